@@ -1,0 +1,125 @@
+# Everything a contributor or a machine runs. `make` alone lists the targets.
+
+PYTHON ?= python3
+ARGS ?=
+UV := .uv/bin/uv
+BIN := .venv/bin
+SOURCES = $(wildcard src tests docs_src bench)
+FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
+GATES := gate-format gate-lint gate-imports gate-mypy gate-pyright
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help serve test check bench lock setup fmt clean wrk $(GATES)
+export UV_PYTHON_DOWNLOADS := never
+
+help:
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+
+# --- what people run ---------------------------------------------------------------------------------------------------
+
+serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serve ARGS="my_tools.py --port 9000"
+	$(BIN)/toolhall serve $(ARGS)
+
+test: setup ## everything: install what is missing, the gates, all tests
+	@$(MAKE) --no-print-directory gates
+	$(BIN)/pytest -n 2 $(ARGS)
+
+check: .venv/.dev tools/node/node_modules/.done ## the quick gates, and the tests that need nothing but Python
+	@$(MAKE) --no-print-directory gates
+	$(BIN)/pytest -n 2 $(FAST_TESTS) $(ARGS)
+
+bench: .venv/.dev .venv-clients/.done wrk ## Toolhall beside its peers, as ratios
+	$(BIN)/python -m bench $(ARGS)
+
+setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done ## install what development and tests need, into this folder
+
+fmt: .venv/.dev ## format, and fix what can be fixed
+	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+lock: $(UV) ## renew the lock files after a change of requirements; newer versions: make lock ARGS=--upgrade
+	$(call compile,uv,requirements/uv.in)
+	$(call compile,runtime,pyproject.toml)
+	$(call compile,dev,pyproject.toml requirements/dev.in --constraints requirements/runtime.txt)
+	$(call compile,clients,requirements/clients.in --constraints requirements/runtime.txt)
+	$(call lock_node,tools/node)
+	$(call lock_node,tests/conformance/node)
+
+clean: ## remove everything that make made
+	rm -rf .uv .venv .venv-clients tools/node/node_modules tests/conformance/node/node_modules
+	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the gates: independent of each other, so two at a time -----------------------------------------------------------
+
+.PHONY: gates
+gates:
+	@$(MAKE) --no-print-directory --keep-going -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(GATES)
+
+gate-format:
+	$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "fix with: make fmt" >&2; exit 1; }
+gate-lint:
+	$(BIN)/ruff check --quiet $(SOURCES)
+gate-imports:
+	$(BIN)/lint-imports --no-logo
+gate-mypy:
+	$(BIN)/mypy $(SOURCES)
+gate-pyright:
+	tools/node/node_modules/.bin/pyright --warnings $(SOURCES)
+
+# --- what is installed, each with a stamp: nothing happens unless its lock changed --------------------------------------
+
+# uv comes by pip into a folder of its own, which also works where pip may not touch the system's Python.
+$(UV): requirements/uv.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Toolhall needs Python 3.11 or newer: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	rm -rf .uv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .uv --require-hashes -r $<
+	@touch $@
+
+.venv/pyvenv.cfg .venv-clients/pyvenv.cfg: | $(UV)
+	$(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
+	@touch $@
+
+.venv/.runtime: requirements/runtime.txt pyproject.toml .venv/pyvenv.cfg
+	$(call install,install --no-deps -r,.venv,requirements/runtime.txt)
+	$(install_toolhall)
+	@touch $@
+
+# The development lock holds the runtime's, so both stamps are new.
+.venv/.dev: requirements/dev.txt pyproject.toml .venv/pyvenv.cfg
+	$(call install,sync,.venv,requirements/dev.txt)
+	$(install_toolhall)
+	@touch .venv/.runtime $@
+
+.venv-clients/.done: requirements/clients.txt .venv-clients/pyvenv.cfg
+	$(call install,sync,.venv-clients,requirements/clients.txt)
+	@touch $@
+
+%/node_modules/.done: %/package.json %/package-lock.json
+	@command -v npm >/dev/null || { echo "Node.js 20 or newer is needed (node and npm)" >&2; exit 1; }
+	rm -rf $*/node_modules
+	cd $* && npm install --no-save --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# wrk makes the load of the benchmark; a package of the system.
+wrk:
+	@command -v wrk >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends wrk; }
+
+# $(call install,HOW,ENVIRONMENT,LOCK): by uv, or by pip where only pip is told about the machine's package index.
+install = $(UV) pip $(1) $(3) --quiet --require-hashes --python $(2) || \
+	$(PYTHON) -m pip --python $(2)/bin/python install --quiet --no-deps --require-hashes -r $(3)
+install_toolhall = $(UV) pip install --quiet --no-deps --build-constraints requirements/dev.txt --python .venv -e . || \
+	$(PYTHON) -m pip --python $(BIN)/python install --quiet --no-deps -e .
+
+# $(call compile,NAME,SOURCES): a lock for every platform, with hashes and without the name of any index.
+compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+	$(ARGS) --output-file requirements/$(1).txt $(2) >/dev/null
+
+# $(call lock_node,FOLDER): .npmrc leaves out where packages came from; links to sponsors go as well.
+lock_node = cd $(1) && npm install --package-lock-only --ignore-scripts --loglevel=error && node -e ' \
+	const fs = require("fs"), name = "package-lock.json", lock = JSON.parse(fs.readFileSync(name)); \
+	for (const each of Object.values(lock.packages)) delete each.funding; \
+	fs.writeFileSync(name, JSON.stringify(lock, null, 2) + "\n")'

@@ -1,0 +1,54 @@
+"""One hall for every agent's tools: write a tool once, serve it in every dialect."""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolhall.app import Toolhall as Toolhall
+    from toolhall.authoring.context import Context as Context
+    from toolhall.authoring.context import Given as Given
+    from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
+    from toolhall.authoring.declaration import tool as tool
+    from toolhall.authoring.toolkit import Toolkit as Toolkit
+    from toolhall.config import Config as Config
+    from toolhall.model.content import Audio as Audio
+    from toolhall.model.content import Image as Image
+    from toolhall.model.content import Notes as Notes
+    from toolhall.model.content import Reply as Reply
+    from toolhall.model.content import Resource as Resource
+    from toolhall.model.content import ResourceLink as ResourceLink
+    from toolhall.model.content import Text as Text
+    from toolhall.model.errors import ToolFailed as ToolFailed
+    from toolhall.model.errors import ToolhallError as ToolhallError
+    from toolhall.model.tool import Annotations as Annotations
+    from toolhall.model.tool import Icon as Icon
+
+# Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
+_HOMES = {
+    "Toolhall": "toolhall.app",
+    "Context": "toolhall.authoring.context",
+    "Given": "toolhall.authoring.context",
+    "BadDeclaration": "toolhall.authoring.declaration",
+    "tool": "toolhall.authoring.declaration",
+    "Toolkit": "toolhall.authoring.toolkit",
+    "Config": "toolhall.config",
+    "Audio": "toolhall.model.content",
+    "Image": "toolhall.model.content",
+    "Notes": "toolhall.model.content",
+    "Reply": "toolhall.model.content",
+    "Resource": "toolhall.model.content",
+    "ResourceLink": "toolhall.model.content",
+    "Text": "toolhall.model.content",
+    "ToolFailed": "toolhall.model.errors",
+    "ToolhallError": "toolhall.model.errors",
+    "Annotations": "toolhall.model.tool",
+    "Icon": "toolhall.model.tool",
+}
+
+__all__ = [*_HOMES]  # noqa: PLE0604 - all strings
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'toolhall' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,149 @@
+"""The composition root: the only file that knows every part."""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+
+from toolhall.authoring.definition import definitions_of
+from toolhall.config import Config
+from toolhall.dialects.mcp.write import Server
+from toolhall.hall import Hall
+from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.authorize import Authorize, LocalPolicy
+from toolhall.pipeline.check import Check
+from toolhall.pipeline.equip import Equip
+from toolhall.pipeline.find import Find
+from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.pipeline import Pipeline, Stages
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.sanitize import Sanitize
+from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.verify import Approver, Verify
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.registry import Registry
+from toolhall.runners.checker import ProcessChecker
+from toolhall.runners.function import FunctionRunner
+from toolhall.stores.journal import FileJournal, MemoryJournal
+from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
+from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.health import Health
+from toolhall.transports.http import HttpApp
+from toolhall.transports.identity import LocalIdentity
+from toolhall.transports.lines import standard_lines
+from toolhall.transports.mcp.http import McpHttp
+from toolhall.transports.mcp.legacy_http import LegacyHttp
+from toolhall.transports.mcp.modern import Modern
+from toolhall.transports.mcp.rounds import Rounds
+from toolhall.transports.mcp.stdio import McpStdio
+from toolhall.transports.shield import LOOPBACK_HOSTS, Shield
+
+
+class Toolhall:
+    """A hall with its tools, ready to be served; it is an ASGI application itself.
+
+    `Toolhall(forecast, Calendar)` takes functions, toolkits and modules. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
+        self.config = config or Config()
+        self.registry = Registry(self.config.page_size)
+        self.journal = self._open_journal()
+        self._threads = ThreadPoolExecutor(self.config.threads, thread_name_prefix="toolhall-tool")
+        self._checker = ProcessChecker()
+        self.hall = self._build_hall(approver)
+        self._server = Server(name=self.config.name, version=version("toolhall"))
+        self._rounds = Rounds(Seal(self._key()), time.time)
+        self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
+        self._mcp: McpHttp | None = None
+        self._http: HttpApp | None = None
+        self.add(*targets)
+
+    def add(self, *targets: object) -> None:
+        """Add every tool in these functions, toolkits or modules, all or none."""
+        self.registry.add(list(self._entries(targets)))
+
+    def remove(self, name: str) -> bool:
+        """Remove a tool by its published name or id; False if there is none."""
+        return self.registry.remove(name)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve every dialect over HTTP, as an ASGI application."""
+        if self._http is None:
+            self._http = self._build_http()
+        await self._http(scope, receive, send)
+
+    async def serve_stdio(self) -> None:
+        """Serve MCP on this process's own input and output, until the input ends."""
+        lines = await standard_lines()
+        await McpStdio(self.hall, self._server, self._modern(), lines, self.config.max_body_bytes).run()
+
+    def end_streams(self) -> None:
+        """Say goodbye to every client that holds a stream open, so that a server can stop."""
+        if self._mcp:
+            self._mcp.close()
+
+    def close(self) -> None:
+        """Write what is left and stop the worker threads."""
+        self.end_streams()
+        self._checker.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.journal.close()
+
+    def __enter__(self) -> "Toolhall":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _entries(self, targets: tuple[object, ...]) -> Iterator[Entry]:
+        for target in targets:
+            for definition in definitions_of(target):
+                yield compile_entry(definition.tool, FunctionRunner(definition.body, self._threads))
+
+    def _build_hall(self, approver: Approver | None) -> Hall:
+        config, policy = self.config, LocalPolicy()
+        stages = Stages(
+            find=Find(self.registry, policy),
+            authorize=Authorize(policy),
+            limit=Limit(config.calls_per_second, config.call_burst, time.monotonic),
+            validate=Validate(self._checker),
+            verify=Verify(approver),
+            equip=Equip(),
+            run=Run(config.call_timeout),
+            check=Check(config.max_output_bytes),
+            sanitize=Sanitize(),
+            audit=Audit(self.journal, time.time, time.monotonic),
+        )
+        return Hall(self.registry, policy, Pipeline(stages), new_id=_call_ids(), timer=time.monotonic)
+
+    def _build_http(self) -> HttpApp:
+        legacy = LegacyHttp(self.hall, self._server, time.monotonic)
+        self._mcp = McpHttp(self.hall, self._shield, self._modern(), legacy)
+        return HttpApp(self._shield, LocalIdentity(), {"/mcp": self._mcp, "/health": Health(self.registry)})
+
+    def _modern(self) -> Modern:
+        return Modern(self.hall, self._server, self._rounds)
+
+    def _folder(self) -> Path | None:
+        if self.config.data is None:
+            return None
+        folder = Path(self.config.data)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return folder
+
+    def _open_journal(self) -> FileJournal | MemoryJournal:
+        folder = self._folder()
+        return FileJournal(folder / "audit.jsonl") if folder else MemoryJournal()
+
+    def _key(self) -> bytes:
+        folder = self._folder()
+        return kept_key(folder / "state.key") if folder else secrets.token_bytes(KEY_BYTES)
+
+
+def _call_ids() -> Callable[[], str]:
+    """Ids that never repeat: a random start for this process, then a count."""
+    start, count = secrets.token_hex(6), iter(range(1, 2**63))
+    return lambda: f"{start}-{next(count)}"

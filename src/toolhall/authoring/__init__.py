@@ -1,0 +1,1 @@
+"""What a tool author imports: @tool, Toolkit, Context."""

@@ -1,0 +1,113 @@
+"""The line from a running tool to whoever called it; an unconnected one does nothing."""
+
+from collections.abc import Mapping
+from typing import Any, Generic, Literal, TypeVar, overload
+
+import msgspec
+
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.errors import Malformed
+from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.schema.flat import flat_form
+from toolhall.schema.types import decoder_of
+
+T = TypeVar("T")
+
+
+class Given(Generic[T]):
+    """What a person replied to a form; `value` is there only if they accepted."""
+
+    def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None = None) -> None:
+        self.action = action
+        self._value = value
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the person filled in the form."""
+        return self.action == "accept"
+
+    @property
+    def value(self) -> T:
+        """The filled-in form; raises if the person declined."""
+        if self._value is None:
+            raise ValueError(f"there is no value: the person chose to {self.action}; check .accepted first")
+        return self._value
+
+
+class Context:
+    """Hidden from the tool's schema; declare it as the first parameter to use it."""
+
+    def __init__(self, link: Link = SILENT, caller: Caller = LOCAL, tool: str = "") -> None:
+        self._link = link
+        self._tool = tool
+        self._asked = 0
+        self.caller = caller
+        self.cancelled = False  # becomes True while a tool in a thread still runs for nobody
+
+    def can(self, feature: Literal["elicitation", "elicitation.url", "sampling", "roots"]) -> bool:
+        """Whether the caller's program can do this."""
+        return self._link.can(feature)
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the caller how far the work has come; `done` must rise."""
+        self._link.emit(Progress(done, total, message))
+
+    def log(self, message: Json, level: LogLevel = "info") -> None:
+        """Tell the caller something while the tool runs."""
+        self._link.emit(Log(level, message, self._tool or None))
+
+    @overload
+    async def ask(self, message: str, form: type[T], *, key: str | None = None) -> Given[T]: ...
+    @overload
+    async def ask(self, message: str, form: JsonObject, *, key: str | None = None) -> Given[JsonObject]: ...
+    async def ask(self, message: str, form: Any, *, key: str | None = None) -> Given[Any]:
+        """Ask the person to fill in a few fields: a flat dataclass, struct or schema. Never ask for a secret.
+
+        In the newest MCP revision the tool starts again with the answer, so do nothing irreversible before asking.
+        """
+        schema = form if isinstance(form, dict) else flat_form(form)
+        filled = await self._one(Form(message, schema), key)
+        if not isinstance(filled, Filled) or filled.action != "accept":
+            return Given(getattr(filled, "action", "cancel"))
+        return Given("accept", _filled(filled.content or {}, form))
+
+    async def visit(self, message: str, url: str, *, key: str) -> bool:
+        """Ask the person to open a page; True once they agree. What happens there does not pass through the client."""
+        filled = await self._one(Visit(message, url, key), key)
+        return isinstance(filled, Filled) and filled.action == "accept"
+
+    async def sample(self, prompt: str | tuple[JsonObject, ...], *, max_tokens: int = 1024, key: str | None = None) -> Sampled:
+        """Let the client's model answer (deprecated by MCP 2026-07-28; prefer a model of your own)."""
+        text = {"role": "user", "content": {"type": "text", "text": prompt}}
+        messages = (text,) if isinstance(prompt, str) else prompt
+        sampled = await self._one(Sample(messages=messages, max_tokens=max_tokens), key)
+        return sampled if isinstance(sampled, Sampled) else Sampled("assistant", [], "")
+
+    async def roots(self, *, key: str | None = None) -> tuple[Root, ...]:
+        """The folders the client works in (deprecated by MCP 2026-07-28)."""
+        rooted = await self._one(Roots(), key)
+        return rooted.roots if isinstance(rooted, Rooted) else ()
+
+    async def ask_all(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Put several questions at once, each under its own key."""
+        return await self._link.ask(questions)
+
+    async def detach(self, retry_ms: int = 500) -> None:
+        """Before a long wait: let the client hang up and fetch the answer later, where its revision can."""
+        await self._link.detach(retry_ms)
+
+    async def _one(self, question: Question, key: str | None) -> Answered | None:
+        self._asked += 1
+        key = key or f"{type(question).__name__.lower()}_{self._asked}"
+        return (await self._link.ask({key: question})).get(key)
+
+
+def _filled(content: JsonObject, form: Any) -> Any:
+    if isinstance(form, dict):
+        return content
+    try:
+        return decoder_of(form)(content)
+    except msgspec.ValidationError:
+        raise Malformed("the reply does not fit the form that was asked") from None

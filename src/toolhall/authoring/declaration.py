@@ -1,0 +1,151 @@
+"""`@tool`: marks a function as a tool and checks it at once; the function stays a function."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints, overload
+
+import msgspec
+
+from toolhall.authoring.context import Context
+from toolhall.model.json import JsonObject
+from toolhall.model.names import name_problem, version_problem
+from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
+from toolhall.schema.signature import BadSignature, Signature, read_signature
+
+_MARK = "__toolhall__"
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ToolOptions(TypedDict, total=False):
+    """Everything `@tool(...)` takes; each has a sensible meaning when left out."""
+
+    name: str  # the function's own name
+    title: str
+    description: str  # the docstring
+    effect: Effect
+    annotations: Annotations
+    level: int  # 0 to 10; the toolkit's, else 1
+    version: str  # the toolkit's, else 0.1.0
+    timeout: float  # seconds; the hall's default
+    tags: tuple[str, ...] | list[str]
+    icons: tuple[Icon, ...] | list[Icon]
+    meta: JsonObject
+    returns: Any  # the type of the value, where the return annotation cannot say it
+    input: JsonObject  # a JSON Schema to publish as it is; the function takes **arguments
+    output: JsonObject  # a JSON Schema to publish as it is
+
+
+class BadDeclaration(TypeError):
+    """A tool that cannot be served; the message names the file, the parameter and the fix."""
+
+
+class Declaration(msgspec.Struct, frozen=True):
+    """What `@tool` found out about a function."""
+
+    function: Callable[..., Any]
+    options: ToolOptions
+    is_method: bool
+    takes_context: bool
+    signature: Signature | None  # None while a type it names is not yet defined
+
+    @property
+    def name(self) -> str:
+        """The tool's part of its id."""
+        return self.options.get("name") or self.function.__name__
+
+    def resolved(self) -> Signature:
+        """The signature; a type that still cannot be found is an error now."""
+        return self.signature or _read(self.function, self.options, self.is_method)[1]
+
+
+@overload
+def tool(function: _F, /) -> _F: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[_F], _F]: ...
+def tool(function: _F | None = None, /, **options: Unpack[ToolOptions]) -> _F | Callable[[_F], _F]:
+    """Mark a function or a Toolkit's method as a tool; it can still be called as before."""
+
+    def mark(function: _F) -> _F:
+        setattr(function, _MARK, _declare(function, options))
+        return function
+
+    return mark if function is None else mark(function)
+
+
+def declaration_of(candidate: object) -> Declaration | None:
+    """What `@tool` left on this function, if it is one."""
+    found = getattr(candidate, _MARK, None)
+    return found if isinstance(found, Declaration) else None
+
+
+def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
+    if not inspect.isroutine(function):
+        raise BadDeclaration(f"@tool marks functions; {function!r} is a {type(function).__name__}")
+    _check_options(function, options)
+    first = next(iter(inspect.signature(function).parameters), None)
+    is_method = first == "self"
+    try:
+        takes_context, signature = _read(function, options, is_method)
+    except NameError:  # a type defined further down: looked up again when the tool is registered
+        return Declaration(function, options, is_method, _first_is_named_context(function, is_method), None)
+    return Declaration(function, options, is_method, takes_context, signature)
+
+
+def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
+    unknown = sorted(set(options) - set(ToolOptions.__annotations__))
+    if unknown:
+        known = ", ".join(ToolOptions.__annotations__)
+        raise _located(function, f"@tool does not know {unknown[0]!r}; it takes {known}")
+    level = options.get("level", 0)
+    if type(level) is not int or level not in LEVELS:
+        raise _located(function, f"level is {level!r}; use a whole number from 0 to 10")
+    name = options.get("name", function.__name__)
+    problem = name_problem(name) or ("version" in options and version_problem(options["version"])) or None
+    if problem:
+        raise _located(function, problem)
+    if options.get("timeout", 1) <= 0:
+        raise _located(function, "timeout is in seconds and must be more than 0")
+
+
+def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:
+    """Whether the function wants a context, and its signature without it."""
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        visible = list(inspect.signature(function).parameters)[int(is_method) :]
+        contexts = [name for name in visible if hints.get(name) is Context]
+        if contexts and contexts != visible[:1]:
+            raise BadSignature(f"parameter '{contexts[-1]}': the Context must be the first parameter, and only once")
+        hidden = int(is_method) + len(contexts)
+        if "input" in options:
+            return bool(contexts), _given(function, hidden, options)
+        signature = read_signature(function, hidden, options.get("returns"))
+        if "output" in options:
+            signature = msgspec.structs.replace(signature, output=_given_output(options))
+        return bool(contexts), signature
+    except BadSignature as error:
+        raise _located(function, str(error)) from None
+
+
+def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
+    """A signature whose schema was written by hand; arguments reach the function as they are."""
+    parameters = list(inspect.signature(function).parameters.values())[hidden:]
+    if [parameter.kind for parameter in parameters] != [inspect.Parameter.VAR_KEYWORD]:
+        raise BadSignature("a tool with input=... takes its arguments as '**arguments'")
+    read = read_signature(function, hidden + 1, options.get("returns"))
+    output = _given_output(options) if "output" in options else read.output
+    return Signature(options["input"], output, lambda arguments: arguments)
+
+
+def _given_output(options: ToolOptions) -> Output:
+    return Output("schema", options["output"])
+
+
+def _first_is_named_context(function: Callable[..., Any], is_method: bool) -> bool:
+    first = list(inspect.signature(function).parameters.values())[int(is_method) :][:1]
+    return bool(first) and str(first[0].annotation).rpartition(".")[2] == Context.__name__
+
+
+def _located(function: Callable[..., Any], problem: str) -> BadDeclaration:
+    code = getattr(function, "__code__", None)
+    place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+    return BadDeclaration(f"{place}tool '{function.__name__}': {problem}")

@@ -1,0 +1,39 @@
+"""`Toolkit`: tools that ship, are versioned and configured together."""
+
+from typing import Any, ClassVar, TypedDict, Unpack
+
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.model.names import name_problem, version_problem
+from toolhall.model.tool import LEVELS
+
+
+class ToolkitOptions(TypedDict, total=False):
+    """Everything a Toolkit subclass takes in its class line."""
+
+    name: str  # the class's own name
+    version: str  # 0.1.0
+    level: int  # for tools that state none
+    tags: tuple[str, ...] | list[str]
+
+
+class Toolkit:
+    """Subclass it, mark methods with `@tool`; each instance is one toolkit."""
+
+    toolkit_options: ClassVar[ToolkitOptions] = {}
+
+    def __init_subclass__(cls, **options: Unpack[ToolkitOptions]) -> None:
+        super().__init_subclass__()
+        problem = _problem(cls.__name__, options)
+        if problem:
+            raise BadDeclaration(f"{cls.__module__}: toolkit '{cls.__name__}': {problem}")
+        cls.toolkit_options = {**cls.toolkit_options, **options, "name": options.get("name", cls.__name__)}
+
+
+def _problem(class_name: str, options: ToolkitOptions) -> str | None:
+    unknown: Any = sorted(set(options) - set(ToolkitOptions.__annotations__))
+    if unknown:
+        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(ToolkitOptions.__annotations__)}"
+    level = options.get("level", 0)
+    if type(level) is not int or level not in LEVELS:
+        return f"level is {level!r}; use a whole number from 0 to 10"
+    return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

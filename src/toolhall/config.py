@@ -1,0 +1,76 @@
+"""One frozen configuration, from `toolhall.toml` and `TOOLHALL_...` variables; nothing below imports this."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+FILE_NAME = "toolhall.toml"
+_PREFIX = "TOOLHALL_"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every setting, with the default that suits one person on one machine."""
+
+    name: str = "toolhall"
+    profile: Literal["local", "server"] = "local"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    data: str | None = None
+    page_size: int = 100
+    calls_per_second: float = 50_000
+    call_burst: float = 50_000
+    call_timeout: float = 60
+    max_body_bytes: int = 1024 * 1024
+    max_output_bytes: int = 1024 * 1024
+    threads: int = 32
+    allowed_hosts: tuple[str, ...] = ()
+
+
+class BadConfig(ValueError):
+    """A setting that cannot be used; the message names it and the nearest that can."""
+
+
+def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ, **given: Any) -> Config:
+    """The file's settings, overridden by the environment, overridden by what was given on the command line."""
+    file = path or Path(FILE_NAME)
+    settings: dict[str, Any] = {}
+    if path or file.exists():
+        settings = _read(file)
+    settings |= _from_environment(environment)
+    settings |= {key: value for key, value in given.items() if value is not None}
+    _refuse_unknown(settings, file)
+    try:
+        return msgspec.convert(settings, Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadConfig(f"{file}: {error}") from None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise BadConfig(f"there is no file {file}; leave out --config or create it") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"{file} is not valid TOML: {error}") from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for field in Config.__struct_fields__:
+        value = environment.get(_PREFIX + field.upper())
+        if value is not None:
+            found[field] = tuple(value.split(",")) if field == "allowed_hosts" else value
+    return found
+
+
+def _refuse_unknown(settings: dict[str, Any], file: Path) -> None:
+    for key in settings:
+        if key not in Config.__struct_fields__:
+            near = difflib.get_close_matches(key, Config.__struct_fields__, 1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(Config.__struct_fields__)}"
+            raise BadConfig(f"{file}: there is no setting {key!r}{hint}")

@@ -1,0 +1,1 @@
+"""Model Context Protocol, in its three live revisions."""

@@ -1,0 +1,55 @@
+"""Blocks of content as MCP writes them."""
+
+import base64
+
+from toolhall.model.content import Audio, Content, Image, Notes, Resource, ResourceLink, Text
+from toolhall.model.json import Json, JsonObject
+
+
+def write_block(block: Content) -> JsonObject:
+    """One block, without members that have nothing to say."""
+    match block:
+        case Text(text):
+            wire: JsonObject = {"type": "text", "text": text}
+        case Image(data, mime_type):
+            wire = {"type": "image", "data": _base64(data), "mimeType": mime_type}
+        case Audio(data, mime_type):
+            wire = {"type": "audio", "data": _base64(data), "mimeType": mime_type}
+        case ResourceLink():
+            wire = _link(block)
+        case Resource():
+            wire = {"type": "resource", "resource": _embedded(block)}
+    if block.notes is not None:
+        wire["annotations"] = _notes(block.notes)
+    if block.meta is not None:
+        wire["_meta"] = block.meta
+    return wire
+
+
+def _link(link: ResourceLink) -> JsonObject:
+    stated = (
+        ("title", link.title),
+        ("description", link.description),
+        ("mimeType", link.mime_type),
+        ("size", link.size),
+    )
+    return {"type": "resource_link", "uri": link.uri, "name": link.name} | _said(stated)
+
+
+def _embedded(resource: Resource) -> JsonObject:
+    wire = {"uri": resource.uri} | _said((("mimeType", resource.mime_type),))
+    if isinstance(resource.content, str):
+        return wire | {"text": resource.content}
+    return wire | {"blob": _base64(resource.content)}
+
+
+def _notes(notes: Notes) -> JsonObject:
+    return _said((("audience", notes.audience), ("priority", notes.priority), ("lastModified", notes.last_modified)))
+
+
+def _said(stated: tuple[tuple[str, Json], ...]) -> JsonObject:
+    return {key: value for key, value in stated if value is not None}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

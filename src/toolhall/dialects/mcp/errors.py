@@ -1,0 +1,104 @@
+"""How each error of the tree is said in MCP: as a JSON-RPC error, or as a result that the model can read."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from toolhall.dialects.mcp.refusals import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LIMITED,
+    MISSING_CAPABILITY,
+    UNAUTHENTICATED,
+    McpRefusal,
+)
+from toolhall.model import errors
+from toolhall.model.json import JsonObject
+
+
+class ProtocolError(msgspec.Struct, frozen=True):
+    """A JSON-RPC error and the HTTP status it travels with."""
+
+    code: int
+    message: str
+    data: JsonObject | None = None
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class ErrorResult(msgspec.Struct, frozen=True):
+    """A result with `isError`, whose text the model reads and can act on."""
+
+    text: str
+    meta: JsonObject | None = None
+
+
+Said: TypeAlias = ProtocolError | ErrorResult
+
+
+def say(error: errors.ToolhallError) -> Said:
+    """The wire form of any error; a subclass is said like its nearest listed ancestor."""
+    for kind in type(error).__mro__:
+        if kind in TABLE:
+            return TABLE[kind](error)
+    return _broken(error)
+
+
+def _malformed(error: errors.ToolhallError) -> Said:
+    if isinstance(error, McpRefusal):
+        return ProtocolError(error.code, error.message, error.data, error.status)
+    return ProtocolError(INVALID_PARAMS, error.message)
+
+
+def _not_found(error: errors.ToolhallError) -> Said:
+    return ProtocolError(INVALID_PARAMS, error.message)
+
+
+def _unsupported(error: errors.ToolhallError) -> Said:
+    """MCP 2026-07-28: -32021 with the capabilities as an object; the older revisions read it as a tool's error."""
+    feature, _, mode = getattr(error, "feature", "").partition(".")
+    required = {feature: {mode: {}} if mode else {}}
+    return ProtocolError(MISSING_CAPABILITY, error.message, {"requiredCapabilities": required}, 400)
+
+
+def _unauthenticated(error: errors.ToolhallError) -> Said:
+    return ProtocolError(UNAUTHENTICATED, error.message, None, 401, ((b"www-authenticate", b"Bearer"),))
+
+
+def _limited(error: errors.ToolhallError) -> Said:
+    wait = float(getattr(error, "retry_after", 1.0))
+    seconds = str(max(1, int(wait + 0.999))).encode()
+    return ProtocolError(LIMITED, error.message, {"retryAfterMs": int(wait * 1000) + 1}, 429, ((b"retry-after", seconds),))
+
+
+def _result(error: errors.ToolhallError) -> Said:
+    return ErrorResult(error.message)
+
+
+def _refused_result(error: errors.ToolhallError) -> Said:
+    """Nothing the client could do by itself, so no HTTP status that would send it into an OAuth loop."""
+    return ErrorResult(error.message, {"dev.toolhall/refused": type(error).__name__})
+
+
+def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words
+    return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
+
+
+TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
+    errors.Malformed: _malformed,
+    errors.NotFound: _not_found,
+    errors.BadArguments: _result,
+    errors.Unsupported: _unsupported,
+    errors.Unauthenticated: _unauthenticated,
+    errors.Denied: _refused_result,
+    errors.NeedsVerification: _refused_result,
+    errors.NeedsRequirement: _refused_result,
+    errors.Limited: _limited,
+    errors.ToolFailed: _result,
+    errors.TimedOut: _result,
+    errors.Cancelled: _result,
+    errors.BadOutput: _result,
+    errors.Unavailable: _result,
+    errors.Broken: _broken,
+}

@@ -1,0 +1,66 @@
+"""The one door: every ask of every dialect comes in here and leaves as an answer, never as an exception."""
+
+import logging
+from collections.abc import Callable
+
+from toolhall.model.call import Call
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Broken, ToolhallError
+from toolhall.model.exchange import SILENT, Answer, Ask, Asked, Asking, CallTool, Link, ListTools, Page
+from toolhall.model.tool import Tool
+from toolhall.pipeline.authorize import Policy
+from toolhall.pipeline.pipeline import Pipeline
+from toolhall.registry.registry import Registry
+
+_log = logging.getLogger("toolhall")
+
+
+class Hall:
+    """Answers asks; only a cancellation passes through."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        policy: Policy,
+        pipeline: Pipeline,
+        *,
+        new_id: Callable[[], str],
+        timer: Callable[[], float],
+    ) -> None:
+        self.registry = registry
+        self._policy = policy
+        self._pipeline = pipeline
+        self._new_id = new_id
+        self._timer = timer
+
+    async def answer(self, ask: Ask, caller: Caller, link: Link = SILENT) -> Answer:
+        """The answer to an ask: a page, a finished call, questions to come back with, or an error."""
+        try:
+            match ask:
+                case CallTool():
+                    return await self._pipeline(self._call(ask, caller, link))
+                case ListTools():
+                    return self._page(ask, caller)
+        except ToolhallError as error:
+            if error.detail:
+                _log.warning("%s: %s", type(error).__name__, error.detail)
+            return error
+        except Asking as asking:
+            return Asked(asking.questions)
+        except Exception:  # the only one: a fault of ours ends one call, never the server
+            _log.exception("internal error while answering %s", type(ask).__name__)
+            return Broken()
+
+    def find(self, name: str, caller: Caller) -> Tool | None:
+        """The tool that a call by this name would reach, if the caller may see it."""
+        entry = self.registry.snapshot.find(name)
+        return entry.tool if entry and self._policy.sees(caller, entry.tool) else None
+
+    def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
+        return Call(self._new_id(), ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, self._timer())
+
+    def _page(self, ask: ListTools, caller: Caller) -> Page:
+        snapshot = self.registry.snapshot
+        if not self._policy.sees_everything(caller):
+            snapshot = snapshot.only(lambda tool: self._policy.sees(caller, tool))
+        return snapshot.page(ask.cursor)

@@ -1,0 +1,1 @@
+"""Plain frozen data that every layer shares: tools, calls, callers, results, errors."""

@@ -1,0 +1,89 @@
+"""What a tool can hand back besides a plain value: text, images, audio, links, embedded resources."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolhall.model.json import Json, JsonObject
+
+Audience: TypeAlias = Literal["user", "assistant"]
+
+
+class Notes(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom a block is meant, how much it matters (0 to 1), when it last changed (ISO 8601)."""
+
+    audience: tuple[Audience, ...] | None = None
+    priority: float | None = None
+    last_modified: str | None = None
+
+
+class Text(msgspec.Struct, frozen=True):
+    """A block of text."""
+
+    text: str
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
+class Image(msgspec.Struct, frozen=True):
+    """A picture: raw bytes and their MIME type."""
+
+    data: bytes
+    mime_type: str = "image/png"
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
+class Audio(msgspec.Struct, frozen=True):
+    """A sound: raw bytes and their MIME type."""
+
+    data: bytes
+    mime_type: str = "audio/wav"
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
+class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
+    """A pointer to something the client may read by itself."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
+class Resource(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource carried inside the result: text, or raw bytes."""
+
+    uri: str
+    content: str | bytes
+    mime_type: str | None = None
+    notes: Notes | None = None
+    meta: JsonObject | None = None
+
+
+Content: TypeAlias = Text | Image | Audio | ResourceLink | Resource
+CONTENT_TYPES = (Text, Image, Audio, ResourceLink, Resource)
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """Everything a tool may say at once: blocks for the reader, a value for the program, notes for the client."""
+
+    content: tuple[Content, ...] = ()
+    value: Json = msgspec.UNSET
+    meta: JsonObject | None = None
+    is_error: bool = False
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One finished call: `encoded` is the checked value as JSON bytes (None: there is no value)."""
+
+    encoded: bytes | None
+    content: tuple[Content, ...] = ()
+    text: str | None = None  # the value itself, when the tool returned plain text
+    meta: JsonObject | None = None
+    is_error: bool = False

@@ -1,0 +1,146 @@
+"""Every way a call can end badly, as one tree with two branches.
+
+ToolhallError
+├── Refused            the caller must change something
+│   ├── Malformed      the message is not valid in its dialect
+│   ├── NotFound       no such tool, or none this caller may see
+│   ├── BadArguments   the arguments do not match the input schema (all problems, with paths)
+│   ├── Unsupported    the caller's program lacks a feature that the tool needs
+│   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
+│   └── Limited        too many calls; see retry_after
+└── Failed             the caller did nothing wrong
+    ├── ToolFailed · TimedOut · Cancelled · BadOutput · Unavailable (upstream down, circuit open)
+    └── Broken         a fault of ours; the details are in the log only
+
+`message` may be shown to anyone; `detail` never leaves the log.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing wrong with a value: where, and what to change; never the value itself."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path or '/'}: {self.reason}"
+
+
+class ToolhallError(Exception):
+    """The root: `message` is for anyone, `detail` is for the log."""
+
+    message = "the call could not be answered"
+
+    def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
+        self.message = message or type(self).message
+        self.detail = detail
+        super().__init__(self.message)
+
+
+class Refused(ToolhallError):
+    """The caller must change something."""
+
+
+class Malformed(Refused):
+    """The message is not valid in its dialect."""
+
+    message = "the message is malformed"
+
+
+class NotFound(Refused):
+    """No such tool, or none this caller may see: the two are told apart by nobody."""
+
+    message = "unknown tool"
+
+
+class BadArguments(Refused):
+    """The arguments do not match the input schema."""
+
+    def __init__(self, problems: Sequence[Problem], *, detail: str | None = None) -> None:
+        self.problems = tuple(problems)
+        listed = "; ".join(str(problem) for problem in self.problems)
+        super().__init__(f"the arguments do not match the tool's input schema: {listed}", detail=detail)
+
+
+class Unsupported(Refused):
+    """The caller's program did not declare a feature that the tool needs."""
+
+    def __init__(self, feature: str, *, detail: str | None = None) -> None:
+        self.feature = feature
+        super().__init__(f"this tool needs a client that supports {feature}", detail=detail)
+
+
+class Unauthenticated(Refused):
+    """No credential, or none that is valid."""
+
+    message = "a valid credential is required"
+
+
+class Denied(Refused):
+    """The caller is known and may not do this."""
+
+    message = "this caller may not call this tool"
+
+
+class NeedsVerification(Refused):
+    """A person must say yes before this call may run."""
+
+    message = "this call needs the approval of a person"
+
+
+class NeedsRequirement(Refused):
+    """A secret, a linked account or a user id is missing."""
+
+    message = "this tool needs something that has not been set up"
+
+
+class Limited(Refused):
+    """Too many calls; `retry_after` says in how many seconds to come back."""
+
+    def __init__(self, retry_after: float, *, detail: str | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"too many calls: try again in {retry_after:.1f} seconds", detail=detail)
+
+
+class Failed(ToolhallError):
+    """The caller did nothing wrong."""
+
+
+class ToolFailed(Failed):
+    """The tool says that it could not do it; its message is meant for the model."""
+
+    message = "the tool failed"
+
+
+class TimedOut(Failed):
+    """The tool did not finish before its deadline."""
+
+    message = "the tool did not finish in time"
+
+
+class Cancelled(Failed):
+    """The caller no longer wants the answer."""
+
+    message = "the call was cancelled"
+
+
+class BadOutput(Failed):
+    """The tool returned something that its own output schema forbids, or that is too large."""
+
+    message = "the tool returned something other than it promises"
+
+
+class Unavailable(Failed):
+    """What the tool runs on cannot be reached now."""
+
+    message = "the tool is not available now"
+
+
+class Broken(Failed):
+    """A fault of ours; the details are in the log only."""
+
+    message = "internal error; the details are in the server's log"

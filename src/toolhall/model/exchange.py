@@ -1,0 +1,134 @@
+"""The canonical request (ask), its one reply (answer), what happens in between (event), and the link they travel on."""
+
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from toolhall.model.content import Result
+from toolhall.model.errors import ToolhallError
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.question import Answered, Question
+from toolhall.model.tool import Tool
+
+LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a call has come."""
+
+    done: float
+    total: float | None = None
+    message: str | None = None
+
+
+class Log(msgspec.Struct, frozen=True):
+    """Something a running tool wants its caller to read."""
+
+    level: LogLevel
+    data: Json
+    logger: str | None = None
+
+
+Event: TypeAlias = Progress | Log
+
+
+class Link(Protocol):
+    """The line to the caller while its call runs."""
+
+    def emit(self, event: Event) -> None:
+        """Send an event, if the caller wants it."""
+        ...
+
+    def can(self, feature: str) -> bool:
+        """Whether the caller's program declared this feature: elicitation, sampling, roots."""
+        ...
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Put questions to the caller; raises Asking where the dialect answers them in a later request."""
+        ...
+
+    async def detach(self, retry_ms: int) -> None:
+        """Hang up and let the client come back for the answer, where the dialect can."""
+        ...
+
+
+class Silent:
+    """A link that leads nowhere: events vanish and nobody can be asked."""
+
+    def emit(self, event: Event) -> None:
+        """Drop it."""
+
+    def can(self, feature: str) -> bool:
+        """Never."""
+        return False
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Nobody answers."""
+        return {}
+
+    async def detach(self, retry_ms: int) -> None:
+        """Nothing to hang up."""
+
+
+SILENT = Silent()
+
+
+class Asking(BaseException):
+    """Unwinds a tool that must wait for a later request; a tool's `except Exception` must not swallow it."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        self.questions = questions
+        super().__init__(", ".join(questions))
+
+
+class ListTools(msgspec.Struct, frozen=True):
+    """Ask for one page of the tools this caller may see."""
+
+    cursor: str | None = None
+
+
+class CallTool(msgspec.Struct, frozen=True):
+    """Ask to run one tool, by its published name or its id."""
+
+    tool: str
+    arguments: JsonObject
+    dialect: str
+    size: int = 0
+
+
+Ask: TypeAlias = ListTools | CallTool
+
+
+class Page(msgspec.Struct, frozen=True):
+    """One page of a listing; `encoded` remembers each dialect's bytes, so a page is written once per snapshot."""
+
+    tools: tuple[Tool, ...]
+    next: str | None
+    shared: bool  # the same for every caller
+    encoded: dict[str, bytes] = msgspec.field(default_factory=dict)
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A call that ran to its end, and the tool that ran."""
+
+    tool: Tool
+    result: Result
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A call that must be sent again with the replies to these questions."""
+
+    questions: Mapping[str, Question]
+
+
+Answer: TypeAlias = Page | Finished | Asked | ToolhallError
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """Bytes to send, with a status hint that HTTP uses and stdio ignores."""
+
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()

@@ -1,0 +1,57 @@
+"""Names and versions: the tool id `Toolkit.tool@1.2.0` and the name published to models."""
+
+import hashlib
+import re
+
+import msgspec
+
+NAME_LIMIT = 64  # OpenAI, Anthropic and Gemini refuse longer tool names.
+# fullmatch, never `$`: `$` would let a trailing newline through.
+_PART = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NUMBER = r"(?:0|[1-9]\d*)"
+_MARK = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
+_VERSION = re.compile(  # semver.org, 2.0.0
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_MARK}(?:\.{_MARK})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?", re.ASCII
+)
+_PUBLISHED = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class ToolId(msgspec.Struct, frozen=True, order=True):
+    """The only internal name of one version of one tool."""
+
+    toolkit: str
+    tool: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.toolkit}.{self.tool}@{self.version}"
+
+
+def name_problem(part: str) -> str | None:
+    """Why this cannot be a toolkit's or a tool's name, or None."""
+    if _PART.fullmatch(part):
+        return None
+    return f"{part!r} is not a name: use 1 to 64 of the letters A-Z a-z, digits, _ and -"
+
+
+def published_problem(name: str) -> str | None:
+    """Why this cannot be published to MCP clients, or None."""
+    if _PUBLISHED.fullmatch(name):
+        return None
+    return f"{name!r} cannot be published: use 1 to 128 of the letters A-Z a-z, digits, _ . and -"
+
+
+def version_problem(version: str) -> str | None:
+    """Why this is not a semantic version, or None."""
+    if _VERSION.fullmatch(version):
+        return None
+    return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
+
+
+def published_name(toolkit: str, tool: str) -> str:
+    """The name that model APIs accept: `Toolkit_tool`, shortened by a stable hash when it is too long."""
+    whole = f"{toolkit}_{tool}"
+    if len(whole) <= NAME_LIMIT:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: NAME_LIMIT - 9]}_{digest}"

@@ -1,0 +1,63 @@
+"""What is known of a tool: its names, its promises, how risky it is."""
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from toolhall.model.json import JsonObject
+from toolhall.model.names import ToolId
+
+Effect: TypeAlias = Literal["reads", "writes", "destroys"]
+LEVELS = range(11)
+
+
+class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hints for a client's user interface; None means that the author did not say."""
+
+    title: str | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+class Icon(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture that a client may show beside the tool's name."""
+
+    src: str
+    mime_type: str | None = None
+    sizes: tuple[str, ...] | None = None
+    theme: Literal["light", "dark"] | None = None
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What comes back: `unstated`, `none` (nothing), or values of `schema` (`{}` allows any)."""
+
+    kind: Literal["unstated", "none", "schema"] = "unstated"
+    schema: JsonObject | None = None
+
+
+class HeaderParameter(msgspec.Struct, frozen=True):
+    """An argument that HTTP clients repeat in a header (`x-mcp-header`)."""
+
+    header: str
+    path: tuple[str, ...]
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be called."""
+
+    id: ToolId
+    name: str
+    input: JsonObject
+    output: Output = Output()
+    title: str | None = None
+    description: str | None = None
+    effect: Effect | None = None
+    annotations: Annotations | None = None
+    icons: tuple[Icon, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: JsonObject | None = None
+    level: int | None = None  # None: not stated, which is not 0
+    timeout: float | None = None
+    header_parameters: tuple[HeaderParameter, ...] = ()

@@ -1,0 +1,73 @@
+"""Checks that a tool returned what it promises, and writes the value as JSON once for every dialect."""
+
+import logging
+from typing import TypeGuard
+
+import msgspec
+
+from toolhall.model.content import CONTENT_TYPES, Content, Reply, Result, Text
+from toolhall.model.errors import BadOutput
+from toolhall.model.json import Json
+from toolhall.pipeline.states import Checked, Raw
+from toolhall.registry.entry import Entry
+from toolhall.schema.types import to_json
+
+_log = logging.getLogger("toolhall.check")
+_decode = msgspec.json.decode
+
+
+class Check:
+    """Size, encoding, output schema."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+
+    def __call__(self, raw: Raw) -> Checked:
+        """The result; BadOutput when the tool broke its promise."""
+        entry, value = raw.entry, raw.value
+        if type(value) is str and entry.returns is None:
+            return Checked(entry, Result(None, (Text(self._sized(value, entry)),)))
+        if _is_content(value):
+            return Checked(entry, Result(None, (value,)))
+        if isinstance(value, list | tuple) and value and all(_is_content(part) for part in value):
+            return Checked(entry, Result(None, tuple(value)))
+        if isinstance(value, Reply):
+            return Checked(entry, self._reply(value, entry))
+        if value is None and entry.returns is None:
+            return Checked(entry, Result(None))
+        return Checked(entry, self._value(value, entry))
+
+    def _reply(self, reply: Reply, entry: Entry) -> Result:
+        if reply.value is msgspec.UNSET:
+            return Result(None, reply.content, meta=reply.meta, is_error=reply.is_error)
+        checked = self._value(reply.value, entry)
+        return Result(checked.encoded, reply.content, checked.text, reply.meta, reply.is_error)
+
+    def _value(self, value: Json, entry: Entry) -> Result:
+        try:
+            encoded = to_json(value)
+        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
+            _log.exception("tool %s returned what cannot be written as JSON", entry.id)
+            raise BadOutput("the tool returned something that cannot be written as JSON") from error
+        if len(encoded) > self._max_bytes:
+            raise BadOutput(f"the tool returned {len(encoded)} bytes; at most {self._max_bytes} are passed on")
+        if entry.returns is not None:
+            self._conforms(encoded, entry)
+        return Result(encoded, text=value if type(value) is str else None)
+
+    def _conforms(self, encoded: bytes, entry: Entry) -> None:
+        plain = _decode(encoded)
+        if entry.returns is not None and not entry.returns.accepts(plain):
+            problems = entry.returns.problems(plain, len(encoded))
+            _log.error("tool %s broke its output schema: %s", entry.id, "; ".join(map(str, problems)))
+            raise BadOutput("the tool returned something other than its output schema promises")
+
+    def _sized(self, text: str, entry: Entry) -> str:
+        if len(text) > self._max_bytes:
+            _log.error("tool %s returned %d characters", entry.id, len(text))
+            raise BadOutput(f"the tool returned {len(text)} characters; at most {self._max_bytes} are passed on")
+        return text
+
+
+def _is_content(value: object) -> TypeGuard[Content]:
+    return isinstance(value, CONTENT_TYPES)

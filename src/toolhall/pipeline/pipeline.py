@@ -1,0 +1,66 @@
+"""The order of the stages, and nothing else."""
+
+from asyncio import CancelledError
+
+import msgspec
+
+from toolhall.model.call import Call
+from toolhall.model.errors import ToolhallError
+from toolhall.model.exchange import Asking, Finished
+from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.authorize import Authorize
+from toolhall.pipeline.check import Check
+from toolhall.pipeline.equip import Equip
+from toolhall.pipeline.find import Find
+from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.sanitize import Sanitize
+from toolhall.pipeline.states import Allowed
+from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.verify import Verify
+
+
+class Stages(msgspec.Struct, frozen=True, kw_only=True):
+    """Every stage of the pipeline, ready to be called."""
+
+    find: Find
+    authorize: Authorize
+    limit: Limit
+    validate: Validate
+    verify: Verify
+    equip: Equip
+    run: Run
+    check: Check
+    sanitize: Sanitize
+    audit: Audit
+
+
+class Pipeline:
+    """The only way to a tool."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._stages = stages
+
+    async def __call__(self, call: Call) -> Finished:
+        """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
+        stages, outcome, size = self._stages, "Broken", 0
+        allowed: Allowed | None = None
+        try:
+            found = stages.find(call)  # NotFound for a tool this caller may not see
+            allowed = await stages.authorize(found)  # level, credential, grants: none means no
+            admitted = await stages.limit(allowed)  # refused attempts count too
+            valid = await stages.validate(admitted)  # arguments against the compiled schema
+            verified = await stages.verify(valid)  # a person's yes to this exact call
+            equipped = await stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            raw = await stages.run(equipped)  # deadline, cancellation, progress
+            result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
+            outcome, size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
+            return Finished(found.entry.tool, result)
+        except (ToolhallError, CancelledError, Asking) as ended:
+            outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
+            raise
+        finally:
+            stages.audit.write(call, allowed, outcome, size)
+
+
+_OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}

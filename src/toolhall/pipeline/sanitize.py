@@ -1,0 +1,61 @@
+"""Cleans what goes back: no control characters or terminal escape sequences reach a model or a screen."""
+
+import re
+
+import msgspec
+
+from toolhall.model.content import Content, Resource, Result, Text
+from toolhall.model.json import Json, encode
+from toolhall.pipeline.states import Checked
+
+# In JSON bytes a C0 control is written \u00XX (tab, newline and return have short forms), a C1 control as C2 80-9F.
+_SUSPECT = re.compile(rb"\\u00[01]|\x7f|\xc2[\x80-\x9f]")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # CSI
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+class Sanitize:
+    """Looks at the encoded bytes first: a clean result is passed on as it is."""
+
+    def __call__(self, checked: Checked) -> Result:
+        """The result, clean."""
+        result = checked.result
+        encoded, text = result.encoded, result.text
+        if encoded is not None and _SUSPECT.search(encoded):
+            encoded = encode(_clean(msgspec.json.decode(encoded)))
+            text = text and clean_text(text)
+        content = tuple(map(_clean_block, result.content)) if result.content else ()
+        if encoded is result.encoded and content == result.content:
+            return result
+        return Result(encoded, content, text, result.meta, result.is_error)
+
+
+def clean_text(text: str) -> str:
+    """Text without terminal escape sequences and control characters."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def _clean(value: Json) -> Json:
+    match value:
+        case str():
+            return clean_text(value)
+        case dict():
+            return {clean_text(key): _clean(part) for key, part in value.items()}
+        case list():
+            return [_clean(part) for part in value]
+        case _:
+            return value
+
+
+def _clean_block(block: Content) -> Content:
+    match block:
+        case Text():
+            return msgspec.structs.replace(block, text=clean_text(block.text))
+        case Resource(content=str(text)):
+            return msgspec.structs.replace(block, content=clean_text(text))
+        case _:
+            return block

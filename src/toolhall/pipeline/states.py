@@ -1,0 +1,71 @@
+"""The promises a call collects on its way: each stage takes the one before and adds its own, so none can be skipped."""
+
+import msgspec
+
+from toolhall.model.call import Call
+from toolhall.model.content import Result
+from toolhall.model.json import JsonObject
+from toolhall.model.verdict import Allow, Verify
+from toolhall.registry.entry import Entry
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The tool exists for this caller."""
+
+    call: Call
+    entry: Entry
+
+
+class Allowed(msgspec.Struct, frozen=True):
+    """The caller may call it, perhaps after a person's yes."""
+
+    call: Call
+    entry: Entry
+    verdict: Allow | Verify
+
+
+class Admitted(msgspec.Struct, frozen=True):
+    """The caller is within its limits."""
+
+    call: Call
+    entry: Entry
+    verdict: Allow | Verify
+
+
+class Valid(msgspec.Struct, frozen=True):
+    """The arguments match the input schema."""
+
+    call: Call
+    entry: Entry
+    verdict: Allow | Verify
+    arguments: JsonObject
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """A person agreed to this exact call, where one must."""
+
+    call: Call
+    entry: Entry
+    arguments: JsonObject
+
+
+class Equipped(msgspec.Struct, frozen=True):
+    """What the tool requires has been supplied."""
+
+    call: Call
+    entry: Entry
+    arguments: JsonObject
+
+
+class Raw(msgspec.Struct, frozen=True):
+    """What the tool returned, before anyone looked at it."""
+
+    entry: Entry
+    value: object
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """What the tool returned is what it promised."""
+
+    entry: Entry
+    result: Result

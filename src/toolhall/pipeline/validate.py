@@ -1,0 +1,59 @@
+"""Checks the arguments against the compiled input schema, off the loop when that could take long."""
+
+from typing import Protocol
+
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.json import Json, JsonObject
+from toolhall.pipeline.states import Admitted, Valid
+from toolhall.schema.validator import Validator
+
+# Subschemas visited times bytes judged: below this a validation stalls the loop for less than 20 ms.
+IN_LOOP_BUDGET = 5_000_000
+
+
+class Checker(Protocol):
+    """Validates somewhere else, within a time budget."""
+
+    async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
+        """What is wrong with the value; raises BadArguments when it takes too long to find out."""
+        ...
+
+
+class Validate:
+    """All problems at once, each with its path, never with a value."""
+
+    def __init__(self, checker: Checker) -> None:
+        self._checker = checker
+
+    async def __call__(self, admitted: Admitted) -> Valid:
+        """Valid, or BadArguments."""
+        call, accepts = admitted.call, admitted.entry.accepts
+        if cost(accepts, call.arguments, call.size) > IN_LOOP_BUDGET:
+            problems = await self._checker.problems(accepts.schema, call.arguments, call.size)
+        elif accepts.accepts(call.arguments):
+            problems = []
+        else:
+            problems = accepts.problems(call.arguments, call.size)
+        if problems:
+            raise BadArguments(problems)
+        return Valid(call, admitted.entry, admitted.verdict, call.arguments)
+
+
+def cost(validator: Validator, value: Json, size: int) -> int:
+    """A bound on the work: a recursive schema that judges a part more than once multiplies with each level."""
+    bounds = validator.bounds
+    if bounds.growth == 1:
+        return bounds.visits * size
+    return int(bounds.visits * size * bounds.growth ** min(_depth(value), 64))
+
+
+def _depth(value: Json) -> int:
+    deepest, pending = 0, [(value, 1)]
+    while pending:
+        part, depth = pending.pop()
+        deepest = max(deepest, depth)
+        if isinstance(part, dict):
+            pending.extend((inner, depth + 1) for inner in part.values())
+        elif isinstance(part, list):
+            pending.extend((inner, depth + 1) for inner in part)
+    return deepest

@@ -1,0 +1,1 @@
+"""The tools known now: an immutable snapshot, swapped on every change."""

@@ -1,0 +1,34 @@
+"""One registered tool with everything a call needs ready: compiled validators and the way to run it."""
+
+from typing import Protocol
+
+import msgspec
+
+from toolhall.model.call import Call
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Tool
+from toolhall.schema.validator import Validator
+
+
+class Runner(Protocol):
+    """How a tool's body is reached."""
+
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject) -> object:
+        """Run the tool and return what it returned; raises what it raised."""
+        ...
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A tool, compiled."""
+
+    tool: Tool
+    runner: Runner
+    accepts: Validator
+    returns: Validator | None
+    id: str  # str(tool.id), which every record repeats
+
+
+def compile_entry(tool: Tool, runner: Runner) -> Entry:
+    """Do at registration what need not be done per call; raises BadSchema."""
+    returns = Validator(tool.output.schema) if tool.output.schema is not None else None
+    return Entry(tool, runner, Validator(tool.input), returns, str(tool.id))

@@ -1,0 +1,1 @@
+"""How a tool's body is reached, one file for each way."""

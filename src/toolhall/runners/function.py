@@ -1,0 +1,64 @@
+"""Runs a tool that is a Python function: async ones in the loop, the others in a thread."""
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from toolhall.authoring.context import Context
+from toolhall.authoring.definition import Body
+from toolhall.model.call import Call
+from toolhall.model.exchange import Event, Link
+from toolhall.model.json import JsonObject
+from toolhall.model.question import Answered, Question
+from toolhall.model.tool import Tool
+
+
+class FunctionRunner:
+    """Binds the checked arguments to the function's parameters and calls it."""
+
+    __slots__ = ("_body", "_threads")
+
+    def __init__(self, body: Body, threads: ThreadPoolExecutor) -> None:
+        self._body = body
+        self._threads = threads
+
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject) -> object:
+        """The function's return value."""
+        body = self._body
+        bound = body.bind(arguments)
+        if not body.is_async:
+            return await self._in_thread(tool, call, bound)
+        if body.takes_context:
+            return await body.function(Context(call.link, call.caller, tool.name), **bound)
+        return await body.function(**bound)
+
+    async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:
+        """A thread cannot be stopped: when the call ends early the context says so, and the thread's result is dropped."""
+        loop = asyncio.get_running_loop()
+        context = Context(_ThreadLink(call.link, loop), call.caller, tool.name)
+        work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)
+        try:
+            return await loop.run_in_executor(self._threads, work)
+        finally:
+            context.cancelled = True
+
+
+class _ThreadLink:
+    """Hands events of a tool in a thread over to the loop."""
+
+    def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
+        self._link = link
+        self._loop = loop
+
+    def emit(self, event: Event) -> None:
+        self._loop.call_soon_threadsafe(self._link.emit, event)
+
+    def can(self, feature: str) -> bool:
+        return self._link.can(feature)
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        return await self._link.ask(questions)
+
+    async def detach(self, retry_ms: int) -> None:
+        await self._link.detach(retry_ms)

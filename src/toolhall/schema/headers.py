@@ -1,0 +1,68 @@
+"""Finds the parameters that HTTP clients repeat in headers (`x-mcp-header`), and refuses wrong ones."""
+
+import re
+from collections.abc import Iterator
+
+from toolhall.model.errors import Problem
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import HeaderParameter
+from toolhall.schema.bounds import BadSchema
+from toolhall.schema.walk import children, escape
+
+_KEYWORD = "x-mcp-header"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
+_TYPES = ("string", "integer", "boolean")
+# A header is seen by every proxy on the way, so a secret must not be mirrored into one.
+_SECRETIVE = re.compile(r"(?i)pass(word|wd)?$|secret|token|api_?key|credential|authorization")
+
+
+def header_parameters(schema: JsonObject) -> tuple[HeaderParameter, ...]:
+    """All annotated parameters, or BadSchema (MCP 2026-07-28: a violation makes the whole tool invalid)."""
+    found: list[HeaderParameter] = []
+    problems: list[Problem] = []
+    for pointer, path, part in _annotated(schema):
+        reason = _problem(part, path, [parameter.header for parameter in found])
+        if reason:
+            problems.append(Problem(f"{pointer}/{_KEYWORD}", reason))
+        else:
+            found.append(HeaderParameter(part[_KEYWORD].lower(), path or ()))
+    if problems:
+        raise BadSchema(problems)
+    return tuple(found)
+
+
+def _annotated(root: JsonObject) -> Iterator[tuple[str, tuple[str, ...] | None, JsonObject]]:
+    """Every schema that carries the keyword; its path is None where `properties` alone do not lead to it."""
+    pending: list[tuple[Json, str, tuple[str, ...] | None]] = [(root, "", ())]
+    while pending:
+        schema, pointer, path = pending.pop()
+        if not isinstance(schema, dict):
+            continue
+        if _KEYWORD in schema:
+            yield pointer, path, schema
+        plain = schema.get("properties", {})
+        for child in children(schema, pointer):
+            name = _property_name(plain, child.pointer, pointer)
+            pending.append((child.schema, child.pointer, None if path is None or name is None else (*path, name)))
+
+
+def _property_name(properties: Json, child: str, parent: str) -> str | None:
+    for name in properties if isinstance(properties, dict) else ():
+        if child == f"{parent}/properties/{escape(name)}":
+            return str(name)
+    return None
+
+
+def _problem(schema: JsonObject, path: tuple[str, ...] | None, taken: list[str]) -> str | None:
+    header = schema[_KEYWORD]
+    if not isinstance(header, str) or not _TOKEN.fullmatch(header):
+        return "must be a header name: 1 to 64 letters, digits or !#$%&'*+-.^_`|~"
+    if not path:
+        return "only a property reached through `properties` alone can be sent as a header"
+    if header.lower() in taken:
+        return f"{header!r} is used twice (letter case does not count)"
+    if schema.get("type") not in _TYPES:
+        return "the property's type must be string, integer or boolean"
+    if _SECRETIVE.search(path[-1]) or _SECRETIVE.search(header):
+        return "a parameter that looks like a secret must not be sent in a header"
+    return None

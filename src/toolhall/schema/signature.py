@@ -1,0 +1,146 @@
+"""Reads a function's signature: what it takes as JSON Schema, how arguments become its parameters, what it returns."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, NotRequired, Required, TypedDict, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from toolhall.model.content import CONTENT_TYPES, Reply
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import Output
+from toolhall.schema.types import decoder_of, schemas_of, to_json
+
+_AT = re.compile(r" - at `\$([^`]*)`")
+
+
+class BadSignature(TypeError):
+    """A function that cannot be a tool; the message names the parameter and the fix."""
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """What a tool's function takes and gives."""
+
+    input: JsonObject
+    output: Output
+    bind: Callable[[JsonObject], JsonObject]
+
+
+def read_signature(function: Callable[..., Any], hidden: int, returns: Any = None) -> Signature:
+    """The signature without its first `hidden` parameters; `returns` overrides the return annotation."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())[hidden:]
+    for parameter in parameters:
+        _check_parameter(parameter, hints)
+    returned = hints.get("return", inspect.Signature.empty) if returns is None else returns
+    return Signature(_input_schema(parameters, hints), output_of(returned), _binder(parameters, hints))
+
+
+def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
+    name = parameter.name
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise BadSignature(f"parameter '{name}': a tool cannot take *args or **kwargs; name every parameter")
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise BadSignature(f"parameter '{name}' is positional-only; remove the '/' from the signature")
+    if name not in hints:
+        raise BadSignature(f"parameter '{name}' has no type; annotate it, for example '{name}: str'")
+
+
+def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> JsonObject:
+    schemas = [_schema_of(f"parameter '{p.name}'", hints[p.name]) for p in parameters]
+    definitions: JsonObject = {}
+    properties: JsonObject = {}
+    for parameter, schema in zip(parameters, schemas, strict=True):
+        definitions |= schema.pop("$defs", {})
+        properties[parameter.name] = schema | _default(parameter)
+    result: JsonObject = {"type": "object"}
+    if properties:
+        result["properties"] = properties
+    required = [p.name for p in parameters if p.default is p.empty]
+    if required:
+        result["required"] = required
+    result["additionalProperties"] = False  # an argument that nobody declared is a mistake or an attack
+    return result | ({"$defs": definitions} if definitions else {})
+
+
+def _schema_of(what: str, hint: Any) -> JsonObject:
+    try:
+        return schemas_of([hint])[0]
+    except (TypeError, NotImplementedError) as error:
+        text = str(error).splitlines()[0]
+        raise BadSignature(f"{what}: {text}; use a type that JSON can express, such as str or a dataclass") from None
+
+
+def _default(parameter: inspect.Parameter) -> JsonObject:
+    if parameter.default is parameter.empty:
+        return {}
+    try:
+        return {"default": msgspec.json.decode(to_json(parameter.default))}
+    except (TypeError, NotImplementedError):
+        raise BadSignature(
+            f"parameter '{parameter.name}': its default cannot be written as JSON; use None and fill it in inside"
+        ) from None
+
+
+def output_of(hint: Any) -> Output:
+    """What a return annotation promises; blocks of content promise nothing that a schema could say."""
+    if hint is inspect.Signature.empty or _is_content(hint):
+        return Output()
+    if hint is None or hint is type(None):
+        return Output("none")
+    return Output("schema", _schema_of("the return type", hint))
+
+
+def _is_content(hint: Any) -> bool:
+    if hint is Reply or hint in CONTENT_TYPES:
+        return True
+    arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
+    return get_origin(hint) is not dict and any(_is_content(argument) for argument in arguments)
+
+
+def _binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[[JsonObject], JsonObject]:
+    if not parameters:
+        return lambda arguments: arguments
+    fields = {p.name: Required[hints[p.name]] if p.default is p.empty else NotRequired[hints[p.name]] for p in parameters}
+    shape = TypedDict("Arguments", fields)  # type: ignore[misc]  # made from the signature
+    convert = decoder_of(shape)
+
+    def bind(arguments: JsonObject) -> JsonObject:
+        try:
+            return convert(arguments)  # type: ignore[no-any-return]
+        except msgspec.ValidationError:
+            return _bind_loosely(convert, arguments)
+
+    return bind
+
+
+def _bind_loosely(convert: Callable[[Json], Any], arguments: JsonObject) -> JsonObject:
+    """JSON Schema counts 2.0 as an integer, Python does not: try again with whole floats as ints."""
+    try:
+        return convert(_whole(arguments))  # type: ignore[no-any-return]
+    except msgspec.ValidationError as error:
+        raise BadArguments([_problem(error)]) from None
+
+
+def _whole(value: Json) -> Json:
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {key: _whole(part) for key, part in value.items()}
+        case list():
+            return [_whole(part) for part in value]
+        case _:
+            return value
+
+
+def _problem(error: msgspec.ValidationError) -> Problem:
+    """Where it went wrong and how, without the value that a message may quote."""
+    text = str(error)
+    found = _AT.search(text)
+    path = found[1].replace(".", "/").replace("[", "/").replace("]", "") if found else ""
+    said = text[: found.start()] if found else ""
+    safe = said.startswith("Invalid ") and "'" not in said
+    return Problem(path, said if safe else "the value does not have the form that this parameter needs")

@@ -1,0 +1,109 @@
+"""Turns a Python type into JSON Schema, and values into JSON and back, pydantic models included."""
+
+import datetime
+import functools
+import types
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import msgspec
+
+from toolhall.model.json import Json, JsonObject
+from toolhall.schema.inline import hoist, inline
+
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
+_TEXTS = ("title", "description", "examples")
+
+
+def schemas_of(hints: Sequence[Any]) -> list[JsonObject]:
+    """One self-contained schema per type; raises TypeError for a type that JSON cannot express."""
+    schemas, components = msgspec.json.schema_components(
+        [prepared(hint) for hint in hints], schema_hook=_schema_hook, ref_template="#/$defs/{name}"
+    )
+    definitions: JsonObject = {}
+    for name, component in components.items():
+        definitions[name] = hoist(component, definitions)
+    return [inline({**hoist(schema, definitions), "$defs": definitions}) for schema in schemas]
+
+
+def to_json(value: object) -> bytes:
+    """Any value an author may return, as JSON bytes."""
+    return _encoder.encode(value)
+
+
+def decoder_of(hint: Any) -> "functools.partial[Any]":
+    """A function that turns checked JSON into a value of this type; raises msgspec.ValidationError."""
+    return functools.partial(msgspec.convert, type=prepared(hint), dec_hook=_decode_hook)
+
+
+def prepared(hint: Any) -> Any:
+    """The same type in msgspec's words: descriptions and bounds of any common notation become `Meta`."""
+    if hint is datetime.datetime:  # msgspec leaves the format unsaid, because it also takes times without a zone
+        return Annotated[hint, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _annotated(prepared(arguments[0]), arguments[1:])
+    if not arguments or origin is None or _is_literal(origin):
+        return hint
+    changed = tuple(prepared(argument) for argument in arguments)
+    if changed == arguments:
+        return hint
+    return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007 - built at run time
+
+
+def _is_literal(origin: Any) -> bool:
+    return str(origin) == "typing.Literal"
+
+
+def _annotated(base: Any, notes: tuple[Any, ...]) -> Any:
+    for note in notes:
+        for meta in _metas(note):
+            base = Annotated[base, meta]
+    return base
+
+
+def _metas(note: Any) -> list[msgspec.Meta]:
+    """A plain string, msgspec's Meta, an annotated-types bound or a pydantic Field, as Metas."""
+    if isinstance(note, msgspec.Meta):
+        return [note]
+    if isinstance(note, str):
+        return [msgspec.Meta(description=note)]
+    found = {key: value for key in (*_BOUNDS, *_TEXTS) if isinstance(value := getattr(note, key, None), int | float | str)}
+    extra = getattr(note, "json_schema_extra", None)
+    if isinstance(extra, dict):
+        found["extra_json_schema"] = extra
+    metas = [msgspec.Meta(**found)] if found else []
+    for inner in getattr(note, "metadata", ()):
+        metas.extend(_metas(inner))
+    return metas
+
+
+def is_pydantic(hint: Any) -> bool:
+    """Whether this is a pydantic model, told without importing pydantic."""
+    return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
+
+
+def _schema_hook(hint: Any) -> JsonObject:
+    if is_pydantic(hint):
+        schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}")
+        return schema
+    raise NotImplementedError  # msgspec then names the type in a TypeError
+
+
+def _decode_hook(hint: Any, value: Json) -> Any:
+    if is_pydantic(hint):
+        return hint.model_validate(value)
+    raise NotImplementedError
+
+
+def _encode_hook(value: Any) -> Json:
+    if is_pydantic(type(value)):
+        return value.model_dump(mode="json", by_alias=True)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_hook)

@@ -1,0 +1,74 @@
+"""A schema compiled once, that says yes quickly or lists every problem without repeating a value."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+import jsonschema_rs
+
+from toolhall.model.errors import Problem
+from toolhall.model.json import Json, JsonObject
+from toolhall.schema.bounds import BadSchema, Bounds, draft_of, measure
+from toolhall.schema.walk import escape
+
+MAX_PROBLEMS = 20
+MAX_REASON = 200
+# All problems of a larger value would be collected before the first is seen; only the first is looked for then.
+LIST_ALL_BELOW = 4 * 1024
+
+_COMPILERS = {
+    "2020-12": jsonschema_rs.Draft202012Validator,
+    "2019-09": jsonschema_rs.Draft201909Validator,
+    "draft-07": jsonschema_rs.Draft7Validator,
+}
+
+
+class Validator:
+    """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
+
+    __slots__ = ("_compiled", "accepts", "bounds", "schema")
+
+    def __init__(self, schema: JsonObject) -> None:
+        self.schema = schema
+        self.bounds: Bounds = measure(schema)
+        self._compiled = _compile(schema)
+        self.accepts = self._compiled.is_valid
+
+    def problems(self, value: Json, size: int) -> list[Problem]:
+        """What is wrong with a value of about `size` bytes; empty when it is accepted."""
+        return list(islice(self._errors(value, size), MAX_PROBLEMS))
+
+    def _errors(self, value: Json, size: int) -> Iterator[Problem]:
+        if size <= LIST_ALL_BELOW:
+            yield from map(_problem, self._compiled.iter_errors(value))
+            return
+        try:
+            self._compiled.validate(value)
+        except jsonschema_rs.ValidationError as error:
+            yield _problem(error)
+
+
+def _deny(uri: str) -> Json:
+    """Nothing is ever fetched; jsonschema-rs would follow http and file references by default."""
+    raise ValueError(f"references are not fetched: {uri}")
+
+
+def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
+    compiler = _COMPILERS[draft_of(schema)]
+    try:
+        return compiler(
+            schema,
+            retriever=_deny,
+            mask="the value",
+            validate_formats=False,
+            # The linear engine: no backtracking, no back references, no look-around.
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise BadSchema([_problem(error)]) from None
+    except ValueError as error:
+        raise BadSchema([Problem("", str(error).splitlines()[0])]) from None
+
+
+def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+    path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
+    return Problem(path[:MAX_REASON], error.message[:MAX_REASON])

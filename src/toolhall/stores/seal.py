@@ -1,0 +1,44 @@
+"""Seals small pieces of state that travel through a client: it can neither read, change nor reuse them elsewhere."""
+
+import base64
+import binascii
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class Seal:
+    """AES-256-GCM; `bound` is what the sealed text belongs to and opens with only."""
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(key)
+
+    def close(self, text: bytes, bound: bytes) -> str:
+        """A sealed text, safe to put into JSON."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text, bound)).decode()
+
+    def open(self, sealed: str, bound: bytes) -> bytes | None:
+        """The text, or None if it was not sealed by us for exactly this."""
+        try:
+            raw = base64.b64decode(sealed.encode(), b"-_", validate=True)
+            return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], bound)
+        except (ValueError, binascii.Error, InvalidTag):
+            return None
+
+
+def kept_key(path: Path) -> bytes:
+    """The key in this file, made when there is none; readable by its owner only."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_bytes()
+    with os.fdopen(descriptor, "wb") as file:
+        key = os.urandom(KEY_BYTES)
+        file.write(key)
+    return key

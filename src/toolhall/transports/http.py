@@ -1,0 +1,53 @@
+"""The ASGI application: finds the endpoint of a path, after the shield and the identity have had their say."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.exchange import Exchange
+from toolhall.transports.identity import Identity
+from toolhall.transports.shield import Shield, Turned
+
+_log = logging.getLogger("toolhall.http")
+
+Endpoint: TypeAlias = Callable[[Exchange], Awaitable[None]]
+
+
+class HttpApp:
+    """Mountable anywhere; the path decides, exactly as the server gives it."""
+
+    def __init__(self, shield: Shield, identity: Identity, endpoints: Mapping[str, Endpoint]) -> None:
+        self._shield = shield
+        self._identity = identity
+        self._endpoints = endpoints
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection event of ASGI."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope["method"], {}, self._identity.caller(scope, {}), receive, send)
+        try:
+            headers = exchange.headers = self._shield.headers(scope)
+            exchange.caller = self._identity.caller(scope, headers)
+            endpoint = self._endpoints.get(scope["path"])
+            if endpoint is None:
+                raise Turned(404, f"there is nothing here; try {', '.join(self._endpoints)}")
+            await endpoint(exchange)
+        except Turned as turned:
+            # The connection ends here: what is left of a refused body is not read as the next request.
+            await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
+        except OSError:
+            _log.debug("the client went away")
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while (await receive())["type"] != "lifespan.shutdown":
+        await send({"type": "lifespan.startup.complete"})
+    await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,26 @@
+"""Who calls, as far as the transport can prove it."""
+
+from typing import Protocol
+
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.transports.asgi import Headers, Scope
+
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
+NOBODY = Caller("anonymous")
+
+
+class Identity(Protocol):
+    """Proves a caller from a connection and its headers."""
+
+    def caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Whoever this is; nobody in particular where nothing is proven."""
+        ...
+
+
+class LocalIdentity:
+    """The `local` profile: whoever connects from this machine is its user."""
+
+    def caller(self, scope: Scope, headers: Headers) -> Caller:  # noqa: ARG002 - no credential is looked at here
+        """Local by address; a Unix socket has none and is local too."""
+        client = scope.get("client")
+        return LOCAL if client is None or client[0].startswith(_LOOPBACK) else NOBODY

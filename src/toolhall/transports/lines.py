@@ -1,0 +1,92 @@
+"""Standard input and output as lines of bytes, with stray prints kept out of them."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+
+MAX_LINE = 4 * 1024 * 1024
+_CHUNK = 64 * 1024
+
+
+class Lines:
+    """Reads lines from one file descriptor and writes lines to another, without ever blocking the loop."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: "asyncio.StreamWriter | _FileWriter") -> None:
+        self._reader = reader
+        self._writer = writer
+
+    def write(self, message: bytes) -> None:
+        """Send one line."""
+        self._writer.write(message + b"\n")
+
+    async def drain(self) -> None:
+        """Wait while the other side reads more slowly than we write."""
+        await self._writer.drain()
+
+    async def read(self) -> AsyncIterator[bytes | None]:
+        """Every line; None for one that was too long to keep."""
+        waiting, skipping = b"", False
+        while chunk := await self._reader.read(_CHUNK):
+            *lines, waiting = (waiting + chunk).split(b"\n")
+            for line in lines:
+                if not skipping and line.strip():
+                    yield line
+                skipping = False
+            if len(waiting) > MAX_LINE:
+                waiting = b""
+                if not skipping:
+                    yield None
+                skipping = True
+        if waiting.strip() and not skipping:
+            yield waiting
+
+
+class _FileWriter:
+    """A file never makes us wait."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: bytes) -> None:
+        os.write(self._descriptor, data)
+
+    async def drain(self) -> None:
+        return
+
+
+async def standard_lines() -> Lines:
+    """This process's own input and output; whatever a tool prints goes to the error output from now on."""
+    private = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    return Lines(await _reader(0), await _writer(private))
+
+
+async def _reader(descriptor: int) -> asyncio.StreamReader:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=MAX_LINE)
+    source = os.fdopen(os.dup(descriptor), "rb", buffering=0)
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
+    except (ValueError, OSError):  # a plain file cannot be waited for, so a thread reads it
+        threading.Thread(target=_feed, args=(source.fileno(), reader, loop), daemon=True).start()
+    return reader
+
+
+def _feed(descriptor: int, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
+    while chunk := os.read(descriptor, _CHUNK):
+        loop.call_soon_threadsafe(reader.feed_data, chunk)
+    loop.call_soon_threadsafe(reader.feed_eof)
+
+
+async def _writer(descriptor: int) -> "asyncio.StreamWriter | _FileWriter":
+    loop = asyncio.get_running_loop()
+    try:
+        transport, protocol = await loop.connect_write_pipe(
+            asyncio.streams.FlowControlMixin, os.fdopen(descriptor, "wb", buffering=0)
+        )
+    except (ValueError, OSError):
+        return _FileWriter(descriptor)
+    return asyncio.StreamWriter(transport, protocol, None, loop)

@@ -1,0 +1,1 @@
+"""The moving parts of MCP: sessions, streams, subscriptions, rounds of questions."""

@@ -1,0 +1,126 @@
+"""The `/mcp` endpoint: all three revisions over HTTP."""
+
+import asyncio
+
+from toolhall.dialects.mcp.headers import check_headers, check_parameters
+from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response, Unreadable, read_message
+from toolhall.dialects.mcp.revisions import MODERN
+from toolhall.dialects.mcp.terms import is_modern, modern_terms
+from toolhall.dialects.mcp.write import write_error
+from toolhall.hall import Hall
+from toolhall.model.errors import ToolhallError
+from toolhall.model.exchange import Wire
+from toolhall.runners.suspension import Noticed
+from toolhall.transports.exchange import Exchange
+from toolhall.transports.mcp.delivery import Delivery
+from toolhall.transports.mcp.legacy_http import LegacyHttp
+from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.shield import Shield
+from toolhall.transports.sse import start_events, write_events
+
+_ACCEPTED = Wire(b"", 202)
+
+
+class McpHttp:
+    """Reads one message per POST and lets the era it belongs to answer."""
+
+    def __init__(self, hall: Hall, shield: Shield, modern: Modern, legacy: LegacyHttp) -> None:
+        self._hall = hall
+        self._shield = shield
+        self._modern = modern
+        self._legacy = legacy
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Answer one HTTP request."""
+        if exchange.method != "POST":
+            await self._legacy.other(exchange)
+            return
+        body = await self._shield.body(exchange.headers, exchange.receive)
+        try:
+            message = read_message(body)
+        except Unreadable as unreadable:
+            await exchange.reply(write_error(unreadable.id, unreadable.refusal))
+            return
+        match message:
+            case Request() if is_modern(message) or _says_modern(exchange):
+                await self._answer(exchange, message, len(body))
+            case Request():
+                await self._legacy.request(exchange, message, len(body))
+            case Notification() | Response() if _says_modern(exchange):
+                await exchange.reply(_ACCEPTED)
+            case Notification() | Response():
+                await self._legacy.other_message(exchange, message)
+
+    def close(self) -> None:
+        """Say goodbye to every open stream."""
+        self._modern.subscriptions.close()
+        self._legacy.close()
+
+    async def _answer(self, exchange: Exchange, request: Request, size: int) -> None:
+        try:
+            self._check(exchange, request)
+        except ToolhallError as error:
+            await exchange.reply(self._modern.writer.error(request.id, error))
+            return
+        if request.method == LISTEN:
+            await self._listen(exchange, request)
+            return
+        stream = Stream()
+        delivery = Delivery(exchange, stream)
+        try:
+            work = self._modern.answer(request, exchange.caller, stream, size)
+            await delivery.finish(await Noticed(work, delivery.attend))
+        except asyncio.CancelledError:
+            if not delivery.hung_up:
+                raise
+            _go_on()
+        finally:
+            if delivery.attending:
+                await delivery.close()
+
+    def _check(self, exchange: Exchange, request: Request) -> None:
+        """Headers against body; the tool is always the body's, never the header's."""
+        if not is_modern(request):
+            modern_terms(request)  # refuses, and says what is missing
+        check_headers(exchange.headers, request)
+        name = request.params.get("name")
+        if request.method == "tools/call" and isinstance(name, str):
+            tool = self._hall.find(name, exchange.caller)
+            arguments = request.params.get("arguments")
+            if tool and tool.header_parameters and isinstance(arguments, dict):
+                check_parameters(exchange.headers, tool.header_parameters, arguments)
+
+    async def _listen(self, exchange: Exchange, request: Request) -> None:
+        stream = Stream()
+        try:
+            modern_terms(request)
+            end = self._modern.subscriptions.listen(request, exchange.caller, stream)
+        except ToolhallError as error:
+            await exchange.reply(self._modern.writer.error(request.id, error))
+            return
+        watching = asyncio.create_task(_until_hung_up(exchange, stream))
+        try:
+            await start_events(exchange)
+            await write_events(exchange, stream.read())
+        finally:
+            end()
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+
+def _says_modern(exchange: Exchange) -> bool:
+    return exchange.headers.get(b"mcp-protocol-version") == MODERN.name.encode()
+
+
+async def _until_hung_up(exchange: Exchange, stream: Stream) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
+    stream.finish()
+
+
+def _go_on() -> None:
+    """The cancellation was ours, because the client hung up; the server's task goes on."""
+    task = asyncio.current_task()
+    if task:
+        task.uncancel()

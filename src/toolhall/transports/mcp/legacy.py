@@ -1,0 +1,135 @@
+"""MCP 2025-06-18 and 2025-11-25: a handshake opens a session, and the session remembers the terms."""
+
+import asyncio
+import itertools
+from collections.abc import Coroutine
+from typing import Any
+
+from toolhall.dialects.mcp.asks import read_call, read_list
+from toolhall.dialects.mcp.jsonrpc import Notification, Request, RequestId, Response
+from toolhall.dialects.mcp.questions import write_question
+from toolhall.dialects.mcp.refusals import McpRefusal, bad_params, unknown_method
+from toolhall.dialects.mcp.revisions import Revision
+from toolhall.dialects.mcp.terms import Terms, log_level, progress_token
+from toolhall.dialects.mcp.write import Writer
+from toolhall.hall import Hall
+from toolhall.model.caller import Caller
+from toolhall.model.errors import ToolFailed, ToolhallError
+from toolhall.model.exchange import Finished, LogLevel, Page, Wire
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.question import Question
+from toolhall.transports.mcp.links import LegacyLink, Outlet
+
+QUESTION_SECONDS = 300.0
+
+
+class Session:
+    """One client after its handshake: its terms, its running calls, the questions it has yet to answer."""
+
+    def __init__(self, hall: Hall, writer: Writer, caller: Caller, capabilities: JsonObject) -> None:
+        self._hall = hall
+        self._capabilities = capabilities
+        self._log_level: LogLevel = "info"
+        self._running: dict[RequestId, asyncio.Task[None]] = {}
+        self._waiting: dict[str, asyncio.Future[Json]] = {}
+        self._questions = itertools.count(1)
+        self.writer = writer
+        self.caller = caller
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that was negotiated."""
+        return self.writer.revision
+
+    def start(self, request: Request, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a request so that it outlives its connection: to hang up is not to cancel here."""
+        task = asyncio.create_task(work)
+        self._running[request.id] = task
+        task.add_done_callback(lambda done: self._forget(request.id, done))
+        return task
+
+    async def answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
+        """The one reply to a request."""
+        try:
+            return await self._answer(request, outlet, size)
+        except McpRefusal as refusal:
+            # Only 2026-07-28 gives refused methods an HTTP status of their own.
+            return Wire(self.writer.error(request.id, refusal).body)
+        except ToolhallError as error:
+            return self.writer.error(request.id, error)
+
+    async def _answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
+        match request.method:
+            case "tools/call":
+                return await self._call(request, outlet, size)
+            case "tools/list":
+                answer = await self._hall.answer(read_list(request), self.caller)
+                return self._written(request, answer)
+            case "ping":
+                return self.writer.response(request.id, {})
+            case "logging/setLevel":
+                self._log_level = log_level(request.params.get("level"))
+                return self.writer.response(request.id, {})
+            case "initialize":
+                raise bad_params("this session is initialized already")
+            case _:
+                raise unknown_method(request.method)
+
+    async def _call(self, request: Request, outlet: Outlet, size: int) -> Wire:
+        call = read_call(request, f"mcp@{self.revision.name}", size)
+        terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
+        link = LegacyLink(outlet, terms, self.writer, self._put)
+        return self._written(request, await self._hall.answer(call, self.caller, link))
+
+    def _written(self, request: Request, answer: object) -> Wire:
+        match answer:
+            case Finished():
+                return self.writer.finished(request.id, answer)
+            case Page():
+                return self.writer.page(request.id, answer)
+            case ToolhallError():
+                return self.writer.error(request.id, answer)
+            case _:
+                raise TypeError("a legacy session asks its questions while the call runs")
+
+    def notice(self, notification: Notification) -> None:
+        """Hear a notification; unknown ones and cancellations that come too late mean nothing."""
+        if notification.method == "notifications/cancelled":
+            task = self._running.get(notification.params.get("requestId", ""))
+            if task:
+                task.cancel()
+
+    def reply(self, response: Response) -> None:
+        """Hand the client's reply to the call that waits for it."""
+        waiting = self._waiting.pop(str(response.id), None)
+        if waiting is None or waiting.done():
+            return
+        if response.error is not None:
+            waiting.set_exception(ToolFailed("the client could not answer the tool's question"))
+        else:
+            waiting.set_result(response.result)
+
+    def close(self) -> None:
+        """End every call of the session."""
+        for task in list(self._running.values()):
+            task.cancel()
+
+    async def _put(self, outlet: Outlet, question: Question) -> Json:
+        """Send a question as a request of ours and wait for its response."""
+        question_id = f"toolhall-{next(self._questions)}"
+        waiting = self._waiting[question_id] = asyncio.get_running_loop().create_future()
+        outlet.send(encode({"jsonrpc": "2.0", "id": question_id, **write_question(question, self.revision)}))
+        try:
+            async with asyncio.timeout(QUESTION_SECONDS):
+                return await waiting
+        except TimeoutError:
+            # MCP: a request that timed out is cancelled, so that the client stops working on it.
+            params = {"requestId": question_id, "reason": "no answer in time"}
+            outlet.send(self.writer.notice("notifications/cancelled", params))
+            raise ToolFailed("nobody answered the tool's question in time") from None
+        finally:
+            self._waiting.pop(question_id, None)
+
+    def _forget(self, request_id: RequestId, done: asyncio.Task[None]) -> None:
+        if self._running.get(request_id) is done:
+            del self._running[request_id]

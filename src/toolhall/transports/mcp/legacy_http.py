@@ -1,0 +1,145 @@
+"""The older revisions over HTTP: handshake, session header, GET streams that can be resumed, DELETE."""
+
+from collections.abc import Callable
+
+from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response
+from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal, bad_params
+from toolhall.dialects.mcp.revisions import LEGACY, negotiated
+from toolhall.dialects.mcp.write import Server, Writer, write_error
+from toolhall.hall import Hall
+from toolhall.model.exchange import Wire
+from toolhall.transports.exchange import Exchange
+from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.sessions import HttpSession, Sessions
+from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.sse import primer, start_events, write_events
+
+SESSION_HEADER = b"mcp-session-id"
+RETRY_MS = 1_000
+_ACCEPTED = Wire(b"", 202)
+_ENDED = Wire(b"", 200)
+
+
+class LegacyHttp:
+    """Finds the session of a request and lets it answer."""
+
+    def __init__(self, hall: Hall, server: Server, clock: Callable[[], float]) -> None:
+        self._hall = hall
+        self._writers = {revision.name: Writer(server, revision) for revision in LEGACY.values()}
+        self._sessions = Sessions(clock)
+        self._stop_hearing = hall.registry.subscribe(self._sessions.tools_changed)
+
+    async def request(self, exchange: Exchange, request: Request, size: int) -> None:
+        """Answer a request, or open a session for it."""
+        if request.method == "initialize" and SESSION_HEADER not in exchange.headers:
+            await self._initialize(exchange, request)
+            return
+        session = await self._session(exchange, request)
+        if session:
+            await self._answer(exchange, session, request, size)
+
+    async def other_message(self, exchange: Exchange, message: Notification | Response) -> None:
+        """Take a notification or a reply to a question of ours."""
+        session = await self._session(exchange, None)
+        if session is None:
+            return
+        if isinstance(message, Response):
+            session.session.reply(message)
+        else:
+            session.session.notice(message)
+        await exchange.reply(_ACCEPTED)
+
+    async def other(self, exchange: Exchange) -> None:
+        """GET opens a stream, DELETE ends the session; without a session there is neither."""
+        if exchange.method not in ("GET", "DELETE") or SESSION_HEADER not in exchange.headers:
+            await exchange.refuse(405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST"))
+            return
+        session = await self._session(exchange, None)
+        if session is None:
+            return
+        if exchange.method == "DELETE":
+            self._sessions.end(session)
+            await exchange.reply(_ENDED)
+        else:
+            await self._open_stream(exchange, session)
+
+    def close(self) -> None:
+        """End every session."""
+        self._stop_hearing()
+        self._sessions.close()
+
+    async def _initialize(self, exchange: Exchange, request: Request) -> None:
+        capabilities = request.params.get("capabilities")
+        if not isinstance(capabilities, dict) or not isinstance(request.params.get("protocolVersion"), str):
+            await exchange.reply(write_error(request.id, bad_params("initialize needs protocolVersion and capabilities")))
+            return
+        writer = self._writers[negotiated(request.params["protocolVersion"]).name]
+        opened = self._sessions.open(Session(self._hall, writer, exchange.caller, capabilities))
+        await exchange.reply(writer.initialized(request.id), (SESSION_HEADER, opened.id.encode()))
+
+    async def _session(self, exchange: Exchange, request: Request | None) -> HttpSession | None:
+        """The caller's session; where there is none, the refusal has been sent."""
+        request_id = request.id if request else None
+        version = exchange.headers.get(b"mcp-protocol-version")
+        if version is not None and version.decode("latin-1") not in LEGACY:
+            known = ", ".join(LEGACY)
+            refusal = McpRefusal(INVALID_REQUEST, f"in a session MCP-Protocol-Version must be one of {known}")
+            await exchange.reply(write_error(request_id, refusal))
+            return None
+        session_id = exchange.headers.get(SESSION_HEADER)
+        if session_id is None:
+            refusal = McpRefusal(INVALID_REQUEST, "send initialize first, then its Mcp-Session-Id with every request")
+            await exchange.reply(write_error(request_id, refusal))
+            return None
+        session = self._sessions.find(session_id.decode("latin-1"), exchange.caller)
+        if session is None:
+            refusal = McpRefusal(INVALID_REQUEST, "there is no such session; send initialize again", status=404)
+            await exchange.reply(write_error(request_id, refusal))
+        return session
+
+    async def _answer(self, exchange: Exchange, session: HttpSession, request: Request, size: int) -> None:
+        """The request runs on its own; this connection only reads what it sends."""
+        stream = session.open_stream()
+        answered: list[Wire] = []
+
+        async def work() -> None:
+            try:
+                wire = await session.session.answer(request, stream, size)
+                answered.append(wire)
+                stream.finish(wire.body)
+            finally:
+                stream.finish()  # a cancelled request gets no answer, but its stream must end
+
+        session.session.start(request, work())
+        await stream.started()
+        if stream.untouched and answered:
+            await exchange.reply(answered[0])
+        else:
+            await self._stream(exchange, session, stream)
+
+    async def _stream(self, exchange: Exchange, session: HttpSession, stream: Stream) -> None:
+        await start_events(exchange)
+        if session.session.revision.primed:
+            retry = stream.retry_ms if stream.retry_ms is not None else RETRY_MS
+            await exchange.part(primer(f"{stream.name}-0", retry), more=True)
+        await write_events(exchange, stream.read(), f"{stream.name}-")
+
+    async def _open_stream(self, exchange: Exchange, session: HttpSession) -> None:
+        last = exchange.headers.get(b"last-event-id", b"").decode("latin-1")
+        resumed = session.resumed(last)
+        if resumed:
+            stream, number = resumed
+            await start_events(exchange)
+            await write_events(exchange, stream.read(number, resumed=True), f"{stream.name}-")
+        elif session.reading:
+            await exchange.refuse(409, "this session has a GET stream already")
+        else:
+            await self._standalone(exchange, session)
+
+    async def _standalone(self, exchange: Exchange, session: HttpSession) -> None:
+        session.reading = True
+        try:
+            await start_events(exchange)
+            await write_events(exchange, session.standalone.read())
+        finally:
+            session.reading = False

@@ -1,0 +1,71 @@
+"""Rounds of questions without memory: what was asked and replied travels sealed through the client."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.refusals import McpRefusal, bad_params
+from toolhall.model.caller import Caller
+from toolhall.model.exchange import CallTool
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.stores.seal import Seal
+
+MAX_ROUNDS = 5
+STATE_SECONDS = 600.0
+
+
+class _State(msgspec.Struct, frozen=True):
+    """What the client carries from one round to the next, without being able to read it."""
+
+    replies: JsonObject
+    asked: list[str]
+    round: int
+    expires: float
+
+
+class Rounds:
+    """Opens the state of a request and seals the next one, bound to the caller and to this exact call."""
+
+    def __init__(self, seal: Seal, clock: Callable[[], float]) -> None:
+        self._seal = seal
+        self._clock = clock
+        self._decode = msgspec.json.Decoder(_State).decode
+
+    def replies(self, request: Request, call: CallTool, caller: Caller) -> Mapping[str, Json]:
+        """Every reply so far; a state that is not ours for this call, or too old, is refused."""
+        state, sent = self._state(request, call, caller), request.params.get("inputResponses")
+        if state is None:
+            return {}  # replies to questions that were never asked are not replies
+        if sent is not None and not isinstance(sent, dict):
+            raise bad_params("inputResponses must be an object")
+        return {**state.replies, **{key: reply for key, reply in (sent or {}).items() if key in state.asked}}
+
+    def next(self, request: Request, call: CallTool, caller: Caller, asked: list[str]) -> str:
+        """The state to send along with these questions."""
+        state = self._state(request, call, caller)
+        count = state.round + 1 if state else 1
+        if count > MAX_ROUNDS:
+            raise bad_params(f"the tool asked more than {MAX_ROUNDS} times; start the call again")
+        replies = dict(self.replies(request, call, caller))
+        following = _State(replies, asked, count, self._clock() + STATE_SECONDS)
+        return self._seal.close(encode(following), _bound(call, caller))
+
+    def _state(self, request: Request, call: CallTool, caller: Caller) -> _State | None:
+        sealed = request.params.get("requestState")
+        if sealed is None:
+            return None
+        text = self._seal.open(sealed, _bound(call, caller)) if isinstance(sealed, str) else None
+        state = self._decode(text) if text is not None else None
+        if state is None or state.expires < self._clock():
+            raise _STALE
+        return state
+
+
+_STALE = McpRefusal(-32602, "requestState is not valid for this call, or too old; start the call again", status=200)
+
+
+def _bound(call: CallTool, caller: Caller) -> bytes:
+    """Another caller, tool or argument makes another digest, so the state does not open."""
+    return hashlib.sha256(encode([caller.id, call.tool, call.arguments])).digest()

@@ -1,0 +1,95 @@
+"""The sessions of the older revisions over HTTP: who owns each, its streams, and when it is forgotten."""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+
+from toolhall.model.caller import Caller
+from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.stream import Stream
+
+MAX_SESSIONS = 10_000
+MAX_STREAMS = 64
+IDLE_SECONDS = 3_600.0
+
+
+class HttpSession:
+    """A session, its standalone stream (opened by GET), and the streams of its calls, for clients that come back."""
+
+    def __init__(self, session: Session, now: float) -> None:
+        self.id = secrets.token_urlsafe(24)
+        self.session = session
+        self.seen = now
+        self.standalone = Stream("s")
+        self.reading = False
+        self._streams: OrderedDict[str, Stream] = OrderedDict()
+        self._opened = 0
+
+    def open_stream(self) -> Stream:
+        """A stream for one call; the oldest is forgotten when there are too many."""
+        self._opened += 1
+        stream = Stream(f"c{self._opened}")
+        self._streams[stream.name] = stream
+        if len(self._streams) > MAX_STREAMS:
+            self._streams.popitem(last=False)
+        return stream
+
+    def resumed(self, event_id: str) -> tuple[Stream, int] | None:
+        """The stream and the place that an event id points to; never another session's."""
+        name, _, number = event_id.partition("-")
+        stream = self._streams.get(name)
+        return (stream, int(number)) if stream and number.isdigit() else None
+
+    def tools_changed(self) -> None:
+        """Tell the client, unless the last thing it has yet to read says so already."""
+        self.standalone.send(self.session.writer.tools_changed())
+
+    def close(self) -> None:
+        """End its calls and its standalone stream."""
+        self.session.close()
+        self.standalone.finish()
+
+
+class Sessions:
+    """All open sessions; an idle one is forgotten after an hour, the idlest when there are too many."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+
+    def open(self, session: Session) -> HttpSession:
+        """A new session with an id that cannot be guessed."""
+        opened = HttpSession(session, self._clock())
+        self._sessions[opened.id] = opened
+        self._forget_idle()
+        return opened
+
+    def find(self, session_id: str, caller: Caller) -> HttpSession | None:
+        """The session, if it is this caller's: the id alone proves nothing."""
+        found = self._sessions.get(session_id)
+        if found is None or found.session.caller != caller:
+            return None
+        found.seen = self._clock()
+        self._sessions.move_to_end(session_id)
+        return found
+
+    def end(self, session: HttpSession) -> None:
+        """Forget a session."""
+        self._sessions.pop(session.id, None)
+        session.close()
+
+    def tools_changed(self) -> None:
+        """Tell every session."""
+        for session in self._sessions.values():
+            session.tools_changed()
+
+    def close(self) -> None:
+        """End all sessions."""
+        for session in list(self._sessions.values()):
+            self.end(session)
+
+    def _forget_idle(self) -> None:
+        oldest = next(iter(self._sessions.values()))
+        while len(self._sessions) > MAX_SESSIONS or self._clock() - oldest.seen > IDLE_SECONDS:
+            self.end(oldest)
+            oldest = next(iter(self._sessions.values()))

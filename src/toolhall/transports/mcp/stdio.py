@@ -1,0 +1,129 @@
+"""MCP on standard input and output: one message a line, both eras in one process."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from toolhall.dialects.mcp.jsonrpc import Message, Notification, Request, RequestId, Response, Unreadable, read_message
+from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal, bad_params
+from toolhall.dialects.mcp.revisions import LEGACY, negotiated
+from toolhall.dialects.mcp.terms import is_modern, modern_terms
+from toolhall.dialects.mcp.write import Server, Writer, write_error
+from toolhall.hall import Hall
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import ToolhallError
+from toolhall.transports.lines import Lines
+from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.stream import Stream
+
+LAST_ANSWERS_SECONDS = 2.0
+
+
+class McpStdio:
+    """Answers each request in a task of its own; the user of this machine is the caller."""
+
+    def __init__(self, hall: Hall, server: Server, modern: Modern, lines: Lines, max_body: int) -> None:
+        self._hall = hall
+        self._modern = modern
+        self._lines = lines
+        self._max_body = max_body
+        self._writers = {revision.name: Writer(server, revision) for revision in LEGACY.values()}
+        self._session: Session | None = None
+        self._running: dict[RequestId, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Serve until the input ends, then give running calls a moment to answer."""
+        stop_hearing = self._hall.registry.subscribe(self._tools_changed)
+        try:
+            async for line in self._lines.read():
+                self._receive(line)
+                await self._lines.drain()
+            self._modern.subscriptions.close()
+            if self._running:
+                await asyncio.wait(self._running.values(), timeout=LAST_ANSWERS_SECONDS)
+        finally:
+            stop_hearing()
+            leftover = list(self._running.values())
+            for task in leftover:
+                task.cancel()
+            await asyncio.gather(*leftover, return_exceptions=True)
+
+    def send(self, message: bytes) -> None:
+        """As an outlet: every message of every request is a line."""
+        self._lines.write(message)
+
+    def hang_up(self, retry_ms: int) -> None:
+        """As an outlet: there is no connection to let go."""
+
+    def _receive(self, line: bytes | None) -> None:
+        if line is None or len(line) > self._max_body:
+            refusal = McpRefusal(INVALID_REQUEST, f"the message is larger than {self._max_body} bytes")
+            self.send(write_error(None, refusal).body)
+            return
+        try:
+            self._handle(read_message(line), len(line))
+        except Unreadable as unreadable:
+            self.send(write_error(unreadable.id, unreadable.refusal).body)
+
+    def _handle(self, message: Message, size: int) -> None:
+        match message:
+            case Request() if message.id in self._running:
+                refusal = McpRefusal(INVALID_REQUEST, "a request with this id is still running; use another id")
+                raise Unreadable(refusal, message.id)
+            case Request() if is_modern(message):
+                work = self._listen(message) if message.method == LISTEN else self._answer(message, size)
+                self._start(message.id, work)
+            case Request(method="initialize"):
+                self._initialize(message)
+            case Request():
+                self._start(message.id, self._answer_in_session(message, size))
+            case Notification(method="notifications/cancelled"):
+                task = self._running.get(message.params.get("requestId", ""))
+                if task:
+                    task.cancel()
+            case Response() if self._session:
+                self._session.reply(message)
+            case _:
+                pass  # a notification that means nothing to a tool server
+
+    def _start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
+        task = self._running[request_id] = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self._running.pop(request_id, None))
+
+    def _initialize(self, request: Request) -> None:
+        capabilities = request.params.get("capabilities")
+        if not isinstance(capabilities, dict) or not isinstance(request.params.get("protocolVersion"), str):
+            raise Unreadable(bad_params("initialize needs protocolVersion and capabilities"), request.id)
+        writer = self._writers[negotiated(request.params["protocolVersion"]).name]
+        self._session = Session(self._hall, writer, LOCAL, capabilities)
+        self.send(writer.initialized(request.id).body)
+
+    async def _answer(self, request: Request, size: int) -> None:
+        self.send((await self._modern.answer(request, LOCAL, self, size)).body)
+
+    async def _answer_in_session(self, request: Request, size: int) -> None:
+        if self._session is None:
+            refusal = McpRefusal(INVALID_REQUEST, "send initialize first, or put the protocol version into params._meta")
+            self.send(write_error(request.id, refusal).body)
+        else:
+            self.send((await self._session.answer(request, self, size)).body)
+
+    async def _listen(self, request: Request) -> None:
+        stream = Stream()
+        try:
+            modern_terms(request)
+            end = self._modern.subscriptions.listen(request, LOCAL, stream)
+        except ToolhallError as error:
+            self.send(self._modern.writer.error(request.id, error).body)
+            return
+        try:
+            async for item in stream.read():
+                if item.message:
+                    self.send(item.message)
+        finally:
+            end()
+
+    def _tools_changed(self) -> None:
+        if self._session:
+            self.send(self._session.writer.tools_changed())

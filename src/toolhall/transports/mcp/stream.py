@@ -1,0 +1,91 @@
+"""What is sent back for one request: notices, then the answer; kept so that a client can come back for it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+import msgspec
+
+MAX_KEPT = 256
+KEEP_ALIVE_SECONDS = 15.0
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One message and its place in the stream; an empty one says only that the stream lives."""
+
+    number: int
+    message: bytes
+
+
+class Stream:
+    """Written by one call, read by one connection at a time; a slow reader loses notices, never the answer."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.finished = False
+        self.retry_ms: int | None = None
+        self._items: deque[Item] = deque(maxlen=MAX_KEPT)
+        self._last = 0
+        self._news = asyncio.Event()
+        self._hang_ups = 0
+
+    def send(self, message: bytes) -> None:
+        """Add a message."""
+        if self.finished:
+            return
+        self._last += 1
+        self._items.append(Item(self._last, message))
+        self._news.set()
+
+    def finish(self, answer: bytes | None = None) -> None:
+        """Add the answer, if there is one, and end."""
+        if answer is not None:
+            self.send(answer)
+        self.finished = True
+        self._news.set()
+
+    def hang_up(self, retry_ms: int) -> None:
+        """Send the present reader away; it may come back after this time."""
+        self.retry_ms = retry_ms
+        self._hang_ups += 1
+        self._news.set()
+
+    @property
+    def untouched(self) -> bool:
+        """Nothing but the answer has been sent, and no reader was sent away: a plain reply will do."""
+        return self.finished and self._last <= 1 and not self._hang_ups
+
+    @property
+    def empty(self) -> bool:
+        """Nothing has been sent."""
+        return self._last == 0
+
+    def newest(self) -> bytes:
+        """The last message."""
+        return self._items[-1].message
+
+    async def started(self) -> None:
+        """Wait until there is something to send, or nothing more will come."""
+        while not (self._items or self.finished or self._hang_ups):
+            await self._wait(None)
+
+    async def read(self, after: int = 0, *, resumed: bool = False) -> AsyncIterator[Item]:
+        """Messages after this place, as they come; an empty item when there was none for a while."""
+        seen = self._hang_ups if resumed else 0
+        while True:
+            for item in [item for item in self._items if item.number > after]:
+                after = item.number
+                yield item
+            if self.finished or self._hang_ups > seen:
+                return
+            if not await self._wait(KEEP_ALIVE_SECONDS):
+                yield Item(after, b"")
+
+    async def _wait(self, seconds: float | None) -> bool:
+        self._news.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return False
+        return True

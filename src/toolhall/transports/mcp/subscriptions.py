@@ -1,0 +1,57 @@
+"""Who listens for changes (`subscriptions/listen`), and what they hear."""
+
+from collections.abc import Callable
+
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.refusals import LIMITED, McpRefusal, bad_params
+from toolhall.dialects.mcp.write import SUBSCRIPTION_KEY, Writer
+from toolhall.model.caller import Caller
+from toolhall.model.json import JsonObject
+from toolhall.registry.registry import Registry
+from toolhall.transports.mcp.stream import Stream
+
+MAX_PER_CALLER = 100
+_TOOLS = "toolsListChanged"
+
+
+class Subscriptions:
+    """All open listen streams; each is told once of a change until it has read that."""
+
+    def __init__(self, registry: Registry, writer: Writer) -> None:
+        self._registry = registry
+        self._writer = writer
+        self._open: dict[Stream, tuple[Request, Caller]] = {}
+
+    def listen(self, request: Request, caller: Caller, stream: Stream) -> Callable[[], None]:
+        """Acknowledge, then tell of changes until the returned function is called."""
+        wanted = _wanted(request)
+        if sum(1 for _, other in self._open.values() if other.id == caller.id) >= MAX_PER_CALLER:
+            raise McpRefusal(LIMITED, f"at most {MAX_PER_CALLER} listen streams are open per caller", status=429)
+        honoured = {_TOOLS: True} if wanted.get(_TOOLS) else {}
+        params = {"notifications": honoured, "_meta": {SUBSCRIPTION_KEY: request.id}}
+        stream.send(self._writer.notice("notifications/subscriptions/acknowledged", params))
+        self._open[stream] = (request, caller)
+        stop = self._registry.subscribe(lambda: stream.send(self._writer.tools_changed(request.id))) if honoured else None
+
+        def end() -> None:
+            self._open.pop(stream, None)
+            if stop:
+                stop()
+
+        return end
+
+    def close(self) -> None:
+        """MCP 2026-07-28: a listen request that the server ends is answered, then closed."""
+        for stream, (request, _) in list(self._open.items()):
+            stream.finish(self.farewell(request))
+
+    def farewell(self, request: Request) -> bytes:
+        """The answer that ends a subscription."""
+        return self._writer.response(request.id, {"_meta": {SUBSCRIPTION_KEY: request.id}}).body
+
+
+def _wanted(request: Request) -> JsonObject:
+    wanted = request.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise bad_params("params.notifications must be an object such as {\"toolsListChanged\": true}")
+    return wanted

@@ -1,0 +1,115 @@
+"""What every test gets: a check that it left nothing running and nothing open."""
+
+import asyncio
+import gc
+import threading
+from collections.abc import AsyncIterator, Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+from hypothesis import settings
+
+GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
+FDS = Path("/proc/self/fd")
+THREADS = Path("/proc/self/task")
+
+# A loaded machine is no bug: time limits are pytest-timeout's, a slow example fails nothing.
+settings.register_profile("toolhall", deadline=None, print_blob=True)
+settings.load_profile("toolhall")
+
+
+class Held(NamedTuple):
+    """What this process holds at one moment."""
+
+    threads: frozenset[threading.Thread]
+    children: frozenset[int]
+    sockets: frozenset[str]
+
+
+def held() -> Held:
+    return Held(frozenset(threading.enumerate()), children(), sockets())
+
+
+def held_since(before: Held) -> Held:
+    now = held()
+    return Held(now.threads - before.threads, now.children - before.children, now.sockets - before.sockets)
+
+
+def children() -> frozenset[int]:
+    """The process ids of this process's children, those that ended but were never waited for included."""
+    try:
+        lists = [(thread / "children").read_text() for thread in THREADS.iterdir()]
+    except OSError:  # no such list here (or its thread has just ended): ask in the slow and portable way
+        return frozenset(child.pid for child in psutil.Process().children())
+    return frozenset(int(pid) for each in lists for pid in each.split())
+
+
+def sockets() -> frozenset[str]:
+    """The open sockets, each by a name that no later socket takes over."""
+    if not FDS.exists():
+        return frozenset(f"{each.fd} {each.laddr}" for each in psutil.Process().net_connections("all"))
+    targets: set[str] = set()
+    for fd in FDS.iterdir():
+        try:
+            targets.add(f"{fd.name} {fd.readlink()}")
+        except OSError:  # the descriptor of the listing itself
+            continue
+    return frozenset(target for target in targets if "socket:" in target)
+
+
+def left_since(before: Held) -> Held:
+    """What is held now and was not before, after what is ending has had its time to end."""
+    left = held_since(before)
+    if any(left):
+        for thread in left.threads:
+            thread.join(GRACE)
+        gc.collect()  # an unclosed socket in a dead cycle warns here, which fails the test by itself
+        left = held_since(before)
+    return left
+
+
+def describe(left: Held) -> Iterator[str]:
+    """One line for each thing left, with what tells it apart."""
+    for thread in left.threads:
+        yield f"thread {thread.name!r}: join it, or shut its pool down"
+    for pid in left.children:
+        yield f"{psutil.Process(pid)}: end it and wait for it"
+    connections = {str(each.fd): each for each in psutil.Process().net_connections("all")} if left.sockets else {}
+    for socket in left.sockets:
+        yield f"{connections.get(socket.split()[0], socket)}: close it"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def helper_process() -> None:
+    """Start the process that Python keeps for its process pools, so that no test seems to leave it."""
+    resource_tracker.ensure_running()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Fail a test after which a thread, a child process or a socket is there that was not there before."""
+    before = held()
+    yield
+    if any(left := left_since(before)):
+        pytest.fail("the test left behind:\n  " + "\n  ".join(describe(left)), pytrace=False)
+
+
+@pytest.fixture
+async def no_task_left_behind() -> AsyncIterator[None]:
+    """Fail an asynchronous test that leaves a task, before the closing loop would cancel it silently."""
+    yield
+    if left := asyncio.all_tasks() - {asyncio.current_task()}:
+        _, left = await asyncio.wait(left, timeout=GRACE)
+    if left:
+        tasks = "\n  ".join(f"task {task.get_name()!r} {task.get_coro()!r}: await or cancel it" for task in left)
+        pytest.fail(f"the test left behind:\n  {tasks}", pytrace=False)
+
+
+@pytest.fixture(autouse=True)
+def no_loose_end(nothing_left_behind: None, request: pytest.FixtureRequest) -> None:
+    """Add the check for tasks to asynchronous tests; it comes first of all their fixtures, so it ends last."""
+    if request.node.get_closest_marker("asyncio"):
+        request.getfixturevalue("no_task_left_behind")

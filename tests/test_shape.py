@@ -1,0 +1,158 @@
+"""The shape of the source: sizes, names and imports that a reader can rely on."""
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "toolhall"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+FORBIDDEN_NAMES = {"util", "common", "core", "helper", "manager", "service", "handler"}
+# Import-linter sees only the first name of an import; of urllib, the pure packages may use the parser.
+PURE_PACKAGES = {"dialects", "schema", "model"}
+IMPURE_IMPORTS = {"urllib.request", "urllib.robotparser"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Sizes = dict[str, int]
+
+
+def name(module: Path) -> str:
+    return module.relative_to(PACKAGE).as_posix()
+
+
+def parse(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"), str(module))
+
+
+def functions(node: ast.AST, place: str) -> Iterator[tuple[str, Function]]:
+    """Every function below a node, with its place as `app.py:Class.method`."""
+    for child in ast.iter_child_nodes(node):
+        inner = f"{place}{child.name}" if isinstance(child, Function | ast.ClassDef) else place
+        if isinstance(child, Function):
+            yield inner, child
+        yield from functions(child, inner if inner == place else f"{inner}.")
+
+
+def file_lines(module: Path) -> Sizes:
+    return {name(module): len(module.read_text(encoding="utf-8").splitlines())}
+
+
+def function_lines(module: Path) -> Sizes:
+    return largest(module, lambda function: (function.end_lineno or 0) - function.lineno + 1)
+
+
+def parameters(module: Path) -> Sizes:
+    return largest(module, lambda function: len(parameter_names(function.args) - {"self", "cls"}))
+
+
+def parameter_names(given: ast.arguments) -> set[str]:
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    return {each.arg for each in every if each}
+
+
+def largest(module: Path, measure: Callable[[Function], int]) -> Sizes:
+    """The size of every function; of several with one name (overloads, setters), the largest."""
+    sizes: Sizes = {}
+    for place, function in functions(parse(module), f"{name(module)}:"):
+        sizes[place] = max(measure(function), sizes.get(place, 0))
+    return sizes
+
+
+class Limit(NamedTuple):
+    """The most that is allowed; exceptions name a place with its exact size today, so that they can only shrink."""
+
+    measure: Callable[[Path], Sizes]
+    most: int
+    fix: str
+    exceptions: Sizes
+
+
+LIMITS = [
+    Limit(file_lines, 300, "split the file by what its parts are about", {}),
+    Limit(function_lines, 40, "give a part of the function a name of its own", {}),
+    Limit(parameters, 6, "pass the values that belong together as one", {}),
+]
+
+each_module = pytest.mark.parametrize("module", MODULES, ids=name)
+each_limit = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.measure.__name__)
+
+
+@each_limit
+@each_module
+def test_is_small_enough(module: Path, limit: Limit) -> None:
+    sizes = limit.measure(module)
+    large = {place: size for place, size in sizes.items() if size > limit.exceptions.get(place, limit.most)}
+    assert not large, f"over {limit.most} {limit.measure.__name__}: {limit.fix}"
+
+
+@each_limit
+def test_exceptions_are_exact(limit: Limit) -> None:
+    sizes = {place: size for module in MODULES for place, size in limit.measure(module).items()}
+    for place, allowed in limit.exceptions.items():
+        assert sizes.get(place, 0) > limit.most, f"{place} is within the limit now: remove its exception"
+        assert sizes[place] == allowed, f"{place} has changed: set its exception to {sizes[place]}, if that is smaller"
+
+
+@each_module
+def test_imports_stand_at_the_top(module: Path) -> None:
+    late = [
+        f"{place}: {ast.unparse(node)}"
+        for place, function in functions(parse(module), f"{name(module)}:")
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not late, "move the import to the top; if that makes a cycle, one of the two modules knows too much"
+
+
+@each_module
+def test_opens_with_one_sentence(module: Path) -> None:
+    opening = (ast.get_docstring(parse(module)) or "").split("\n\n")[0]
+    assert opening.endswith("."), f"{name(module)}: open with a docstring of one sentence that ends with a full stop"
+    assert "\n" not in opening, f"{name(module)}: the first sentence is one line; a blank line, then the rest"
+
+
+@each_module
+def test_name_says_what_is_inside(module: Path) -> None:
+    parts = module.relative_to(PACKAGE).with_suffix("").parts
+    empty = [part for part in parts if part.removesuffix("s") in FORBIDDEN_NAMES]
+    assert not empty, f"{name(module)}: name it after what it holds"
+
+
+@pytest.mark.parametrize("module", [each for each in MODULES if name(each).split("/")[0] in PURE_PACKAGES], ids=name)
+def test_pure_packages_reach_no_network(module: Path) -> None:
+    impure = [ast.unparse(node) for node in ast.walk(parse(module)) if IMPURE_IMPORTS.intersection(imported(node))]
+    assert not impure, f"{name(module)}: time, randomness and I/O are arguments"
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """The full names that an import statement may bring in."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=str(source), names=names):
+            yield from (source, *(f"{source}.{alias.name}" for alias in names))
+        case _:
+            pass
+
+
+@pytest.mark.parametrize("package", [module for module in MODULES if module.name == "__init__.py"], ids=name)
+def test_package_only_re_exports(package: Path) -> None:
+    own = [ast.unparse(each) for each in parse(package).body[1:] if not re_exports(each, top=package.parent == PACKAGE)]
+    assert not own, f"{name(package)}: move this to a module of the package and import it here"
+
+
+def re_exports(statement: ast.stmt, *, top: bool) -> bool:
+    """Whether a statement of `__init__` is an import or `__all__`, or in the top package a part of lazy export."""
+    match statement:
+        case ast.Import() | ast.ImportFrom() | ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body, orelse=[]):
+            return top and all(isinstance(each, ast.Import | ast.ImportFrom) for each in body)
+        case ast.FunctionDef(name="__getattr__" | "__dir__"):
+            return top
+        case ast.Assign(targets=[ast.Name(id=target)]) | ast.AnnAssign(target=ast.Name(id=target)):
+            return top and target.startswith("_")  # where each lazy name lives; the version
+        case _:
+            return False

@@ -45,7 +45,26 @@ _HOMES = {
     "Icon": "toolhall.model.tool",
 }
 
-__all__ = [*_HOMES]  # noqa: PLE0604 - all strings
+__all__ = [
+    "Annotations",
+    "Audio",
+    "BadDeclaration",
+    "Config",
+    "Context",
+    "Given",
+    "Icon",
+    "Image",
+    "Notes",
+    "Reply",
+    "Resource",
+    "ResourceLink",
+    "Text",
+    "ToolFailed",
+    "Toolhall",
+    "ToolhallError",
+    "Toolkit",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -78,7 +78,9 @@ class Context:
         filled = await self._one(Visit(message, url, key), key)
         return isinstance(filled, Filled) and filled.action == "accept"
 
-    async def sample(self, prompt: str | tuple[JsonObject, ...], *, max_tokens: int = 1024, key: str | None = None) -> Sampled:
+    async def sample(
+        self, prompt: str | tuple[JsonObject, ...], *, max_tokens: int = 1024, key: str | None = None
+    ) -> Sampled:
         """Let the client's model answer (deprecated by MCP 2026-07-28; prefer a model of your own)."""
         text = {"role": "user", "content": {"type": "text", "text": prompt}}
         messages = (text,) if isinstance(prompt, str) else prompt

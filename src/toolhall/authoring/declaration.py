@@ -113,8 +113,7 @@ def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -
         hints = get_type_hints(function, include_extras=True)
         visible = list(inspect.signature(function).parameters)[int(is_method) :]
         contexts = [name for name in visible if hints.get(name) is Context]
-        if contexts and contexts != visible[:1]:
-            raise BadSignature(f"parameter '{contexts[-1]}': the Context must be the first parameter, and only once")
+        _check_contexts(contexts, visible)
         hidden = int(is_method) + len(contexts)
         if "input" in options:
             return bool(contexts), _given(function, hidden, options)
@@ -126,6 +125,11 @@ def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -
         raise _located(function, str(error)) from None
 
 
+def _check_contexts(contexts: list[str], visible: list[str]) -> None:
+    if contexts and contexts != visible[:1]:
+        raise BadSignature(f"parameter '{contexts[-1]}': the Context must be the first parameter, and only once")
+
+
 def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
     """A signature whose schema was written by hand; arguments reach the function as they are."""
     parameters = list(inspect.signature(function).parameters.values())[hidden:]
@@ -133,11 +137,11 @@ def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> S
         raise BadSignature("a tool with input=... takes its arguments as '**arguments'")
     read = read_signature(function, hidden + 1, options.get("returns"))
     output = _given_output(options) if "output" in options else read.output
-    return Signature(options["input"], output, lambda arguments: arguments)
+    return Signature(options.get("input", {}), output, lambda arguments: arguments)
 
 
 def _given_output(options: ToolOptions) -> Output:
-    return Output("schema", options["output"])
+    return Output("schema", options.get("output", {}))
 
 
 def _first_is_named_context(function: Callable[..., Any], is_method: bool) -> bool:

@@ -34,6 +34,14 @@ class Definition(msgspec.Struct, frozen=True):
     body: Body
 
 
+class _Home(msgspec.Struct, frozen=True):
+    """Where a tool belongs: its toolkit, the name it is published under, what the toolkit says for all its tools."""
+
+    toolkit: str
+    published: str
+    options: ToolkitOptions
+
+
 def definitions_of(target: object) -> Iterator[Definition]:
     """Every tool in a function, a toolkit (class or instance), or a module."""
     if isinstance(target, ModuleType):
@@ -55,42 +63,42 @@ def _own_parts(module: ModuleType) -> Iterator[object]:
     served = {type(instance) for instance in instances}
     yield from (part for part in vars(module).values() if declaration_of(part) and part.__module__ == module.__name__)
     yield from instances
-    for part in vars(module).values():
-        if isinstance(part, type) and issubclass(part, Toolkit) and part.__module__ == module.__name__:
-            if part not in served:
-                yield part
+    classes = [part for part in vars(module).values() if isinstance(part, type) and issubclass(part, Toolkit)]
+    yield from (part for part in classes if part.__module__ == module.__name__ and part not in served)
 
 
 def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
-    options = toolkit.toolkit_options
     for name in dict.fromkeys(name for parent in type(toolkit).__mro__[::-1] for name in vars(parent)):
         method = getattr(toolkit, name)
         if declaration := declaration_of(method):
-            published = published_name(options["name"], declaration.name)
-            yield _definition(declaration, method, options, published)
+            yield _from_method(declaration, method, toolkit)
+
+
+def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit) -> Definition:
+    published = published_name(toolkit.toolkit_name, declaration.name)
+    return _definition(declaration, method, _Home(toolkit.toolkit_name, published, toolkit.toolkit_options))
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:
-    if declaration.is_method and not inspect.ismethod(function):
-        raise BadDeclaration(f"tool '{declaration.name}' is a method; serve an instance of its Toolkit")
     if inspect.ismethod(function) and isinstance(function.__self__, Toolkit):
-        options = function.__self__.toolkit_options
-        return _definition(declaration, function, options, published_name(options["name"], declaration.name))
-    home = PurePath(declaration.function.__code__.co_filename).stem
-    return _definition(declaration, function, {"name": _toolkit_name(home)}, declaration.name)
+        return _from_method(declaration, function, function.__self__)
+    if declaration.is_method:
+        raise BadDeclaration(f"tool '{declaration.name}' is a method; serve an instance of its Toolkit")
+    file = PurePath(declaration.function.__code__.co_filename).stem
+    return _definition(declaration, function, _Home(_toolkit_name(file), declaration.name, {}))
 
 
 def _toolkit_name(stem: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:64] or "tools"
 
 
-def _definition(declaration: Declaration, function: Any, toolkit: ToolkitOptions, published: str) -> Definition:
-    options = declaration.options
+def _definition(declaration: Declaration, function: Any, home: _Home) -> Definition:
+    options, toolkit = declaration.options, home.options
     signature = declaration.resolved()
     version = options.get("version") or toolkit.get("version", DEFAULT_VERSION)
     tool = Tool(
-        id=ToolId(toolkit["name"], declaration.name, version),
-        name=published,
+        id=ToolId(home.toolkit, declaration.name, version),
+        name=home.published,
         input=signature.input,
         output=signature.output,
         title=options.get("title"),

@@ -19,6 +19,7 @@ class ToolkitOptions(TypedDict, total=False):
 class Toolkit:
     """Subclass it, mark methods with `@tool`; each instance is one toolkit."""
 
+    toolkit_name: ClassVar[str] = "Toolkit"
     toolkit_options: ClassVar[ToolkitOptions] = {}
 
     def __init_subclass__(cls, **options: Unpack[ToolkitOptions]) -> None:
@@ -26,7 +27,8 @@ class Toolkit:
         problem = _problem(cls.__name__, options)
         if problem:
             raise BadDeclaration(f"{cls.__module__}: toolkit '{cls.__name__}': {problem}")
-        cls.toolkit_options = {**cls.toolkit_options, **options, "name": options.get("name", cls.__name__)}
+        cls.toolkit_name = options.get("name", cls.__name__)
+        cls.toolkit_options = {**cls.toolkit_options, **options}
 
 
 def _problem(class_name: str, options: ToolkitOptions) -> str | None:

@@ -60,11 +60,11 @@ class Silent:
     def emit(self, event: Event) -> None:
         """Drop it."""
 
-    def can(self, feature: str) -> bool:
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - no feature leads anywhere
         """Never."""
         return False
 
-    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:  # noqa: ARG002
         """Nobody answers."""
         return {}
 

@@ -48,7 +48,7 @@ class ProcessChecker:
         """Stop the worker, also in the middle of its work."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            for process in list((pool._processes or {}).values()):  # noqa: SLF001 - there is no public way to stop one
+            for process in list((pool._processes or {}).values()):  # there is no public way to stop one
                 process.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 

@@ -34,7 +34,7 @@ class FunctionRunner:
         return await body.function(**bound)
 
     async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:
-        """A thread cannot be stopped: when the call ends early the context says so, and the thread's result is dropped."""
+        """A thread cannot be stopped: when the call ends early the context says so, and its result is dropped."""
         loop = asyncio.get_running_loop()
         context = Context(_ThreadLink(call.link, loop), call.caller, tool.name)
         work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)

@@ -28,7 +28,9 @@ def _field(name: str, field: JsonObject) -> JsonObject:
         return {**{key: part for key, part in field.items() if key not in ("anyOf", "default")}, **options[0]}
     if field.get("type") in _PLAIN or _is_choice_list(field):
         return field
-    raise TypeError(f"field '{name}' cannot be shown in a form: use str, int, float, bool, Literal or a list of Literal")
+    raise TypeError(
+        f"field '{name}' cannot be shown in a form: use str, int, float, bool, Literal or a list of Literal"
+    )
 
 
 def _is_choice_list(field: JsonObject) -> bool:

@@ -103,7 +103,9 @@ def _is_content(hint: Any) -> bool:
 def _binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[[JsonObject], JsonObject]:
     if not parameters:
         return lambda arguments: arguments
-    fields = {p.name: Required[hints[p.name]] if p.default is p.empty else NotRequired[hints[p.name]] for p in parameters}
+    fields = {
+        p.name: Required[hints[p.name]] if p.default is p.empty else NotRequired[hints[p.name]] for p in parameters
+    }
     shape = TypedDict("Arguments", fields)  # type: ignore[misc]  # made from the signature
     convert = decoder_of(shape)
 

@@ -68,7 +68,9 @@ def _metas(note: Any) -> list[msgspec.Meta]:
         return [note]
     if isinstance(note, str):
         return [msgspec.Meta(description=note)]
-    found = {key: value for key in (*_BOUNDS, *_TEXTS) if isinstance(value := getattr(note, key, None), int | float | str)}
+    found: dict[str, Any] = {
+        key: value for key in (*_BOUNDS, *_TEXTS) if isinstance(value := getattr(note, key, None), int | float | str)
+    }
     extra = getattr(note, "json_schema_extra", None)
     if isinstance(extra, dict):
         found["extra_json_schema"] = extra

@@ -36,15 +36,15 @@ class HttpApp:
         try:
             headers = exchange.headers = self._shield.headers(scope)
             exchange.caller = self._identity.caller(scope, headers)
-            endpoint = self._endpoints.get(scope["path"])
-            if endpoint is None:
-                raise Turned(404, f"there is nothing here; try {', '.join(self._endpoints)}")
-            await endpoint(exchange)
+            await self._endpoints.get(scope["path"], self._nothing)(exchange)
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         except OSError:
             _log.debug("the client went away")
+
+    async def _nothing(self, exchange: Exchange) -> None:
+        await exchange.refuse(404, f"there is nothing here; try {', '.join(self._endpoints)}")
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -69,7 +69,9 @@ class Shield:
         if not found:
             raise Turned(400, "the Host header is missing or malformed")
         if found[1].lower() not in self._hosts:
-            raise Turned(421, f"this server does not answer for {found[1]!r}; allow it with allowed_hosts in toolhall.toml")
+            raise Turned(
+                421, f"this server does not answer for {found[1]!r}; allow it with allowed_hosts in toolhall.toml"
+            )
         if len(self._good_hosts) < _MOST_REMEMBERED:
             self._good_hosts.add(host)
 

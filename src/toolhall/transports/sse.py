@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.mcp.stream import Item
+from toolhall.transports.stream import Item
 
 _HEADERS = (
     (b"content-type", b"text/event-stream"),

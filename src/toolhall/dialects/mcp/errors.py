@@ -58,7 +58,7 @@ def _not_found(error: errors.ToolhallError) -> Said:
 def _unsupported(error: errors.ToolhallError) -> Said:
     """MCP 2026-07-28: -32021 with the capabilities as an object; the older revisions read it as a tool's error."""
     feature, _, mode = getattr(error, "feature", "").partition(".")
-    required = {feature: {mode: {}} if mode else {}}
+    required: JsonObject = {feature: {mode: {}} if mode else {}}
     return ProtocolError(MISSING_CAPABILITY, error.message, {"requiredCapabilities": required}, 400)
 
 
@@ -69,7 +69,9 @@ def _unauthenticated(error: errors.ToolhallError) -> Said:
 def _limited(error: errors.ToolhallError) -> Said:
     wait = float(getattr(error, "retry_after", 1.0))
     seconds = str(max(1, int(wait + 0.999))).encode()
-    return ProtocolError(LIMITED, error.message, {"retryAfterMs": int(wait * 1000) + 1}, 429, ((b"retry-after", seconds),))
+    return ProtocolError(
+        LIMITED, error.message, {"retryAfterMs": int(wait * 1000) + 1}, 429, ((b"retry-after", seconds),)
+    )
 
 
 def _result(error: errors.ToolhallError) -> Said:

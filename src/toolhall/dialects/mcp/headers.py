@@ -29,7 +29,9 @@ def check_headers(headers: Mapping[bytes, bytes], request: Request) -> None:
         _same(headers, b"mcp-name", request.params[member], decoded=True)
 
 
-def check_parameters(headers: Mapping[bytes, bytes], parameters: tuple[HeaderParameter, ...], arguments: JsonObject) -> None:
+def check_parameters(
+    headers: Mapping[bytes, bytes], parameters: tuple[HeaderParameter, ...], arguments: JsonObject
+) -> None:
     """Every argument that the tool wants repeated in a header is there, and equal."""
     for parameter in parameters:
         value = _argument(arguments, parameter.path)

@@ -74,7 +74,7 @@ def _is_id(value: Json) -> bool:
 
 def _call(message: JsonObject, request_id: RequestId | None) -> Request | Notification:
     if not message.keys() <= _CALL_MEMBERS:
-        extra = sorted(message.keys() - _CALL_MEMBERS)[0]
+        extra = min(message.keys() - _CALL_MEMBERS)
         raise Unreadable(McpRefusal(INVALID_REQUEST, f"a request has no member {extra[:64]!r}; remove it"), request_id)
     method, params = message["method"], message.get("params")
     if type(method) is not str:

@@ -27,7 +27,10 @@ def write_question(question: Question, revision: Revision) -> JsonObject:
             return {"method": "elicitation/create", "params": {**mode, "message": message, "requestedSchema": schema}}
         case Visit(message, url, key):
             params = {"mode": "url", "message": message, "url": url}
-            return {"method": "elicitation/create", "params": params if revision.modern else {**params, "elicitationId": key}}
+            return {
+                "method": "elicitation/create",
+                "params": params if revision.modern else {**params, "elicitationId": key},
+            }
         case Sample():
             return {"method": "sampling/createMessage", "params": _sample(question)}
         case Roots():
@@ -75,6 +78,8 @@ def _sampled(reply: JsonObject, key: str) -> Sampled:
 
 def _rooted(reply: JsonObject, key: str) -> Rooted:
     roots = reply.get("roots")
-    if not isinstance(roots, list) or not all(isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots):
+    if not isinstance(roots, list) or not all(
+        isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
+    ):
         raise bad_params(f"the reply to {key!r} needs roots, a list of objects with a uri")
     return Rooted(tuple(Root(root["uri"], root.get("name")) for root in roots))

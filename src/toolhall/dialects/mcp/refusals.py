@@ -23,9 +23,7 @@ _NOT_FOUND = 404
 class McpRefusal(Malformed):
     """A malformed message, in MCP's own words."""
 
-    def __init__(
-        self, code: int, message: str, *, status: int = _BAD_REQUEST, data: JsonObject | None = None
-    ) -> None:
+    def __init__(self, code: int, message: str, *, status: int = _BAD_REQUEST, data: JsonObject | None = None) -> None:
         self.code = code
         self.status = status
         self.data = data

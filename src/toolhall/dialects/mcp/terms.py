@@ -73,5 +73,5 @@ def log_level(value: Json) -> LogLevel:
 def _token(meta: JsonObject) -> str | int | None:
     token = meta.get("progressToken")
     if token is None or type(token) in (str, int):
-        return token  # type: ignore[no-any-return]
+        return token
     raise bad_params("progressToken must be a string or a whole number")

@@ -36,7 +36,9 @@ class Writer:
     def __init__(self, server: Server, revision: Revision) -> None:
         self.revision = revision
         self._server = server
-        self._info = {"name": server.name, "version": server.version} | ({"title": server.title} if server.title else {})
+        self._info = {"name": server.name, "version": server.version} | (
+            {"title": server.title} if server.title else {}
+        )
         self._meta: JsonObject = {_SERVER_KEY: self._info} if revision.modern else {}
         # MCP 2026-07-28: every result says what kind it is, and SHOULD say whose it is.
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.modern else {}
@@ -96,7 +98,12 @@ class Writer:
     def asked(self, request_id: RequestId, asked: Asked, state: str) -> Wire:
         """`input_required`: the questions, and the sealed state to send back with the replies."""
         questions = {key: write_question(question, self.revision) for key, question in asked.questions.items()}
-        result = {"resultType": "input_required", "inputRequests": questions, "requestState": state, "_meta": self._meta}
+        result = {
+            "resultType": "input_required",
+            "inputRequests": questions,
+            "requestState": state,
+            "_meta": self._meta,
+        }
         return Wire(encode({"jsonrpc": "2.0", "id": request_id, "result": result}))
 
     def error(self, request_id: RequestId | None, error: ToolhallError) -> Wire:

@@ -4,7 +4,7 @@ import asyncio
 
 from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 from toolhall.transports.sse import start_events, write_events
 
 

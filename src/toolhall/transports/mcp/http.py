@@ -15,7 +15,7 @@ from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.delivery import Delivery
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import LISTEN, Modern
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 from toolhall.transports.shield import Shield
 from toolhall.transports.sse import start_events, write_events
 

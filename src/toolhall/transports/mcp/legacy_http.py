@@ -11,7 +11,7 @@ from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.sessions import HttpSession, Sessions
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 from toolhall.transports.sse import primer, start_events, write_events
 
 SESSION_HEADER = b"mcp-session-id"
@@ -52,7 +52,9 @@ class LegacyHttp:
     async def other(self, exchange: Exchange) -> None:
         """GET opens a stream, DELETE ends the session; without a session there is neither."""
         if exchange.method not in ("GET", "DELETE") or SESSION_HEADER not in exchange.headers:
-            await exchange.refuse(405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST"))
+            await exchange.refuse(
+                405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST")
+            )
             return
         session = await self._session(exchange, None)
         if session is None:
@@ -71,7 +73,9 @@ class LegacyHttp:
     async def _initialize(self, exchange: Exchange, request: Request) -> None:
         capabilities = request.params.get("capabilities")
         if not isinstance(capabilities, dict) or not isinstance(request.params.get("protocolVersion"), str):
-            await exchange.reply(write_error(request.id, bad_params("initialize needs protocolVersion and capabilities")))
+            await exchange.reply(
+                write_error(request.id, bad_params("initialize needs protocolVersion and capabilities"))
+            )
             return
         writer = self._writers[negotiated(request.params["protocolVersion"]).name]
         opened = self._sessions.open(Session(self._hall, writer, exchange.caller, capabilities))

@@ -1,4 +1,4 @@
-"""The line from a running tool to its MCP client: notices on the request's own stream, questions by either era's way."""
+"""The line from a running tool to its MCP client: notices on the request's stream, questions by either era's way."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
@@ -8,7 +8,7 @@ from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Writer
 from toolhall.model.errors import Unsupported
 from toolhall.model.exchange import LOG_LEVELS, Asking, Event, Log, Progress
-from toolhall.model.json import Json
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
 
 
@@ -43,6 +43,8 @@ class Notices:
                     logger = {"logger": event.logger} if event.logger else {}
                     params = {"level": event.level, "data": event.data, **logger}
                     self._outlet.send(self._writer.notice("notifications/message", params))
+            case _:
+                pass  # the client did not ask to hear of it
 
     def can(self, feature: str) -> bool:
         """Whether the client declared it."""
@@ -60,7 +62,7 @@ class Notices:
             return  # MCP: progress MUST increase with each notification
         self._furthest = progress.done
         stated = {"progress": progress.done, "total": progress.total, "message": progress.message}
-        params = {key: value for key, value in stated.items() if value is not None}
+        params: JsonObject = {key: value for key, value in stated.items() if value is not None}
         params["progressToken"] = self._terms.progress_token
         self._outlet.send(self._writer.notice("notifications/progress", params))
 

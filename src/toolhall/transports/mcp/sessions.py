@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from toolhall.model.caller import Caller
 from toolhall.transports.mcp.legacy import Session
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 
 MAX_SESSIONS = 10_000
 MAX_STREAMS = 64

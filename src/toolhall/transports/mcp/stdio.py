@@ -15,7 +15,7 @@ from toolhall.model.errors import ToolhallError
 from toolhall.transports.lines import Lines
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.modern import LISTEN, Modern
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 
 LAST_ANSWERS_SECONDS = 2.0
 
@@ -104,7 +104,9 @@ class McpStdio:
 
     async def _answer_in_session(self, request: Request, size: int) -> None:
         if self._session is None:
-            refusal = McpRefusal(INVALID_REQUEST, "send initialize first, or put the protocol version into params._meta")
+            refusal = McpRefusal(
+                INVALID_REQUEST, "send initialize first, or put the protocol version into params._meta"
+            )
             self.send(write_error(request.id, refusal).body)
         else:
             self.send((await self._session.answer(request, self, size)).body)

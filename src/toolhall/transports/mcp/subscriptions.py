@@ -8,7 +8,7 @@ from toolhall.dialects.mcp.write import SUBSCRIPTION_KEY, Writer
 from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
 from toolhall.registry.registry import Registry
-from toolhall.transports.mcp.stream import Stream
+from toolhall.transports.stream import Stream
 
 MAX_PER_CALLER = 100
 _TOOLS = "toolsListChanged"
@@ -31,7 +31,9 @@ class Subscriptions:
         params = {"notifications": honoured, "_meta": {SUBSCRIPTION_KEY: request.id}}
         stream.send(self._writer.notice("notifications/subscriptions/acknowledged", params))
         self._open[stream] = (request, caller)
-        stop = self._registry.subscribe(lambda: stream.send(self._writer.tools_changed(request.id))) if honoured else None
+        stop = (
+            self._registry.subscribe(lambda: stream.send(self._writer.tools_changed(request.id))) if honoured else None
+        )
 
         def end() -> None:
             self._open.pop(stream, None)
@@ -53,5 +55,5 @@ class Subscriptions:
 def _wanted(request: Request) -> JsonObject:
     wanted = request.params.get("notifications")
     if not isinstance(wanted, dict):
-        raise bad_params("params.notifications must be an object such as {\"toolsListChanged\": true}")
+        raise bad_params('params.notifications must be an object such as {"toolsListChanged": true}')
     return wanted

@@ -1,0 +1,158 @@
+"""For tests: call tools in memory, through every stage of the pipeline, typed from the function itself."""
+
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints, overload
+
+import msgspec
+
+from toolhall.app import Toolhall
+from toolhall.authoring.context import Context
+from toolhall.authoring.definition import definitions_of
+from toolhall.config import Config
+from toolhall.model.call import Call
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.content import Reply, Result, Text
+from toolhall.model.errors import ToolFailed, ToolhallError, Unsupported
+from toolhall.model.exchange import CallTool, Event, Finished, ListTools, Page
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.question import Answered, Question
+from toolhall.model.tool import Tool
+from toolhall.schema.types import decoder_of, to_json
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_DIALECT = "memory"
+
+
+class Client:
+    """A hall of its own around the given tools; use it with `async with`.
+
+    `answers` replies to what tools ask the person, `approves` to calls from level 8 up; `events` collects progress
+    and log notices.
+    """
+
+    def __init__(
+        self,
+        *targets: object,
+        answers: Callable[[str, Question], Answered] | None = None,
+        approves: bool = False,
+        caller: Caller = LOCAL,
+        config: Config | None = None,
+    ) -> None:
+        self._targets = targets
+        self._answers = answers
+        self._approves = approves
+        self._config = config
+        self._caller = caller
+        self._hall: Toolhall | None = None
+        self.events: list[Event] = []
+
+    async def __aenter__(self) -> "Client":
+        self._hall = Toolhall(*self._targets, config=self._config, approver=self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.hall.close()
+        self._hall = None
+
+    @property
+    def hall(self) -> Toolhall:
+        """The hall behind the client."""
+        if self._hall is None:
+            raise RuntimeError("use the client inside 'async with Client(...) as client:'")
+        return self._hall
+
+    @overload
+    async def call(
+        self, tool: Callable[Concatenate[Context, P], Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs
+    ) -> R: ...
+    @overload
+    async def call(self, tool: Callable[P, Coroutine[Any, Any, R]], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def call(self, tool: Callable[Concatenate[Context, P], R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    async def call(self, tool: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R: ...
+    async def call(self, tool: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a tool by its function, with the function's own parameters and return type."""
+        name = next(definitions_of(tool)).tool.name
+        result = await self.call_named(name, _arguments(tool, args, kwargs))
+        return _returned(result, get_type_hints(tool).get("return", Any))
+
+    async def call_named(self, name: str, arguments: JsonObject) -> Result:
+        """Call a tool by its published name or id, with JSON arguments; raises the error that ended the call."""
+        ask = CallTool(name, arguments, _DIALECT, len(to_json(arguments)))
+        answer = await self.hall.hall.answer(ask, self._caller, self)
+        match answer:
+            case Finished(_, result):
+                return result
+            case ToolhallError():
+                raise answer
+            case _:
+                raise TypeError(f"a call was answered by {answer!r}")
+
+    async def list_tools(self) -> tuple[Tool, ...]:
+        """Every tool this caller may see."""
+        found: tuple[Tool, ...] = ()
+        cursor: str | None = None
+        while True:
+            page = await self.hall.hall.answer(ListTools(cursor), self._caller)
+            if not isinstance(page, Page):
+                raise TypeError(f"a listing was answered by {page!r}")
+            found += page.tools
+            cursor = page.next
+            if cursor is None:
+                return found
+
+    def emit(self, event: Event) -> None:
+        """As a link: collect what tools tell while they run."""
+        self.events.append(event)
+
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - whoever answers can answer everything
+        """As a link: the client can be asked if it was given answers."""
+        return self._answers is not None
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """As a link: reply as the test said."""
+        if self._answers is None:
+            raise Unsupported("elicitation")
+        return {key: self._answers(key, question) for key, question in questions.items()}
+
+    async def detach(self, retry_ms: int) -> None:
+        """As a link: there is no connection to let go."""
+
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:  # noqa: ARG002 - the test decided
+        """As an approver: what the test said."""
+        return self._approves
+
+
+def _arguments(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> JsonObject:
+    """The call's arguments as JSON, as they would arrive from outside."""
+    signature = inspect.signature(tool)
+    hints = get_type_hints(tool)
+    visible = [parameter for name, parameter in signature.parameters.items() if hints.get(name) is not Context]
+    bound = signature.replace(parameters=visible).bind_partial(*args, **kwargs)
+    rest = [parameter.name for parameter in visible if parameter.kind is parameter.VAR_KEYWORD]
+    given = {name: value for name, value in bound.arguments.items() if name not in rest}
+    for name in rest:
+        given |= bound.arguments.get(name, {})
+    plain: JsonObject = msgspec.json.decode(to_json(given))
+    return plain
+
+
+def _returned(result: Result, hint: Any) -> Json:
+    """The function's return value again, from what a client would have received."""
+    if result.is_error:
+        raise ToolFailed("; ".join(block.text for block in result.content if isinstance(block, Text)) or None)
+    if hint is Reply:
+        value = msgspec.json.decode(result.encoded) if result.encoded is not None else msgspec.UNSET
+        return Reply(result.content, value, result.meta)
+    if result.encoded is not None:
+        return decoder_of(hint)(msgspec.json.decode(result.encoded))
+    if hint is str and len(result.content) == 1 and isinstance(result.content[0], Text):
+        return result.content[0].text
+    return (
+        result.content[0]
+        if len(result.content) == 1 and hint is type(result.content[0])
+        else (list(result.content) or None)
+    )

@@ -36,11 +36,9 @@ class Hall:
     async def answer(self, ask: Ask, caller: Caller, link: Link = SILENT) -> Answer:
         """The answer to an ask: a page, a finished call, questions to come back with, or an error."""
         try:
-            match ask:
-                case CallTool():
-                    return await self._pipeline(self._call(ask, caller, link))
-                case ListTools():
-                    return self._page(ask, caller)
+            if isinstance(ask, CallTool):
+                return await self._pipeline(self._call(ask, caller, link))
+            return self._page(ask, caller)
         except ToolhallError as error:
             if error.detail:
                 _log.warning("%s: %s", type(error).__name__, error.detail)

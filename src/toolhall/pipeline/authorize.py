@@ -58,7 +58,7 @@ class Authorize:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    async def __call__(self, found: Found) -> Allowed:
+    def __call__(self, found: Found) -> Allowed:
         """Allowed, or Denied with the reason."""
         verdict = self._policy.judge(found.call.caller, found.entry.tool)
         if isinstance(verdict, Deny):

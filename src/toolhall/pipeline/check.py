@@ -25,6 +25,8 @@ class Check:
     def __call__(self, raw: Raw) -> Checked:
         """The result; BadOutput when the tool broke its promise."""
         entry, value = raw.entry, raw.value
+        if type(value) is dict:  # what most tools return
+            return Checked(entry, self._value(value, entry))
         if type(value) is str and entry.returns is None:
             return Checked(entry, Result(None, (Text(self._sized(value, entry)),)))
         if _is_content(value):

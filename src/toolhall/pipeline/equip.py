@@ -6,6 +6,6 @@ from toolhall.pipeline.states import Equipped, Verified
 class Equip:
     """No tool can declare a requirement yet, so there is nothing to fetch."""
 
-    async def __call__(self, verified: Verified) -> Equipped:
+    def __call__(self, verified: Verified) -> Equipped:
         """Equipped."""
         return Equipped(verified.call, verified.entry, verified.arguments)

@@ -20,7 +20,7 @@ class Limit:
         self._clock = clock
         self._full_at: dict[str, float] = {}
 
-    async def __call__(self, allowed: Allowed) -> Admitted:
+    def __call__(self, allowed: Allowed) -> Admitted:
         """Admitted, or Limited with the time to wait."""
         caller = allowed.call.caller.id
         now = self._clock()

@@ -15,7 +15,7 @@ from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed
+from toolhall.pipeline.states import Allowed, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
 
@@ -47,11 +47,15 @@ class Pipeline:
         allowed: Allowed | None = None
         try:
             found = stages.find(call)  # NotFound for a tool this caller may not see
-            allowed = await stages.authorize(found)  # level, credential, grants: none means no
-            admitted = await stages.limit(allowed)  # refused attempts count too
-            valid = await stages.validate(admitted)  # arguments against the compiled schema
-            verified = await stages.verify(valid)  # a person's yes to this exact call
-            equipped = await stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            allowed = stages.authorize(found)  # level, credential, grants: none means no
+            admitted = stages.limit(allowed)  # refused attempts count too
+            valid = stages.validate(admitted)  # arguments against the compiled schema
+            if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
+                valid = await valid
+            verified = stages.verify(valid)  # a person's yes to this exact call
+            if not isinstance(verified, Verified):
+                verified = await verified
+            equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
             raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
             outcome, size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")

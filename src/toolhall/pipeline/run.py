@@ -20,8 +20,8 @@ class Run:
         """What the tool returned; ToolFailed, TimedOut, or the refusal that the tool itself raised."""
         entry, call = equipped.entry, equipped.call
         deadline = _Deadline(entry.tool.timeout or self._default_timeout)
-        work = entry.runner.run(entry.tool, call, equipped.arguments)
         try:
+            work = entry.runner.run(entry.tool, call, equipped.arguments)
             return Raw(entry, await Noticed(work, deadline.start))
         except ToolhallError:
             raise

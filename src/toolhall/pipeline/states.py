@@ -9,14 +9,14 @@ from toolhall.model.verdict import Allow, Verify
 from toolhall.registry.entry import Entry
 
 
-class Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True, gc=False):
     """The tool exists for this caller."""
 
     call: Call
     entry: Entry
 
 
-class Allowed(msgspec.Struct, frozen=True):
+class Allowed(msgspec.Struct, frozen=True, gc=False):
     """The caller may call it, perhaps after a person's yes."""
 
     call: Call
@@ -24,7 +24,7 @@ class Allowed(msgspec.Struct, frozen=True):
     verdict: Allow | Verify
 
 
-class Admitted(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True, gc=False):
     """The caller is within its limits."""
 
     call: Call
@@ -32,7 +32,7 @@ class Admitted(msgspec.Struct, frozen=True):
     verdict: Allow | Verify
 
 
-class Valid(msgspec.Struct, frozen=True):
+class Valid(msgspec.Struct, frozen=True, gc=False):
     """The arguments match the input schema."""
 
     call: Call
@@ -41,7 +41,7 @@ class Valid(msgspec.Struct, frozen=True):
     arguments: JsonObject
 
 
-class Verified(msgspec.Struct, frozen=True):
+class Verified(msgspec.Struct, frozen=True, gc=False):
     """A person agreed to this exact call, where one must."""
 
     call: Call
@@ -49,7 +49,7 @@ class Verified(msgspec.Struct, frozen=True):
     arguments: JsonObject
 
 
-class Equipped(msgspec.Struct, frozen=True):
+class Equipped(msgspec.Struct, frozen=True, gc=False):
     """What the tool requires has been supplied."""
 
     call: Call
@@ -57,14 +57,14 @@ class Equipped(msgspec.Struct, frozen=True):
     arguments: JsonObject
 
 
-class Raw(msgspec.Struct, frozen=True):
+class Raw(msgspec.Struct, frozen=True, gc=False):
     """What the tool returned, before anyone looked at it."""
 
     entry: Entry
     value: object
 
 
-class Checked(msgspec.Struct, frozen=True):
+class Checked(msgspec.Struct, frozen=True, gc=False):
     """What the tool returned is what it promised."""
 
     entry: Entry

@@ -1,5 +1,6 @@
 """Checks the arguments against the compiled input schema, off the loop when that could take long."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from toolhall.model.errors import BadArguments, Problem
@@ -25,18 +26,25 @@ class Validate:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
 
-    async def __call__(self, admitted: Admitted) -> Valid:
-        """Valid, or BadArguments."""
+    def __call__(self, admitted: Admitted) -> Valid | Awaitable[Valid]:
+        """Valid at once, or after a costly check elsewhere; BadArguments otherwise."""
         call, accepts = admitted.call, admitted.entry.accepts
         if cost(accepts, call.arguments, call.size) > IN_LOOP_BUDGET:
-            problems = await self._checker.problems(accepts.schema, call.arguments, call.size)
-        elif accepts.accepts(call.arguments):
-            problems = []
-        else:
-            problems = accepts.problems(call.arguments, call.size)
+            return self._elsewhere(admitted)
+        if not accepts.accepts(call.arguments):
+            raise BadArguments(accepts.problems(call.arguments, call.size))
+        return _valid(admitted)
+
+    async def _elsewhere(self, admitted: Admitted) -> Valid:
+        call = admitted.call
+        problems = await self._checker.problems(admitted.entry.accepts.schema, call.arguments, call.size)
         if problems:
             raise BadArguments(problems)
-        return Valid(call, admitted.entry, admitted.verdict, call.arguments)
+        return _valid(admitted)
+
+
+def _valid(admitted: Admitted) -> Valid:
+    return Valid(admitted.call, admitted.entry, admitted.verdict, admitted.call.arguments)
 
 
 def cost(validator: Validator, value: Json, size: int) -> int:

@@ -1,5 +1,6 @@
 """Lets a person say yes or no to one exact call, where the verdict asks for it."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 from toolhall.model.call import Call
@@ -24,14 +25,16 @@ class Verify:
     def __init__(self, approver: Approver | None) -> None:
         self._approver = approver
 
-    async def __call__(self, valid: Valid) -> Verified:
-        """Verified, or NeedsVerification."""
-        if isinstance(valid.verdict, NeedsPerson):
-            await self._ask(valid, valid.verdict)
+    def __call__(self, valid: Valid) -> Verified | Awaitable[Verified]:
+        """Verified at once, or after a person said yes; NeedsVerification otherwise."""
+        verdict = valid.verdict
+        if isinstance(verdict, NeedsPerson):
+            return self._ask(valid, verdict)
         return Verified(valid.call, valid.entry, valid.arguments)
 
-    async def _ask(self, valid: Valid, verdict: NeedsPerson) -> None:
+    async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         if self._approver is None:
             raise NeedsVerification(f"{verdict.how}, and nobody can be asked: run 'toolhall serve' in a terminal")
         if not await self._approver.approve(valid.entry.tool, valid.call, valid.arguments):
             raise NeedsVerification(f"{verdict.how}, and the person asked said no")
+        return Verified(valid.call, valid.entry, valid.arguments)

@@ -1,5 +1,6 @@
 """One registered tool with everything a call needs ready: compiled validators and the way to run it."""
 
+from collections.abc import Awaitable
 from typing import Protocol
 
 import msgspec
@@ -13,8 +14,8 @@ from toolhall.schema.validator import Validator
 class Runner(Protocol):
     """How a tool's body is reached."""
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject) -> object:
-        """Run the tool and return what it returned; raises what it raised."""
+    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
+        """Run the tool: what it returns, or what it raises."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Runs a tool that is a Python function: async ones in the loop, the others in a thread."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -23,15 +23,15 @@ class FunctionRunner:
         self._body = body
         self._threads = threads
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject) -> object:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
         """The function's return value."""
         body = self._body
         bound = body.bind(arguments)
         if not body.is_async:
-            return await self._in_thread(tool, call, bound)
+            return self._in_thread(tool, call, bound)
         if body.takes_context:
-            return await body.function(Context(call.link, call.caller, tool.name), **bound)
-        return await body.function(**bound)
+            return body.function(Context(call.link, call.caller, tool.name), **bound)  # type: ignore[no-any-return]
+        return body.function(**bound)  # type: ignore[no-any-return]
 
     async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:
         """A thread cannot be stopped: when the call ends early the context says so, and its result is dropped."""

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.identity import Identity
+from toolhall.transports.identity import NOBODY, Identity
 from toolhall.transports.shield import Shield, Turned
 
 _log = logging.getLogger("toolhall.http")
@@ -24,15 +24,10 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
-        if scope["type"] == "http":
-            await self._http(scope, receive, send)
-        elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008})
-
-    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = Exchange(scope["method"], {}, self._identity.caller(scope, {}), receive, send)
+        if scope["type"] != "http":
+            await _other(scope, receive, send)
+            return
+        exchange = Exchange(scope["method"], {}, NOBODY, receive, send)
         try:
             headers = exchange.headers = self._shield.headers(scope)
             exchange.caller = self._identity.caller(scope, headers)
@@ -47,7 +42,11 @@ class HttpApp:
         await exchange.refuse(404, f"there is nothing here; try {', '.join(self._endpoints)}")
 
 
-async def _lifespan(receive: Receive, send: Send) -> None:
+async def _other(scope: Scope, receive: Receive, send: Send) -> None:
+    """Start-up and shutdown are answered; WebSockets are not served here."""
+    if scope["type"] != "lifespan":
+        await send({"type": "websocket.close", "code": 1008})
+        return
     while (await receive())["type"] != "lifespan.shutdown":
         await send({"type": "lifespan.startup.complete"})
     await send({"type": "lifespan.shutdown.complete"})

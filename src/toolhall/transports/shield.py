@@ -46,7 +46,7 @@ class Shield:
         kind = headers.get(b"content-type", b"")
         if kind != b"application/json" and kind.split(b";")[0].strip().lower() != b"application/json":
             raise Turned(415, "send the body as Content-Type: application/json")
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise Turned(415, "send the body without Content-Encoding")
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._max_body:

@@ -19,14 +19,15 @@ _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 def check_headers(headers: Mapping[bytes, bytes], request: Request) -> None:
     """Version, method and name, compared exactly; refused with -32020."""
-    meta = request.params.get("_meta")
-    version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
+    params = request.params
+    meta = params.get("_meta")
+    version = meta.get(VERSION_KEY) if type(meta) is dict else None
     if version is not None:
         _same(headers, b"mcp-protocol-version", version)
     _same(headers, b"mcp-method", request.method)
     member = _NAMED.get(request.method)
-    if member is not None and isinstance(request.params.get(member), str):
-        _same(headers, b"mcp-name", request.params[member], decoded=True)
+    if member is not None and type(params.get(member)) is str:
+        _same(headers, b"mcp-name", params[member], decoded=True)
 
 
 def check_parameters(
@@ -44,6 +45,8 @@ def check_parameters(
 
 
 def _same(headers: Mapping[bytes, bytes], name: bytes, expected: Json, *, decoded: bool = False) -> None:
+    if type(expected) is str and headers.get(name) == expected.encode() and expected.isascii():
+        return  # the plain case, without looking at encodings
     value = _required(headers, name)
     if (_decoded(name, value) if decoded else value) != expected:
         raise bad_header(f"the header {name.decode()} says something other than the body")

@@ -19,6 +19,7 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 LIST_TTL_MS = 2_000
 DISCOVER_TTL_MS = 60_000
+_WRAP = b'{"' + WRAPPER.encode() + b'":'
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,7 @@ class Writer:
         # MCP 2026-07-28: every result says what kind it is, and SHOULD say whose it is.
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.modern else {}
         self._complete = complete
+        self._tail = b"," + encode(complete)[1:] + b"}" if complete else b"}}"
         capabilities: JsonObject = {"tools": {"listChanged": True}}
         self._capabilities = capabilities if revision.modern else {**capabilities, "logging": {}}
 
@@ -82,13 +84,18 @@ class Writer:
     def finished(self, request_id: RequestId, finished: Finished) -> Wire:
         """The answer to a call that ran to its end."""
         result, shown = finished.result, shown_output(finished.tool, self.revision)
-        body: JsonObject = {"content": _blocks(result)}
         encoded = result.encoded
+        structured = None
         if encoded is not None and shown.structured:
             if shown.wrapped:
-                body["structuredContent"] = {WRAPPER: msgspec.Raw(encoded)}
+                structured = _WRAP + encoded + b"}"
             elif self.revision.any_output or encoded.startswith(b"{"):
-                body["structuredContent"] = msgspec.Raw(encoded)
+                structured = encoded
+        if structured is not None and not (result.content or result.meta or result.is_error):
+            return self._plain(request_id, result, structured)
+        body: JsonObject = {"content": _blocks(result)}
+        if structured is not None:
+            body["structuredContent"] = msgspec.Raw(structured)
         if result.is_error:
             body["isError"] = True
         if result.meta:
@@ -124,6 +131,12 @@ class Writer:
         params = {} if subscription is None else {"_meta": {SUBSCRIPTION_KEY: subscription}}
         return self.notice("notifications/tools/list_changed", params)
 
+    def _plain(self, request_id: RequestId, result: Result, structured: bytes) -> Wire:
+        """The usual result, a value and its text, put together from bytes that are there already."""
+        text = encode(_text(result))
+        body = b',"result":{"content":[{"type":"text","text":' + text + b'}],"structuredContent":' + structured
+        return Wire(b'{"jsonrpc":"2.0","id":' + encode(request_id) + body + self._tail)
+
     def _error_result(self, request_id: RequestId, said: ErrorResult) -> Wire:
         body: JsonObject = {"content": [{"type": "text", "text": said.text}], "isError": True}
         return self.response(request_id, body | ({"_meta": said.meta} if said.meta else {}))
@@ -157,4 +170,8 @@ def _blocks(result: Result) -> list[Json]:
     """The tool's own blocks; for a bare value its JSON as text, which older clients show to the model."""
     if result.content or result.encoded is None:
         return [write_block(block) for block in result.content]
-    return [{"type": "text", "text": result.text if result.text is not None else result.encoded.decode()}]
+    return [{"type": "text", "text": _text(result)}]
+
+
+def _text(result: Result) -> str:
+    return result.text if result.text is not None else (result.encoded or b"").decode()

@@ -4,42 +4,54 @@ import asyncio
 
 from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.stream import Stream
 from toolhall.transports.sse import start_events, write_events
+from toolhall.transports.stream import Stream
 
 
 class Delivery:
-    """Idle while a call answers at once; attends to the connection once the call has to wait."""
+    """The outlet of one request; costs nothing while the call answers at once and sends no events."""
 
-    def __init__(self, exchange: Exchange, stream: Stream) -> None:
+    __slots__ = ("_exchange", "_pump", "_stream", "_watcher", "hung_up")
+
+    def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._stream = stream
-        accepted = exchange.headers.get(b"accept", b"*/*")
-        self._events = b"text/event-stream" in accepted or b"*/*" in accepted
+        self._stream: Stream | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         self.hung_up = False
+
+    def send(self, message: bytes) -> None:
+        """Send an event before the answer, if the client takes events."""
+        if self._stream is None:
+            accepted = self._exchange.headers.get(b"accept", b"*/*")
+            if b"text/event-stream" not in accepted and b"*/*" not in accepted:
+                return
+            self._stream = Stream()
+            if self._watcher is not None:
+                self._pump = asyncio.create_task(self._write(self._stream))
+        self._stream.send(message)
+
+    def hang_up(self, retry_ms: int) -> None:
+        """There is no coming back in this revision."""
+
+    def attend(self) -> None:
+        """The call has to wait: watch for a hang-up, and send events meanwhile."""
+        self._watcher = asyncio.create_task(self._watch(asyncio.current_task()))
+        if self._stream is not None:
+            self._pump = asyncio.create_task(self._write(self._stream))
 
     @property
     def attending(self) -> bool:
         """Whether there are tasks to stop."""
         return self._watcher is not None
 
-    def attend(self) -> None:
-        """Begin to watch for a hang-up, and to send events."""
-        self._watcher = asyncio.create_task(self._watch(asyncio.current_task()))
-        if self._events:
-            self._pump = asyncio.create_task(self._write())
-
     async def finish(self, wire: Wire) -> None:
         """Send the answer: on the event stream if one was begun, else as plain JSON."""
-        if self._events and not self._stream.empty:
-            self._stream.finish(wire.body)
-            await (self._pump or self._write())
+        if self._stream is None:
+            await self._exchange.reply(wire)
             return
-        if self._pump:
-            self._pump.cancel()
-        await self._exchange.reply(wire)
+        self._stream.finish(wire.body)
+        await (self._pump or self._write(self._stream))
 
     async def close(self) -> None:
         """Stop attending."""
@@ -48,7 +60,7 @@ class Delivery:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch(self, caller: "asyncio.Task[object] | None") -> None:
+    async def _watch(self, caller: asyncio.Task[object] | None) -> None:
         """MCP 2026-07-28: closing the response stream cancels the request."""
         while (await self._exchange.receive())["type"] != "http.disconnect":
             pass
@@ -56,7 +68,6 @@ class Delivery:
         if caller:
             caller.cancel()
 
-    async def _write(self) -> None:
-        await self._stream.started()
+    async def _write(self, stream: Stream) -> None:
         await start_events(self._exchange)
-        await write_events(self._exchange, self._stream.read())
+        await write_events(self._exchange, stream.read())

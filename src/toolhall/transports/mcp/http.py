@@ -3,7 +3,7 @@
 import asyncio
 
 from toolhall.dialects.mcp.headers import check_headers, check_parameters
-from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response, Unreadable, read_message
+from toolhall.dialects.mcp.jsonrpc import Request, Unreadable, read_message
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.mcp.terms import is_modern, modern_terms
 from toolhall.dialects.mcp.write import write_error
@@ -15,11 +15,12 @@ from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.delivery import Delivery
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import LISTEN, Modern
-from toolhall.transports.stream import Stream
 from toolhall.transports.shield import Shield
 from toolhall.transports.sse import start_events, write_events
+from toolhall.transports.stream import Stream
 
 _ACCEPTED = Wire(b"", 202)
+_MODERN = MODERN.name.encode()
 
 
 class McpHttp:
@@ -42,15 +43,16 @@ class McpHttp:
         except Unreadable as unreadable:
             await exchange.reply(write_error(unreadable.id, unreadable.refusal))
             return
-        match message:
-            case Request() if is_modern(message) or _says_modern(exchange):
+        says_modern = exchange.headers.get(b"mcp-protocol-version") == _MODERN
+        if isinstance(message, Request):
+            if says_modern or is_modern(message):
                 await self._answer(exchange, message, len(body))
-            case Request():
+            else:
                 await self._legacy.request(exchange, message, len(body))
-            case Notification() | Response() if _says_modern(exchange):
-                await exchange.reply(_ACCEPTED)
-            case Notification() | Response():
-                await self._legacy.other_message(exchange, message)
+        elif says_modern:
+            await exchange.reply(_ACCEPTED)
+        else:
+            await self._legacy.other_message(exchange, message)
 
     def close(self) -> None:
         """Say goodbye to every open stream."""
@@ -66,10 +68,9 @@ class McpHttp:
         if request.method == LISTEN:
             await self._listen(exchange, request)
             return
-        stream = Stream()
-        delivery = Delivery(exchange, stream)
+        delivery = Delivery(exchange)
         try:
-            work = self._modern.answer(request, exchange.caller, stream, size)
+            work = self._modern.answer(request, exchange.caller, delivery, size)
             await delivery.finish(await Noticed(work, delivery.attend))
         except asyncio.CancelledError:
             if not delivery.hung_up:
@@ -107,10 +108,6 @@ class McpHttp:
             end()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-
-
-def _says_modern(exchange: Exchange) -> bool:
-    return exchange.headers.get(b"mcp-protocol-version") == MODERN.name.encode()
 
 
 async def _until_hung_up(exchange: Exchange, stream: Stream) -> None:

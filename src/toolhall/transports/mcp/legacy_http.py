@@ -11,8 +11,8 @@ from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.sessions import HttpSession, Sessions
-from toolhall.transports.stream import Stream
 from toolhall.transports.sse import primer, start_events, write_events
+from toolhall.transports.stream import Stream
 
 SESSION_HEADER = b"mcp-session-id"
 RETRY_MS = 1_000

@@ -1,0 +1,1 @@
+"""Toolhall beside its peers and a raw ceiling: `make bench`, or `python -m bench --help`."""

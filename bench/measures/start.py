@@ -1,0 +1,69 @@
+"""From nothing to the first answer, and what a server holds while nobody asks."""
+
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.client import Client
+from bench.process import await_port
+from bench.report import Section, Verdict
+from bench.rounds import Effort, interleaved
+from bench.spread import Spread
+from bench.targets import FASTMCP, SDK, TOOLHALL, Target, start
+
+KINDS = (TOOLHALL, FASTMCP, SDK)
+SETTLE_SECONDS = 0.3
+
+ABOUT = (
+    """A process with one tool, started over HTTP, until its first `tools/call` is answered; memory a moment later."""
+)
+
+
+class Started(NamedTuple):
+    """One start."""
+
+    seconds: float
+    cpu_seconds: float
+    rss: float
+    pss: float
+
+
+def measure_start(effort: Effort) -> Section:
+    """Every target in turn, each time from scratch."""
+    seen = interleaved({kind: partial(_start, kind) for kind in KINDS}, effort.halved().rounds)
+    rows = [[kind, *_texts(seen[kind])] for kind in KINDS]
+    columns = ["server", "seconds to the first answer", "CPU seconds", "RSS MB", "PSS MB"]
+    figures = {kind: [started._asdict() for started in starts] for kind, starts in seen.items()}
+    return Section("Start and memory", ABOUT, columns, rows, _verdicts(seen), figures)
+
+
+def _start(kind: str) -> Started:
+    with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
+        begin = time.monotonic()
+        process, port = start(Target(kind), Path(folder) / "data")
+        try:
+            await_port(process, port)
+            with Client(port) as client:
+                client.call()
+            seconds, cpu = time.monotonic() - begin, process.cpu()
+            time.sleep(SETTLE_SECONDS)
+            return Started(seconds, cpu, *process.memory())
+        finally:
+            process.stop()
+
+
+def _texts(starts: list[Started]) -> list[str]:
+    digits = (2, 2, 0, 0)
+    return [Spread.of(values).text(places) for values, places in zip(zip(*starts, strict=True), digits, strict=True)]
+
+
+def _verdicts(seen: dict[str, list[Started]]) -> list[Verdict]:
+    verdicts: list[Verdict] = []
+    for what, unit, pick in (("start-up", "s", 0), ("memory at rest (PSS)", "MB", 3)):
+        ours, theirs = (Spread.of([started[pick] for started in seen[kind]]) for kind in (TOOLHALL, FASTMCP))
+        digits = 2 if pick == 0 else 0
+        figure = f"{ours.text(digits)} against {theirs.text(digits)} {unit}"
+        verdicts.append(Verdict(f"{what} below FastMCP's", ours.median < theirs.median, figure))
+    return verdicts

@@ -1,0 +1,1 @@
+"""The same tool on every server that is measured."""

@@ -1,0 +1,27 @@
+"""A figure measured several times: its median, with the least and the most that were seen."""
+
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Spread(NamedTuple):
+    """Median, least, most."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """The spread of these values."""
+        return cls(statistics.median(values), min(values), max(values))
+
+    def text(self, digits: int = 0) -> str:
+        """`12.3 (11.9-14.0)`."""
+        return f"{self.median:,.{digits}f} ({self.least:,.{digits}f}-{self.most:,.{digits}f})"
+
+
+def ratios(values: Sequence[float], base: Sequence[float]) -> Spread:
+    """How many times the base, round by round: neighbours in time saw the same machine."""
+    return Spread.of([value / other for value, other in zip(values, base, strict=True)])

@@ -1,0 +1,33 @@
+"""Opens a hall for the targets of a command."""
+
+from collections.abc import Sequence
+
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.screen import strays_aside
+from toolhall.cli.targets import load_targets
+from toolhall.cli.waiting import waiting
+from toolhall.config import Config
+from toolhall.pipeline.verify import Approver
+from toolhall.registry.registry import Conflict
+from toolhall.schema.bounds import BadSchema
+
+
+def open_hall(targets: Sequence[str], config: Config, approver: Approver | None = None) -> Toolhall:
+    """A hall with every tool of the targets; an author's own Toolhall is taken as it is, and the rest added to it."""
+    with strays_aside(), waiting("Loading tools"):
+        found = load_targets(targets)
+        halls = [each for each in found if isinstance(each, Toolhall)]
+        if len({id(hall) for hall in halls}) > 1:
+            raise WrongUsage("the targets hold more than one Toolhall object; serve one of them")
+        others = [each for each in found if not isinstance(each, Toolhall)]
+        try:
+            if not halls:
+                return Toolhall(*others, config=config, approver=approver)
+            halls[0].add(*others)
+        except (BadDeclaration, BadSchema, Conflict) as error:
+            raise CommandFailed(str(error)) from None
+        except TypeError as error:  # a Toolkit whose constructor wants arguments
+            raise CommandFailed(f"{error}; serve an instance instead: file.py:NAME") from None
+        return halls[0]

@@ -1,0 +1,87 @@
+"""What is printed and where: results on the standard output, everything for people beside it on the error output."""
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import TextIO
+
+import msgspec
+
+from toolhall.model.json import Json
+
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
+
+# Control, format (bidirectional, zero width, tags), private and unassigned characters are found by what they are not:
+# printable. These print as nothing or as a blank all the same.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
+
+def print_json(value: Json) -> None:
+    """One JSON document on a line of its own, as bytes, whatever the terminal's encoding is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def note(line: str = "") -> None:
+    """A line for the person, beside the result."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Text in which nothing hides: control and invisible characters are written as <U+XXXX>, except those to keep."""
+    if text.isprintable() and not _BLANK.search(text):
+        return text
+    return "".join(letter if _shows(letter) or letter in keep else f"<U+{ord(letter):04X}>" for letter in text)
+
+
+def _shows(letter: str) -> bool:
+    return letter.isprintable() and not _BLANK.match(letter)
+
+
+def visible_json(value: Json) -> str:
+    """A value as one line of JSON in which nothing hides."""
+    return msgspec.json.encode(_visible_parts(value)).decode()
+
+
+def _visible_parts(value: Json) -> Json:
+    match value:
+        case str():
+            return visible(value)
+        case dict():
+            return {visible(key): _visible_parts(part) for key, part in value.items()}
+        case list():
+            return [_visible_parts(part) for part in value]
+        case _:
+            return value
+
+
+def styled(text: str, style: str, stream: TextIO) -> str:
+    """The text in a colour or weight, where the stream is a terminal that wants it."""
+    return f"\x1b[{style}m{text}\x1b[0m" if has_colour(stream) else text
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Colour is for terminals, and NO_COLOR (no-color.org) switches it off."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def person_present() -> bool:
+    """Whether somebody can read a question and type an answer."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+@contextlib.contextmanager
+def strays_aside() -> Iterator[None]:
+    """Meanwhile whatever other code prints goes to the error output, so that ours is alone on the standard output."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)

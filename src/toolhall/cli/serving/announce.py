@@ -1,0 +1,40 @@
+"""Says where the hall is, and what to paste into a client."""
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from toolhall.cli.screen import BOLD, CYAN, DIM, print_json, styled
+
+_WORKERS_NOTE = (
+    "Several workers: MCP 2026-07-28 works with all of them; the older revisions keep a session in one process,"
+    " so their clients need --workers 1."
+)
+
+
+def announce(url: str, name: str, *, data: str | None, json: bool, workers: int = 1) -> None:
+    """Print the URL: for a program as one JSON line, for a person with what to do next."""
+    if json:
+        print_json({"url": url, "pid": os.getpid()})
+        return
+    print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
+    for what, path in (("MCP", "/mcp"), ("health", "/health")):
+        print(f"  {what:<8}{url}{path}")
+    print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, name)}\n")
+    if data is not None:
+        print(styled(f"Every call is recorded in {_short(Path(data) / 'audit.jsonl')}", DIM, sys.stdout))
+    if workers > 1:
+        print(styled(_WORKERS_NOTE, DIM, sys.stdout))
+    print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)
+
+
+def _snippet(url: str, name: str) -> str:
+    servers = {"mcpServers": {name: {"type": "http", "url": f"{url}/mcp"}}}
+    return msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
+
+
+def _short(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

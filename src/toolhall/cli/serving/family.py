@@ -1,0 +1,81 @@
+"""A supervisor and the processes that serve for it: started on one shared socket, stopped together."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.serving.plan import Plan
+
+READY = b"1"
+_STOP_SECONDS = 28.0  # a little more than a child gives its own connections
+
+
+class Child:
+    """One serving process."""
+
+    def __init__(self, plan: Plan, listening: socket.socket) -> None:
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - this program itself
+                _command(plan, listening.fileno(), theirs.fileno()),
+                pass_fds=(listening.fileno(), theirs.fileno()),
+            )
+
+    def ready(self, stopped: threading.Event) -> bool:
+        """Wait until it accepts; False if it ended before, or if everything is to stop."""
+        self._channel.settimeout(0.1)
+        while not stopped.is_set():
+            try:
+                return self._channel.recv(1) == READY
+            except TimeoutError:
+                continue
+        return False
+
+    def ended(self) -> int | None:
+        """Its exit code, once it has one."""
+        return self._process.poll()
+
+    def stop(self) -> None:
+        """Tell it to finish what runs; `gone` then waits for that."""
+        self._process.terminate()
+
+    def gone(self) -> int:
+        """Wait until it has ended, which it is made to when it takes too long."""
+        self._channel.close()
+        try:
+            return self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def _command(plan: Plan, listening: int, channel: int) -> list[str]:
+    given = {"--data": plan.config.data, "--config": plan.file, "--workers": plan.workers}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    # An author's own Toolhall must see the same choices as it would without a supervisor.
+    kept = [option for option in options if option.startswith(("--workers", *plan.fixed)) or not plan.targets]
+    return [sys.executable, "-m", "toolhall.cli", "serve", f"--child={listening}:{channel}", *kept, "--", *plan.targets]
+
+
+@contextlib.contextmanager
+def stop_signal() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, so that a supervisor can end in order."""
+    if sys.platform == "win32":
+        raise CommandFailed("--reload and --workers need a system that can share sockets; serve without them")
+    stopped = threading.Event()
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        stopped.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, how in before.items():
+            signal.signal(number, how)

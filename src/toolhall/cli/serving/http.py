@@ -1,0 +1,22 @@
+"""Serves over HTTP in this process."""
+
+from toolhall.cli.screen import strays_aside
+from toolhall.cli.serving.announce import announce
+from toolhall.cli.serving.listen import listen, url_of
+from toolhall.cli.serving.person import terminal_approver
+from toolhall.cli.serving.plan import Plan
+from toolhall.cli.serving.prepare import prepare
+from toolhall.cli.serving.server import GracefulServer
+from toolhall.cli.settings import refuse_exposure
+
+
+def run(plan: Plan) -> int:
+    """Load, bind, say where, serve until told to stop."""
+    with prepare(plan, terminal_approver()) as hall:
+        host = plan.host or hall.config.host
+        refuse_exposure(hall.config.profile, host)
+        with listen(host, hall.config.port if plan.port is None else plan.port) as listening:
+            announce(url_of(listening), hall.config.name, data=hall.config.data, json=plan.json)
+            with strays_aside():
+                GracefulServer(hall).run([listening])
+    return 0

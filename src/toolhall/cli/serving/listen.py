@@ -1,0 +1,33 @@
+"""The listening socket: bound before anything is printed, so that a printed URL is live."""
+
+import ipaddress
+import socket
+
+from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
+
+_BACKLOG = 2_048
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 picks a free one."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CommandFailed(f"--host {host} cannot be found ({error.strerror}); use --host 127.0.0.1") from None
+    family, _, _, _, address = found[0]
+    # A name may lead anywhere; what counts is the address that is really bound.
+    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise CommandFailed(f"{host} is {address[0]}, which others can reach; use --host 127.0.0.1", EXIT_CONFIG)
+    try:
+        return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CommandFailed(
+            f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
+        ) from None
+
+
+def url_of(listening: socket.socket) -> str:
+    """The base URL of what is served on this socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,37 @@
+"""Serves MCP on standard input and output in this process."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+
+from toolhall.app import Toolhall
+from toolhall.cli.serving.plan import Plan
+from toolhall.cli.serving.prepare import prepare
+from toolhall.cli.settings import refuse_exposure
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # not on Windows, and not with every Python
+    from asyncio import new_event_loop
+
+_new_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
+
+
+def run(plan: Plan) -> int:
+    """Serve until the input ends or a signal comes."""
+    with prepare(plan) as hall:
+        refuse_exposure(hall.config.profile, "127.0.0.1")
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(_serve(hall))
+    return 0
+
+
+async def _serve(hall: Toolhall) -> None:
+    serving = asyncio.ensure_future(hall.serve_stdio())
+    if sys.platform != "win32":
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(stop, serving.cancel)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()

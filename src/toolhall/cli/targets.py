@@ -1,0 +1,187 @@
+"""From TARGET on the command line to the objects it names: files, objects in files, modules, folders."""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import BadDeclaration, declaration_of
+from toolhall.authoring.toolkit import Toolkit
+from toolhall.cli.failure import CommandFailed, WrongUsage
+
+EXAMPLES = "toolhall.examples"
+_SKIPPED = ("test_", "conftest.", "setup.", "_")
+
+
+def load_targets(targets: Sequence[str]) -> list[object]:
+    """What `Toolhall(...)` takes, for every target; a Toolhall of the author's own comes as it is."""
+    return [found for target in targets or (EXAMPLES,) for found in _load(target)]
+
+
+def looks_like_target(word: str) -> bool:
+    """Whether a word names a file, a folder or a module rather than a tool."""
+    if word.endswith(".py") or ".py:" in word or Path(word).exists():
+        return True
+    package, dot, _ = word.partition(".")
+    # A tool id has a dot as well; only a package that is really there makes it a module.
+    return bool(dot) and "@" not in word and package.isidentifier() and importlib.util.find_spec(package) is not None
+
+
+def _load(target: str) -> Iterator[object]:
+    place, colon, name = _split(target)
+    if Path(place).is_dir():
+        if colon:
+            raise WrongUsage(f"{place} is a folder; name the file in it: {place}/FILE.py:{name}")
+        yield from _from_folder(Path(place))
+        return
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
+    if colon:
+        yield _member(module, name, target)
+    else:
+        yield from _from_module(module, place)
+
+
+def _split(target: str) -> tuple[str, str, str]:
+    """`place:object`; the colon of a Windows drive is part of the place."""
+    file, colon, name = target.partition(".py:")
+    if colon:
+        return f"{file}.py", colon, name
+    return target.partition(":") if not Path(target).exists() else (target, "", "")
+
+
+def _from_module(module: ModuleType, place: str) -> Iterator[object]:
+    halls = {id(part): part for part in vars(module).values() if isinstance(part, Toolhall)}
+    if len(halls) > 1:
+        raise WrongUsage(f"{place} holds {len(halls)} Toolhall objects; choose one with {place}:NAME")
+    if halls:
+        yield from halls.values()
+    elif _holds_tools(module):
+        yield module
+    elif module.__spec__ is not None and module.__spec__.submodule_search_locations:
+        yield from _from_folder(Path(module.__spec__.submodule_search_locations[0]))
+    else:
+        raise CommandFailed(f"{place} defines no tools; mark a function with @tool, or write a Toolkit with some")
+
+
+def _from_folder(folder: Path) -> Iterator[object]:
+    """Every file in it that defines tools; one that never mentions toolhall cannot, and is not even run."""
+    found = False
+    for file in sorted(folder.glob("*.py")):
+        if file.name.startswith(_SKIPPED) or b"toolhall" not in file.read_bytes():
+            continue
+        module = _from_file(file)
+        if _holds_tools(module) or any(isinstance(part, Toolhall) for part in vars(module).values()):
+            found = True
+            yield from _from_module(module, str(file))
+    if not found:
+        raise CommandFailed(f"no file in the folder {folder} defines a tool; mark a function with @tool")
+
+
+def _from_file(file: Path) -> ModuleType:
+    if not file.is_file():
+        raise WrongUsage(f"there is no file {file}; give a file, a folder or a module that defines tools")
+    root, name = _home(file.resolve())
+    _search_first(root)
+    if "." in name or _is_loaded(name, file):
+        return _guarded(lambda: importlib.import_module(name), str(file))
+    return _guarded(lambda: _execute(file.resolve(), name), str(file))
+
+
+def _home(file: Path) -> tuple[Path, str]:
+    """The folder to import from and the full name there, so that relative imports in a package work."""
+    parts = [file.stem]
+    folder = file.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    if parts[-1] == "__init__" and len(parts) > 1:
+        parts.pop()
+    return folder, ".".join(parts)
+
+
+def _is_loaded(name: str, file: Path) -> bool:
+    known = getattr(sys.modules.get(name), "__file__", None)
+    return known is not None and Path(known).resolve() == file.resolve()
+
+
+def _execute(file: Path, name: str) -> ModuleType:
+    """Run a file as a module under its own name, unless that would hide a module which is there already."""
+    name = f"toolhall_target_{name}" if name in sys.modules or name in sys.stdlib_module_names else name
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise CommandFailed(f"{file} is not Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _from_name(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise WrongUsage(f"{name!r} is no file, folder or module; give one that defines tools")
+    _search_first(Path.cwd())
+    return _guarded(lambda: importlib.import_module(name), name)
+
+
+def _search_first(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+
+def _member(module: ModuleType, name: str, target: str) -> object:
+    found: object = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            known = ", ".join(key for key, value in vars(module).items() if is_servable(value, module.__name__))
+            raise WrongUsage(f"{target}: there is no {part!r}; it has {known or 'nothing that could be served'}")
+        found = getattr(found, part)
+    if not isinstance(found, ModuleType | Toolhall | Toolkit) and not _is_definition(found):
+        raise CommandFailed(f"{target} holds no tool; mark it with @tool, or name a Toolkit, a module or a Toolhall")
+    return found
+
+
+def _holds_tools(module: ModuleType) -> bool:
+    return any(is_servable(part, module.__name__) for part in vars(module).values())
+
+
+def is_servable(part: object, home: str) -> bool:
+    """Whether a module's member is a tool, a toolkit or a hall of its own; imported tools belong elsewhere."""
+    if isinstance(part, Toolkit | Toolhall):
+        return True
+    return _is_definition(part) and getattr(part, "__module__", None) == home
+
+
+def _is_definition(part: object) -> bool:
+    return declaration_of(part) is not None or (isinstance(part, type) and issubclass(part, Toolkit))
+
+
+def _guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
+    """Run code that is not ours: whatever it raises becomes one line that names the place."""
+    try:
+        return load()
+    except (BadDeclaration, CommandFailed) as error:
+        raise CommandFailed(str(error)) from None
+    except ModuleNotFoundError as error:
+        if error.name and (what == error.name or what.startswith(f"{error.name}.")):
+            raise WrongUsage(f"there is no module {what!r}; give a file, a folder or a module") from None
+        raise CommandFailed(f"{what} cannot be imported: {_place(error)}{error}; is it installed here?") from None
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything while it is imported
+        said = f"{_place(error)}{type(error).__name__}: {_said(error)}"
+        raise CommandFailed(f"{what} cannot be imported: {said}") from None
+
+
+def _place(error: BaseException) -> str:
+    """The last line of the author's code on the way to the error."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{Path(error.filename).name}, line {error.lineno}: "
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
+    own = [frame for frame in frames if Path(frame.filename) not in (Path(__file__), Path(importlib.__file__ or ""))]
+    return f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
+
+
+def _said(error: BaseException) -> str:
+    return error.msg if isinstance(error, SyntaxError) else str(error)

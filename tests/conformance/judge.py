@@ -1,0 +1,102 @@
+"""Checks messages against the official JSON schema of their MCP revision."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+
+SCHEMAS = Path(__file__).parent / "schema"
+LEGACY = ("2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+REVISIONS = (*LEGACY, MODERN)
+
+# The definition that a result to each method must fit.
+_RESULTS = {
+    "initialize": "InitializeResult",
+    "logging/setLevel": "EmptyResult",
+    "ping": "EmptyResult",
+    "server/discover": "DiscoverResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
+    "tools/call": "CallToolResult",
+    "tools/list": "ListToolsResult",
+}
+_NOTIFICATIONS = {
+    "notifications/cancelled": "CancelledNotification",
+    "notifications/message": "LoggingMessageNotification",
+    "notifications/progress": "ProgressNotification",
+    "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
+    "notifications/tools/list_changed": "ToolListChangedNotification",
+}
+_REQUESTS = {
+    "elicitation/create": "ElicitRequest",
+    "ping": "PingRequest",
+    "roots/list": "ListRootsRequest",
+    "sampling/createMessage": "CreateMessageRequest",
+}
+
+
+class Unfit(AssertionError):
+    """A message that its revision's schema forbids."""
+
+
+def check(message: Any, revision: str, method: str | None = None) -> None:
+    """Raise Unfit unless this is a message the server may send; `method` is that of the request it answers."""
+    if not isinstance(message, dict):
+        raise Unfit(f"not a message: {message!r}")
+    if "method" in message:
+        _check_call(message, revision)
+    elif "error" in message:
+        _check_error(message, revision)
+    else:
+        _check_result(message, revision, method)
+
+
+def _check_call(message: dict[str, Any], revision: str) -> None:
+    known = _REQUESTS if "id" in message else _NOTIFICATIONS
+    if message["method"] not in known:
+        raise Unfit(f"the server may not send {message['method']!r}")
+    if "id" in message and revision == MODERN:
+        raise Unfit(f"in {MODERN} the server sends no requests, but sent {message['method']!r}")
+    _fit(message, revision, "JSONRPCRequest" if "id" in message else "JSONRPCNotification")
+    _fit(message, revision, known[message["method"]])
+
+
+def _check_error(message: dict[str, Any], revision: str) -> None:
+    # The schema of 2025-06-18 has no form for an error to a message whose id could not be read; that of 2025-11-25 has.
+    old = revision == "2025-06-18" and "id" in message
+    _fit(message, "2025-06-18" if old else max(revision, "2025-11-25"), "JSONRPCError" if old else "JSONRPCErrorResponse")
+
+
+def _check_result(message: dict[str, Any], revision: str, method: str | None) -> None:
+    _fit(message, revision, "JSONRPCResponse" if revision == "2025-06-18" else "JSONRPCResultResponse")
+    result = message["result"]
+    if method not in _RESULTS:
+        raise Unfit(f"a result came, though {method!r} has none")
+    if revision == MODERN and result.get("resultType") == "input_required":
+        if method != "tools/call":
+            raise Unfit(f"{method} may not be answered by input_required")
+        _fit(result, revision, "InputRequiredResult")
+    else:
+        _fit(result, revision, _RESULTS[method])
+
+
+def _fit(value: Any, revision: str, definition: str) -> None:
+    errors = list(_validator(revision, definition).iter_errors(value))
+    if errors:
+        found = "; ".join(f"{error.instance_path}: {error.message}" for error in errors[:3])
+        raise Unfit(f"not a {definition} of {revision}: {found}"[:2000])
+
+
+@cache
+def _document(revision: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((SCHEMAS / f"mcp-{revision}.schema.json").read_text())
+    return found
+
+
+@cache
+def _validator(revision: str, definition: str) -> jsonschema_rs.Validator:
+    document = _document(revision)
+    home = "definitions" if "definitions" in document else "$defs"
+    return jsonschema_rs.validator_for({**document, "$ref": f"#/{home}/{definition}"})

@@ -22,7 +22,7 @@ PROFILED_CALLS = 20_000
 def main() -> None:
     """Measure what was asked for; stop and clean up when told to."""
     given = _parse()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, _terminated)
     if given.profile:
         print(profile(PROFILED_CALLS))
         return
@@ -36,12 +36,15 @@ def main() -> None:
         sys.exit(f"the benchmark failed: {error}")
 
 
+def _terminated(*_: object) -> None:
+    sys.exit(128 + signal.SIGTERM)
+
+
 def _run(names: list[str], effort: Effort, file: Path | None) -> None:
     begin = time.monotonic()
     sections: dict[str, Section] = {}
-    print(
-        f"# Toolhall beside its peers\n\nPython {platform.python_version()}, {platform.machine()}, {effort.rounds} rounds.\n"
-    )
+    machine = f"Python {platform.python_version()}, {platform.machine()}"
+    print(f"# Toolhall beside its peers\n\n{machine}, {effort.rounds} rounds.\n")
     for name in names:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
         sections[name] = MEASURES[name](effort)

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def serving(*targets: Target) -> Iterator[list[Server]]:
+def serving(*targets: Target) -> Generator[list[Server]]:
     """All of them over HTTP, started together, stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         servers: list[Server] = []
@@ -52,7 +52,7 @@ def serving(*targets: Target) -> Iterator[list[Server]]:
 
 
 @contextmanager
-def piping(kind: str) -> Iterator[Process]:
+def piping(kind: str) -> Generator[Process]:
     """One of them over standard input and output."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         target = Target(kind)

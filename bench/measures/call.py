@@ -30,7 +30,7 @@ def measure_call(effort: Effort) -> Section:
         }
         seen = interleaved(lanes, effort.rounds)
     cpu = {name: [load.cpu_us for load in loads] for name, loads in seen.items()}
-    columns = ["server", "CPU µs per call", "calls per second", "× fastmcp", "× sdk", "× ceiling full"]
+    columns = ["server", "CPU µs per call", "calls per second", "times fastmcp", "times sdk", "times ceiling full"]
     rows = [_row(name, loads, cpu) for name, loads in seen.items()]
     figures = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
     return Section("A call over HTTP", ABOUT, columns, rows, _verdicts(cpu), figures)

@@ -33,7 +33,7 @@ def measure_list(effort: Effort) -> Section:
             seen = interleaved(lanes, effort.halved().rounds, warm=False)
         rows += [_row(tools, name, seen, found[name]) for name in targets]
         figures[str(tools)] = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
-    columns = ["server", "tools", "CPU ms per listing", "× fastmcp", "bytes", "pages"]
+    columns = ["server", "tools", "CPU ms per listing", "times fastmcp", "bytes", "pages"]
     return Section("A listing", ABOUT, columns, rows, [], figures)
 
 

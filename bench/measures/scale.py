@@ -34,7 +34,7 @@ def measure_scale(effort: Effort) -> Section:
         [target.kind, f"{target.tools:,}", Spread.of(cpu[_name(target)]).text(1), _beside(target, cpu).text(2)]
         for target in TARGETS
     ]
-    columns = ["server", "tools", "CPU µs per call", "× at 10 tools"]
+    columns = ["server", "tools", "CPU µs per call", "times at 10 tools"]
     figures = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
     return Section("A call beside many tools", ABOUT, columns, rows, _verdicts(cpu), figures)
 

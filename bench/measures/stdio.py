@@ -36,7 +36,7 @@ def measure_stdio(effort: Effort) -> Section:
         }
         seen = interleaved(lanes, effort.halved().rounds)
     rows = [_row(kind, depth, seen) for depth in IN_FLIGHT for kind in KINDS]
-    columns = ["server", "in flight", "CPU µs per call", "calls per second", "× fastmcp"]
+    columns = ["server", "in flight", "CPU µs per call", "calls per second", "times fastmcp"]
     figures = {name: [load._asdict() for load in loads] for name, loads in seen.items()}
     return Section("A call over stdio", ABOUT, columns, rows, [], figures)
 
@@ -70,8 +70,7 @@ class Pipe:
         """Send a new call for every answer, until the time is up; then wait for the last ones."""
         before, start = self._process.cpu(), time.monotonic()
         sent = answered = 0
-        while answered < sent or not sent:
-            going = time.monotonic() < start + seconds
+        while (going := time.monotonic() < start + seconds) or answered < sent:
             wanted = depth - (sent - answered) if going else 0
             self._write([messages.call(sent + number, modern=False) for number in range(wanted)])
             sent += wanted

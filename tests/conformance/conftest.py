@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from tests.conformance.judge import REVISIONS
 from tests.conformance.serving import Served, served
-from tests.conformance.talk import HttpTalk, Talk, http_client, http_talk, stdio_talk
+from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_client, http_talk, stdio_talk
 from tests.conformance.wire import Http
 
 PROBE = "probe.py"
@@ -43,4 +43,17 @@ async def talk(request: pytest.FixtureRequest, probe: Served) -> AsyncIterator[T
 async def session(request: pytest.FixtureRequest, probe: Served) -> AsyncIterator[HttpTalk]:
     """A session over HTTP with the probe, in each of the older revisions."""
     async with http_talk(probe.origin, request.param) as talk:
+        yield talk
+
+
+@pytest.fixture
+def revision() -> str:
+    """The revision that `stdio` speaks, where a test does not say."""
+    return REVISIONS[-1]
+
+
+@pytest.fixture
+async def stdio(revision: str) -> AsyncIterator[StdioTalk]:
+    """A conversation with the probe over standard input and output, in `revision`."""
+    async with stdio_talk(PROBE, revision) as talk:
         yield talk

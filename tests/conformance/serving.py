@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-TOOLHALL = Path(sys.executable).with_name("toolhall")
+TOOLHALL = Path("/tmp/run/toolhall")
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 

@@ -85,7 +85,7 @@ class Talk(ABC):
     async def ask(self, method: str, params: Message | None = None, *, respond: Respond | None = None, **more: Json) -> Heard:
         """Send a request and wait for its answer; `more` may give its id and a progress token."""
         message = self.request(method, params, **more)
-        return await self._exchange(message, respond)
+        return await self.exchange(message, respond)
 
     async def call(self, tool: str, arguments: Message | None = None, *, respond: Respond | None = None, **more: Json) -> Heard:
         """Call a tool; its questions are answered by `respond`, in as many rounds as it takes."""
@@ -131,7 +131,8 @@ class Talk(ABC):
         judge.check(message, self.revision, asked["method"] if asked else None)
 
     @abstractmethod
-    async def _exchange(self, message: Message, respond: Respond | None) -> Heard: ...
+    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+        """Send this very request and wait for its answer."""
 
     @abstractmethod
     async def tell(self, method: str, params: Message | None = None) -> None:
@@ -192,7 +193,8 @@ class HttpTalk(Talk):
         reply = await self.http.send(message, headers)
         assert (reply.status, reply.body) == (202, b""), reply
 
-    async def _exchange(self, message: Message, respond: Respond | None) -> Heard:
+    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+        """Send this very request and wait for its answer."""
         notices: list[Message] = []
         questions: list[Message] = []
         async with self.open(message) as reply:
@@ -223,7 +225,7 @@ class StdioTalk(Talk):
     async def start(self) -> Message:
         """Shake hands; what the server says of itself."""
         message = initialize(self.revision, self.capabilities, "start")
-        heard = await self._exchange(message, None)
+        heard = await self.exchange(message)
         await self.tell("notifications/initialized")
         return heard.result
 
@@ -248,7 +250,8 @@ class StdioTalk(Talk):
         self.check(message, asked)
         return message
 
-    async def _exchange(self, message: Message, respond: Respond | None) -> Heard:
+    async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
+        """Send this very request and wait for its answer."""
         notices: list[Message] = []
         questions: list[Message] = []
         await self.write(message)

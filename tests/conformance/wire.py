@@ -215,7 +215,8 @@ class Http:
 def modern_request(method: str, params: Message | None = None, **changed: Json) -> tuple[Message, dict[str, str]]:
     """The body and the headers of a request of the newest revision."""
     params = dict(params or {})
-    headers = {**modern_headers(method, params.get("name")), **changed.pop("headers", {})}
+    name = params.get("name")
+    headers = {**modern_headers(method, name if isinstance(name, str) else None), **changed.pop("headers", {})}
     meta = changed.pop("meta", modern_meta())
     body = request(method, params if meta is None else {**params, "_meta": meta}, changed.pop("id", 1))
     assert not changed, f"nobody knows {changed}"

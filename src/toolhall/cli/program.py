@@ -27,13 +27,11 @@ app = App(
     version=_version,
     suppress_keyboard_interrupt=False,
 )
-for _flag in ("--help", "--version"):
-    app[_flag].group = Group("Options", sort_key=9)
-
 _SERVE = Group("Serve tools", help="Example: toolhall serve my_tools.py --reload", sort_key=1)
 _LOOK = Group("Look at tools", help="Example: toolhall inspect my_tools.py get_weather", sort_key=2)
 _CALL = Group("Call tools", help="Example: toolhall call get_weather location=Oslo", sort_key=3)
 _MAKE = Group("Make tools", help="Example: toolhall new my_tools", sort_key=4)
+app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
 app.command("toolhall.cli.serve:serve", name="serve", group=_SERVE, help="Serve tools over HTTP or stdio.")
 app.command("toolhall.cli.listing:list_tools", name="list", group=_LOOK, help="List tools.")

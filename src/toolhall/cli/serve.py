@@ -23,7 +23,9 @@ class ServeOptions:
 
     host: Annotated[str | None, Parameter(help="Where to listen: this machine only. [default: 127.0.0.1]")] = None
     port: Annotated[int | None, Parameter(help="0 picks a free one. [default: 8000]")] = None
-    data: Annotated[Path | None, Parameter(help="Folder of records and keys. [default: ~/.local/share/toolhall]")] = None
+    data: Annotated[Path | None, Parameter(help="Folder of records and keys. [default: ~/.local/share/toolhall]")] = (
+        None
+    )
     config: Annotated[Path | None, Parameter(help="Settings file. [default: toolhall.toml, if there is one]")] = None
     profile: Annotated[
         Literal["local", "server"] | None, Parameter(help="Who may call. [default: local]", show_choices=True)
@@ -57,8 +59,7 @@ def serve(*targets: str, options: ServeOptions = _DEFAULTS) -> int:
         config=config,
         host=options.host,
         port=options.port,
-        file=options.config,
-        fixed=_fixed(options),
+        repeated=_repeated(options),
         workers=options.workers,
         json=options.json,
         child=options.child,
@@ -89,7 +90,6 @@ def _check(options: ServeOptions) -> None:
         raise WrongUsage("--port must be between 0 and 65535")
 
 
-def _fixed(options: ServeOptions) -> tuple[str, ...]:
-    """What was set and cannot be applied to an author's own Toolhall, whose parts are made already."""
+def _repeated(options: ServeOptions) -> tuple[str, ...]:
     given = {"--data": options.data, "--config": options.config, "--profile": options.profile}
-    return tuple(name for name, value in given.items() if value is not None)
+    return tuple(f"{name}={value}" for name, value in given.items() if value is not None)

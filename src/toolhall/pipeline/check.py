@@ -24,20 +24,19 @@ class Check:
 
     def __call__(self, raw: Raw) -> Checked:
         """The result; BadOutput when the tool broke its promise."""
-        entry, value = raw.entry, raw.value
+        return Checked(raw.entry, self._result(raw.value, raw.entry))
+
+    def _result(self, value: object, entry: Entry) -> Result:
         if type(value) is dict:  # what most tools return
-            return Checked(entry, self._value(value, entry))
-        if type(value) is str and entry.returns is None:
-            return Checked(entry, Result(None, (Text(self._sized(value, entry)),)))
-        if _is_content(value):
-            return Checked(entry, Result(None, (value,)))
-        if isinstance(value, list | tuple) and value and all(_is_content(part) for part in value):
-            return Checked(entry, Result(None, tuple(value)))
+            return self._value(value, entry)
         if isinstance(value, Reply):
-            return Checked(entry, self._reply(value, entry))
-        if value is None and entry.returns is None:
-            return Checked(entry, Result(None))
-        return Checked(entry, self._value(value, entry))
+            return self._reply(value, entry)
+        blocks = _blocks(value)
+        if blocks:
+            return Result(None, blocks)
+        if entry.returns is None and (value is None or type(value) is str):
+            return Result(None, () if value is None else (Text(self._sized(value, entry)),))
+        return self._value(value, entry)
 
     def _reply(self, reply: Reply, entry: Entry) -> Result:
         if reply.value is msgspec.UNSET:
@@ -69,6 +68,15 @@ class Check:
             _log.error("tool %s returned %d characters", entry.id, len(text))
             raise BadOutput(f"the tool returned {len(text)} characters; at most {self._max_bytes} are passed on")
         return text
+
+
+def _blocks(value: object) -> tuple[Content, ...]:
+    """A block, or a list of nothing but blocks; empty for anything else."""
+    if _is_content(value):
+        return (value,)
+    if isinstance(value, list | tuple) and all(_is_content(part) for part in value):
+        return tuple(value)
+    return ()
 
 
 def _is_content(value: object) -> TypeGuard[Content]:

@@ -8,6 +8,7 @@ from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.suspension import Noticed
 
 _log = logging.getLogger("toolhall.run")
+_AGAIN_SECONDS = 1.0
 
 
 class Run:
@@ -25,26 +26,38 @@ class Run:
             return Raw(entry, await Noticed(work, deadline.start))
         except ToolhallError:
             raise
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if deadline.passed:
                 raise TimedOut(f"the tool did not finish within {deadline.seconds:g} seconds") from None
-            raise
-        except Exception as error:
-            # Exception text may hold anything: it goes to the log, never to the caller.
-            _log.exception("tool %s failed in call %s", entry.id, call.id)
-            raise ToolFailed(f"the tool failed; the server's log has the details under call {call.id}") from error
+            if _is_cancelled():
+                raise
+            raise _failed(equipped) from error  # nobody cancelled the call: the tool raised this by itself
+        except (Exception, SystemExit, BaseExceptionGroup) as error:
+            raise _failed(equipped) from error
         finally:
             deadline.stop()
 
 
+def _failed(equipped: Equipped) -> ToolFailed:
+    """Exception text may hold anything: it goes to the log, never to the caller."""
+    call = equipped.call.id
+    _log.exception("tool %s failed in call %s", equipped.entry.id, call)
+    return ToolFailed(f"the tool failed; the server's log has the details under call {call}")
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 class _Deadline:
-    """Cancels the running task when time is up; armed only once the tool has to wait for something."""
+    """Cancels the running task when time is up, and again until it ends; armed only once the tool has to wait."""
 
     __slots__ = ("_timer", "passed", "seconds")
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.passed = False
+        self.passed = 0  # how often the task was cancelled
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -53,13 +66,14 @@ class _Deadline:
         self._timer = asyncio.get_running_loop().call_later(self.seconds, self._pass, task)
 
     def _pass(self, task: asyncio.Task[object]) -> None:
-        self.passed = True
+        self.passed += 1
         task.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._pass, task)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if self.passed:
-            task = asyncio.current_task()
-            if task is not None:
+        task = asyncio.current_task() if self.passed else None
+        if task is not None:
+            for _ in range(self.passed):
                 task.uncancel()

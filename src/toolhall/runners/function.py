@@ -1,14 +1,14 @@
 """Runs a tool that is a Python function: async ones in the loop, the others in a thread."""
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from toolhall.authoring.context import Context
 from toolhall.authoring.definition import Body
 from toolhall.model.call import Call
-from toolhall.model.exchange import Event, Link
+from toolhall.model.exchange import Asking, Event, Link
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Tool
@@ -39,9 +39,21 @@ class FunctionRunner:
         context = Context(_ThreadLink(call.link, loop), call.caller, tool.name)
         work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)
         try:
-            return await loop.run_in_executor(self._threads, work)
+            return await loop.run_in_executor(self._threads, _carried, work)
         finally:
             context.cancelled = True
+
+
+def _carried(work: Callable[[], object]) -> object:
+    """A future cannot carry StopIteration, and must not carry a call to exit into the loop."""
+    try:
+        return work()
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error
+    except (Exception, Asking):
+        raise
+    except BaseException as error:
+        raise RuntimeError(f"the tool raised {type(error).__name__}") from error
 
 
 class _ThreadLink:

@@ -1,9 +1,12 @@
 """Server-sent events: how a stream of messages is written on a reply."""
 
-from collections.abc import AsyncIterator
+import asyncio
+from contextlib import aclosing
+
+import msgspec
 
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.stream import Item
+from toolhall.transports.stream import Item, Stream
 
 _HEADERS = (
     (b"content-type", b"text/event-stream"),
@@ -12,16 +15,45 @@ _HEADERS = (
 )
 
 
+class Place(msgspec.Struct, frozen=True):
+    """From where a stream is read, and what its event ids start with (empty: events have no ids)."""
+
+    prefix: str = ""
+    after: int = 0
+    resumed: bool = False
+
+
+START = Place()
+
+
 async def start_events(exchange: Exchange, *extra: tuple[bytes, bytes]) -> None:
     """Begin a reply that is a stream of events."""
     await exchange.start(200, (*_HEADERS, *extra))
 
 
-async def write_events(exchange: Exchange, items: AsyncIterator[Item], prefix: str = "") -> None:
-    """Write every message as an event, with an id where a prefix is given, then end the reply."""
-    async for item in items:
-        await exchange.part(_event(item, prefix) if item.message else b": keep-alive\n\n", more=True)
+async def write_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:
+    """Write every message as an event, then end the reply."""
+    async with aclosing(stream.read(place.after, resumed=place.resumed)) as items:
+        async for item in items:
+            await exchange.part(_event(item, place.prefix) if item.message else b": keep-alive\n\n", more=True)
     await exchange.part(b"", more=False)
+
+
+async def serve_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:
+    """Write events until the stream ends or the client hangs up."""
+    tasks = [asyncio.create_task(write_events(exchange, stream, place)), asyncio.create_task(hung_up(exchange))]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def hung_up(exchange: Exchange) -> None:
+    """Return once the client is gone, or the reply is complete."""
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
 
 
 def primer(event_id: str, retry_ms: int | None) -> bytes:

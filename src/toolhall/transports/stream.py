@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 import msgspec
 
@@ -25,7 +25,7 @@ class Stream:
         self.finished = False
         self.retry_ms: int | None = None
         self._items: deque[Item] = deque(maxlen=MAX_KEPT)
-        self._last = 0
+        self.last = 0
         self._news = asyncio.Event()
         self._hang_ups = 0
 
@@ -33,8 +33,8 @@ class Stream:
         """Add a message."""
         if self.finished:
             return
-        self._last += 1
-        self._items.append(Item(self._last, message))
+        self.last += 1
+        self._items.append(Item(self.last, message))
         self._news.set()
 
     def finish(self, answer: bytes | None = None) -> None:
@@ -53,12 +53,12 @@ class Stream:
     @property
     def untouched(self) -> bool:
         """Nothing but the answer has been sent, and no reader was sent away: a plain reply will do."""
-        return self.finished and self._last <= 1 and not self._hang_ups
+        return self.finished and self.last <= 1 and not self._hang_ups
 
     @property
     def empty(self) -> bool:
         """Nothing has been sent."""
-        return self._last == 0
+        return self.last == 0
 
     def newest(self) -> bytes:
         """The last message."""
@@ -69,7 +69,7 @@ class Stream:
         while not (self._items or self.finished or self._hang_ups):
             await self._wait(None)
 
-    async def read(self, after: int = 0, *, resumed: bool = False) -> AsyncIterator[Item]:
+    async def read(self, after: int = 0, *, resumed: bool = False) -> AsyncGenerator[Item, None]:
         """Messages after this place, as they come; an empty item when there was none for a while."""
         seen = self._hang_ups if resumed else 0
         while True:

@@ -6,7 +6,7 @@ import socket
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
-from toolhall.cli.serving.person import terminal_approver
+from toolhall.cli.approval import terminal_approver
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer

@@ -56,11 +56,9 @@ class Child:
 
 
 def _command(plan: Plan, listening: int, channel: int) -> list[str]:
-    given = {"--data": plan.config.data, "--config": plan.file, "--workers": plan.workers}
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    # An author's own Toolhall must see the same choices as it would without a supervisor.
-    kept = [option for option in options if option.startswith(("--workers", *plan.fixed)) or not plan.targets]
-    return [sys.executable, "-m", "toolhall.cli", "serve", f"--child={listening}:{channel}", *kept, "--", *plan.targets]
+    inherited = f"--child={listening}:{channel}"
+    serve = ["serve", inherited, f"--workers={plan.workers}", *plan.repeated, "--", *plan.targets]
+    return [sys.executable, "-m", "toolhall.cli", *serve]
 
 
 @contextlib.contextmanager

@@ -1,7 +1,5 @@
 """What `toolhall serve` was told, in the form that every way of serving reads."""
 
-from pathlib import Path
-
 import msgspec
 
 from toolhall.config import Config
@@ -14,8 +12,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     host: str | None  # as given on the command line
     port: int | None  # as given on the command line
-    file: Path | None
-    fixed: tuple[str, ...]  # options that an author's own Toolhall cannot take any more
+    repeated: tuple[str, ...]  # the other settings from the command line, to be said again to a child
     workers: int
     json: bool
     child: str | None  # "SOCKET:CHANNEL", file descriptors from the parent

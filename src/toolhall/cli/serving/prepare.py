@@ -10,9 +10,8 @@ from toolhall.pipeline.verify import Approver
 def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
     """The hall, with the author's own settings where a target brings its own Toolhall."""
     hall = open_hall(plan.targets, plan.config, approver)
-    if hall.config is not plan.config and plan.fixed:
+    if hall.config is not plan.config and plan.repeated:
         hall.close()
-        raise WrongUsage(
-            f"the target has a Toolhall of its own, which {plan.fixed[0]} cannot change; set it in its Config(...)"
-        )
+        option = plan.repeated[0].partition("=")[0]
+        raise WrongUsage(f"the target has a Toolhall of its own, which {option} cannot change; use its Config(...)")
     return hall

@@ -2,11 +2,10 @@
 
 import importlib.util
 import os
-import socket
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from toolhall.cli.screen import note
 from toolhall.cli.serving.announce import announce
@@ -19,6 +18,13 @@ _MOST_FILES = 5_000
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 
 Seen: TypeAlias = dict[Path, tuple[int, int]]
+
+
+class Watched(NamedTuple):
+    """A folder whose Python files matter, with those below it or without."""
+
+    folder: Path
+    deep: bool
 
 
 def run(plan: Plan) -> int:
@@ -37,7 +43,7 @@ def run(plan: Plan) -> int:
     return 0
 
 
-def _wait(child: Child, folders: tuple["Watched", ...], seen: Seen, stopped: threading.Event) -> Path | None:
+def _wait(child: Child, folders: tuple[Watched, ...], seen: Seen, stopped: threading.Event) -> Path | None:
     """The file that changed; None when it is time to stop. A child that failed is left to the next change."""
     told = False
     while not stopped.wait(_LOOK_SECONDS):
@@ -48,3 +54,49 @@ def _wait(child: Child, folders: tuple["Watched", ...], seen: Seen, stopped: thr
             told = True
             note("waiting for a change")
     return None
+
+
+def _watched(targets: tuple[str, ...]) -> Iterator[Watched]:
+    """A file's own folder (it may import its neighbours), a folder, or a whole package."""
+    for target in targets:
+        place = Path(f"{target.partition('.py:')[0]}.py") if ".py:" in target else Path(target)
+        if place.is_dir():
+            yield Watched(place, deep=True)
+        elif place.suffix == ".py":
+            yield Watched(place.parent, deep=False)
+        else:
+            yield from _package(target.partition(":")[0].partition(".")[0])
+
+
+def _package(name: str) -> Iterator[Watched]:
+    if (Path.cwd() / f"{name}.py").is_file():
+        yield Watched(Path.cwd(), deep=False)
+        return
+    local = Path.cwd() / name
+    spec = None if local.is_dir() else importlib.util.find_spec(name)
+    for folder in [local] if local.is_dir() else (spec.submodule_search_locations or [] if spec else []):
+        yield Watched(Path(folder), deep=True)
+
+
+def _look(watched: tuple[Watched, ...]) -> Seen:
+    """Every file with what a change of it changes."""
+    seen: Seen = {}
+    for each in watched:
+        for file in _files(each):
+            if len(seen) >= _MOST_FILES:
+                break
+            try:
+                state = file.stat()
+            except OSError:  # gone since it was listed
+                continue
+            seen[file] = (state.st_mtime_ns, state.st_size)
+    return seen
+
+
+def _files(watched: Watched) -> Iterator[Path]:
+    if not watched.deep:
+        yield from watched.folder.glob("*.py")
+        return
+    for folder, below, names in os.walk(watched.folder):
+        below[:] = [name for name in below if name not in _SKIPPED and not name.startswith(".")]
+        yield from (Path(folder, name) for name in names if name.endswith(".py"))

@@ -1,8 +1,27 @@
 """From a request to the ask it stands for."""
 
+import msgspec
+
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import bad_params
+from toolhall.dialects.mcp.revisions import Revision, negotiated
 from toolhall.model.exchange import CallTool, ListTools
+from toolhall.model.json import JsonObject
+
+
+class Hello(msgspec.Struct, frozen=True):
+    """What a client says of itself in the handshake of the older revisions."""
+
+    revision: Revision
+    capabilities: JsonObject
+
+
+def read_initialize(request: Request) -> Hello:
+    """`initialize`; a version that is not ours is answered with one that is."""
+    version, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities")
+    if type(version) is not str or type(capabilities) is not dict:
+        raise bad_params("initialize needs protocolVersion as a string and capabilities as an object")
+    return Hello(negotiated(version), capabilities)
 
 
 def read_list(request: Request) -> ListTools:

@@ -23,6 +23,6 @@ REVISIONS = {revision.name: revision for revision in (JUNE, NOVEMBER, MODERN)}
 SUPPORTED = tuple(sorted(REVISIONS, reverse=True))
 
 
-def negotiated(requested: object) -> Revision:
+def negotiated(requested: str) -> Revision:
     """The revision to answer `initialize` with: the one asked for, else the newest that has a handshake."""
-    return LEGACY.get(requested, NOVEMBER) if isinstance(requested, str) else NOVEMBER
+    return LEGACY.get(requested, NOVEMBER)

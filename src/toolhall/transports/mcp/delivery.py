@@ -4,7 +4,7 @@ import asyncio
 
 from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.sse import start_events, write_events
+from toolhall.transports.sse import hung_up, start_events, write_events
 from toolhall.transports.stream import Stream
 
 
@@ -62,12 +62,11 @@ class Delivery:
 
     async def _watch(self, caller: asyncio.Task[object] | None) -> None:
         """MCP 2026-07-28: closing the response stream cancels the request."""
-        while (await self._exchange.receive())["type"] != "http.disconnect":
-            pass
+        await hung_up(self._exchange)
         self.hung_up = True
         if caller:
             caller.cancel()
 
     async def _write(self, stream: Stream) -> None:
         await start_events(self._exchange)
-        await write_events(self._exchange, stream.read())
+        await write_events(self._exchange, stream)

@@ -16,7 +16,7 @@ from toolhall.transports.mcp.delivery import Delivery
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import LISTEN, Modern
 from toolhall.transports.shield import Shield
-from toolhall.transports.sse import start_events, write_events
+from toolhall.transports.sse import serve_events, start_events
 from toolhall.transports.stream import Stream
 
 _ACCEPTED = Wire(b"", 202)
@@ -100,20 +100,11 @@ class McpHttp:
         except ToolhallError as error:
             await exchange.reply(self._modern.writer.error(request.id, error))
             return
-        watching = asyncio.create_task(_until_hung_up(exchange, stream))
         try:
             await start_events(exchange)
-            await write_events(exchange, stream.read())
+            await serve_events(exchange, stream)
         finally:
             end()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
-
-
-async def _until_hung_up(exchange: Exchange, stream: Stream) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
-    stream.finish()
 
 
 def _go_on() -> None:

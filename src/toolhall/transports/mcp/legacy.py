@@ -2,11 +2,9 @@
 
 import asyncio
 import itertools
-from collections.abc import Coroutine
-from typing import Any
 
 from toolhall.dialects.mcp.asks import read_call, read_list
-from toolhall.dialects.mcp.jsonrpc import Notification, Request, RequestId, Response
+from toolhall.dialects.mcp.jsonrpc import Request, Response
 from toolhall.dialects.mcp.questions import write_question
 from toolhall.dialects.mcp.refusals import McpRefusal, bad_params, unknown_method
 from toolhall.dialects.mcp.revisions import Revision
@@ -24,13 +22,12 @@ QUESTION_SECONDS = 300.0
 
 
 class Session:
-    """One client after its handshake: its terms, its running calls, the questions it has yet to answer."""
+    """One client after its handshake: its terms, and the questions it has yet to answer."""
 
     def __init__(self, hall: Hall, writer: Writer, caller: Caller, capabilities: JsonObject) -> None:
         self._hall = hall
         self._capabilities = capabilities
         self._log_level: LogLevel = "info"
-        self._running: dict[RequestId, asyncio.Task[None]] = {}
         self._waiting: dict[str, asyncio.Future[Json]] = {}
         self._questions = itertools.count(1)
         self.writer = writer
@@ -40,13 +37,6 @@ class Session:
     def revision(self) -> Revision:
         """The revision that was negotiated."""
         return self.writer.revision
-
-    def start(self, request: Request, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run a request so that it outlives its connection: to hang up is not to cancel here."""
-        task = asyncio.create_task(work)
-        self._running[request.id] = task
-        task.add_done_callback(lambda done: self._forget(request.id, done))
-        return task
 
     async def answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
         """The one reply to a request."""
@@ -92,13 +82,6 @@ class Session:
             case _:
                 raise TypeError("a legacy session asks its questions while the call runs")
 
-    def notice(self, notification: Notification) -> None:
-        """Hear a notification; unknown ones and cancellations that come too late mean nothing."""
-        if notification.method == "notifications/cancelled":
-            task = self._running.get(notification.params.get("requestId", ""))
-            if task:
-                task.cancel()
-
     def reply(self, response: Response) -> None:
         """Hand the client's reply to the call that waits for it."""
         waiting = self._waiting.pop(str(response.id), None)
@@ -108,11 +91,6 @@ class Session:
             waiting.set_exception(ToolFailed("the client could not answer the tool's question"))
         else:
             waiting.set_result(response.result)
-
-    def close(self) -> None:
-        """End every call of the session."""
-        for task in list(self._running.values()):
-            task.cancel()
 
     async def _put(self, outlet: Outlet, question: Question) -> Json:
         """Send a question as a request of ours and wait for its response."""
@@ -129,7 +107,3 @@ class Session:
             raise ToolFailed("nobody answered the tool's question in time") from None
         finally:
             self._waiting.pop(question_id, None)
-
-    def _forget(self, request_id: RequestId, done: asyncio.Task[None]) -> None:
-        if self._running.get(request_id) is done:
-            del self._running[request_id]

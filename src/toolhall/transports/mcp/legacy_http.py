@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 
+from toolhall.dialects.mcp.asks import read_initialize
 from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response
-from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal, bad_params
-from toolhall.dialects.mcp.revisions import LEGACY, negotiated
+from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal
+from toolhall.dialects.mcp.revisions import LEGACY
 from toolhall.dialects.mcp.write import Server, Writer, write_error
 from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.sessions import HttpSession, Sessions
-from toolhall.transports.sse import primer, start_events, write_events
+from toolhall.transports.sse import Place, primer, serve_events, start_events
 from toolhall.transports.stream import Stream
 
 SESSION_HEADER = b"mcp-session-id"
@@ -45,8 +46,8 @@ class LegacyHttp:
             return
         if isinstance(message, Response):
             session.session.reply(message)
-        else:
-            session.session.notice(message)
+        elif message.method == "notifications/cancelled":
+            session.running.cancel(message)
         await exchange.reply(_ACCEPTED)
 
     async def other(self, exchange: Exchange) -> None:
@@ -71,14 +72,13 @@ class LegacyHttp:
         self._sessions.close()
 
     async def _initialize(self, exchange: Exchange, request: Request) -> None:
-        capabilities = request.params.get("capabilities")
-        if not isinstance(capabilities, dict) or not isinstance(request.params.get("protocolVersion"), str):
-            await exchange.reply(
-                write_error(request.id, bad_params("initialize needs protocolVersion and capabilities"))
-            )
+        try:
+            hello = read_initialize(request)
+        except McpRefusal as refusal:
+            await exchange.reply(write_error(request.id, refusal))
             return
-        writer = self._writers[negotiated(request.params["protocolVersion"]).name]
-        opened = self._sessions.open(Session(self._hall, writer, exchange.caller, capabilities))
+        writer = self._writers[hello.revision.name]
+        opened = self._sessions.open(Session(self._hall, writer, exchange.caller, hello.capabilities))
         await exchange.reply(writer.initialized(request.id), (SESSION_HEADER, opened.id.encode()))
 
     async def _session(self, exchange: Exchange, request: Request | None) -> HttpSession | None:
@@ -102,7 +102,7 @@ class LegacyHttp:
         return session
 
     async def _answer(self, exchange: Exchange, session: HttpSession, request: Request, size: int) -> None:
-        """The request runs on its own; this connection only reads what it sends."""
+        """The request outlives this connection, which only reads what it sends: to hang up is not to cancel here."""
         stream = session.open_stream()
         answered: list[Wire] = []
 
@@ -114,7 +114,7 @@ class LegacyHttp:
             finally:
                 stream.finish()  # a cancelled request gets no answer, but its stream must end
 
-        session.session.start(request, work())
+        session.running.start(request.id, work())
         await stream.started()
         if stream.untouched and answered:
             await exchange.reply(answered[0])
@@ -126,7 +126,7 @@ class LegacyHttp:
         if session.session.revision.primed:
             retry = stream.retry_ms if stream.retry_ms is not None else RETRY_MS
             await exchange.part(primer(f"{stream.name}-0", retry), more=True)
-        await write_events(exchange, stream.read(), f"{stream.name}-")
+        await serve_events(exchange, stream, Place(f"{stream.name}-"))
 
     async def _open_stream(self, exchange: Exchange, session: HttpSession) -> None:
         last = exchange.headers.get(b"last-event-id", b"").decode("latin-1")
@@ -134,7 +134,7 @@ class LegacyHttp:
         if resumed:
             stream, number = resumed
             await start_events(exchange)
-            await write_events(exchange, stream.read(number, resumed=True), f"{stream.name}-")
+            await serve_events(exchange, stream, Place(f"{stream.name}-", number, resumed=True))
         elif session.reading:
             await exchange.refuse(409, "this session has a GET stream already")
         else:
@@ -144,6 +144,7 @@ class LegacyHttp:
         session.reading = True
         try:
             await start_events(exchange)
-            await write_events(exchange, session.standalone.read())
+            await serve_events(exchange, session.standalone, Place(after=session.heard))
         finally:
             session.reading = False
+            session.heard = session.standalone.last

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from toolhall.model.caller import Caller
 from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
 MAX_SESSIONS = 10_000
@@ -14,7 +15,7 @@ IDLE_SECONDS = 3_600.0
 
 
 class HttpSession:
-    """A session, its standalone stream (opened by GET), and the streams of its calls, for clients that come back."""
+    """A session, its running requests, its standalone stream (opened by GET), and the streams of its calls."""
 
     def __init__(self, session: Session, now: float) -> None:
         self.id = secrets.token_urlsafe(24)
@@ -22,6 +23,8 @@ class HttpSession:
         self.seen = now
         self.standalone = Stream("s")
         self.reading = False
+        self.heard = 0  # how far the standalone stream has been read
+        self.running = Running()
         self._streams: OrderedDict[str, Stream] = OrderedDict()
         self._opened = 0
 
@@ -41,12 +44,13 @@ class HttpSession:
         return (stream, int(number)) if stream and number.isdigit() else None
 
     def tools_changed(self) -> None:
-        """Tell the client, unless the last thing it has yet to read says so already."""
-        self.standalone.send(self.session.writer.tools_changed())
+        """Tell the client on its standalone stream; while it reads none, one notice waits for it."""
+        if self.reading or self.standalone.last == self.heard:
+            self.standalone.send(self.session.writer.tools_changed())
 
     def close(self) -> None:
         """End its calls and its standalone stream."""
-        self.session.close()
+        self.running.close()
         self.standalone.finish()
 
 

@@ -1,12 +1,9 @@
 """MCP on standard input and output: one message a line, both eras in one process."""
 
-import asyncio
-from collections.abc import Coroutine
-from typing import Any
-
-from toolhall.dialects.mcp.jsonrpc import Message, Notification, Request, RequestId, Response, Unreadable, read_message
-from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal, bad_params
-from toolhall.dialects.mcp.revisions import LEGACY, negotiated
+from toolhall.dialects.mcp.asks import read_initialize
+from toolhall.dialects.mcp.jsonrpc import Message, Notification, Request, Response, Unreadable, read_message
+from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal
+from toolhall.dialects.mcp.revisions import LEGACY
 from toolhall.dialects.mcp.terms import is_modern, modern_terms
 from toolhall.dialects.mcp.write import Server, Writer, write_error
 from toolhall.hall import Hall
@@ -15,6 +12,7 @@ from toolhall.model.errors import ToolhallError
 from toolhall.transports.lines import Lines
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
 LAST_ANSWERS_SECONDS = 2.0
@@ -30,7 +28,7 @@ class McpStdio:
         self._max_body = max_body
         self._writers = {revision.name: Writer(server, revision) for revision in LEGACY.values()}
         self._session: Session | None = None
-        self._running: dict[RequestId, asyncio.Task[None]] = {}
+        self._running = Running()
 
     async def run(self) -> None:
         """Serve until the input ends, then give running calls a moment to answer."""
@@ -40,14 +38,9 @@ class McpStdio:
                 self._receive(line)
                 await self._lines.drain()
             self._modern.subscriptions.close()
-            if self._running:
-                await asyncio.wait(self._running.values(), timeout=LAST_ANSWERS_SECONDS)
         finally:
             stop_hearing()
-            leftover = list(self._running.values())
-            for task in leftover:
-                task.cancel()
-            await asyncio.gather(*leftover, return_exceptions=True)
+            await self._running.finish(LAST_ANSWERS_SECONDS)
 
     def send(self, message: bytes) -> None:
         """As an outlet: every message of every request is a line."""
@@ -73,30 +66,25 @@ class McpStdio:
                 raise Unreadable(refusal, message.id)
             case Request() if is_modern(message):
                 work = self._listen(message) if message.method == LISTEN else self._answer(message, size)
-                self._start(message.id, work)
+                self._running.start(message.id, work)
             case Request(method="initialize"):
                 self._initialize(message)
             case Request():
-                self._start(message.id, self._answer_in_session(message, size))
+                self._running.start(message.id, self._answer_in_session(message, size))
             case Notification(method="notifications/cancelled"):
-                task = self._running.get(message.params.get("requestId", ""))
-                if task:
-                    task.cancel()
+                self._running.cancel(message)
             case Response() if self._session:
                 self._session.reply(message)
             case _:
                 pass  # a notification that means nothing to a tool server
 
-    def _start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
-        task = self._running[request_id] = asyncio.create_task(work)
-        task.add_done_callback(lambda _: self._running.pop(request_id, None))
-
     def _initialize(self, request: Request) -> None:
-        capabilities = request.params.get("capabilities")
-        if not isinstance(capabilities, dict) or not isinstance(request.params.get("protocolVersion"), str):
-            raise Unreadable(bad_params("initialize needs protocolVersion and capabilities"), request.id)
-        writer = self._writers[negotiated(request.params["protocolVersion"]).name]
-        self._session = Session(self._hall, writer, LOCAL, capabilities)
+        try:
+            hello = read_initialize(request)
+        except McpRefusal as refusal:
+            raise Unreadable(refusal, request.id) from None
+        writer = self._writers[hello.revision.name]
+        self._session = Session(self._hall, writer, LOCAL, hello.capabilities)
         self.send(writer.initialized(request.id).body)
 
     async def _answer(self, request: Request, size: int) -> None:

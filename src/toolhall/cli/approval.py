@@ -1,0 +1,45 @@
+"""Asks the person at the terminal before a call of a high level runs."""
+
+import asyncio
+import sys
+
+from toolhall.cli.screen import BOLD, YELLOW, note, person_present, styled, visible, visible_json
+from toolhall.cli.terminal import forget_typed, prompt, read_line, says_yes
+from toolhall.model.call import Call
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Tool
+
+# Nobody reads more than this before saying yes, and what was not read was not approved.
+_MOST_LETTERS = 20_000
+
+
+def terminal_approver() -> "TerminalApprover | None":
+    """The way to the person at this terminal, if there is one."""
+    return TerminalApprover() if sys.platform != "win32" and person_present() else None
+
+
+class TerminalApprover:
+    """Shows one exact call at a time and waits for a clear yes; the hall goes on meanwhile."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
+        """Whether the person typed yes to this call."""
+        shown = [f"    {visible(name)} = {visible_json(value)}" for name, value in arguments.items()]
+        if sum(map(len, shown)) > _MOST_LETTERS:
+            note(f"Refused {tool.id}: its arguments are too long to be read")
+            return False
+        async with self._turn:
+            note(styled(f"\nA call of level {tool.level} needs your yes", BOLD, sys.stderr))
+            note(f"  tool    {visible(str(tool.id))}\n  caller  {visible(call.caller.id)}\n  arguments")
+            note("\n".join(shown) or "    none")
+            forget_typed()
+            prompt(styled("Run it? [y/N] ", YELLOW, sys.stderr))
+            try:
+                agreed = says_yes(await read_line())
+            except asyncio.CancelledError:
+                note("\nThe caller went away.")
+                raise
+            note("Approved." if agreed else "Refused.")
+            return agreed

@@ -1,0 +1,112 @@
+"""Tools of a target, run in this process through every stage of the pipeline."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from toolhall.cli.approval import terminal_approver
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.logs import LEVEL_VARIABLE
+from toolhall.cli.opening import open_hall
+from toolhall.cli.screen import strays_aside
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, offer_of, read_outcome
+from toolhall.config import Config
+from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.mcp.questions import read_reply, write_question
+from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import ToolFailed, ToolhallError
+from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
+from toolhall.model.json import JsonObject, encode
+from toolhall.model.question import Answered, Form, Question, Visit
+
+_DIALECT = "cli"
+
+
+class LocalSource:
+    """A hall of its own for the time of one command."""
+
+    def __init__(self, targets: Sequence[str], config: Config) -> None:
+        self.where = ", ".join(targets) or "toolhall.examples"
+        self._hall = open_hall(targets, config, terminal_approver())
+        self._tools = [entry.tool for entry in self._hall.registry.snapshot.entries]
+
+    def offers(self) -> list[Offer]:
+        """Every tool, in the order it was registered."""
+        return [offer_of(tool) for tool in self._tools]
+
+    def documents(self, revision: str) -> list[JsonObject]:
+        """Every tool as this revision is shown it."""
+        return [write_tool(tool, REVISIONS[revision]) for tool in self._tools]
+
+    def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
+        """Through the hall, as any caller's call."""
+        with strays_aside(), asyncio.Runner() as runner:
+            try:
+                answer = runner.run(self._answer(offer, arguments, attendant, seconds))
+            finally:
+                self._hall.close()  # what is yet to be recorded needs the loop
+        match answer:
+            case Finished():
+                writer = Writer(Server(name="toolhall", version=""), MODERN)
+                return read_outcome(msgspec.json.decode(writer.finished(0, answer).body)["result"])
+            case ToolhallError():
+                raise CommandFailed(_explained(answer))
+            case _:
+                raise TypeError("a call in process is answered or refused")
+
+    def close(self) -> None:
+        """Close the hall."""
+        self._hall.close()
+
+    async def _answer(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                ask = CallTool(offer.name, arguments, _DIALECT, len(encode(arguments)))
+                return await self._hall.hall.answer(ask, LOCAL, _AttendedLink(attendant, deadline.reschedule, seconds))
+        except TimeoutError:
+            raise CommandFailed(f"no answer within {seconds:g} seconds; allow more with --timeout") from None
+
+
+class _AttendedLink:
+    """The line from the running tool to the person at the terminal."""
+
+    def __init__(self, attendant: Attendant, reschedule: Callable[[float | None], None], seconds: float) -> None:
+        self._attendant = attendant
+        self._reschedule = reschedule
+        self._seconds = seconds
+
+    def emit(self, event: Event) -> None:
+        match event:
+            case Progress(done, total, message):
+                self._attendant.progress(done, total, message)
+            case Log(level, data):
+                self._attendant.log(level, data)
+
+    def can(self, feature: str) -> bool:
+        return feature.partition(".")[0] == "elicitation"
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """One after the other; the time a person takes is not the tool's."""
+        self._reschedule(None)
+        replies: dict[str, Answered] = {}
+        for key, question in questions.items():
+            match question:
+                case Form() | Visit():
+                    put = write_question(question, MODERN)
+                    replies[key] = read_reply(question, self._attendant.answer(put["method"], put["params"]), key)
+                case _:
+                    raise ToolFailed("the tool asks for a model or for folders, which a terminal does not have")
+        self._reschedule(asyncio.get_running_loop().time() + self._seconds)
+        return replies
+
+    async def detach(self, retry_ms: int) -> None:
+        """There is no connection to let go."""
+
+
+def _explained(error: ToolhallError) -> str:
+    if isinstance(error, ToolFailed) and error.__cause__ is not None:
+        return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
+    return error.message

@@ -1,0 +1,204 @@
+"""A tool as a caller sees it, and what comes back from a call, the same for every source."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Protocol
+
+import msgspec
+
+from toolhall.cli.failure import CommandFailed
+from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.mcp.revisions import MODERN
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import Tool
+
+_ID_KEY = "dev.toolhall/id"
+_TAGS_KEY = "dev.toolhall/tags"
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tool; None where its source does not say."""
+
+    name: str
+    id: str | None = None
+    title: str | None = None
+    description: str | None = None
+    level: int | None = None
+    effect: str | None = None
+    version: str | None = None
+    input: JsonObject
+    output: JsonObject | None = None
+    promised: JsonObject | None = None  # what the structured content of a result must match
+    annotations: JsonObject | None = None
+    tags: tuple[str, ...] = ()
+    timeout: float | None = None
+
+    @property
+    def reads_only(self) -> bool:
+        """Whether it says that it changes nothing; silence does not."""
+        return self.effect == "reads"
+
+    def summary(self) -> JsonObject:
+        """What `list --json` prints."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "level": self.level,
+            "effect": self.effect,
+            "version": self.version,
+            "inputSchema": self.input,
+            "outputSchema": self.output,
+        }
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished call, in MCP's words."""
+
+    content: list[JsonObject]
+    structured: Json = msgspec.UNSET
+    is_error: bool = False
+    meta: JsonObject | None = None
+
+    def document(self) -> JsonObject:
+        """What `call --json` prints."""
+        document: JsonObject = {"content": self.content}
+        if self.structured is not msgspec.UNSET:
+            document["structuredContent"] = self.structured
+        document["isError"] = self.is_error
+        return document | ({"_meta": self.meta} if self.meta else {})
+
+    def text(self) -> str:
+        """All its text, joined."""
+        return "\n".join(
+            str(block["text"]) for block in self.content if block.get("type") == "text" and "text" in block
+        )
+
+
+class Attendant(Protocol):
+    """Who attends to a call while it runs: shows what it reports, answers what it asks."""
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """The call has come this far."""
+        ...
+
+    def log(self, level: str, data: Json) -> None:
+        """The tool says something."""
+        ...
+
+    def answer(self, method: str, params: JsonObject) -> JsonObject:
+        """The reply to a question, put as an MCP request."""
+        ...
+
+
+class Source(Protocol):
+    """Tools that can be listed and called."""
+
+    where: str
+
+    def offers(self) -> list[Offer]:
+        """Every tool."""
+        ...
+
+    def documents(self, revision: str) -> list[JsonObject]:
+        """Every tool as this MCP revision is shown it."""
+        ...
+
+    def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
+        """Run one tool, at most this long; raises CommandFailed."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything."""
+        ...
+
+
+def offer_of(tool: Tool) -> Offer:
+    """A tool of our own."""
+    document = write_tool(tool, MODERN)
+    return Offer(
+        name=tool.name,
+        id=str(tool.id),
+        title=tool.title,
+        description=tool.description,
+        level=tool.level,
+        effect=tool.effect or _effect(document.get("annotations")),
+        version=tool.id.version,
+        input=tool.input,
+        output=tool.output.schema,
+        promised=document.get("outputSchema"),
+        annotations=document.get("annotations"),
+        tags=tool.tags,
+        timeout=tool.timeout,
+    )
+
+
+def read_offer(document: Json) -> Offer | None:
+    """A tool of a server's, from its MCP definition; None where that is not one."""
+    match document:
+        case {"name": str(name), "inputSchema": dict(schema)}:
+            meta = _object(document.get("_meta"))
+            tool_id, tags = _text(meta.get(_ID_KEY)), meta.get(_TAGS_KEY)
+            output = document.get("outputSchema")
+            return Offer(
+                name=name,
+                id=tool_id,
+                title=_text(document.get("title")),
+                description=_text(document.get("description")),
+                effect=_effect(document.get("annotations")),
+                version=tool_id.rpartition("@")[2] if tool_id else None,
+                input=schema,
+                output=output if isinstance(output, dict) else None,
+                promised=output if isinstance(output, dict) else None,
+                annotations=_object(document.get("annotations")) or None,
+                tags=tuple(map(str, tags)) if isinstance(tags, list) else (),
+            )
+        case _:
+            return None
+
+
+def read_outcome(result: Json) -> Outcome:
+    """What a server answered to `tools/call`."""
+    match result:
+        case {"content": list(content)} if all(isinstance(block, dict) for block in content):
+            return Outcome(
+                content=content,
+                structured=result.get("structuredContent", msgspec.UNSET),
+                is_error=result.get("isError") is True,
+                meta=_object(result.get("_meta")) or None,
+            )
+        case _:
+            raise CommandFailed("the server's answer is no result of a tool: it has no content")
+
+
+def find_offer(offers: Sequence[Offer], wanted: str) -> Offer:
+    """The tool with this name or id; a near miss names the nearest."""
+    by_name = {offer.name: offer for offer in offers}
+    by_name |= {offer.id: offer for offer in offers if offer.id}
+    unversioned = {offer.id.partition("@")[0]: offer for offer in offers if offer.id}
+    found = by_name.get(wanted) or unversioned.get(wanted)
+    if found:
+        return found
+    known = {name.casefold(): name for name in (*by_name, *unversioned)}
+    near = get_close_matches(wanted.casefold(), known, 1, 0.5)
+    hint = f"did you mean {known[near[0]]!r}?" if near else "see the names with 'toolhall list'"
+    raise CommandFailed(f"there is no tool {wanted!r}; {hint}")
+
+
+def _effect(annotations: Json) -> str | None:
+    """MCP: not read-only and possibly destructive, unless it says otherwise; nothing said is nothing known."""
+    hints = _object(annotations)
+    if hints.get("readOnlyHint") is True:
+        return "reads"
+    if "readOnlyHint" not in hints and "destructiveHint" not in hints:
+        return None
+    return "writes" if hints.get("destructiveHint") is False else "destroys"
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None

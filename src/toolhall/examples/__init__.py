@@ -1,0 +1,1 @@
+"""The example toolkit: small tools that work, one module for each kind."""

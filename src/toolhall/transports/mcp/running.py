@@ -1,0 +1,47 @@
+"""The requests that are being answered now, by id, so that a client can cancel one."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from toolhall.dialects.mcp.jsonrpc import Notification, RequestId
+
+
+class Running:
+    """Each request runs in a task of its own."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[RequestId, asyncio.Task[None]] = {}
+
+    def __contains__(self, request_id: RequestId) -> bool:
+        return request_id in self._tasks
+
+    def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
+        """Run it; of two with the same id, a cancellation reaches the later."""
+        task = self._tasks[request_id] = asyncio.create_task(work)
+        task.add_done_callback(lambda done: self._forget(request_id, done))
+
+    def cancel(self, notification: Notification) -> None:
+        """`notifications/cancelled`: one that names nothing that runs comes too late, or never mattered."""
+        named = notification.params.get("requestId")
+        task = self._tasks.get(named) if isinstance(named, str | int) else None
+        if task:
+            task.cancel()
+
+    async def finish(self, seconds: float) -> None:
+        """Give what runs a moment to end, then end it."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        tasks = self.close()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def close(self) -> list[asyncio.Task[None]]:
+        """Cancel everything that runs."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        return tasks
+
+    def _forget(self, request_id: RequestId, done: asyncio.Task[None]) -> None:
+        if self._tasks.get(request_id) is done:
+            del self._tasks[request_id]

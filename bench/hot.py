@@ -12,9 +12,10 @@ from typing import Any
 import uvloop
 
 from bench import messages
+from bench.sampling import Samples, sampling
 from bench.servers import tools
 from bench.servers.ceiling import Ceiling, Full
-from bench.spread import Spread
+from bench.spread import Spread, ratios
 from toolhall import Config, Toolhall
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -22,6 +23,7 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 ROUNDS = 7
 BREATH = 32  # calls between two turns of the loop, as many as connections in the other measurements
 SOURCE = "/src/toolhall/"
+SHOWN = 60
 
 
 class Fake:
@@ -71,7 +73,7 @@ class Fake:
 
 
 def profile(count: int) -> str:
-    """Markdown: both figures, then Toolhall's functions and libraries by their own time."""
+    """Markdown: both figures, then where Toolhall's time goes, seen in two ways."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         return uvloop.run(_profile(Path(folder), count))
 
@@ -79,58 +81,64 @@ def profile(count: int) -> str:
 async def _profile(folder: Path, count: int) -> str:
     with Toolhall(tools, config=Config(data=str(folder / "data"), calls_per_second=1e9, call_burst=1e9)) as hall:
         ours, ceiling = Fake(hall), Fake(Ceiling(Full(messages.KEY, folder / "record.jsonl")))
-        seen: dict[str, list[float]] = {"toolhall": [], "ceiling": []}
-        for round_number in range(ROUNDS + 1):
-            for name, fake in (("toolhall", ours), ("ceiling", ceiling)):
-                microseconds = await _timed(fake, count // ROUNDS)
-                if round_number:  # the first warms up
-                    seen[name].append(microseconds)
-        profiler = cProfile.Profile()
-        profiler.enable()
+        seen = await _compared(ours, ceiling, count)
+        with sampling() as samples:
+            await ours.calls(count * 3)
+        tracer = cProfile.Profile()
+        tracer.enable()
         await ours.calls(count)
-        profiler.disable()
+        tracer.disable()
         await asyncio.sleep(0.1)  # the last batch of records
-    return _figures(seen) + _tables(pstats.Stats(profiler), count)
+    usual = Spread.of(seen["toolhall"]).median
+    return "\n\n".join([_figures(seen), _sampled(samples, usual), _traced(pstats.Stats(tracer), count)])
 
 
-async def _timed(fake: Fake, count: int) -> float:
-    start = time.process_time()
-    await fake.calls(count)
-    return (time.process_time() - start) / count * 1e6
+async def _compared(ours: Fake, ceiling: Fake, count: int) -> dict[str, list[float]]:
+    """CPU microseconds per call, in turn; a first round only warms up."""
+    seen: dict[str, list[float]] = {"toolhall": [], "ceiling": []}
+    for number in range(ROUNDS + 1):
+        for name, fake in (("toolhall", ours), ("ceiling", ceiling)):
+            start = time.process_time()
+            await fake.calls(count // ROUNDS)
+            microseconds = (time.process_time() - start) / (count // ROUNDS) * 1e6
+            if number:
+                seen[name].append(microseconds)
+    return seen
 
 
 def _figures(seen: dict[str, list[float]]) -> str:
     ours, ceiling = Spread.of(seen["toolhall"]), Spread.of(seen["ceiling"])
-    ratio = Spread.of([mine / least for mine, least in zip(seen["toolhall"], seen["ceiling"], strict=True)])
+    ratio = ratios(seen["toolhall"], seen["ceiling"])
     return (
         "One modern tools/call from the ASGI scope to the last send, in process, no sockets, CPU of all threads:\n\n"
-        f"- toolhall {ours.text(1)} µs\n- ceiling full {ceiling.text(1)} µs\n- ratio {ratio.text(2)}\n\n"
+        f"- toolhall {ours.text(1)} µs\n- ceiling full {ceiling.text(1)} µs\n- ratio {ratio.text(2)}"
     )
 
 
-def _tables(stats: pstats.Stats, count: int) -> str:
-    """Own time under the profiler, which makes every Python call dearer: read the order, not the sum."""
-    functions: list[tuple[float, float, str]] = []
-    files: dict[str, float] = {}
+def _sampled(samples: Samples, microseconds: float) -> str:
+    """Microseconds of one call, shared out by how often a function was seen."""
+    share = microseconds / samples.total
+    rows = [
+        f"| {seen * share:.1f} | {samples.own[code] * share:.1f} | `{_where(code.co_filename)} {code.co_qualname}` |"
+        for code, seen in samples.inclusive.most_common()
+        if SOURCE in code.co_filename or samples.own[code] * share > 1
+    ]
+    head = f"Sampled ({samples.total:,} looks), with what a function calls and without; C counts as its caller's."
+    return "\n".join([f"{head}\n", "| µs with | µs own | function |\n|--:|--:|---|", *rows[:SHOWN]])
+
+
+def _traced(stats: pstats.Stats, count: int) -> str:
     entries: dict[tuple[str, int, str], tuple[int, int, float, float, Any]] = stats.stats  # type: ignore[attr-defined]
-    for (file, line, name), (_, calls, own, _, _) in entries.items():
-        where = _where(file)
-        functions.append((own / count * 1e6, calls / count, f"{where}:{line} {name}" if line else name))
-        files[where] = files.get(where, 0.0) + own / count * 1e6
-    rows = [f"| {own:.2f} | {calls:.2f} | `{name}` |" for own, calls, name in sorted(functions, reverse=True)[:45]]
-    sums = [f"| {own:.2f} | `{name}` |" for name, own in sorted(files.items(), key=lambda item: -item[1])[:30]]
-    return "\n".join(
-        [
-            "Own time under cProfile, which makes every Python call dearer: read the order, not the sum.\n",
-            "| own µs | calls | function |\n|--:|--:|---|",
-            *rows,
-            "\n| own µs | file |\n|--:|---|",
-            *sums,
-        ]
-    )
+    own_times = [(own / count * 1e6, calls / count, key) for key, (_, calls, own, _, _) in entries.items()]
+    rows = [
+        f"| {own:.2f} | {calls:.2f} | `{_where(file)} {name}`{f' line {line}' if line else ''} |"
+        for own, calls, (file, line, name) in sorted(own_times, reverse=True)[:SHOWN]
+    ]
+    head = "Traced by cProfile, which makes every Python call dearer: read the order and the number of calls."
+    return "\n".join([f"{head}\n", "| µs own | calls | function |\n|--:|--:|---|", *rows])
 
 
 def _where(file: str) -> str:
     if SOURCE in file:
         return file.split(SOURCE)[1]
-    return "built in" if file == "~" else "/".join(Path(file).parts[-2:])
+    return "" if file == "~" else "/".join(Path(file).parts[-2:])

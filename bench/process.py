@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
@@ -22,18 +23,29 @@ class Memory(NamedTuple):
     pss: float
 
 
+class Place(NamedTuple):
+    """Where a process runs."""
+
+    folder: Path
+    environment: Mapping[str, str]
+
+
 class Process:
     """Runs from construction until `stop`; what it says on its error output is kept to explain a failure."""
 
-    def __init__(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str], *, piped: bool = False
-    ) -> None:
+    def __init__(self, name: str, command: Sequence[str], place: Place, *, piped: bool = False) -> None:
         self.name = name
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         pipe = subprocess.PIPE if piped else subprocess.DEVNULL
         # Its own session: a Ctrl-C reaches only us, and we stop it.
         self.popen = subprocess.Popen(
-            command, env=dict(environment), stdin=pipe, stdout=pipe, stderr=self._said, start_new_session=True
+            command,
+            cwd=place.folder,
+            env=dict(place.environment),
+            stdin=pipe,
+            stdout=pipe,
+            stderr=self._said,
+            start_new_session=True,
         )
         self._process = psutil.Process(self.popen.pid)
 
@@ -78,7 +90,7 @@ class Process:
 
 
 def _cpu(process: psutil.Process) -> float:
-    """By the kernel's clock of that process (man 3 clock_getcpuclockid): in nanoseconds, where /proc counts hundredths."""
+    """By the kernel's clock of that process (clock_getcpuclockid): nanoseconds, where /proc counts hundredths."""
     try:
         ended = process.cpu_times()
         return time.clock_gettime(~process.pid << 3 | 2) + ended.children_user + ended.children_system

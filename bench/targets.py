@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import messages
-from bench.process import Process, await_port, free_port
+from bench.process import Place, Process, await_port, free_port
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 SERVERS = ROOT / "bench" / "servers"
 CLIENTS_PYTHON = ROOT / ".venv-clients" / "bin" / "python"
+TOOLHALL_COMMAND = Path(sys.executable).parent / "toolhall"
 
 TOOLHALL, FASTMCP, SDK = "toolhall", "fastmcp", "sdk"
 FASTMCP_SESSION = "fastmcp session"
@@ -56,7 +57,7 @@ def piping(kind: str) -> Generator[Process]:
     """One of them over standard input and output."""
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         target = Target(kind)
-        process = Process(kind, _command(target, Path(folder), None), _environment(target), piped=True)
+        process = Process(kind, _command(target, Path(folder), None), _place(target, Path(folder)), piped=True)
         try:
             yield process
         finally:
@@ -67,34 +68,25 @@ def start(target: Target, folder: Path) -> Server:
     """Start it on a port of its own, with a folder for what it records."""
     folder.mkdir()
     port = free_port()
-    return Server(Process(target.kind, _command(target, folder, port), _environment(target)), port)
+    return Server(Process(target.kind, _command(target, folder, port), _place(target, folder)), port)
 
 
 def _command(target: Target, folder: Path, port: int | None) -> list[str]:
     listen = [] if port is None else ["--port", str(port)]
-    tools = ["--tools", str(target.tools)]
-    match target.kind:
-        case "toolhall":
-            return [sys.executable, "-m", "bench.servers.serve_tools", "--data", str(folder), *listen]
-        case "fastmcp":
-            return [str(CLIENTS_PYTHON), str(SERVERS / "fastmcp_peer.py"), *listen, *tools]
-        case "fastmcp session":
-            return [str(CLIENTS_PYTHON), str(SERVERS / "fastmcp_peer.py"), *listen, *tools, "--session"]
-        case "sdk":
-            return [str(CLIENTS_PYTHON), str(SERVERS / "sdk_peer.py"), *listen, *tools]
-        case "ceiling work":
-            return [sys.executable, str(SERVERS / "ceiling.py"), *listen, "--key", messages.KEY]
-        case "ceiling full":
-            record = ["--record", str(folder / "record.jsonl")]
-            return [sys.executable, str(SERVERS / "ceiling.py"), *listen, "--key", messages.KEY, *record]
-        case unknown:
-            raise ValueError(unknown)
+    peer = {FASTMCP: "fastmcp_peer.py", FASTMCP_SESSION: "fastmcp_peer.py", SDK: "sdk_peer.py"}.get(target.kind)
+    if peer:
+        session = ["--session"] if target.kind == FASTMCP_SESSION else []
+        return [str(CLIENTS_PYTHON), str(SERVERS / peer), "--tools", str(target.tools), *listen, *session]
+    if target.kind == TOOLHALL:  # as its users start it
+        how = listen or ["--stdio"]
+        return [str(TOOLHALL_COMMAND), "serve", str(SERVERS / "tools.py"), "--data", str(folder), *how]
+    record = ["--record", str(folder / "record.jsonl")] if target.kind == CEILING_FULL else []
+    return [sys.executable, str(SERVERS / "ceiling.py"), *listen, "--key", messages.KEY, *record]
 
 
-def _environment(target: Target) -> dict[str, str]:
-    """Ours, without settings of Toolhall or Python that would make the run special."""
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TOOLHALL_", "PYTHON", "FASTMCP_"))
-    }
+def _place(target: Target, folder: Path) -> Place:
+    """Away from our settings files, and without variables that would make the run special."""
+    special = ("TOOLHALL_", "PYTHON", "FASTMCP_", "UVICORN_", "WEB_CONCURRENCY")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(special)}
     page = {} if target.page_size is None else {"TOOLHALL_PAGE_SIZE": str(target.page_size)}
-    return kept | page | {"BENCH_TOOLS": str(target.tools)}
+    return Place(folder, kept | page | {"BENCH_TOOLS": str(target.tools)})

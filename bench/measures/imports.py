@@ -13,10 +13,10 @@ MOST_MS = 60.0
 BARE = "pass"
 PLAIN = "import toolhall"
 STATEMENTS = (BARE, PLAIN, "from toolhall import Context, Toolkit, tool", "from toolhall import Toolhall")
-PEER_STATEMENTS = (BARE, "import fastmcp", "from mcp.server.mcpserver import MCPServer")
+PEER_STATEMENTS = (BARE, "from fastmcp import FastMCP", "from mcp.server.mcpserver import MCPServer")
 
-ABOUT = """A new interpreter each time; the best of many, less the best of a bare one in the same environment. Toolhall imports each
-name when it is first used, so the rows with names show what using it costs."""
+ABOUT = """A new interpreter each time; the best of many, less the best of a bare one in the same environment. Toolhall
+imports each name when it is first used, so the rows with names show what using it costs."""
 
 
 def measure_import(effort: Effort) -> Section:

@@ -20,8 +20,8 @@ TARGETS = (
 )
 FLAT = 1.25
 
-ABOUT = """As above, 2026-07-28. FastMCP walks all its tools for each call of this revision: at 1,000 it is asked one call at a time,
-and at 10,000 not at all, because one call would take seconds."""
+ABOUT = """MCP 2026-07-28. FastMCP walks all its tools for each call of this revision: at 1,000 it is asked one call
+at a time, and at 10,000 not at all, because one call would take seconds."""
 
 
 def measure_scale(effort: Effort) -> Section:

@@ -61,7 +61,7 @@ def _texts(starts: list[Started]) -> list[str]:
 
 def _verdicts(seen: dict[str, list[Started]]) -> list[Verdict]:
     verdicts: list[Verdict] = []
-    for what, unit, pick in (("start-up", "s", 0), ("memory at rest (PSS)", "MB", 3)):
+    for what, unit, pick in (("start-up", "s", 0), ("memory at rest (RSS)", "MB", 2)):
         ours, theirs = (Spread.of([started[pick] for started in seen[kind]]) for kind in (TOOLHALL, FASTMCP))
         digits = 2 if pick == 0 else 0
         figure = f"{ours.text(digits)} against {theirs.text(digits)} {unit}"

@@ -1,7 +1,7 @@
-"""The ceiling: the least a raw ASGI app must do for one `tools/call`, with the same libraries and none of the structure.
+"""The ceiling: the least a raw ASGI app must do for one `tools/call`, on the same libraries and uvicorn.
 
-`work` decodes, validates, calls, validates and encodes. `full` also checks the headers, looks up the key, takes from a token
-bucket, records the call in a file and counts it in a histogram, each in the cheapest way that still does it.
+`work` decodes, validates, calls, validates and encodes. `full` also checks the headers, looks up the key, takes from a
+token bucket, records the call in a file and counts it in a histogram, each in the cheapest way that still does it.
 """
 
 import argparse
@@ -198,7 +198,16 @@ def main() -> None:
     given = parser.parse_args()
     app = Ceiling(Full(given.key, given.record) if given.record else Work())
     uvicorn.run(
-        app, port=given.port, loop="uvloop", http="httptools", lifespan="off", access_log=False, log_level="error"
+        app,
+        port=given.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="error",
+        proxy_headers=False,
+        server_header=False,
     )
 
 

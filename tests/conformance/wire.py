@@ -223,6 +223,19 @@ def modern_request(method: str, params: Message | None = None, **changed: Json) 
     return body, {name: value for name, value in headers.items() if value is not None}
 
 
+async def send_bytes(origin: str, data: bytes) -> bytes:
+    """Send these bytes over a connection of their own; the status line and headers that come back."""
+    url = httpx2.URL(origin)
+    async with asyncio.timeout(WAIT):
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        try:
+            writer.write(data)
+            return await reader.readuntil(b"\r\n\r\n")
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+
 def _pairs(content: bytes | None, headers: Headers) -> list[tuple[bytes, bytes]]:
     """The headers to send: as given, after the usual ones that were not given."""
     given = headers if isinstance(headers, list) else [(name.encode(), value.encode()) for name, value in headers.items()]

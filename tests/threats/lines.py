@@ -237,7 +237,7 @@ def stdio(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[Stdio
             stdout=subprocess.PIPE,
             stderr=errors,
             cwd=folder,
-            env=environment(settings),
+            env=environment(folder, settings),
         )
     try:
         yield StdioLine(process, log)

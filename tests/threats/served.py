@@ -22,7 +22,7 @@ POLL_SECONDS = 0.01
 
 def toolhall(*arguments: str) -> list[str]:
     """The command line of a `toolhall` command."""
-    return [sys.executable, "/tmp/plainserve.py", *arguments]  # FIXME
+    return [sys.executable, "-m", "toolhall.cli", *arguments]
 
 
 class Served:
@@ -84,7 +84,7 @@ def serving(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[Ser
     command = toolhall("serve", str(target), "--port", "0", "--json")
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment(settings)
+            command, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment(folder, settings)
         )
     try:
         yield Served(process, _announced_port(process, log), log)
@@ -92,9 +92,10 @@ def serving(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[Ser
         _end(process)
 
 
-def environment(settings: Mapping[str, Any]) -> dict[str, str]:
+def environment(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """This process's environment, with settings for the server."""
-    return {**os.environ, **{f"TOOLHALL_{name.upper()}": str(value) for name, value in settings.items()}}
+    chosen = {"data": folder / "data", **settings}
+    return {**os.environ, **{f"TOOLHALL_{name.upper()}": str(value) for name, value in chosen.items()}}
 
 
 def eventually(holds: "Any", seconds: float = 5.0) -> bool:

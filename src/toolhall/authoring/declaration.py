@@ -1,14 +1,14 @@
 """`@tool`: marks a function as a tool and checks it at once; the function stays a function."""
 
 import inspect
-from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar, Unpack, get_type_hints, overload
+from collections.abc import Callable, Iterator
+from typing import Any, TypedDict, TypeVar, Unpack, get_args, get_type_hints, overload
 
 import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.model.json import JsonObject
-from toolhall.model.names import name_problem, version_problem
+from toolhall.model.names import meta_problem, name_problem, version_problem
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 
@@ -99,12 +99,27 @@ def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         raise _located(function, f"level is {level!r}; use a whole number from 0 to 10")
-    name = options.get("name", function.__name__)
-    problem = name_problem(name) or ("version" in options and version_problem(options["version"])) or None
+    problem = next(_option_problems(function, options), None)
     if problem:
         raise _located(function, problem)
+
+
+def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iterator[str]:
+    named = name_problem(options.get("name", function.__name__))
+    if named:
+        yield named
+    if "version" in options and (versioned := version_problem(options["version"])):
+        yield versioned
     if options.get("timeout", 1) <= 0:
-        raise _located(function, "timeout is in seconds and must be more than 0")
+        yield "timeout is in seconds and must be more than 0"
+    if options.get("effect", "reads") not in get_args(Effect):
+        yield f"effect is {options.get('effect')!r}; use one of {', '.join(get_args(Effect))}"
+    for icon in options.get("icons", ()):
+        if not icon.src.startswith(("https://", "data:image/")):
+            yield f"icon {icon.src[:40]!r}: use an https: address or a data:image/ one"
+    for key in options.get("meta", {}):
+        if described := meta_problem(key):
+            yield described
 
 
 def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TextIO, cast
@@ -40,12 +41,21 @@ app.command("toolhall.cli.call:call", name="call", group=_CALL, help="Call one t
 app.command("toolhall.cli.new:new", name="new", group=_MAKE, help="Start a toolkit with one tool and one test.")
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main() -> int:
+    """The program: run the command of this process's own command line, then end, whatever still runs."""
+    code = run(sys.argv[1:])
+    sys.stderr.flush()
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        os._exit(code)  # a tool that hangs in a thread cannot be stopped, and must not hold up the end
+    return code
+
+
+def run(words: Sequence[str]) -> int:
     """Run one command and return the exit code; what goes wrong is one line on the error output."""
     _never_fail_to_print(sys.stdout, sys.stderr)
     try:
         code = app(
-            list(sys.argv[1:] if words is None else words),
+            list(words),
             exit_on_error=False,
             print_error=False,
             result_action="return_value",

@@ -16,6 +16,8 @@ MAX_MEMBERS = 10_000
 MAX_KEY = 256
 MAX_DIGITS = 20
 _SMALL = 4 * 1024
+_DIGITS_ALIKE = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+_MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
 
 _decode = msgspec.json.Decoder().decode
 
@@ -37,6 +39,8 @@ def decode(body: bytes) -> Json:
         raise Malformed("an object has the same key twice")
     if len(body) > _SMALL or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
         _check_size(value)
+    if _MANY_DIGITS in body.translate(_DIGITS_ALIKE):
+        _check_numbers(value)
     return value
 
 
@@ -70,8 +74,21 @@ def _check_size(value: Json) -> None:
             members += len(part)
             if any(len(key) > MAX_KEY for key in part):
                 raise Malformed(f"a key is longer than {MAX_KEY} characters")
-            pending.extend((inner, depth + 1) for inner in part.values())
+            pending.extend((inner, depth + 1) for inner in part.values() if isinstance(inner, dict | list))
         elif isinstance(part, list):
             pending.extend((inner, depth + 1) for inner in part if isinstance(inner, dict | list))
         if members > MAX_MEMBERS:
             raise Malformed(f"the message has more than {MAX_MEMBERS} members")
+
+
+def _check_numbers(value: Json) -> None:
+    """Whole numbers so long that other programs would round them."""
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+        elif type(part) is int and abs(part) >= 10**MAX_DIGITS:
+            raise Malformed(f"a whole number has more than {MAX_DIGITS} digits")

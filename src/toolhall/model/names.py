@@ -13,6 +13,8 @@ _MARK = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION = re.compile(  # semver.org, 2.0.0
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_MARK}(?:\.{_MARK})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?", re.ASCII
 )
+_META_LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
+_META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 _PUBLISHED = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -46,6 +48,17 @@ def version_problem(version: str) -> str | None:
     if _VERSION.fullmatch(version):
         return None
     return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
+
+
+def meta_problem(key: str) -> str | None:
+    """Why this cannot be a key of a tool's metadata, or None (MCP: names may carry a prefix, some are reserved)."""
+    prefix, slash, name = key.rpartition("/")
+    labels = prefix.split(".") if slash else []
+    if not _META_NAME.fullmatch(name) or not all(_META_LABEL.fullmatch(label) for label in labels):
+        return f"{key!r} is not a metadata key: write a name such as 'color', or 'com.example/color'"
+    if len(labels) > 1 and labels[1] in ("mcp", "modelcontextprotocol"):
+        return f"{key!r} has a prefix that MCP keeps to itself; use one of your own"
+    return None
 
 
 def published_name(toolkit: str, tool: str) -> str:

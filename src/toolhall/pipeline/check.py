@@ -33,28 +33,46 @@ class Check:
             return self._reply(value, entry)
         blocks = _blocks(value)
         if blocks:
-            return Result(None, blocks)
+            return self._without_value(Result(None, blocks), entry)
         if entry.returns is None and (value is None or type(value) is str):
             return Result(None, () if value is None else (Text(self._sized(value, entry)),))
         return self._value(value, entry)
 
     def _reply(self, reply: Reply, entry: Entry) -> Result:
         if reply.value is msgspec.UNSET:
-            return Result(None, reply.content, meta=reply.meta, is_error=reply.is_error)
+            return self._without_value(Result(None, reply.content, meta=reply.meta, is_error=reply.is_error), entry)
         checked = self._value(reply.value, entry)
-        return Result(checked.encoded, reply.content, checked.text, reply.meta, reply.is_error)
+        return self._sized_blocks(
+            Result(checked.encoded, reply.content, checked.text, reply.meta, reply.is_error), entry
+        )
+
+    def _without_value(self, result: Result, entry: Entry) -> Result:
+        if entry.returns is not None and not result.is_error:
+            _log.error("tool %s declares an output schema and returned no value", entry.id)
+            raise BadOutput("the tool returned no value, and its output schema promises one")
+        return self._sized_blocks(result, entry)
+
+    def _sized_blocks(self, result: Result, entry: Entry) -> Result:
+        size = len(self._encoded((result.content, result.meta), entry)) if result.content or result.meta else 0
+        if size > self._max_bytes:
+            _log.error("tool %s returned %d bytes of content", entry.id, size)
+            raise BadOutput(f"the tool returned {size} bytes of content; at most {self._max_bytes} are passed on")
+        return result
 
     def _value(self, value: Json, entry: Entry) -> Result:
-        try:
-            encoded = to_json(value)
-        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
-            _log.exception("tool %s returned what cannot be written as JSON", entry.id)
-            raise BadOutput("the tool returned something that cannot be written as JSON") from error
+        encoded = self._encoded(value, entry)
         if len(encoded) > self._max_bytes:
             raise BadOutput(f"the tool returned {len(encoded)} bytes; at most {self._max_bytes} are passed on")
         if entry.returns is not None:
             self._conforms(encoded, entry)
         return Result(encoded, text=value if type(value) is str else None)
+
+    def _encoded(self, value: object, entry: Entry) -> bytes:
+        try:
+            return to_json(value)
+        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
+            _log.exception("tool %s returned what cannot be written as JSON", entry.id)
+            raise BadOutput("the tool returned something that cannot be written as JSON") from error
 
     def _conforms(self, encoded: bytes, entry: Entry) -> None:
         plain = _decode(encoded)

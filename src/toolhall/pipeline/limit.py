@@ -17,6 +17,7 @@ class Limit:
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
         self._spacing = 1.0 / rate
         self._tolerance = burst / rate
+        self._rounding = 0.001 / rate  # a sum of spacings may be larger than their product by a hair
         self._clock = clock
         self._full_at: dict[str, float] = {}
 
@@ -25,7 +26,7 @@ class Limit:
         caller = allowed.call.caller.id
         now = self._clock()
         full_at = max(self._full_at.get(caller, now), now) + self._spacing
-        if full_at - now > self._tolerance:
+        if full_at - now > self._tolerance + self._rounding:
             raise Limited(full_at - now - self._tolerance)
         if len(self._full_at) >= MAX_CALLERS and caller not in self._full_at:
             self._forget(now)

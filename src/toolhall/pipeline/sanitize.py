@@ -4,18 +4,19 @@ import re
 
 import msgspec
 
-from toolhall.model.content import Content, Resource, Result, Text
+from toolhall.model.content import Content, Resource, ResourceLink, Result, Text
 from toolhall.model.json import Json, encode
 from toolhall.pipeline.states import Checked
 
-# In JSON bytes a C0 control is written \u00XX (tab, newline and return have short forms), a C1 control as C2 80-9F.
-_SUSPECT = re.compile(rb"\\u00[01]|\x7f|\xc2[\x80-\x9f]")
+# In JSON bytes a C0 control is written \u00XX, or short (tab, newline and return may stay), a C1 control as C2 80-9F.
+_SUSPECT = re.compile(rb"\\u00[01]|\\[bf]|\x7f|\xc2[\x80-\x9f]")
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]?"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Lone surrogates (file names that are not UTF-8) cannot be written as JSON at all.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Sanitize:
@@ -29,9 +30,10 @@ class Sanitize:
             encoded = encode(_clean(msgspec.json.decode(encoded)))
             text = text and clean_text(text)
         content = tuple(map(_clean_block, result.content)) if result.content else ()
-        if encoded is result.encoded and content == result.content:
+        meta = _clean(result.meta)
+        if encoded is result.encoded and content == result.content and meta == result.meta:
             return result
-        return Result(encoded, content, text, result.meta, result.is_error)
+        return Result(encoded, content, text, meta, result.is_error)
 
 
 def clean_text(text: str) -> str:
@@ -54,8 +56,12 @@ def _clean(value: Json) -> Json:
 def _clean_block(block: Content) -> Content:
     match block:
         case Text():
-            return msgspec.structs.replace(block, text=clean_text(block.text))
-        case Resource(content=str(text)):
-            return msgspec.structs.replace(block, content=clean_text(text))
+            changes = {"text": block.text}
+        case Resource():
+            changes = {"uri": block.uri} | ({"content": block.content} if isinstance(block.content, str) else {})
+        case ResourceLink():
+            stated = ("uri", "name", "title", "description", "mime_type")
+            changes = {field: value for field in stated if (value := getattr(block, field)) is not None}
         case _:
-            return block
+            changes = {}
+    return msgspec.structs.replace(block, **_clean(changes), meta=_clean(block.meta))

@@ -23,11 +23,11 @@ class Registry:
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Add tools, all or none; raises Conflict."""
-        taken = {entry.tool.name.casefold(): entry for entry in self.snapshot.entries}
+        taken = {name: entry for entry in self.snapshot.entries for name in _names(entry)}
         added: list[Entry] = []
         for entry in entries:
             _check_name(entry, taken)
-            taken[entry.tool.name.casefold()] = entry
+            taken |= dict.fromkeys(_names(entry), entry)
             added.append(entry)
         self._swap((*self.snapshot.entries, *added))
 
@@ -50,11 +50,16 @@ class Registry:
             listener()
 
 
+def _names(entry: Entry) -> tuple[str, str]:
+    """The names that belong to one tool alone; letter case does not tell two apart."""
+    return entry.tool.name.casefold(), entry.id.casefold()
+
+
 def _check_name(entry: Entry, taken: dict[str, Entry]) -> None:
     problem = published_problem(entry.tool.name)
     if problem:
         raise Conflict(problem)
-    twin = taken.get(entry.tool.name.casefold())
+    twin = next((taken[name] for name in _names(entry) if name in taken), None)
     if twin is not None:
         raise Conflict(
             f"{entry.id} would be published as {entry.tool.name!r}, but {twin.id} is already "

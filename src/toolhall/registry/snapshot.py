@@ -45,10 +45,10 @@ class Snapshot:
         end = start + self._page_size
         chosen = tuple(entry.tool for entry in self.entries[start:end])
         more = end < len(self.entries)
-        return Page(chosen, _cursor(end, chosen[-1].name) if more else None, self._shared)
+        return Page(chosen, _cursor(end - 1, chosen[-1].name) if more else None, self._shared)
 
     def _start(self, cursor: str) -> int:
-        """Continue after the tool the cursor names; if that is gone, at the same position."""
+        """Continue after the tool the cursor names; if that is gone, with the one that took its position."""
         try:
             position, _, last = base64.urlsafe_b64decode(cursor.encode()).decode().partition(":")
             known = self._positions.get(last)

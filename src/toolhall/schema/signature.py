@@ -49,7 +49,10 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> Non
 
 
 def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> JsonObject:
-    schemas = [_schema_of(f"parameter '{p.name}'", hints[p.name]) for p in parameters]
+    for parameter in parameters:
+        _schema_of(f"parameter '{parameter.name}'", hints[parameter.name])
+    # Together, so that two types of one name get definitions of different names.
+    schemas = schemas_of([hints[parameter.name] for parameter in parameters])
     definitions: JsonObject = {}
     properties: JsonObject = {}
     for parameter, schema in zip(parameters, schemas, strict=True):

@@ -72,7 +72,9 @@ def _metas(note: Any) -> list[msgspec.Meta]:
     if isinstance(note, str):
         return [msgspec.Meta(description=note)]
     found: dict[str, Any] = {
-        key: value for key in (*_BOUNDS, *_TEXTS) if isinstance(value := getattr(note, key, None), int | float | str)
+        key: value
+        for key in (*_BOUNDS, *_TEXTS)
+        if isinstance(value := getattr(note, key, None), int | float | str | list)
     }
     extra = getattr(note, "json_schema_extra", None)
     if isinstance(extra, dict):

@@ -44,10 +44,7 @@ class LocalSource:
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Through the hall, as any caller's call."""
         with strays_aside(), asyncio.Runner() as runner:
-            try:
-                answer = runner.run(self._answer(offer, arguments, attendant, seconds))
-            finally:
-                self._hall.close()  # what is yet to be recorded needs the loop
+            answer = runner.run(self._answer(offer, arguments, attendant, seconds))
         match answer:
             case Finished():
                 writer = Writer(Server(name="toolhall", version=""), MODERN)

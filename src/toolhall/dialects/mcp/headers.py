@@ -13,6 +13,7 @@ from toolhall.model.tool import HeaderParameter
 
 _WRAPPED = re.compile(r"=\?base64\?(.*)\?=")
 _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
+_NUMBER = re.compile(r"-?\d{1,400}(\.\d+)?([eE][+-]?\d{1,3})?")
 # The member of params that Mcp-Name repeats, per method.
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -85,9 +86,7 @@ def _equal(sent: str, value: Json) -> bool:
         case bool():
             return sent == ("true" if value else "false")
         case int() | float():
-            try:
-                return float(sent) == value if "." in sent or "e" in sent.lower() else int(sent) == value
-            except ValueError:
-                return False
+            number = _NUMBER.fullmatch(sent)
+            return bool(number) and (float(sent) if number[1] or number[2] else int(sent)) == value
         case _:
             return bool(sent == value)

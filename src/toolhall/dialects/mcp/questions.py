@@ -79,7 +79,8 @@ def _sampled(reply: JsonObject, key: str) -> Sampled:
 def _rooted(reply: JsonObject, key: str) -> Rooted:
     roots = reply.get("roots")
     if not isinstance(roots, list) or not all(
-        isinstance(root, dict) and isinstance(root.get("uri"), str) for root in roots
+        isinstance(root, dict) and isinstance(root.get("uri"), str) and isinstance(root.get("name"), str | None)
+        for root in roots
     ):
-        raise bad_params(f"the reply to {key!r} needs roots, a list of objects with a uri")
+        raise bad_params(f"the reply to {key!r} needs roots, a list of objects with a uri and perhaps a name")
     return Rooted(tuple(Root(root["uri"], root.get("name")) for root in roots))

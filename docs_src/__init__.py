@@ -1,0 +1,1 @@
+"""The examples of the documentation, each a file that runs."""

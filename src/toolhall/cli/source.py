@@ -1,0 +1,60 @@
+"""Which tools a command is about: the options that every one of them takes, and the source they lead to."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.sources.local import LocalSource
+from toolhall.cli.sources.offer import Source
+from toolhall.cli.sources.remote import RemoteSource
+from toolhall.config import Config
+from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
+
+_PREFIX = "mcp@"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class SourceOptions:
+    """Where the tools are, and how to print."""
+
+    url: Annotated[str | None, Parameter(help="A running server: its base URL, or its /mcp URL.")] = None
+    target: Annotated[str | None, Parameter(alias="-t", help="TARGET, where it could be taken for something else.")] = (
+        None
+    )
+    json: Annotated[bool, Parameter(help="Print JSON.", negative="")] = False
+
+
+@contextlib.contextmanager
+def opened(options: SourceOptions, target: str | None, config: Config) -> Iterator[Source]:
+    """The source, closed again at the end; without a target or a URL it is the example toolkit."""
+    if options.target and target:
+        raise WrongUsage(f"two targets were given, {options.target!r} and {target!r}; leave out one")
+    target = options.target or target
+    if options.url and target:
+        raise WrongUsage(f"give a target ({target!r}) or --url, not both")
+    source = RemoteSource(options.url) if options.url else LocalSource([target] if target else [], config)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def revision_of(dialect: str) -> str:
+    """The MCP revision that a dialect's name stands for."""
+    if dialect == "mcp":
+        return MODERN.name
+    revision = dialect.removeprefix(_PREFIX)
+    if not dialect.startswith(_PREFIX) or revision not in REVISIONS:
+        known = ", ".join(["mcp", *(f"{_PREFIX}{name}" for name in REVISIONS)])
+        raise CommandFailed(f"--dialect {dialect!r} is not known to this version; use one of {known}")
+    return revision
+
+
+def dialect_of(revision: str) -> str:
+    """The dialect's name of an MCP revision."""
+    return f"{_PREFIX}{revision}"

@@ -1,0 +1,79 @@
+"""Tools of a server at a URL, over MCP: the newest revision, or an older one where the server does not know it."""
+
+import logging
+
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.sources.legacy import LegacyClient
+from toolhall.cli.sources.modern import ModernClient
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, read_offer, read_outcome
+from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
+from toolhall.cli.sources.wire import Endpoint, read_url
+from toolhall.cli.waiting import waiting
+from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
+from toolhall.model.json import JsonObject
+from toolhall.schema.bounds import BadSchema
+from toolhall.schema.headers import header_parameters
+
+_log = logging.getLogger("toolhall.cli")
+
+
+class RemoteSource:
+    """A connection to one server for the time of one command."""
+
+    def __init__(self, url: str) -> None:
+        self._endpoint = read_url(url)
+        self.where = str(self._endpoint)
+        with waiting(f"Connecting to {self.where}"):
+            self._client = _meet(self._endpoint)
+
+    def offers(self) -> list[Offer]:
+        """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
+        with waiting(f"Listing the tools of {self.where}"):
+            documents = list_tools(self._client)
+        return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
+
+    def documents(self, revision: str) -> list[JsonObject]:
+        """Every tool as the server shows it to this revision."""
+        if revision == self._client.revision:
+            return list_tools(self._client)
+        if revision == MODERN.name:
+            raise CommandFailed(f"{self.where} does not speak MCP {revision}")
+        other = LegacyClient(self._endpoint)
+        try:
+            other.start(revision, LIST_SECONDS)
+            if other.revision != revision:
+                raise CommandFailed(f"{self.where} does not speak MCP {revision}")
+            return list_tools(other)
+        finally:
+            other.close()
+
+    def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
+        """Over the wire."""
+        return read_outcome(self._client.call(offer, arguments, attendant, seconds))
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        self._client.close()
+
+
+def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:
+    modern = ModernClient(endpoint)
+    try:
+        if MODERN.name in modern.discover(LIST_SECONDS):
+            return modern
+    except RpcError as error:
+        # Any refusal may be an older server's way to say that it does not understand.
+        if error.status in (401, 403) or error.status >= 500:
+            raise
+    legacy = LegacyClient(endpoint)
+    legacy.start(NOVEMBER.name, LIST_SECONDS)
+    return legacy
+
+
+def _is_sound(offer: Offer) -> bool:
+    try:
+        header_parameters(offer.input)
+    except BadSchema as error:
+        _log.warning("left out the tool %s: %s", offer.name, error)
+        return False
+    return True

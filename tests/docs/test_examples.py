@@ -1,0 +1,76 @@
+"""Every example in the documentation is a file, and every file runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from docs_src import asking, changing_tools, results, schemas
+from docs_src.test_calendar import test_an_event_is_listed as test_calendar
+from toolhall import Reply, Text, ToolFailed
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import BadArguments
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.question import Answered, Filled, Question
+from toolhall.testing import Client
+
+__all__ = ["test_calendar"]  # collected from the file that the README shows
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+_INCLUDED = re.compile(r"<!-- file: (?P<path>[\w./-]+) -->\n```\w+\n(?P<code>.*?)```", re.DOTALL)
+_CODE = re.compile(r"^```python\n", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#]+)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_on_a_page_is_a_file_that_is_tested(page: Path) -> None:
+    text = page.read_text()
+    included = list(_INCLUDED.finditer(text))
+    assert len([match for match in included if "```python" in match[0]]) == len(_CODE.findall(text)), (
+        f"{page.name}: put '<!-- file: docs_src/NAME.py -->' above each Python block"
+    )
+    for match in included:
+        file = (ROOT / match["path"]).read_text()
+        assert match["code"].strip() in file, f"{page.name} shows something other than {match['path']}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]
+    assert not broken
+
+
+async def test_asking() -> None:
+    def accept(_: str, __: Question) -> Answered:
+        return Filled("accept", {"size": "large", "quantity": 2})
+
+    async with Client(asking.order_pizza, answers=accept) as client:
+        assert await client.call(asking.order_pizza, kind="margherita") == "2 large margherita"
+    async with Client(asking.order_pizza, answers=lambda _, __: Filled("decline")) as client:
+        with pytest.raises(ToolFailed, match="not confirmed"):
+            await client.call(asking.order_pizza, kind="margherita")
+
+
+async def test_results() -> None:
+    async with Client(results) as client:
+        assert await client.call(results.forecast, city="Oslo") == results.Forecast("Oslo", 21.5)
+        blocks = await client.call(results.chart, city="Oslo")
+        assert isinstance(blocks[0], Text)
+        report = await client.call(results.report, "Oslo")
+        assert isinstance(report, Reply)
+        assert report.value == {"city": "Oslo", "celsius": 21.5}
+
+
+async def test_schemas() -> None:
+    async with Client(schemas.find_flights) as client:
+        assert await client.call(schemas.find_flights, "OSL", "JFK") == ["OSL-JFK economy x1"]
+        with pytest.raises(BadArguments, match="/passengers"):
+            await client.call(schemas.find_flights, "OSL", "JFK", passengers=10)
+
+
+async def test_changing_tools() -> None:
+    answer = await changing_tools.hall.hall.answer(CallTool("open_door", {}, "test"), LOCAL)
+    assert isinstance(answer, Finished)
+    assert changing_tools.hall.hall.find("secret_door", LOCAL)
+    changing_tools.hall.close()

@@ -1,0 +1,40 @@
+"""Every setting, error and public name is documented."""
+
+import re
+from pathlib import Path
+
+import toolhall
+from toolhall.config import Config
+from toolhall.model import errors
+
+ROOT = Path(__file__).parents[2]
+MOST_SETTINGS = 40
+
+
+def rows(page: str) -> set[str]:
+    """The first cell of every table row on a page."""
+    return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs/reference" / page).read_text(), re.MULTILINE))
+
+
+def leaves(kind: type[BaseException]) -> set[type[BaseException]]:
+    below = [leaf for child in kind.__subclasses__() if child.__module__ == errors.__name__ for leaf in leaves(child)]
+    return set(below) or {kind}
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    assert rows("settings.md") == set(Config.__struct_fields__)
+    assert len(Config.__struct_fields__) <= MOST_SETTINGS
+    text = (ROOT / "docs/reference/settings.md").read_text()
+    for field in Config.__struct_fields__:
+        default = getattr(Config(), field)
+        if default not in (None, ()):
+            assert f"| `{field}` | `{default}` |" in text
+
+
+def test_every_error_is_documented() -> None:
+    assert rows("errors.md") == {leaf.__name__ for leaf in leaves(errors.ToolhallError)}
+
+
+def test_public_names_exist_and_say_what_they_are() -> None:
+    for name in toolhall.__all__:
+        assert getattr(toolhall, name).__doc__, name

@@ -57,8 +57,8 @@ class Toolhall:
         self._server = Server(name=self.config.name, version=version("toolhall"))
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
-        self._mcp: McpHttp | None = None
-        self._http: HttpApp | None = None
+        self._mcp = self._build_mcp()
+        self.http = HttpApp(self._shield, LocalIdentity(), {"/mcp": self._mcp, "/health": Health(self.registry)})
         self.add(*targets)
 
     def add(self, *targets: object) -> None:
@@ -71,9 +71,7 @@ class Toolhall:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve every dialect over HTTP, as an ASGI application."""
-        if self._http is None:
-            self._http = self._build_http()
-        await self._http(scope, receive, send)
+        await self.http(scope, receive, send)
 
     async def serve_stdio(self) -> None:
         """Serve MCP on this process's own input and output, until the input ends."""
@@ -82,8 +80,7 @@ class Toolhall:
 
     def end_streams(self) -> None:
         """Say goodbye to every client that holds a stream open, so that a server can stop."""
-        if self._mcp:
-            self._mcp.close()
+        self._mcp.close()
 
     def close(self) -> None:
         """Write what is left and stop the worker threads."""
@@ -119,10 +116,9 @@ class Toolhall:
         )
         return Hall(self.registry, policy, Pipeline(stages), new_id=_call_ids(), timer=time.monotonic)
 
-    def _build_http(self) -> HttpApp:
+    def _build_mcp(self) -> McpHttp:
         legacy = LegacyHttp(self.hall, self._server, time.monotonic)
-        self._mcp = McpHttp(self.hall, self._shield, self._modern(), legacy)
-        return HttpApp(self._shield, LocalIdentity(), {"/mcp": self._mcp, "/health": Health(self.registry)})
+        return McpHttp(self.hall, self._shield, self._modern(), legacy)
 
     def _modern(self) -> Modern:
         return Modern(self.hall, self._server, self._rounds)

@@ -71,9 +71,9 @@ async def test_header_names_are_written_in_any_case_and_values_may_have_blanks_a
 async def test_blanks_around_a_value_do_not_belong_to_it(probe: Served) -> None:
     body, headers = modern_request("tools/call", {"name": "probe_number"})
     content = json.dumps(body).encode()
-    usual = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(content))}
-    lines = [f"{name}: \t {value} \t \r\n" for name, value in {**usual, **headers}.items()]
-    head = await send_bytes(probe.origin, f"POST /mcp HTTP/1.1\r\n{''.join(lines)}\r\n".encode() + content)
+    usual = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n"
+    padded = "".join(f"{name}: \t {value} \t \r\n" for name, value in headers.items())
+    head = await send_bytes(probe.origin, f"POST /mcp HTTP/1.1\r\n{usual}{padded}\r\n".encode() + content)
     assert head.startswith(b"HTTP/1.1 200 ")
 
 

@@ -13,6 +13,15 @@ from toolhall.schema.validator import Validator
 _TEXT = frozenset({"string"})
 _ANY = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 _MOST_STEPS = 50
+_KINDS = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 def read_arguments(words: Sequence[str], given: str | None, schema: JsonObject) -> JsonObject:
@@ -88,21 +97,9 @@ def coerced(text: str, part: Json, root: JsonObject) -> Json:
 
 def kind_of(value: Json) -> str:
     """JSON Schema's word for the kind of a value."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "integer" if value.is_integer() else "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-        case _:
-            return "object"
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    return _KINDS[type(value)]
 
 
 def _allowed(part: Json, root: JsonObject) -> tuple[frozenset[str], list[Json]]:

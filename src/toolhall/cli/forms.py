@@ -1,6 +1,7 @@
 """Questions of a running tool, put to the person field by field; a generator that knows no terminal.
 
-It yields what to show and is sent what was typed (None: the person wants to stop).
+It yields what to show. A text that ends with a newline is only shown; any other waits for a line, which is sent back
+(None: the person wants to stop).
 """
 
 from collections.abc import Generator
@@ -20,11 +21,16 @@ Asking: TypeAlias = Generator[str, str | None, JsonObject]
 DECLINED: JsonObject = {"action": "decline"}
 
 
+class _Stopped(Exception):
+    """The person does not want to answer."""
+
+
 def asking(params: JsonObject) -> Asking:
     """The reply to `elicitation/create`."""
-    if params.get("mode") == "url":
-        return (yield from _visit(params))
-    return (yield from _form(params))
+    try:
+        return (yield from _visit(params) if params.get("mode") == "url" else _form(params))
+    except _Stopped:
+        return DECLINED
 
 
 def _visit(params: JsonObject) -> Asking:
@@ -44,29 +50,25 @@ def _form(params: JsonObject) -> Asking:
     for name, field in fields.items():
         stated = field if isinstance(field, dict) else {}
         value = yield from _field(name, stated, needed=name in required)
-        if value is None:
-            return DECLINED
-        if value != "":
-            content[name] = value[0]
+        if value is not msgspec.UNSET:
+            content[name] = value
     return {"action": "accept", "content": content}
 
 
-def _field(name: str, field: JsonObject, *, needed: bool) -> Generator[str, str | None, "tuple[Json] | str | None"]:
-    """One value in a tuple; an empty text for a field that is left out; None when the person stops."""
+def _field(name: str, field: JsonObject, *, needed: bool) -> Generator[str, str | None, Json]:
+    """One value, or UNSET for a field that is left out; asked again until it fits."""
     check = _validator(field)
     while True:
         typed = yield _question(name, field, needed=needed)
         if typed is None:
-            return None
-        if typed == "" and "default" in field:
-            return (field["default"],)
-        if typed == "" and not needed:
-            return ""
+            raise _Stopped
+        if typed == "" and ("default" in field or not needed):
+            return field.get("default", msgspec.UNSET)
         value = _value(typed, field)
         problems = check.problems(value, len(typed)) if check else []
-        if not problems and (typed or not needed):
-            return (value,)
-        yield f"  {problems[0].reason if problems else 'this field is needed'}\n"
+        if typed and not problems:
+            return value
+        yield f"  {problems[0].reason if problems else 'this one is needed'}\n"
 
 
 def _validator(field: JsonObject) -> Validator | None:
@@ -105,13 +107,3 @@ def _value(typed: str, field: JsonObject) -> Json:
             return says_yes(typed)
         case _:
             return coerced(typed, field, field)
-
-
-def declined(_params: JsonObject) -> JsonObject:
-    """The reply where nobody can be asked."""
-    return DECLINED
-
-
-def encoded_size(value: Json) -> int:
-    """How many bytes a value takes as JSON."""
-    return len(msgspec.json.encode(value))

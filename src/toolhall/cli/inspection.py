@@ -38,7 +38,10 @@ class Inspected(msgspec.Struct, frozen=True):
         """The members that not every dialect shows alike; one that a dialect leaves out has no value there."""
         members = dict.fromkeys(name for view in self.views.values() for name in view)
         return [
-            {"path": f"/{name}", "values": {dialect: view[name] for dialect, view in self.views.items() if name in view}}
+            {
+                "path": f"/{name}",
+                "values": {dialect: view[name] for dialect, view in self.views.items() if name in view},
+            }
             for name in members
             if not self.is_same(name)
         ]
@@ -147,7 +150,9 @@ def _facts(offer: Offer) -> Table:
         "version": offer.version,
         "level": offer.level,
         "effect": offer.effect,
-        "annotations": ", ".join(f"{hint}={encode(value).decode()}" for hint, value in (offer.annotations or {}).items()),
+        "annotations": ", ".join(
+            f"{hint}={encode(value).decode()}" for hint, value in (offer.annotations or {}).items()
+        ),
         "tags": ", ".join(offer.tags),
         "timeout": None if offer.timeout is None else f"{offer.timeout:g} s",
     }

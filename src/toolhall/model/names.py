@@ -29,9 +29,9 @@ class ToolId(msgspec.Struct, frozen=True, order=True):
         return f"{self.toolkit}.{self.tool}@{self.version}"
 
 
-def name_problem(part: str) -> str | None:
+def name_problem(part: object) -> str | None:
     """Why this cannot be a toolkit's or a tool's name, or None."""
-    if _PART.fullmatch(part):
+    if isinstance(part, str) and _PART.fullmatch(part):
         return None
     return f"{part!r} is not a name: use 1 to 64 of the letters A-Z a-z, digits, _ and -"
 
@@ -43,9 +43,9 @@ def published_problem(name: str) -> str | None:
     return f"{name!r} cannot be published: use 1 to 128 of the letters A-Z a-z, digits, _ . and -"
 
 
-def version_problem(version: str) -> str | None:
+def version_problem(version: object) -> str | None:
     """Why this is not a semantic version, or None."""
-    if _VERSION.fullmatch(version):
+    if isinstance(version, str) and _VERSION.fullmatch(version):
         return None
     return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
 

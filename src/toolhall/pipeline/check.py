@@ -5,7 +5,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from toolhall.model.content import CONTENT_TYPES, Content, Reply, Result, Text
+from toolhall.model.content import CONTENT_TYPES, Audio, Content, Image, Reply, Resource, Result, Text
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
 from toolhall.pipeline.states import Checked, Raw
@@ -53,7 +53,8 @@ class Check:
         return self._sized_blocks(result, entry)
 
     def _sized_blocks(self, result: Result, entry: Entry) -> Result:
-        size = len(self._encoded((result.content, result.meta), entry)) if result.content or result.meta else 0
+        metas = [each.meta for each in (*result.content, result) if each.meta]
+        size = sum(map(_size, result.content)) + (len(self._encoded(metas, entry)) if metas else 0)
         if size > self._max_bytes:
             _log.error("tool %s returned %d bytes of content", entry.id, size)
             raise BadOutput(f"the tool returned {size} bytes of content; at most {self._max_bytes} are passed on")
@@ -95,6 +96,15 @@ def _blocks(value: object) -> tuple[Content, ...]:
     if isinstance(value, list | tuple) and all(_is_content(part) for part in value):
         return tuple(value)
     return ()
+
+
+def _size(block: Content) -> int:
+    """The characters or bytes that a block carries."""
+    match block:
+        case Text(carried) | Image(carried) | Audio(carried) | Resource(content=carried):
+            return len(carried)
+        case _:
+            return 0
 
 
 def _is_content(value: object) -> TypeGuard[Content]:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from toolhall.model.errors import TimedOut, ToolFailed, ToolhallError
+from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.suspension import Noticed
 
@@ -24,7 +25,8 @@ class Run:
         try:
             work = entry.runner.run(entry.tool, call, equipped.arguments)
             return Raw(entry, await Noticed(work, deadline.start))
-        except ToolhallError:
+        except ToolhallError as error:
+            error.message = clean_text(error.message)  # the tool's own words, like any of its output
             raise
         except asyncio.CancelledError as error:
             if deadline.passed:

@@ -23,7 +23,7 @@ DRAFTS = {
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What one validation can cost: subschemas visited for one value, and by how much each level multiplies them."""
+    """What one validation can cost: checks made on one value, and by how much each level multiplies them."""
 
     visits: int
     growth: int
@@ -50,7 +50,12 @@ def draft_of(schema: JsonObject) -> str:
 def measure(schema: JsonObject) -> Bounds:
     """Check every limit; the cost of the schema, or BadSchema with all that is wrong."""
     draft_of(schema)
-    size = len(encode(schema))
+    try:
+        size = len(encode(schema))
+    except RecursionError:
+        raise BadSchema([Problem("", f"the schema is nested more than {MAX_DEPTH} levels deep")]) from None
+    except (TypeError, ValueError) as error:
+        raise BadSchema([Problem("", f"the schema is not JSON: {error}")]) from None
     if size > MAX_BYTES:
         raise BadSchema([Problem("", f"the schema has {size} bytes; at most {MAX_BYTES} are allowed")])
     problems = list(_structural_problems(schema))
@@ -61,7 +66,7 @@ def measure(schema: JsonObject) -> Bounds:
     if problems:
         raise BadSchema(problems)
     if expansion.visits > MAX_VISITS:
-        reason = f"one value would be checked against more than {MAX_VISITS} subschemas; simplify allOf, anyOf and $ref"
+        reason = f"one value would be checked more than {MAX_VISITS} times; simplify allOf, anyOf and $ref"
         raise BadSchema([Problem("", reason)])
     return Bounds(expansion.visits, expansion.growth)
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 
 from toolhall.model.errors import Problem
 from toolhall.model.json import Json, JsonObject
@@ -9,6 +10,8 @@ from toolhall.schema.walk import Child, children
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _LONGEST_CHAIN = 200
+_MEMBERS = ("properties/", "additionalProperties", "unevaluatedProperties")
+_ITEMS = ("items", "additionalItems", "unevaluatedItems")
 
 
 class Expansion:
@@ -17,13 +20,15 @@ class Expansion:
     def __init__(self, schema: JsonObject) -> None:
         self._pointers: dict[str, Json] = {}
         self._anchors: dict[str, str] = {}
+        self._twice: list[str] = []
         self._edges: dict[str, list[Child]] = {}
         self._index(schema, "")
         self._counted: dict[str, int] = {}
-        self._looping: list[str] = []
+        self._ways: dict[str, Counter[tuple[str, str]]] = {}
+        self._looping = self._loop()
         self._recursive: set[str] = set()
-        self.visits = self._count("", set(), set())
-        self.growth = self._growth()
+        self.visits = 0 if self._looping else self._count("", set())
+        self.growth = 1 if self._looping else self._growth()
 
     def problems(self) -> Iterator[Problem]:
         """References to nowhere, and loops that would never consume any of the value."""
@@ -31,6 +36,8 @@ class Expansion:
             for key in _REFERENCES:
                 if isinstance(schema, dict) and key in schema and self._target(schema[key]) is None:
                     yield Problem(f"{pointer}/{key}", "this reference leads nowhere; define it under $defs")
+        for pointer in self._twice:
+            yield Problem(pointer, "another subschema has this anchor too; give each its own")
         for pointer in self._looping:
             reason = "these references lead back here without looking at a part of the value, or form too long a chain"
             yield Problem(pointer, reason)
@@ -45,6 +52,8 @@ class Expansion:
                 continue
             for key in ("$anchor", "$dynamicAnchor"):
                 if isinstance(schema.get(key), str):
+                    # Of two, it would be anybody's guess which one a reference means.
+                    self._twice += [f"{pointer}/{key}"] if self._anchors.get(schema[key], pointer) != pointer else []
                     self._anchors[schema[key]] = pointer
             found = list(children(schema, pointer))
             self._edges[pointer] = [child for child in found if child.applies]
@@ -67,9 +76,18 @@ class Expansion:
             if target is not None:
                 yield target, None
 
-    def _count(self, pointer: str, same: set[str], above: set[str]) -> int:
-        """Subschemas visited from here, each recursion counted once; memory makes this linear, not exponential."""
-        if pointer in same or len(above) > _LONGEST_CHAIN:
+    def _loop(self) -> list[str]:
+        """A place that leads back to itself on the very same value, if there is one."""
+        same = {pointer: [to for to, slot in self._next(pointer) if slot is None] for pointer in self._pointers}
+        try:
+            TopologicalSorter(same).prepare()
+        except CycleError as error:
+            return [min(error.args[1])]
+        return []
+
+    def _count(self, pointer: str, above: set[str]) -> int:
+        """Checks made from here, each recursion counted once; memory makes this linear, not exponential."""
+        if len(above) > _LONGEST_CHAIN:
             self._looping.append(pointer)
             return 0
         if pointer in above:
@@ -77,9 +95,9 @@ class Expansion:
             return 1
         if pointer in self._counted:
             return self._counted[pointer]
-        total = 1
-        for target, slot in self._next(pointer):
-            total += self._count(target, set() if slot else same | {pointer}, above | {pointer})
+        total = _weight(self._pointers[pointer])
+        for target, _ in self._next(pointer):
+            total += self._count(target, above | {pointer})
         self._counted[pointer] = total
         return total
 
@@ -87,20 +105,21 @@ class Expansion:
         """In a recursive schema, how often the same part of a value is judged again at each level (1: once)."""
         worst = 1
         for pointer in self._recursive:
-            slots = Counter(slot for target, slot in self._parts(pointer) if self._reaches(target, pointer))
-            worst = max([worst, *slots.values()])
+            slots: Counter[str] = Counter()
+            for (target, slot), times in self._parts(pointer).items():
+                if self._reaches(target, pointer):
+                    slots[slot] += times
+            worst = max(worst, _overlap(slots, _MEMBERS, "patternProperties/"), _overlap(slots, _ITEMS, "contains"))
         return worst
 
-    def _parts(self, pointer: str) -> Iterator[tuple[str, str]]:
-        """All edges to parts of the value, after every combinator and reference on the value itself."""
-        pending, seen = [pointer], {pointer}
-        while pending:
-            for target, slot in self._next(pending.pop()):
-                if slot is not None:
-                    yield target, slot
-                elif target not in seen:
-                    seen.add(target)
-                    pending.append(target)
+    def _parts(self, pointer: str) -> Counter[tuple[str, str]]:
+        """All ways to parts of the value, through every combinator and reference on the value itself."""
+        if pointer not in self._ways:
+            ways: Counter[tuple[str, str]] = Counter()
+            for target, slot in self._next(pointer):
+                ways.update(self._parts(target) if slot is None else {(target, slot): 1})
+            self._ways[pointer] = ways
+        return self._ways[pointer]
 
     def _reaches(self, start: str, goal: str) -> bool:
         pending, seen = [start], {start}
@@ -113,3 +132,20 @@ class Expansion:
                     seen.add(target)
                     pending.append(target)
         return False
+
+
+def _weight(schema: Json) -> int:
+    """The checks that one subschema makes by itself; objects and lists in an enum are compared one by one."""
+    if not isinstance(schema, dict):
+        return 1
+    required, choices = schema.get("required"), schema.get("enum")
+    weight = 1 + (len(required) if isinstance(required, list) else 0)
+    if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
+        weight += len(choices)
+    return weight
+
+
+def _overlap(slots: Counter[str], apart: tuple[str, ...], beside: str) -> int:
+    """How many can judge one and the same part: of those kept apart the worst, and all that stand beside them."""
+    worst = max((times for slot, times in slots.items() if slot.startswith(apart)), default=0)
+    return worst + sum(times for slot, times in slots.items() if slot.startswith(beside))

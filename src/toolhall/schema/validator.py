@@ -14,6 +14,7 @@ MAX_PROBLEMS = 20
 MAX_REASON = 200
 # All problems of a larger value would be collected before the first is seen; only the first is looked for then.
 LIST_ALL_BELOW = 4 * 1024
+LIST_ALL_CHECKS = 4_000  # each may fail: about as many problems as can be collected in 20 ms
 
 _COMPILERS = {
     "2020-12": jsonschema_rs.Draft202012Validator,
@@ -38,13 +39,26 @@ class Validator:
         return list(islice(self._errors(value, size), MAX_PROBLEMS))
 
     def _errors(self, value: Json, size: int) -> Iterator[Problem]:
-        if size <= LIST_ALL_BELOW:
+        if size <= LIST_ALL_BELOW and self.bounds.growth == 1 and self.bounds.visits * _parts(value) <= LIST_ALL_CHECKS:
             yield from map(_problem, self._compiled.iter_errors(value))
             return
         try:
             self._compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
             yield _problem(error)
+
+
+def _parts(value: Json) -> int:
+    """How many values there are in a value, itself included."""
+    count, pending = 0, [value]
+    while pending:
+        part = pending.pop()
+        count += 1
+        if isinstance(part, dict):
+            pending.extend(part.values())
+        elif isinstance(part, list):
+            pending.extend(part)
+    return count
 
 
 def _deny(uri: str) -> Json:

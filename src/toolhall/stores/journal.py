@@ -1,12 +1,16 @@
 """Records as JSON lines in a file, written in batches by a thread so that no call waits for the disk."""
 
 import asyncio
+import logging
 import os
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from toolhall.model.json import encode
 from toolhall.model.record import Record
+
+_log = logging.getLogger("toolhall.journal")
 
 FLUSH_SECONDS = 0.05
 KEPT_IN_MEMORY = 1_000
@@ -31,6 +35,7 @@ class FileJournal:
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="toolhall-journal")
         self._waiting: list[Record] = []
         self._scheduled = False
 
@@ -43,17 +48,20 @@ class FileJournal:
 
     def close(self) -> None:
         """Write what is left."""
-        self._write(self._take())
+        self._hand_over()
+        self._writer.shutdown()
         os.close(self._file)
 
     def _hand_over(self) -> None:
-        batch = self._take()
-        asyncio.get_running_loop().run_in_executor(None, self._write, batch)
-
-    def _take(self) -> list[Record]:
         self._scheduled = False
         batch, self._waiting = self._waiting, []
-        return batch
+        if batch:
+            self._writer.submit(self._write, batch)
 
     def _write(self, batch: list[Record]) -> None:
-        os.write(self._file, b"".join(encode(record) + b"\n" for record in batch))
+        lines = b"".join(encode(record) + b"\n" for record in batch)
+        try:
+            while lines:
+                lines = lines[os.write(self._file, lines) :]
+        except OSError:
+            _log.exception("%d audit records could not be written", len(batch))

@@ -26,8 +26,9 @@ class Exchange:
         """Send a complete reply."""
         body = wire.body
         headers = [_JSON, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
-        await self.start(wire.status, headers if body else headers[1:])
-        await self.part(body, more=False)
+        start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body})
 
     async def refuse(self, status: int, message: str, *extra: tuple[bytes, bytes]) -> None:
         """Send an error outside any dialect."""

@@ -3,10 +3,10 @@
 import asyncio
 import socket
 
+from toolhall.cli.approval import terminal_approver
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
-from toolhall.cli.approval import terminal_approver
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer

@@ -1,9 +1,9 @@
 """Serves over HTTP in this process."""
 
+from toolhall.cli.approval import terminal_approver
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.listen import listen, url_of
-from toolhall.cli.approval import terminal_approver
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer

@@ -44,7 +44,7 @@ class LegacyClient:
         return self._request(request(method, params), nothing_heard, seconds)
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> JsonObject:
-        """The result of `tools/call`; a call that is given up is cancelled, because to hang up is not to cancel here."""
+        """The result of `tools/call`; one that is given up is cancelled, because to hang up is not to cancel here."""
         message = request("tools/call", {"name": offer.name, "arguments": arguments})
         message["params"]["_meta"] = {"progressToken": message["id"]}
         try:

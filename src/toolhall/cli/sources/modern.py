@@ -1,4 +1,4 @@
-"""A client of MCP 2026-07-28: every request stands alone; questions come back as a result and are answered by asking again."""
+"""A client of MCP 2026-07-28: every request stands alone, and a tool's questions are answered by calling it again."""
 
 import base64
 import re

@@ -45,13 +45,16 @@ class Delivery:
         """Whether there are tasks to stop."""
         return self._watcher is not None
 
+    @property
+    def streaming(self) -> bool:
+        """Whether an event was sent, so that the answer must be one too."""
+        return self._stream is not None
+
     async def finish(self, wire: Wire) -> None:
-        """Send the answer: on the event stream if one was begun, else as plain JSON."""
-        if self._stream is None:
-            await self._exchange.reply(wire)
-            return
-        self._stream.finish(wire.body)
-        await (self._pump or self._write(self._stream))
+        """Send the answer as the last event."""
+        if self._stream is not None:
+            self._stream.finish(wire.body)
+            await (self._pump or self._write(self._stream))
 
     async def close(self) -> None:
         """Stop attending."""

@@ -71,7 +71,11 @@ class McpHttp:
         delivery = Delivery(exchange)
         try:
             work = self._modern.answer(request, exchange.caller, delivery, size)
-            await delivery.finish(await Noticed(work, delivery.attend))
+            wire = await Noticed(work, delivery.attend)
+            if delivery.streaming:
+                await delivery.finish(wire)
+            else:
+                await exchange.reply(wire)
         except asyncio.CancelledError:
             if not delivery.hung_up:
                 raise
@@ -85,12 +89,14 @@ class McpHttp:
         if not is_modern(request):
             modern_terms(request)  # refuses, and says what is missing
         check_headers(exchange.headers, request)
-        name = request.params.get("name")
-        if request.method == "tools/call" and isinstance(name, str):
-            tool = self._hall.find(name, exchange.caller)
-            arguments = request.params.get("arguments")
-            if tool and tool.header_parameters and isinstance(arguments, dict):
-                check_parameters(exchange.headers, tool.header_parameters, arguments)
+        if self._hall.registry.snapshot.repeats_in_headers and request.method == "tools/call":
+            self._check_parameters(exchange, request)
+
+    def _check_parameters(self, exchange: Exchange, request: Request) -> None:
+        name, arguments = request.params.get("name"), request.params.get("arguments")
+        tool = self._hall.find(name, exchange.caller) if isinstance(name, str) else None
+        if tool and isinstance(arguments, dict):
+            check_parameters(exchange.headers, tool.header_parameters, arguments)
 
     async def _listen(self, exchange: Exchange, request: Request) -> None:
         stream = Stream()

@@ -1,0 +1,183 @@
+"""Streams of the older revisions: opened by GET or by a call, left and found again, never mixed up."""
+
+import asyncio
+from itertools import count
+
+import pytest
+from tests.conformance.judge import LEGACY
+from tests.conformance.serving import Served
+from tests.conformance.talk import HttpTalk, http_talk
+from tests.conformance.wire import Event, Message
+
+PRIMED = "2025-11-25"
+_keys = (f"stream-{number}" for number in count())
+
+
+def holding(session: HttpTalk, tool: str = "probe_hold") -> tuple[str, Message]:
+    """A key, and a call that reports progress once and then waits for this key."""
+    key = f"{next(_keys)}-{session.session}"
+    return key, session.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=key)
+
+
+def found(events: list[Event]) -> list[Message]:
+    """The messages in these events."""
+    return [event.message for event in events if event.message]
+
+
+@pytest.mark.requirement("L-12")
+async def test_a_stream_starts_with_an_event_to_come_back_by(session: HttpTalk) -> None:
+    reply = await session.http.send(
+        session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, token=1), session.headers
+    )
+    first = reply.events[0]
+    if session.revision == PRIMED:
+        assert first.id
+        assert first.data == ""
+        assert first.retry is not None and int(first.retry) >= 0
+    else:
+        assert first.message, "an event without data would be news to this revision's clients"
+
+
+@pytest.mark.requirement("L-11")
+async def test_a_stream_carries_the_response_last_and_then_ends(session: HttpTalk) -> None:
+    reply = await session.http.send(
+        session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1), session.headers
+    )
+    *notices, answer = found(reply.events)
+    assert [notice["params"]["progress"] for notice in notices] == [1, 2, 3]
+    assert answer["result"]["content"] == [{"type": "text", "text": "done"}]
+
+
+@pytest.mark.requirement("L-11", "L-12", "L-16")
+@pytest.mark.parametrize("revision", [PRIMED])
+async def test_the_server_may_hang_up_and_the_client_comes_back_for_the_answer(probe: Served, revision: str) -> None:
+    async with http_talk(probe.origin, revision) as session:
+        key, call = holding(session, "probe_detach")
+        reply = await session.http.send(call, session.headers)
+        assert found(reply.events) in ([], [reply.messages[0]] if reply.messages else []), "the answer did not come yet"
+        assert all("method" in message for message in found(reply.events))
+        assert reply.events[0].retry == "50", "when to come back"
+        last = [event.id for event in reply.events][-1]
+        assert last is not None
+        headers = {**session.headers, "Last-Event-ID": last}
+        async with session.http.open(None, headers, "GET") as resumed:
+            assert (resumed.status, resumed.headers["content-type"]) == (200, "text/event-stream")
+            await session.call("probe_release", {"key": key})
+            answer = found(await resumed.rest())[-1]
+    assert answer["id"] == call["id"]
+    assert answer["result"]["structuredContent"] == {"fate": "released"}
+
+
+@pytest.mark.requirement("L-11")
+async def test_before_clients_could_come_back_a_stream_is_not_closed_early(probe: Served) -> None:
+    async with http_talk(probe.origin, "2025-06-18") as session:
+        key, call = holding(session, "probe_detach")
+        async with session.open(call) as held:
+            assert (await held.message())["method"] == "notifications/progress"
+            await session.call("probe_release", {"key": key})
+            assert (await held.message())["result"]["structuredContent"] == {"fate": "released"}
+
+
+@pytest.mark.requirement("L-13", "L-16")
+async def test_to_hang_up_is_not_to_cancel(session: HttpTalk) -> None:
+    key, call = holding(session)
+    async with session.open(call) as held:
+        while not (event := await held.event()) or not event.message:
+            pass
+    await session.call("probe_release", {"key": key})
+    assert (await session.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "released"}
+    assert event.id is not None
+    resumed = await session.http.send(None, {**session.headers, "Last-Event-ID": event.id}, "GET")
+    assert [message["id"] for message in found(resumed.events)] == [call["id"]], "what was missed, and nothing else"
+    again = await session.http.send(None, {**session.headers, "Last-Event-ID": event.id}, "GET")
+    assert found(again.events) == found(resumed.events), "the same place leads to the same messages"
+
+
+@pytest.mark.requirement("L-16")
+async def test_event_ids_are_unique_in_a_session_and_name_their_stream(session: HttpTalk) -> None:
+    ids: list[list[str]] = []
+    for _ in range(5):
+        call = session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1)
+        reply = await session.http.send(call, session.headers)
+        assert all(event.id for event in reply.events)
+        ids.append([str(event.id) for event in reply.events])
+    flat = [each for stream in ids for each in stream]
+    assert len(set(flat)) == len(flat)
+    for position, stream in enumerate(ids):
+        after = await session.http.send(None, {**session.headers, "Last-Event-ID": stream[-2]}, "GET")
+        assert [event.id for event in after.events if event.message] == stream[-1:], f"stream {position} and no other"
+
+
+@pytest.mark.requirement("L-16", "L-19")
+async def test_an_event_id_means_nothing_in_another_session(session: HttpTalk, probe: Served) -> None:
+    call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
+    reply = await session.http.send(call, session.headers)
+
+    async def resume(last: str) -> bool:
+        async with http_talk(probe.origin, session.revision) as other:
+            async with other.http.open(None, {**other.headers, "Last-Event-ID": last}, "GET") as stream:
+                return 400 <= stream.status < 500 or await stream.silent()
+
+    strange = ("c999-0", "nonsense", "c1-", "-1", "c1-x", "c1--1", "c1-" + "9" * 5_000, "s-0", "²-²")
+    assert all(await asyncio.gather(*map(resume, (str(reply.events[0].id), *strange))))
+
+
+@pytest.mark.requirement("L-16")
+async def test_an_event_id_that_was_never_given_breaks_nothing(session: HttpTalk) -> None:
+    call = session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "mine"}}, token=1)
+    stream, _, _ = str((await session.http.send(call, session.headers)).events[0].id).rpartition("-")
+    head = [(name.encode(), value.encode()) for name, value in session.headers.items()]
+    for number in (b"9" * 5_000, b"\xb2", b"-1", b"0x1", b"1_0", b"99"):
+        last = (b"Last-Event-ID", stream.encode() + b"-" + number)
+        async with session.http.open(None, [*head, last], "GET") as resumed:
+            assert resumed.status < 500, number[:20]
+    assert (await session.ask("ping")).result == {}
+
+
+@pytest.mark.requirement("L-14", "L-15", "L-34")
+async def test_every_message_comes_on_one_stream_only(session: HttpTalk) -> None:
+    key, call = holding(session)
+    async with session.http.open(None, session.headers, "GET") as listening, session.open(call) as held:
+        assert (await held.message())["method"] == "notifications/progress"
+        await session.call("probe_toggle")
+        assert (await listening.message())["method"] == "notifications/tools/list_changed"
+        await session.call("probe_release", {"key": key})
+        assert [message["id"] for message in found(await held.rest())] == [call["id"]]
+        await session.call("probe_toggle")
+        assert (await listening.message())["method"] == "notifications/tools/list_changed"
+        assert await listening.silent(), "no progress, no response: these belong to the stream of their call"
+
+
+@pytest.mark.requirement("L-14", "L-15")
+async def test_a_second_get_stream_does_not_hear_the_same_again(session: HttpTalk) -> None:
+    async with session.http.open(None, session.headers, "GET") as first:
+        async with session.http.open(None, session.headers, "GET") as second:
+            await session.call("probe_toggle")
+            await session.call("probe_toggle")
+            assert (await first.message())["method"] == "notifications/tools/list_changed"
+            assert second.status == 409 or await second.silent()
+
+
+@pytest.mark.requirement("L-14", "L-15")
+async def test_a_stream_that_is_opened_again_does_not_repeat_what_was_read(session: HttpTalk) -> None:
+    async with session.http.open(None, session.headers, "GET") as first:
+        await session.call("probe_toggle")
+        assert (await first.message())["method"] == "notifications/tools/list_changed"
+    for _ in range(20):  # the server learns of a hang-up when the connection's end reaches it
+        async with session.http.open(None, session.headers, "GET") as second:
+            if second.status == 200:
+                break
+    async with session.http.open(None, session.headers, "GET") as third:
+        assert third.status in (200, 409)
+    assert second.status == 200, "the place of a client that went away is free again"
+
+
+@pytest.mark.requirement("L-34")
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revision: str) -> None:
+    async with http_talk(probe.origin, revision) as session:
+        for _ in range(6):
+            await session.call("probe_toggle")
+        async with session.http.open(None, session.headers, "GET") as listening:
+            assert (await listening.message())["method"] == "notifications/tools/list_changed"
+            assert await listening.silent(), "one reason to read the list again is enough"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bench.hot import profile
 from bench.measures import MEASURES
+from bench.neighbours import Neighbours
 from bench.report import Section, summary
 from bench.rounds import Effort
 from bench.targets import CLIENTS_PYTHON
@@ -47,8 +48,10 @@ def _run(names: list[str], effort: Effort, file: Path | None) -> None:
     print(f"# Toolhall beside its peers\n\n{machine}, {effort.rounds} rounds.\n")
     for name in names:
         print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        neighbours = Neighbours()
         sections[name] = MEASURES[name](effort)
-        print(sections[name].markdown(), flush=True)
+        print(sections[name].markdown())
+        print(f"Meanwhile other work took {neighbours.share():.0%} of the machine.\n", flush=True)
     print(summary(list(sections.values())))
     print(f"measured in {time.monotonic() - begin:.0f} seconds", file=sys.stderr)
     if file:

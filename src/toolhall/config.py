@@ -5,12 +5,15 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
+
+_Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,15 +22,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str = "toolhall"
     profile: Literal["local", "server"] = "local"
     host: str = "127.0.0.1"
-    port: int = 8000
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
     data: str | None = None
-    page_size: int = 100
-    calls_per_second: float = 50_000
-    call_burst: float = 50_000
-    call_timeout: float = 60
-    max_body_bytes: int = 1024 * 1024
-    max_output_bytes: int = 1024 * 1024
-    threads: int = 32
+    page_size: _Count = 100
+    calls_per_second: _Positive = 50_000
+    call_burst: Annotated[float, msgspec.Meta(ge=1)] = 50_000
+    call_timeout: _Positive = 60
+    max_body_bytes: _Count = 1024 * 1024
+    max_output_bytes: _Count = 1024 * 1024
+    threads: _Count = 32
     allowed_hosts: tuple[str, ...] = ()
 
 
@@ -52,10 +55,12 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text())
+        return tomllib.loads(file.read_text("utf-8"))
     except FileNotFoundError:
         raise BadConfig(f"there is no file {file}; leave out --config or create it") from None
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise BadConfig(f"{file} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadConfig(f"{file} is not valid TOML: {error}") from None
 
 
@@ -64,7 +69,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for field in Config.__struct_fields__:
         value = environment.get(_PREFIX + field.upper())
         if value is not None:
-            found[field] = tuple(value.split(",")) if field == "allowed_hosts" else value
+            found[field] = tuple(filter(None, map(str.strip, value.split(",")))) if field == "allowed_hosts" else value
     return found
 
 

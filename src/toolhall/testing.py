@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar, get_type_hints, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, get_origin, get_type_hints, overload
 
 import msgspec
 
@@ -151,8 +151,7 @@ def _returned(result: Result, hint: Any) -> Json:
         return decoder_of(hint)(msgspec.json.decode(result.encoded))
     if hint is str and len(result.content) == 1 and isinstance(result.content[0], Text):
         return result.content[0].text
-    return (
-        result.content[0]
-        if len(result.content) == 1 and hint is type(result.content[0])
-        else (list(result.content) or None)
-    )
+    several = get_origin(hint) or hint
+    if several in (list, tuple):
+        return several(result.content)
+    return result.content[0] if len(result.content) == 1 else (list(result.content) or None)

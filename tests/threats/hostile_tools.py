@@ -61,9 +61,9 @@ async def number(value: int) -> int:
 
 
 @tool
-async def anything(value: Any = None) -> int:
-    """Take anything; tell only how long its text is."""
-    return len(str(value))
+async def anything(value: Any = None) -> str:
+    """Take anything; tell only what it is."""
+    return type(value).__name__
 
 
 @tool

@@ -106,8 +106,9 @@ def modern_headers(body: bytes) -> list[Header]:
         method, name = content["method"], content["params"].get("name")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         method, name = "tools/call", "touch"
-    named = [("Mcp-Name", name)] if isinstance(name, str) and name.isascii() and name.isprintable() else []
-    return [("MCP-Protocol-Version", MODERN), ("Mcp-Method", str(method)), *named]
+    stated = {"Mcp-Method": method, "Mcp-Name": name}
+    fitting = [(key, said) for key, said in stated.items() if isinstance(said, str) and said.isascii()]
+    return [("MCP-Protocol-Version", MODERN), *((key, said) for key, said in fitting if said.isprintable())]
 
 
 class HttpLine:
@@ -183,7 +184,7 @@ class StdioLine:
         self.revision = MODERN
         self._log = log
         self._read = b""
-        self.seen = b""  # everything that ever arrived
+        self.seen = bytearray()  # everything that ever arrived
 
     @property
     def log(self) -> str:

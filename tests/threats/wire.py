@@ -28,7 +28,7 @@ class Connection:
         self.port = port
         self._socket = socket.create_connection((HOST, port), TIMEOUT)
         self._read = b""
-        self.seen = b""  # everything that ever arrived
+        self.seen = bytearray()  # everything that ever arrived
 
     def __enter__(self) -> "Connection":
         return self

@@ -10,7 +10,10 @@ from toolhall.authoring.context import Context
 from toolhall.model.json import JsonObject
 from toolhall.model.names import meta_problem, name_problem, version_problem
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
+from toolhall.schema.bounds import BadSchema
+from toolhall.schema.headers import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
+from toolhall.schema.validator import Validator
 
 _MARK = "__toolhall__"
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -55,7 +58,10 @@ class Declaration(msgspec.Struct, frozen=True):
 
     def resolved(self) -> Signature:
         """The signature; a type that still cannot be found is an error now."""
-        return self.signature or _read(self.function, self.options, self.is_method)[1]
+        try:
+            return self.signature or _read(self.function, self.options, self.is_method)[1]
+        except NameError as error:
+            raise _located(self.function, f"{error}; import or define the type that an annotation names") from None
 
 
 @overload
@@ -79,8 +85,9 @@ def declaration_of(candidate: object) -> Declaration | None:
 
 
 def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
-    if not inspect.isroutine(function):
-        raise BadDeclaration(f"@tool marks functions; {function!r} is a {type(function).__name__}")
+    if not inspect.isfunction(function):
+        kind = type(function).__name__
+        raise BadDeclaration(f"@tool marks functions; {function!r} is a {kind}; put @tool below other decorators")
     _check_options(function, options)
     first = next(iter(inspect.signature(function).parameters), None)
     is_method = first == "self"
@@ -110,10 +117,10 @@ def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iter
         yield named
     if "version" in options and (versioned := version_problem(options["version"])):
         yield versioned
-    if options.get("timeout", 1) <= 0:
-        yield "timeout is in seconds and must be more than 0"
-    if options.get("effect", "reads") not in get_args(Effect):
-        yield f"effect is {options.get('effect')!r}; use one of {', '.join(get_args(Effect))}"
+    for option, (fits, fix) in _KINDS.items():
+        if option in options and not fits(value := options[option]):  # type: ignore[literal-required]
+            yield f"{option} is {value!r}; {fix}"
+            return
     for icon in options.get("icons", ()):
         if not icon.src.startswith(("https://", "data:image/")):
             yield f"icon {icon.src[:40]!r}: use an https: address or a data:image/ one"
@@ -122,27 +129,70 @@ def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iter
             yield described
 
 
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _all(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list | tuple) and all(isinstance(part, kind) for part in value)
+
+
+def _is_object(schema: Any) -> bool:
+    match schema:
+        case {"type": "object"}:
+            return True
+        case _:
+            return False
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "title": (_is(str), "use a string"),
+    "description": (_is(str), "use a string"),
+    "effect": (lambda value: value in get_args(Effect), f"use one of {', '.join(get_args(Effect))}"),
+    "annotations": (_is(Annotations), "use Annotations(...)"),
+    "timeout": (lambda value: isinstance(value, int | float) and value > 0, "use a number of seconds, more than 0"),
+    "tags": (_all(str), "use a list of strings"),
+    "icons": (_all(Icon), "use a list of Icon(...)"),
+    "meta": (_is(dict), "use a dict"),
+    "input": (_is_object, "use a JSON Schema of an object"),
+    "output": (_is(dict), "use a JSON Schema"),
+}
+
+
 def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:
     """Whether the function wants a context, and its signature without it."""
     try:
         hints = get_type_hints(function, include_extras=True)
-        visible = list(inspect.signature(function).parameters)[int(is_method) :]
-        contexts = [name for name in visible if hints.get(name) is Context]
+        visible = list(inspect.signature(function).parameters.values())[int(is_method) :]
+        contexts = [parameter for parameter in visible if hints.get(parameter.name) is Context]
         _check_contexts(contexts, visible)
         hidden = int(is_method) + len(contexts)
-        if "input" in options:
-            return bool(contexts), _given(function, hidden, options)
-        signature = read_signature(function, hidden, options.get("returns"))
-        if "output" in options:
-            signature = msgspec.structs.replace(signature, output=_given_output(options))
+        read = _given if "input" in options else _inferred
+        signature = read(function, hidden, options)
+        _check_schemas(signature)
         return bool(contexts), signature
     except BadSignature as error:
         raise _located(function, str(error)) from None
 
 
-def _check_contexts(contexts: list[str], visible: list[str]) -> None:
-    if contexts and contexts != visible[:1]:
-        raise BadSignature(f"parameter '{contexts[-1]}': the Context must be the first parameter, and only once")
+def _check_contexts(contexts: list[inspect.Parameter], visible: list[inspect.Parameter]) -> None:
+    if contexts and (contexts != visible[:1] or contexts[0].kind is inspect.Parameter.KEYWORD_ONLY):
+        raise BadSignature(f"parameter '{contexts[-1].name}': the Context must be the first parameter, and only once")
+
+
+def _check_schemas(signature: Signature) -> None:
+    """What could not be registered is refused where it is written."""
+    for what, schema in (("input", signature.input), ("output", signature.output.schema or {})):
+        try:
+            Validator(schema)
+            header_parameters(schema if what == "input" else {})
+        except BadSchema as error:
+            raise BadSignature(f"its {what} schema cannot be served: {error}") from None
+
+
+def _inferred(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
+    signature = read_signature(function, hidden, options.get("returns"))
+    return msgspec.structs.replace(signature, output=_given_output(options)) if "output" in options else signature
 
 
 def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:

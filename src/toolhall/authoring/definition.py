@@ -1,5 +1,6 @@
 """From marked functions and toolkits to definitions: the tool as everybody sees it, and how to run it."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
@@ -69,6 +70,8 @@ def _own_parts(module: ModuleType) -> Iterator[object]:
 
 def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
     for name in dict.fromkeys(name for parent in type(toolkit).__mro__[::-1] for name in vars(parent)):
+        if isinstance(inspect.getattr_static(toolkit, name), property | functools.cached_property):
+            continue  # looking at it would run it
         method = getattr(toolkit, name)
         if declaration := declaration_of(method):
             yield _from_method(declaration, method, toolkit)

@@ -1,5 +1,5 @@
 """The command line: parse, call the hall, print."""
 
-from toolhall.cli.program import main
+from toolhall.cli.entry import main
 
 __all__ = ["main"]

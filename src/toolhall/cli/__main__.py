@@ -2,7 +2,7 @@
 
 import sys
 
-from toolhall.cli.program import main
+from toolhall.cli.entry import main
 
 if __name__ == "__main__":
     sys.exit(main())

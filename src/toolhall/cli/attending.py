@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -101,7 +101,7 @@ def _read_line() -> str | None:
 
 
 @contextlib.contextmanager
-def _plain_interrupts() -> Iterator[None]:
+def _plain_interrupts() -> Generator[None, None, None]:
     """An event loop waits for its turn to hear of Ctrl+C; while we wait for the keyboard it has none."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

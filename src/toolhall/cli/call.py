@@ -29,25 +29,32 @@ from toolhall.schema.bounds import BadSchema
 from toolhall.schema.validator import Validator
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
 class CallOptions(SourceOptions):
-    """What `toolhall call` takes."""
+    """What `toolhall call` takes.
 
-    args: Annotated[str | None, Parameter(help="The arguments as one JSON object; key=value adds to them.")] = None
-    yes: Annotated[
-        bool, Parameter(alias="-y", help="Do not ask before a tool that changes something.", negative="")
-    ] = False
-    timeout: Annotated[float, Parameter(help="Seconds to wait for the answer.")] = 30.0
-    data: Annotated[Path | None, Parameter(help="Folder of the log of calls. [default: ~/.local/share/toolhall]")] = (
-        None
-    )
+    Parameters
+    ----------
+    args
+        The arguments as one JSON object; key=value adds to them.
+    yes
+        Do not ask before a tool that changes something.
+    timeout
+        Seconds to wait for the answer.
+    data
+        Folder of the log of calls. [default: ~/.local/share/toolhall]
+    """
+
+    args: str | None = None
+    yes: Annotated[bool, Parameter(alias="-y")] = False
+    timeout: float = 30
+    data: Path | None = None
 
 
 _DEFAULTS = CallOptions()
 
 
-def call(tool: str, /, *words: str, options: CallOptions = _DEFAULTS) -> int:
+def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(name="*")] = _DEFAULTS) -> int:
     """Call one tool of a target or of a running server.
 
     Parameters
@@ -124,7 +131,7 @@ def _run(source: Source, offer: Offer, arguments: JsonObject, seconds: float, lo
         _check(offer, result)
         outcome = "tool_error" if result.is_error else "ok"
     except CommandFailed as failed:
-        outcome = outcome if outcome == "bad_output" else type(failed).__name__
+        outcome = outcome if outcome == "bad_output" else failed.outcome
         raise
     finally:
         log.write(source.where, offer.id or offer.name, arguments, outcome, time.monotonic() - started)

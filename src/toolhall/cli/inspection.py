@@ -1,6 +1,6 @@
 """`toolhall inspect`: everything about one tool, with each MCP revision's view beside the others."""
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -18,14 +18,7 @@ from toolhall.config import Config
 from toolhall.dialects.mcp.revisions import REVISIONS
 from toolhall.model.json import JsonObject, encode
 
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class InspectOptions(SourceOptions):
-    """What `toolhall inspect` takes."""
-
-
-_DEFAULTS = InspectOptions()
+_DEFAULTS = SourceOptions()
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -56,7 +49,7 @@ class Inspected(msgspec.Struct, frozen=True):
         return {**self.offer.summary(), **extra, "views": self.views, "differences": self.differences()}
 
 
-def inspect(*words: str, options: InspectOptions = _DEFAULTS) -> None:
+def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """Show everything about one tool, or about all of them briefly.
 
     Parameters

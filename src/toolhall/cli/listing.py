@@ -14,20 +14,25 @@ from toolhall.cli.sources.offer import Offer
 from toolhall.config import Config
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
 class ListOptions(SourceOptions):
-    """What `toolhall list` takes."""
+    """What `toolhall list` takes.
 
-    dialect: Annotated[
-        str | None, Parameter(help="Print the documents of a dialect: mcp (the newest) or mcp@REVISION.")
-    ] = None
+    Parameters
+    ----------
+    dialect
+        Print the documents of a dialect: mcp (the newest revision) or mcp@REVISION.
+    """
+
+    dialect: str | None = None
 
 
 _DEFAULTS = ListOptions()
 
 
-def list_tools(target: str | None = None, /, *, options: ListOptions = _DEFAULTS) -> None:
+def list_tools(
+    target: str | None = None, /, *, options: Annotated[ListOptions, Parameter(name="*")] = _DEFAULTS
+) -> None:
     """List the tools of a target or of a running server.
 
     Parameters

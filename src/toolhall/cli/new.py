@@ -18,19 +18,26 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 _TAKEN = sys.stdlib_module_names | {"toolhall", "pytest", "tests"} | set(keyword.kwlist) | set(keyword.softkwlist)
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
 class NewOptions:
-    """What `toolhall new` takes besides the name."""
+    """What `toolhall new` takes besides the name.
 
-    lang: Annotated[Literal["python", "typescript"], Parameter(help="The language of the tools.")] = "python"
-    json: Annotated[bool, Parameter(help="Print JSON.", negative="")] = False
+    Parameters
+    ----------
+    lang
+        The language of the tools.
+    json
+        Print JSON.
+    """
+
+    lang: Literal["python", "typescript"] = "python"
+    json: bool = False
 
 
 _DEFAULTS = NewOptions()
 
 
-def new(name: str, /, *, options: NewOptions = _DEFAULTS) -> None:
+def new(name: str, /, *, options: Annotated[NewOptions, Parameter(name="*")] = _DEFAULTS) -> None:
     """Start a toolkit: a folder with one tool and one passing test.
 
     Parameters

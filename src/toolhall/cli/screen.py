@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TextIO
 
 import msgspec
@@ -74,7 +74,7 @@ def person_present() -> bool:
 
 
 @contextlib.contextmanager
-def strays_aside() -> Iterator[None]:
+def strays_aside() -> Generator[None, None, None]:
     """Meanwhile whatever other code prints goes to the error output, so that ours is alone on the standard output."""
     sys.stdout.flush()
     kept = os.dup(1)

@@ -1,7 +1,7 @@
 """Which tools a command is about: the options that every one of them takes, and the source they lead to."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,20 +17,27 @@ from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
 _PREFIX = "mcp@"
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
 class SourceOptions:
-    """Where the tools are, and how to print."""
+    """Where the tools are, and how to print.
 
-    url: Annotated[str | None, Parameter(help="A running server: its base URL, or its /mcp URL.")] = None
-    target: Annotated[str | None, Parameter(alias="-t", help="TARGET, where it could be taken for something else.")] = (
-        None
-    )
-    json: Annotated[bool, Parameter(help="Print JSON.", negative="")] = False
+    Parameters
+    ----------
+    url
+        A running server: its base URL, or its /mcp URL.
+    target
+        TARGET, where the bare word could be taken for something else.
+    json
+        Print JSON.
+    """
+
+    url: str | None = None
+    target: Annotated[str | None, Parameter(alias="-t")] = None
+    json: bool = False
 
 
 @contextlib.contextmanager
-def opened(options: SourceOptions, target: str | None, config: Config) -> Iterator[Source]:
+def opened(options: SourceOptions, target: str | None, config: Config) -> Generator[Source, None, None]:
     """The source, closed again at the end; without a target or a URL it is the example toolkit."""
     if options.target and target:
         raise WrongUsage(f"two targets were given, {options.target!r} and {target!r}; leave out one")

@@ -4,7 +4,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 _PATIENCE = 1.0
 _STEP = 0.1
@@ -12,7 +12,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 @contextlib.contextmanager
-def waiting(what: str) -> Iterator["Spinner | None"]:
+def waiting(what: str) -> Generator["Spinner | None", None, None]:
     """A turning sign with `what` and the seconds so far, gone again at the end."""
     if not sys.stderr.isatty():
         yield None

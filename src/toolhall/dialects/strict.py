@@ -18,6 +18,8 @@ MAX_DIGITS = 20
 _SMALL = 4 * 1024
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
+_CONTAINERS = (dict, list)
+_PLAIN = {str, int, float, bool, type(None)}
 
 _decode = msgspec.json.Decoder().decode
 
@@ -33,12 +35,12 @@ def decode(body: bytes) -> Json:
         raise Malformed("the message is not valid UTF-8") from None
     except (msgspec.MsgspecError, ValueError) as error:
         raise Malformed(f"the message is not valid JSON: {error}") from None
+    if len(body) > _SMALL or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _check_size(value)
     if b"\\u" in body:
         _check_slowly(body)
     elif body.count(b":") != exact.count(b":"):
         raise Malformed("an object has the same key twice")
-    if len(body) > _SMALL or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _check_size(value)
     if _MANY_DIGITS in body.translate(_DIGITS_ALIKE):
         _check_numbers(value)
     return value
@@ -63,32 +65,32 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _check_size(value: Json) -> None:
-    """Depth, number of members, length of keys."""
-    members = 0
-    pending = [(value, 1)]
-    while pending:
-        part, depth = pending.pop()
-        if depth > MAX_DEPTH:
-            raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
-        if isinstance(part, dict):
-            members += len(part)
-            if any(len(key) > MAX_KEY for key in part):
-                raise Malformed(f"a key is longer than {MAX_KEY} characters")
-            pending.extend((inner, depth + 1) for inner in part.values() if isinstance(inner, dict | list))
-        elif isinstance(part, list):
-            pending.extend((inner, depth + 1) for inner in part if isinstance(inner, dict | list))
+    """Depth, number of members, length of keys; level by level, so that a crowded message costs little."""
+    members, level = 0, [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Json] = []
+        for part in level:
+            if type(part) is dict:
+                members += len(part)
+                if part and max(map(len, part)) > MAX_KEY:
+                    raise Malformed(f"a key is longer than {MAX_KEY} characters")
+                inner.extend([each for each in part.values() if type(each) in _CONTAINERS])
+            elif part and not _PLAIN.issuperset(map(type, part)):
+                inner.extend([each for each in part if type(each) in _CONTAINERS])
         if members > MAX_MEMBERS:
             raise Malformed(f"the message has more than {MAX_MEMBERS} members")
+        level = inner
+        if not level:
+            return
+    raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
 
 
 def _check_numbers(value: Json) -> None:
-    """Whole numbers so long that other programs would round them."""
+    """No integer has too many digits; a string may."""
     pending = [value]
     while pending:
         part = pending.pop()
-        if isinstance(part, dict):
-            pending.extend(part.values())
-        elif isinstance(part, list):
-            pending.extend(part)
-        elif type(part) is int and abs(part) >= 10**MAX_DIGITS:
-            raise Malformed(f"a whole number has more than {MAX_DIGITS} digits")
+        if type(part) is int and abs(part) >= 10**MAX_DIGITS:
+            raise Malformed(f"an integer has more than {MAX_DIGITS} digits; send it as a string")
+        if type(part) in _CONTAINERS:
+            pending.extend(part.values() if type(part) is dict else part)

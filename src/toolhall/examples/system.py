@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
+from msgspec import Meta
+
 from toolhall import Toolkit, tool
 
 
@@ -11,7 +13,9 @@ from toolhall import Toolkit, tool
 class Timestamp:
     """A moment."""
 
-    timestamp: Annotated[datetime, "The current system timestamp."]
+    timestamp: Annotated[
+        datetime, Meta(description="The current system timestamp.", extra_json_schema={"format": "date-time"})
+    ]
 
 
 class System(Toolkit, version="1.0.0", level=0):

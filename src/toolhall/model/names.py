@@ -13,6 +13,7 @@ _MARK = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION = re.compile(  # semver.org, 2.0.0
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-{_MARK}(?:\.{_MARK})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?", re.ASCII
 )
+_NUMBERS = re.compile(r"(\d{1,12})(?:\.(\d{1,12}))?(?:\.(\d{1,12}))?", re.ASCII)
 _META_LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 _PUBLISHED = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -48,6 +49,15 @@ def version_problem(version: object) -> str | None:
     if isinstance(version, str) and _VERSION.fullmatch(version):
         return None
     return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
+
+
+def semantic_version(version: str) -> str:
+    """The nearest semantic version: as it is, or its leading numbers filled up with zeros (`7` becomes `7.0.0`)."""
+    if _VERSION.fullmatch(version):
+        return version
+    found = _NUMBERS.match(version)
+    numbers = [int(part or 0) for part in found.groups()] if found else [0, 1, 0]
+    return ".".join(map(str, numbers))
 
 
 def meta_problem(key: str) -> str | None:

@@ -35,6 +35,16 @@ class Output(msgspec.Struct, frozen=True):
 
     kind: Literal["unstated", "none", "schema"] = "unstated"
     schema: JsonObject | None = None
+    description: str | None = None
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said of a toolkit as a whole; every tool of it carries the same."""
+
+    title: str | None = None
+    description: str | None = None
+    resources: tuple[JsonObject, ...] | None = None
+    metadata: JsonObject | None = None
 
 
 class HeaderParameter(msgspec.Struct, frozen=True):
@@ -61,3 +71,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     level: int | None = None  # None: not stated, which is not 0
     timeout: float | None = None
     header_parameters: tuple[HeaderParameter, ...] = ()
+    requirements: JsonObject | None = None
+    permissions: tuple[str, ...] | None = None
+    about: About = About()

@@ -27,6 +27,7 @@ class Run:
             return Raw(entry, await Noticed(work, deadline.start))
         except ToolhallError as error:
             error.message = clean_text(error.message)  # the tool's own words, like any of its output
+            error.args = (error.message,)
             raise
         except asyncio.CancelledError as error:
             if deadline.passed:

@@ -21,16 +21,22 @@ def flat_form(form: Any) -> JsonObject:
 
 
 def _field(name: str, field: JsonObject) -> JsonObject:
-    if "enum" in field:  # msgspec leaves the type of an enum unsaid
-        return {"type": "string", **field}
+    if "enum" in field and all(isinstance(choice, str | None) for choice in field["enum"]):
+        # msgspec leaves the type of an enum unsaid; a field that may be left empty need not be filled in
+        return {**_said(field), "type": "string", "enum": [choice for choice in field["enum"] if choice is not None]}
     options = [part for part in field.get("anyOf", []) if part.get("type") != "null"]
     if len(options) == 1:
-        return {**{key: part for key, part in field.items() if key not in ("anyOf", "default")}, **options[0]}
+        return _field(name, {**{key: part for key, part in field.items() if key != "anyOf"}, **options[0]})
     if field.get("type") in _PLAIN or _is_choice_list(field):
-        return field
+        return _said(field)
     raise TypeError(
         f"field '{name}' cannot be shown in a form: use str, int, float, bool, Literal or a list of Literal"
     )
+
+
+def _said(field: JsonObject) -> JsonObject:
+    """Without a default of null, which says no more than leaving the field out."""
+    return {key: part for key, part in field.items() if key != "default" or part is not None}
 
 
 def _is_choice_list(field: JsonObject) -> bool:

@@ -72,7 +72,8 @@ def _schema_of(what: str, hint: Any) -> JsonObject:
     try:
         return schemas_of([hint])[0]
     except (TypeError, NotImplementedError) as error:
-        text = str(error).splitlines()[0]
+        lines = str(error).splitlines()
+        text = lines[-1] if lines[0].endswith(":") else lines[0]  # the rest speaks of msgspec's own hooks
         raise BadSignature(f"{what}: {text}; use a type that JSON can express, such as str or a dataclass") from None
 
 

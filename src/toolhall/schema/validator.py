@@ -78,7 +78,11 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
             pattern_options=jsonschema_rs.RegexOptions(),
         )
     except jsonschema_rs.ValidationError as error:
-        raise BadSchema([_problem(error)]) from None
+        problem = _problem(error)
+        if problem.reason.endswith('is not a "regex"'):
+            reason = "this pattern cannot be used: write it short, without look-around and back references"
+            problem = Problem(problem.path, reason)
+        raise BadSchema([problem]) from None
     except ValueError as error:
         raise BadSchema([Problem("", str(error).splitlines()[0])]) from None
 

@@ -18,8 +18,9 @@ class Lines:
         self._writer = writer
 
     def write(self, message: bytes) -> None:
-        """Send one line."""
-        self._writer.write(message + b"\n")
+        """Send one line; nothing, once the other side reads no more."""
+        if not self._writer.is_closing():
+            self._writer.write(message + b"\n")
 
     async def drain(self) -> None:
         """Wait while the other side reads more slowly than we write."""
@@ -48,6 +49,9 @@ class _FileWriter:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+
+    def is_closing(self) -> bool:
+        return False
 
     def write(self, data: bytes) -> None:
         os.write(self._descriptor, data)

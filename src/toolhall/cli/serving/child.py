@@ -1,10 +1,14 @@
-"""Serves as the child of a supervisor, on the socket it was given."""
+"""The program of a supervisor's child: serves a plan on the socket it was given."""
 
 import asyncio
 import socket
+import sys
+
+import msgspec
 
 from toolhall.cli.approval import terminal_approver
-from toolhall.cli.failure import WrongUsage
+from toolhall.cli.ending import ended
+from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
 from toolhall.cli.serving.plan import Plan
@@ -12,24 +16,27 @@ from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer
 
 
-def run(plan: Plan) -> int:
+def main() -> int:
+    """Serve the plan in this process's own arguments; the descriptors behind it are the socket and the channel."""
+    plan = msgspec.json.decode(sys.argv[1], type=Plan)
+    listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[2:4])
+    start_logging("warning")
+    return ended(lambda: _serve(plan, listening, channel))
+
+
+def _serve(plan: Plan, listening: socket.socket, channel: socket.socket) -> int:
     """Tell the parent when it accepts, and stop when the parent says so or is gone."""
-    listening, channel = _inherited(plan.child or "")
     # Several processes cannot share one keyboard.
     approver = terminal_approver() if plan.workers == 1 else None
+
+    def started(server: GracefulServer) -> None:
+        channel.sendall(READY)
+        asyncio.get_running_loop().add_reader(channel, server.stop)
+
     with channel, listening, prepare(plan, approver) as hall, strays_aside():
-
-        def started(server: GracefulServer) -> None:
-            channel.sendall(READY)
-            asyncio.get_running_loop().add_reader(channel, server.stop)
-
         GracefulServer(hall, started).run([listening])
     return 0
 
 
-def _inherited(numbers: str) -> tuple[socket.socket, socket.socket]:
-    try:
-        first, second = (int(number) for number in numbers.split(":"))
-        return socket.socket(fileno=first), socket.socket(fileno=second)
-    except (ValueError, OSError):
-        raise WrongUsage("--child is for the supervisor only; use --workers or --reload") from None
+if __name__ == "__main__":
+    sys.exit(main())

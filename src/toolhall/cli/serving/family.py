@@ -6,13 +6,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from types import FrameType
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.serving.plan import Plan
+from toolhall.model.json import encode
 
 READY = b"1"
+_PROGRAM = "toolhall.cli.serving.child"
 _STOP_SECONDS = 28.0  # a little more than a child gives its own connections
 
 
@@ -22,9 +24,10 @@ class Child:
     def __init__(self, plan: Plan, listening: socket.socket) -> None:
         self._channel, theirs = socket.socketpair()
         with theirs:
+            inherited = (listening.fileno(), theirs.fileno())
             self._process = subprocess.Popen(  # noqa: S603 - this program itself
-                _command(plan, listening.fileno(), theirs.fileno()),
-                pass_fds=(listening.fileno(), theirs.fileno()),
+                [sys.executable, "-m", _PROGRAM, encode(plan).decode(), *map(str, inherited)],
+                pass_fds=inherited,
             )
 
     def ready(self, stopped: threading.Event) -> bool:
@@ -55,14 +58,8 @@ class Child:
             return self._process.wait()
 
 
-def _command(plan: Plan, listening: int, channel: int) -> list[str]:
-    inherited = f"--child={listening}:{channel}"
-    serve = ["serve", inherited, f"--workers={plan.workers}", *plan.repeated, "--", *plan.targets]
-    return [sys.executable, "-m", "toolhall.cli", *serve]
-
-
 @contextlib.contextmanager
-def stop_signal() -> Iterator[threading.Event]:
+def stop_signal() -> Generator[threading.Event, None, None]:
     """An event that SIGINT and SIGTERM set, so that a supervisor can end in order."""
     if sys.platform == "win32":
         raise CommandFailed("--reload and --workers need a system that can share sockets; serve without them")

@@ -1,18 +1,58 @@
-"""What `toolhall serve` was told, in the form that every way of serving reads."""
+"""What `toolhall serve` was told, and what follows from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from toolhall.config import Config
 
 
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `toolhall serve` takes besides its targets.
+
+    Parameters
+    ----------
+    host
+        Where to listen; this machine only. [default: 127.0.0.1]
+    port
+        0 picks a free one. [default: 8000]
+    data
+        Folder of records and keys. [default: ~/.local/share/toolhall]
+    config
+        Settings file. [default: toolhall.toml, if there is one]
+    profile
+        Who may call. [default: local]
+    stdio
+        Serve MCP on standard input and output.
+    reload
+        Start again when a file changes.
+    workers
+        Processes that share the port.
+    json
+        Print one JSON line with the url and the pid.
+    """
+
+    host: str | None = None
+    port: int | None = None
+    data: Path | None = None
+    config: Path | None = None
+    profile: Literal["local", "server"] | None = None
+    stdio: bool = False
+    reload: bool = False
+    workers: int = 1
+    json: bool = False
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of the server."""
+    """One start of the server, in the form that every way of serving reads, a child process too."""
 
     targets: tuple[str, ...]
     config: Config
     host: str | None  # as given on the command line
     port: int | None  # as given on the command line
-    repeated: tuple[str, ...]  # the other settings from the command line, to be said again to a child
+    stated: tuple[str, ...]  # options that an author's own Toolhall cannot follow any more
     workers: int
     json: bool
-    child: str | None  # "SOCKET:CHANNEL", file descriptors from the parent

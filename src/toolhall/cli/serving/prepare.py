@@ -10,8 +10,9 @@ from toolhall.pipeline.verify import Approver
 def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
     """The hall, with the author's own settings where a target brings its own Toolhall."""
     hall = open_hall(plan.targets, plan.config, approver)
-    if hall.config is not plan.config and plan.repeated:
+    if hall.config is not plan.config and plan.stated:
         hall.close()
-        option = plan.repeated[0].partition("=")[0]
-        raise WrongUsage(f"the target has a Toolhall of its own, which {option} cannot change; use its Config(...)")
+        raise WrongUsage(
+            f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
+        )
     return hall

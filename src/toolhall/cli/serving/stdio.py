@@ -10,12 +10,13 @@ from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.settings import refuse_exposure
 
+_new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 try:
-    from uvloop import new_event_loop
-except ImportError:  # not on Windows, and not with every Python
-    from asyncio import new_event_loop
+    import uvloop
 
-_new_loop: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
+    _new_loop = uvloop.new_event_loop
+except ImportError:  # not on Windows, and not with every Python
+    pass
 
 
 def run(plan: Plan) -> int:

@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable
 
-from toolhall.cli.failure import CommandFailed
+from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.sources.modern import client_info
 from toolhall.cli.sources.offer import Attendant, Offer
 from toolhall.cli.sources.rpc import ACCEPT, Unanswered, nothing_heard, notices, request, response
-from toolhall.cli.sources.wire import Endpoint, Exchange, OutOfTime
+from toolhall.cli.sources.wire import Endpoint, Exchange
 from toolhall.dialects.mcp.refusals import METHOD_NOT_FOUND
 from toolhall.dialects.mcp.revisions import LEGACY
 from toolhall.model.json import JsonObject
@@ -26,7 +26,7 @@ class LegacyClient:
 
     def start(self, revision: str, seconds: float) -> None:
         """The handshake; the server decides which revision is spoken."""
-        capabilities = {"elicitation": {"form": {}, "url": {}}}
+        capabilities: JsonObject = {"elicitation": {"form": {}, "url": {}}}
         params = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client_info()}
         message = request("initialize", params)
         with Exchange(self._endpoint, seconds) as exchange:

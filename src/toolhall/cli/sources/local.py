@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from toolhall.cli.approval import terminal_approver
-from toolhall.cli.failure import CommandFailed
+from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE
 from toolhall.cli.opening import open_hall
-from toolhall.cli.screen import strays_aside
+from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.sources.offer import Attendant, Offer, Outcome, offer_of, read_outcome
 from toolhall.config import Config
 from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.mcp.errors import ErrorResult, say
 from toolhall.dialects.mcp.questions import read_reply, write_question
 from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.model.caller import LOCAL
-from toolhall.model.errors import ToolFailed, ToolhallError
+from toolhall.model.errors import NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
@@ -49,8 +50,10 @@ class LocalSource:
             case Finished():
                 writer = Writer(Server(name="toolhall", version=""), MODERN)
                 return read_outcome(msgspec.json.decode(writer.finished(0, answer).body)["result"])
+            case ToolhallError() if isinstance(say(answer), ErrorResult):
+                return Outcome(content=[{"type": "text", "text": _explained(answer)}], is_error=True)
             case ToolhallError():
-                raise CommandFailed(_explained(answer))
+                raise CommandFailed(answer.message)
             case _:
                 raise TypeError("a call in process is answered or refused")
 
@@ -64,7 +67,7 @@ class LocalSource:
                 ask = CallTool(offer.name, arguments, _DIALECT, len(encode(arguments)))
                 return await self._hall.hall.answer(ask, LOCAL, _AttendedLink(attendant, deadline.reschedule, seconds))
         except TimeoutError:
-            raise CommandFailed(f"no answer within {seconds:g} seconds; allow more with --timeout") from None
+            raise OutOfTime(seconds) from None
 
 
 class _AttendedLink:
@@ -104,6 +107,10 @@ class _AttendedLink:
 
 
 def _explained(error: ToolhallError) -> str:
-    if isinstance(error, ToolFailed) and error.__cause__ is not None:
-        return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
-    return error.message
+    match error:
+        case NeedsVerification() if not person_present():
+            return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
+        case ToolFailed(__cause__=Exception()):
+            return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
+        case _:
+            return error.message

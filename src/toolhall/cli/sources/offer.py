@@ -14,6 +14,8 @@ from toolhall.model.tool import Tool
 
 _ID_KEY = "dev.toolhall/id"
 _TAGS_KEY = "dev.toolhall/tags"
+_LEVEL_KEY = "dev.toolhall/level"
+_PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,13 +141,14 @@ def read_offer(document: Json) -> Offer | None:
     match document:
         case {"name": str(name), "inputSchema": dict(schema)}:
             meta = _object(document.get("_meta"))
-            tool_id, tags = _text(meta.get(_ID_KEY)), meta.get(_TAGS_KEY)
+            tool_id, tags, level = _text(meta.get(_ID_KEY)), meta.get(_TAGS_KEY), meta.get(_LEVEL_KEY)
             output = document.get("outputSchema")
             return Offer(
                 name=name,
                 id=tool_id,
                 title=_text(document.get("title")),
                 description=_text(document.get("description")),
+                level=level if isinstance(level, int) else None,
                 effect=_effect(document.get("annotations")),
                 version=tool_id.rpartition("@")[2] if tool_id else None,
                 input=schema,
@@ -162,11 +165,12 @@ def read_outcome(result: Json) -> Outcome:
     """What a server answered to `tools/call`."""
     match result:
         case {"content": list(content)} if all(isinstance(block, dict) for block in content):
+            notes = _object(result.get("_meta"))
             return Outcome(
                 content=content,
                 structured=result.get("structuredContent", msgspec.UNSET),
                 is_error=result.get("isError") is True,
-                meta=_object(result.get("_meta")) or None,
+                meta={key: note for key, note in notes.items() if not key.startswith(_PROTOCOL_PREFIX)} or None,
             )
         case _:
             raise CommandFailed("the server's answer is no result of a tool: it has no content")

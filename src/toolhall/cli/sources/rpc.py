@@ -22,6 +22,8 @@ new_id = itertools.count(1).__next__
 class RpcError(CommandFailed):
     """The server answered with an error."""
 
+    outcome = "refused"
+
     def __init__(self, message: str, code: int | None = None, status: int = 200) -> None:
         self.rpc_code = code
         self.status = status

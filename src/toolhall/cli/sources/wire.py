@@ -4,13 +4,13 @@ import contextlib
 import http.client
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from types import TracebackType
 from urllib.parse import urlsplit
 
 import msgspec
 
-from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.failure import CommandFailed, OutOfTime, WrongUsage
 from toolhall.model.json import Json, JsonObject
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -46,13 +46,6 @@ def read_url(url: str) -> Endpoint:
     path = "/mcp" if parts.path in ("", "/") else parts.path
     query = f"?{parts.query}" if parts.query else ""
     return Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query)
-
-
-class OutOfTime(CommandFailed):
-    """The server did not answer in time."""
-
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"no answer within {seconds:g} seconds; allow more with --timeout")
 
 
 class Exchange:
@@ -99,7 +92,8 @@ class Exchange:
         body = None if message is None else msgspec.json.encode(message)
         self._connection.connect()
         self._socket = self._connection.sock
-        self._socket.settimeout(self._seconds)
+        if self._socket is not None:
+            self._socket.settimeout(self._seconds)
         self._connection.request(method, self._endpoint.path, body, dict(headers))
         self._reply = self._connection.getresponse()
         if 300 <= self._reply.status < 400:
@@ -120,7 +114,7 @@ class Exchange:
             yield _decoded(self._take(self._answered.read(self._left + 1)))
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
+    def paused(self) -> Generator[None, None, None]:
         """The time that a person takes to answer is not the server's; afterwards it has all of its own again."""
         self._timer.cancel()
         self._timer.join()

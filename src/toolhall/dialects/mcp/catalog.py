@@ -1,19 +1,34 @@
 """Tool definitions as MCP documents."""
 
+from toolhall.dialects.mcp.definition import HINTS, ID_KEY, TAGS_KEY, derived_id, read_tool
 from toolhall.dialects.mcp.output import shown_output
 from toolhall.dialects.mcp.revisions import Revision
-from toolhall.model.json import JsonObject
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Annotations, Icon, Tool
 
-_ID_KEY = "dev.toolhall/id"
-_TAGS_KEY = "dev.toolhall/tags"
-_HINTS = {
-    "title": "title",
-    "read_only": "readOnlyHint",
-    "destructive": "destructiveHint",
-    "idempotent": "idempotentHint",
-    "open_world": "openWorldHint",
-}
+
+class McpCatalog:
+    """MCP tool definitions, as one revision spells them."""
+
+    grouped = False
+    carrier = ("_meta", "dev.toolhall/carrier")
+
+    def __init__(self, revision: Revision) -> None:
+        self.name = f"mcp@{revision.name}"
+        self._revision = revision
+
+    def place(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
+        """A definition is one tool itself."""
+        return ()
+
+    def read(self, document: Json) -> tuple[Tool, ...]:
+        """The one tool of a document; BadDocument with every finding."""
+        return (read_tool(document),)
+
+    def write(self, tools: tuple[Tool, ...]) -> JsonObject:
+        """One definition."""
+        (tool,) = tools
+        return write_tool(tool, self._revision)
 
 
 def write_tool(tool: Tool, revision: Revision) -> JsonObject:
@@ -31,12 +46,18 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
         document["annotations"] = _annotations(tool.annotations)
     if tool.icons and revision.icons:
         document["icons"] = [_icon(icon) for icon in tool.icons]
-    document["_meta"] = {**(tool.meta or {}), _ID_KEY: str(tool.id)} | ({_TAGS_KEY: tool.tags} if tool.tags else {})
+    meta = dict(tool.meta or {})
+    if tool.id != derived_id(tool.name):
+        meta[ID_KEY] = str(tool.id)
+    if tool.tags:
+        meta[TAGS_KEY] = list(tool.tags)
+    if meta or tool.meta is not None:
+        document["_meta"] = meta
     return document
 
 
 def _annotations(annotations: Annotations) -> JsonObject:
-    stated = ((hint, getattr(annotations, field)) for field, hint in _HINTS.items())
+    stated = ((hint, getattr(annotations, field)) for field, hint in HINTS.items())
     return {hint: value for hint, value in stated if value is not None}
 
 

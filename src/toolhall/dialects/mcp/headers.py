@@ -87,6 +87,6 @@ def _equal(sent: str, value: Json) -> bool:
             return sent == ("true" if value else "false")
         case int() | float():
             number = _NUMBER.fullmatch(sent)
-            return bool(number) and (float(sent) if number[1] or number[2] else int(sent)) == value
+            return number is not None and (float(sent) if number[1] or number[2] else int(sent)) == value
         case _:
             return bool(sent == value)

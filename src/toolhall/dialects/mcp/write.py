@@ -45,8 +45,8 @@ class Writer:
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.modern else {}
         self._complete = complete
         self._tail = b"," + encode(complete)[1:] + b"}" if complete else b"}}"
-        capabilities: JsonObject = {"tools": {"listChanged": True}}
-        self._capabilities = capabilities if revision.modern else {**capabilities, "logging": {}}
+        # Every revision: who sends log messages MUST declare it.
+        self._capabilities: JsonObject = {"tools": {"listChanged": True}, "logging": {}}
 
     def response(self, request_id: RequestId, result: JsonObject) -> Wire:
         """A result with this revision's usual members."""

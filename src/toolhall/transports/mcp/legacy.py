@@ -101,9 +101,14 @@ class Session:
             async with asyncio.timeout(QUESTION_SECONDS):
                 return await waiting
         except TimeoutError:
-            # MCP: a request that timed out is cancelled, so that the client stops working on it.
-            params = {"requestId": question_id, "reason": "no answer in time"}
-            outlet.send(self.writer.notice("notifications/cancelled", params))
+            self._take_back(outlet, question_id, "no answer in time")
             raise ToolFailed("nobody answered the tool's question in time") from None
+        except asyncio.CancelledError:  # the call was cancelled, or its own time is up
+            self._take_back(outlet, question_id, "the call has ended")
+            raise
         finally:
             self._waiting.pop(question_id, None)
+
+    def _take_back(self, outlet: Outlet, question_id: str, reason: str) -> None:
+        """MCP: a request that is no longer waited for is cancelled, so that the client stops working on it."""
+        outlet.send(self.writer.notice("notifications/cancelled", {"requestId": question_id, "reason": reason}))

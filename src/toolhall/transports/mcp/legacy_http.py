@@ -5,7 +5,7 @@ from collections.abc import Callable
 from toolhall.dialects.mcp.asks import read_initialize
 from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response
 from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal
-from toolhall.dialects.mcp.revisions import LEGACY
+from toolhall.dialects.mcp.revisions import LEGACY, MODERN
 from toolhall.dialects.mcp.write import Server, Writer, write_error
 from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
@@ -52,7 +52,9 @@ class LegacyHttp:
 
     async def other(self, exchange: Exchange) -> None:
         """GET opens a stream, DELETE ends the session; without a session there is neither."""
-        if exchange.method not in ("GET", "DELETE") or SESSION_HEADER not in exchange.headers:
+        # MCP 2026-07-28 has neither, and ignores the session header.
+        newest = exchange.headers.get(b"mcp-protocol-version") == MODERN.name.encode()
+        if newest or exchange.method not in ("GET", "DELETE") or SESSION_HEADER not in exchange.headers:
             await exchange.refuse(
                 405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST")
             )

@@ -33,7 +33,8 @@ class Modern:
             terms = modern_terms(request)
             if request.method == "tools/call":
                 call = read_call(request, _DIALECT, size)
-                replies = self._rounds.replies(request, call, caller) if "requestState" in request.params else {}
+                brings = request.params.keys() & {"requestState", "inputResponses"}
+                replies = self._rounds.replies(request, call, caller) if brings else {}
                 link = ModernLink(outlet, terms, self.writer, replies)
                 return self._written(request, call, caller, await self._hall.answer(call, caller, link))
             if request.method == "tools/list":

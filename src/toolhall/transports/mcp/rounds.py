@@ -36,11 +36,13 @@ class Rounds:
     def replies(self, request: Request, call: CallTool, caller: Caller) -> Mapping[str, Json]:
         """Every reply so far; a state that is not ours for this call, or too old, is refused."""
         state, sent = self._state(request, call, caller), request.params.get("inputResponses")
-        if state is None:
-            return {}  # replies to questions that were never asked are not replies
-        if sent is not None and not isinstance(sent, dict):
+        if sent is None:
+            sent = {}
+        elif not isinstance(sent, dict):
             raise bad_params("inputResponses must be an object")
-        return {**state.replies, **{key: reply for key, reply in (sent or {}).items() if key in state.asked}}
+        if state is None:  # the first round had nothing to remember, so a client may come back without its state
+            return sent
+        return {**state.replies, **{key: reply for key, reply in sent.items() if key in state.asked}}
 
     def next(self, request: Request, call: CallTool, caller: Caller, asked: list[str]) -> str:
         """The state to send along with these questions."""
@@ -68,4 +70,5 @@ _STALE = McpRefusal(-32602, "requestState is not valid for this call, or too old
 
 def _bound(call: CallTool, caller: Caller) -> bytes:
     """Another caller, tool or argument makes another digest, so the state does not open."""
-    return hashlib.sha256(encode([caller.id, call.tool, call.arguments])).digest()
+    bound = msgspec.json.encode([caller.id, call.tool, call.arguments], order="sorted")
+    return hashlib.sha256(bound).digest()

@@ -1,5 +1,6 @@
 """The sessions of the older revisions over HTTP: who owns each, its streams, and when it is forgotten."""
 
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from toolhall.transports.stream import Stream
 MAX_SESSIONS = 10_000
 MAX_STREAMS = 64
 IDLE_SECONDS = 3_600.0
+_PLACE = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
 
 class HttpSession:
@@ -41,7 +43,7 @@ class HttpSession:
         """The stream and the place that an event id points to; never another session's."""
         name, _, number = event_id.partition("-")
         stream = self._streams.get(name)
-        return (stream, int(number)) if stream and number.isdigit() else None
+        return (stream, int(number)) if stream and _PLACE.fullmatch(number) else None
 
     def tools_changed(self) -> None:
         """Tell the client on its standalone stream; while it reads none, one notice waits for it."""

@@ -37,17 +37,18 @@ class McpStdio:
             async for line in self._lines.read():
                 self._receive(line)
                 await self._lines.drain()
+            for cancellation in self._modern.subscriptions.cancellations():
+                self.send(cancellation)
             self._modern.subscriptions.close()
+        except ConnectionError:
+            pass  # the client reads no more, so there is nobody to serve
         finally:
             stop_hearing()
             await self._running.finish(LAST_ANSWERS_SECONDS)
 
     def send(self, message: bytes) -> None:
-        """As an outlet: every message of every request is a line."""
+        """Every message is a line."""
         self._lines.write(message)
-
-    def hang_up(self, retry_ms: int) -> None:
-        """As an outlet: there is no connection to let go."""
 
     def _receive(self, line: bytes | None) -> None:
         if line is None or len(line) > self._max_body:
@@ -88,7 +89,9 @@ class McpStdio:
         self.send(writer.initialized(request.id).body)
 
     async def _answer(self, request: Request, size: int) -> None:
-        self.send((await self._modern.answer(request, LOCAL, self, size)).body)
+        with _Voice(self._lines) as voice:
+            answer = await self._modern.answer(request, LOCAL, voice, size)
+        self.send(answer.body)
 
     async def _answer_in_session(self, request: Request, size: int) -> None:
         if self._session is None:
@@ -97,7 +100,9 @@ class McpStdio:
             )
             self.send(write_error(request.id, refusal).body)
         else:
-            self.send((await self._session.answer(request, self, size)).body)
+            with _Voice(self._lines) as voice:
+                answer = await self._session.answer(request, voice, size)
+            self.send(answer.body)
 
     async def _listen(self, request: Request) -> None:
         stream = Stream()
@@ -117,3 +122,24 @@ class McpStdio:
     def _tools_changed(self) -> None:
         if self._session:
             self.send(self._session.writer.tools_changed())
+
+
+class _Voice:
+    """The outlet of one request; once that is answered or cancelled, what its tool still says is not heard."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines: Lines | None = lines
+
+    def __enter__(self) -> "_Voice":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lines = None
+
+    def send(self, message: bytes) -> None:
+        """Every message is a line."""
+        if self._lines is not None:
+            self._lines.write(message)
+
+    def hang_up(self, retry_ms: int) -> None:
+        """There is no connection to let go."""

@@ -1,6 +1,6 @@
 """Who listens for changes (`subscriptions/listen`), and what they hear."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import LIMITED, McpRefusal, bad_params
@@ -42,6 +42,12 @@ class Subscriptions:
 
         return end
 
+    def cancellations(self) -> Iterator[bytes]:
+        """MCP 2026-07-28, cancellation: where all share one channel, a subscription that ends is also cancelled."""
+        for request, _ in self._open.values():
+            params = {"requestId": request.id, "_meta": {SUBSCRIPTION_KEY: request.id}}
+            yield self._writer.notice("notifications/cancelled", params)
+
     def close(self) -> None:
         """MCP 2026-07-28: a listen request that the server ends is answered, then closed."""
         for stream, (request, _) in list(self._open.items()):
@@ -56,4 +62,6 @@ def _wanted(request: Request) -> JsonObject:
     wanted = request.params.get("notifications")
     if not isinstance(wanted, dict):
         raise bad_params('params.notifications must be an object such as {"toolsListChanged": true}')
+    if not isinstance(wanted.get(_TOOLS, False), bool):
+        raise bad_params(f"params.notifications.{_TOOLS} must be true or false")
     return wanted

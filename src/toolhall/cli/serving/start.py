@@ -1,0 +1,54 @@
+"""Decides how to serve and hands over; each way is imported only when it is chosen."""
+
+import importlib
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from toolhall.cli.failure import WrongUsage
+from toolhall.cli.logs import start_logging
+from toolhall.cli.serving.plan import Plan, ServeOptions
+from toolhall.cli.settings import data_folder, read_settings, refuse_exposure
+
+Way: TypeAlias = Literal["http", "stdio", "reload", "workers"]
+
+
+def start(targets: tuple[str, ...], options: ServeOptions) -> int:
+    """Check what was asked for, then serve until told to stop."""
+    _check(options)
+    start_logging("warning")
+    data = str(options.data) if options.data else None
+    config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
+    refuse_exposure(config.profile, config.host)
+    data_folder(config)
+    stated = {"--data": options.data, "--config": options.config, "--profile": options.profile}
+    plan = Plan(
+        targets=targets,
+        config=config,
+        host=options.host,
+        port=options.port,
+        stated=tuple(name for name, value in stated.items() if value is not None),
+        workers=options.workers,
+        json=options.json,
+    )
+    # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.
+    run: Callable[[Plan], int] = importlib.import_module(f"toolhall.cli.serving.{_way(options)}").run
+    return run(plan)
+
+
+def _way(options: ServeOptions) -> Way:
+    if options.stdio:
+        return "stdio"
+    if options.reload:
+        return "reload"
+    return "workers" if options.workers > 1 else "http"
+
+
+def _check(options: ServeOptions) -> None:
+    if options.stdio and (options.host, options.port, options.reload, options.workers) != (None, None, False, 1):
+        raise WrongUsage("--stdio listens on no port: leave out --host, --port, --reload and --workers")
+    if options.reload and options.workers != 1:
+        raise WrongUsage("--reload works with one process: leave out --workers")
+    if options.workers < 1:
+        raise WrongUsage("--workers must be 1 or more")
+    if options.port is not None and not 0 <= options.port <= 65_535:
+        raise WrongUsage("--port must be between 0 and 65535")

@@ -1,0 +1,43 @@
+"""What every dialect's catalog offers: documents to tools, tools to documents."""
+
+from typing import Protocol
+
+import msgspec
+
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import Tool
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """A member of the source document that the target dialect cannot say."""
+
+    path: str
+    reason: str
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Documents in the target dialect, and what they cannot say of the source."""
+
+    documents: list[JsonObject]
+    losses: list[Loss]
+
+
+class Catalog(Protocol):
+    """A dialect's tool definitions, as pure functions; a module is one."""
+
+    name: str
+    grouped: bool  # a document holds all tools of a toolkit
+    # The open place where a carrier may lie, as a path of keys.
+    carrier: tuple[str, ...]
+
+    def place(self, document: JsonObject) -> tuple[str, ...]:
+        """Where a document lists its tools, as a path of keys; empty where it is one tool itself."""
+        ...
+
+    def read(self, document: Json) -> tuple[Tool, ...]:
+        """The tools in a document; BadDocument with every finding."""
+        ...
+
+    def write(self, tools: tuple[Tool, ...]) -> JsonObject:
+        """One document: all tools of a toolkit where the dialect lists them, else exactly one."""
+        ...

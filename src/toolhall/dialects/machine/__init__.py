@@ -1,0 +1,1 @@
+"""Machine Context Protocol: tool definitions with capabilities, and the messages that run them."""

@@ -1,0 +1,1 @@
+"""Open Tool Calling, also called OXP 1.0."""

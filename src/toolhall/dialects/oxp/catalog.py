@@ -1,0 +1,135 @@
+"""OXP 1.0 tool definitions: one document is one version of one tool."""
+
+import re
+
+from toolhall.dialects.findings import Reading
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.names import NAME_LIMIT, ToolId, semantic_version
+from toolhall.model.tool import Output, Tool
+from toolhall.schema.reshape import has_references, without_references
+
+name = "oxp"
+grouped = False
+carrier = ("requirements", "x-toolhall")
+
+_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@(\d+\.\d+\.\d+))?")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def place(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
+    """A definition is one tool itself."""
+    return ()
+
+
+def read(document: Json) -> tuple[Tool, ...]:
+    """The one tool of a document; BadDocument with every finding."""
+    reading = Reading(name)
+    document = reading.object(document, "")
+    tool_id = _id(reading, document)
+    published = reading.text(document, "name", "") or ""
+    if published and not _NAME.fullmatch(published):
+        reading.fault("/name", "name", "use 1 to 64 letters, digits, _ and -")
+    requirements = document.get("requirements")
+    tool = Tool(
+        id=tool_id,
+        name=published,
+        description=reading.text(document, "description", ""),
+        input=_input(reading, document.get("input_schema")),
+        output=_output(reading, document),
+        requirements=None if requirements is None else reading.object(requirements, "/requirements"),
+    )
+    reading.done()
+    return (tool,)
+
+
+def write(tools: tuple[Tool, ...]) -> JsonObject:
+    """One definition; both schemas without references, every parameter described."""
+    (tool,) = tools
+    version = plain_version(tool.id.version)
+    document: JsonObject = {
+        "id": f"{_part(tool.id.toolkit)}.{_part(tool.id.tool)}@{version}",
+        "name": re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:NAME_LIMIT],
+        "description": tool.description or tool.title or tool.name,
+        "version": version,
+        "input_schema": {"parameters": _described(without_references(tool.input))},
+        "output_schema": _write_output(tool.output),
+    }
+    if tool.requirements is not None:
+        document["requirements"] = dict(tool.requirements)
+    return document
+
+
+def plain_version(version: str) -> str:
+    """The three numbers that OXP wants: a date or a count gets zeros, a pre-release loses its mark."""
+    return re.split(r"[-+]", semantic_version(version), maxsplit=1)[0]
+
+
+def _part(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
+
+
+def _id(reading: Reading, document: JsonObject) -> ToolId:
+    text = reading.text(document, "id", "") or ""
+    version = reading.text(document, "version", "") or ""
+    found = _ID.fullmatch(text)
+    if text and not found:
+        reading.fault("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
+    if version and not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        reading.fault("/version", "version", "write three numbers such as 1.0.0")
+    elif found and found[3] and found[3] != version:
+        reading.fault("/version", "version", "write the same version as in the id")
+    return ToolId(found[1], found[2], version) if found else ToolId("", "", version)
+
+
+def _input(reading: Reading, schema: Json) -> JsonObject:
+    if schema is None:
+        return {"type": "object"}
+    path = "/input_schema"
+    schema = reading.object(schema, path)
+    # The specification's site wraps the schema in "parameters", its OpenAPI file does not.
+    if "parameters" in schema and not schema.keys() & {"type", "properties", "$schema"}:
+        path = f"{path}/parameters"
+        schema = reading.object(schema["parameters"], path)
+    if has_references(schema):
+        reading.fault(path, "references", "inline what $ref refers to; OXP schemas have no references or definitions")
+    properties = schema.get("properties")
+    for key, part in properties.items() if isinstance(properties, dict) else ():
+        if not isinstance(part, dict) or not isinstance(part.get("description"), str):
+            reading.fault(f"{path}/properties/{key}", "description", "describe this parameter in a 'description'")
+    return schema if "type" in schema else {"type": "object", **schema}
+
+
+def _output(reading: Reading, document: JsonObject) -> Output:
+    if "output_schema" not in document:
+        return Output()
+    schema = document["output_schema"]
+    if schema is None:
+        return Output("none")
+    schema = reading.object(schema, "/output_schema")
+    if has_references(schema):
+        reading.fault("/output_schema", "references", "inline what $ref refers to")
+    return Output("schema", schema)
+
+
+def _write_output(output: Output) -> JsonObject | None:
+    if output.kind == "none":
+        return None
+    schema = {} if output.schema is None else without_references(output.schema)
+    if output.description is not None and "description" not in schema:
+        return {**schema, "description": output.description}
+    return schema
+
+
+def _described(schema: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return schema
+    return {**schema, "properties": {key: _with_description(key, part) for key, part in properties.items()}}
+
+
+def _with_description(key: str, part: Json) -> JsonObject:
+    if not isinstance(part, dict):
+        return {"description": key}
+    if isinstance(part.get("description"), str):
+        return part
+    return {**part, "description": part.get("title") if isinstance(part.get("title"), str) else key}

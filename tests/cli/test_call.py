@@ -1,0 +1,158 @@
+"""`toolhall call` in process: arguments, questions, results, the log of calls."""
+
+import json
+
+import pytest
+
+from tests.cli.shell import KIT, Shell
+
+
+def test_a_call_shows_its_inputs_and_prints_the_result(shell: Shell) -> None:
+    done = shell.run("call", "get_weather", "location=Oslo")
+    assert done.code == 0
+    assert done.out.startswith("Current weather in Oslo:")
+    assert '  location = "Oslo"' in done.err
+
+
+def test_values_are_read_as_the_schema_wants_them(shell: Shell) -> None:
+    words = ["text=12", "number=1e2", "count=null", 'tags=["a"]', "loud=true"]
+    done = shell.run("call", "echo", *words, KIT, "--json")
+    assert done.json()["structuredContent"] == {"text": "12", "number": 100.0, "count": None, "tags": ["a"], "loud": True}
+
+
+def test_arguments_as_one_document(shell: Shell) -> None:
+    done = shell.run("call", "echo", "--args", '{"text": "a", "count": 1}', "count:=2", "-t", KIT, "--json")
+    assert done.json()["structuredContent"]["text"] == "a"
+    assert done.json()["structuredContent"]["count"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["echo", "txt=1"], 2, "did you mean 'text'?"),
+        (["echo", "text=1", "text=2"], 2, "given twice"),
+        (["echo", "count=many"], 1, "/count"),
+        (["echo", "--args", "[1]"], 2, "--args must be a JSON object"),
+        (["echo", "text:=nope"], 2, "is not JSON"),
+        (["ecko"], 1, "did you mean 'echo'?"),
+        (["Shop_sell", "what=hat"], 1, "add --yes"),
+        (["unsaid"], 1, "add --yes"),
+        (["Shop_burn", "what=hat", "--yes", "--json"], 1, "level 9 needs a person's yes: call it in a terminal"),
+        (["crash", "--json"], 1, "TOOLHALL_LOG_LEVEL=error"),
+        (["wait", "--timeout", "0.2", "--json"], 1, "no answer within 0.2 seconds"),
+        (["hang", "--timeout", "0.2", "--json"], 1, "no answer within 0.2 seconds"),
+    ],
+)
+def test_what_is_refused_or_fails(shell: Shell, words: list[str], code: int, said: str) -> None:
+    done = shell.run("call", *words, "--target", KIT)
+    complaint = done.err.replace("printed while the module is imported\n", "")
+    assert done.code == code
+    assert said in complaint
+    assert complaint.count("\n") == 1
+    assert "canary-5f1c" not in done.out + done.err
+
+
+def test_details_of_a_crash_are_in_the_log_on_demand(shell: Shell) -> None:
+    shell.environment["TOOLHALL_LOG_LEVEL"] = "error"
+    done = shell.run("call", "crash", KIT)
+    assert done.code == 1
+    assert "canary-5f1c" in done.err
+
+
+def test_yes_skips_the_question(shell: Shell) -> None:
+    done = shell.run("call", "Shop.sell@2.1.0", "what=hat", "--yes", KIT)
+    assert (done.code, done.out) == (0, "sold a small hat\n")
+
+
+def test_a_tools_error_is_a_result_and_a_failure(shell: Shell) -> None:
+    done = shell.run("call", "get_weather", "location=Atlantis", "--json")
+    assert done.code == 1
+    assert done.json()["isError"] is True
+    assert "try Berlin" in done.complaint()
+
+
+def test_nobody_to_ask_means_decline(shell: Shell) -> None:
+    done = shell.run("call", "invite", KIT, "--json")
+    assert done.json()["content"] == [{"type": "text", "text": "decline"}]
+
+
+def test_log_notices_go_to_the_error_output(shell: Shell) -> None:
+    done = shell.run("call", "chatter", KIT, "--json")
+    assert done.json()["content"][0]["text"] == "done"
+    assert "info: line 3" in done.err
+    assert "printed while the tool runs" in done.err
+
+
+def test_what_a_terminal_must_not_see_is_written_out(shell: Shell) -> None:
+    assert shell.run("call", "ugly", KIT).out == "a<U+202E>b\n"
+
+
+def test_every_call_is_logged_without_values(shell: Shell) -> None:
+    shell.run("call", "Shop_sell", "what=canary-7b", "--yes", KIT)
+    shell.run("call", "get_weather", "location=canary-7b")
+    log = (shell.data / "calls.jsonl").read_text()
+    sold, asked = (json.loads(line) for line in log.splitlines())
+    assert (sold["where"], sold["tool"], sold["outcome"]) == (KIT, "Shop.sell@2.1.0", "ok")
+    assert (asked["where"], asked["outcome"]) == ("toolhall.examples", "tool_error")
+    assert sold["duration_us"] > 0
+    assert len(sold["arguments_sha256"]) == 64
+    assert "canary-7b" not in log + (shell.data / "audit.jsonl").read_text()
+    assert (shell.data / "calls.jsonl").stat().st_mode & 0o77 == 0
+
+
+def test_a_call_that_changes_something_asks_at_a_terminal(shell: Shell) -> None:
+    with shell.terminal("call", "Shop_sell", "what=h\u200bat", KIT) as terminal:
+        shown = terminal.expect("Run it? [y/N] ")
+        assert 'what = "h<U+200B>at"' in shown
+        terminal.type("y")
+        code, rest = terminal.end()
+    assert code == 0
+    assert "sold a small" in rest
+
+
+@pytest.mark.parametrize("typed", ["n", "", "yes please"])
+def test_only_a_clear_yes_is_one(shell: Shell, typed: str) -> None:
+    with shell.terminal("call", "Shop_sell", "what=hat", KIT) as terminal:
+        terminal.expect("Run it? [y/N] ")
+        terminal.type(typed)
+        code, rest = terminal.end()
+    assert code == 1
+    assert "you did not say yes" in rest
+    assert not (shell.data / "calls.jsonl").exists()
+
+
+def test_a_high_level_is_asked_even_with_yes(shell: Shell) -> None:
+    with shell.terminal("call", "Shop_burn", "what=hat", "--yes", KIT) as terminal:
+        shown = terminal.expect("Run it? [y/N] ")
+        assert "Shop.burn@2.1.0" in shown
+        terminal.type("y")
+        code, rest = terminal.end()
+    assert code == 0
+    assert "burnt hat" in rest
+
+
+def test_a_tools_questions_are_asked_field_by_field(shell: Shell) -> None:
+    with shell.terminal("call", "invite", KIT, "--json", json=True) as terminal:
+        terminal.expect("The tool asks: Who comes?")
+        terminal.expect("name: ")
+        terminal.type("Ada")
+        terminal.expect("age: ")
+        terminal.type("old")
+        terminal.expect("age: ")
+        terminal.type("36")
+        terminal.expect("vegetarian")
+        terminal.type("yes")
+        assert terminal.process.stdout is not None
+        result = json.loads(terminal.process.stdout.read())
+        code, _ = terminal.end()
+    assert code == 0
+    assert result["content"] == [{"type": "text", "text": "Ada (36, True)"}]
+
+
+def test_progress_is_a_bar_on_a_terminal(shell: Shell) -> None:
+    with shell.terminal("call", "chatter", "pause=0.15", KIT) as terminal:
+        terminal.expect("━")
+        terminal.expect("step 3")
+        code, rest = terminal.end()
+    assert code == 0
+    assert "done" in rest

@@ -1,0 +1,83 @@
+"""`toolhall list` and `toolhall inspect`."""
+
+import json
+
+import pytest
+
+from tests.cli.shell import KIT, Shell
+
+KEYS = ["id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"]
+
+
+def test_the_example_toolkit_is_listed_as_a_table(shell: Shell) -> None:
+    done = shell.run("list")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["name", "version", "level", "effect", "description"]
+    assert "Calculator_Add       1.0.0    1      reads     Adds two numbers together." in lines[1]
+    assert "\x1b" not in done.out
+    assert not shell.data.exists()
+
+
+def test_list_as_json(shell: Shell) -> None:
+    done = shell.run("list", KIT, "--json")
+    tools = {tool["name"]: tool for tool in done.json()}
+    assert all(list(tool) == KEYS for tool in tools.values())
+    assert tools["Shop_sell"]["id"] == "Shop.sell@2.1.0"
+    assert tools["Shop_sell"]["level"] == 4
+    assert tools["unsaid"]["effect"] is None
+    assert "printed while the module is imported" in done.err
+
+
+def test_the_table_shows_the_first_line_of_a_description(shell: Shell) -> None:
+    done = shell.run("list", f"{KIT}:chatter")
+    assert "Report progress and log lines." in done.out
+    assert "second paragraph" not in done.out
+
+
+@pytest.mark.parametrize(("dialect", "kind"), [("mcp", "number"), ("mcp@2025-11-25", "object")])
+def test_list_as_documents_of_a_dialect(shell: Shell, dialect: str, kind: str) -> None:
+    documents = shell.run("list", "--dialect", dialect).json()
+    add = next(document for document in documents if document["name"] == "Calculator_Add")
+    assert add["outputSchema"]["type"] == kind
+
+
+def test_inspect_one_tool(shell: Shell) -> None:
+    done = shell.run("inspect", KIT, "Shop_sell", "--json").json()
+    assert [done[key] for key in ("id", "level", "effect", "tags", "timeout")] == [
+        "Shop.sell@2.1.0",
+        4,
+        "writes",
+        ["trade"],
+        5.0,
+    ]
+    assert done["annotations"] == {"readOnlyHint": False, "destructiveHint": False}
+    assert list(done["views"]) == ["mcp@2025-06-18", "mcp@2025-11-25", "mcp@2026-07-28"]
+    assert done["differences"] == []
+
+
+def test_inspect_for_a_person_shows_what_differs_side_by_side(shell: Shell) -> None:
+    done = shell.run("inspect", "Calculator.Add")
+    assert done.code == 0
+    assert all(part in done.out for part in ("Calculator.Add@1.0.0", "readOnlyHint=true", "The first number to add."))
+    name, output = (next(line for line in done.out.splitlines() if part in line) for part in ("/name", "/outputSchema"))
+    assert name.count("same") == 3
+    assert output.count("{") == 3
+
+
+def test_inspect_all_tools(shell: Shell) -> None:
+    brief = shell.run("inspect", KIT)
+    assert "published as Shop_burn; level 9; effect destroys" in brief.out
+    whole = shell.run("inspect", KIT, "--json").json()
+    assert {"echo", "Shop_burn"} < {tool["name"] for tool in whole}
+
+
+def test_a_server_shows_the_same_as_the_file_it_serves(shell: Shell) -> None:
+    with shell.serving(KIT) as server:
+        listed = shell.run("list", "--url", server.url, "--json").json()
+        inspected = shell.run("inspect", "--url", f"{server.url}/mcp", "Shop.sell@2.1.0", "--json").json()
+        old = shell.run("list", "--url", server.url, "--dialect", "mcp@2025-06-18").json()
+    local = shell.run("inspect", KIT, "Shop_sell", "--json").json()
+    assert inspected["views"] == local["views"]
+    assert [tool["name"] for tool in listed] == [tool["name"] for tool in old]
+    assert json.loads(json.dumps(inspected["effect"])) == "writes"

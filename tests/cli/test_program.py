@@ -1,0 +1,62 @@
+"""The program as a whole: help, version, exit codes, one line for what went wrong."""
+
+import pytest
+
+from tests.cli.shell import KIT, Shell
+from toolhall.cli.program import app
+
+COMMANDS = ("serve", "list", "inspect", "call", "new")
+
+
+def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:
+    done = shell.run("--help")
+    assert done.code == 0
+    for group in ("Serve tools", "Look at tools", "Call tools", "Make tools"):
+        _, _, panel = done.out.partition(f"─ {group} ")
+        assert "Example: toolhall " in panel.partition("╰")[0]
+    assert shell.run().out == done.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_takes_json(command: str) -> None:
+    names = [name for argument in app[command].assemble_argument_collection() for name in argument.names]
+    assert "--json" in names
+
+
+def test_version(shell: Shell) -> None:
+    done = shell.run("--version")
+    assert (done.code, done.out) == (0, "toolhall 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["nope"], 2, 'Unknown command "nope"'),
+        (["list", "--jsn"], 2, "Did you mean --json?"),
+        (["list", "a.py", "b.py"], 2, "too many words: b.py"),
+        (["call"], 2, "requires an argument"),
+        (["call", "get_weather", "Oslo"], 2, "write arguments as key=value"),
+        (["call", "get_weather", "--timeout", "0"], 2, "more than 0"),
+        (["list", "missing.py"], 2, "there is no file missing.py"),
+        (["list", "no.such.module"], 2, "there is no module 'no.such.module'"),
+        (["list", "--dialect", "oxp"], 1, "mcp@2026-07-28"),
+        (["list", KIT, "--url", "http://127.0.0.1:1"], 2, "not both"),
+        (["list", "--url", "ftp://127.0.0.1"], 2, "http://127.0.0.1:8000"),
+        (["list", "--url", "http://me:secret@127.0.0.1"], 2, "no user name or password"),
+        (["list", "--url", "http://127.0.0.1:1"], 1, "start it with 'toolhall serve'"),
+        (["inspect", "a", "b", "c"], 2, "too many words"),
+        (["inspect", "Calculator_Ad"], 1, "did you mean 'Calculator_Add'?"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_and_a_code(shell: Shell, words: list[str], code: int, said: str) -> None:
+    done = shell.run(*words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.complaint()
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_message(shell: Shell) -> None:
+    with shell.started("list", KIT, "--json") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert b"Traceback" not in process.stderr.read()

@@ -1,0 +1,284 @@
+"""What comes before an answer: progress, log messages; and how a call is stopped, by either side."""
+
+import asyncio
+from itertools import count
+
+import pytest
+from tests.conformance.judge import LEGACY, MODERN, REVISIONS
+from tests.conformance.serving import Served
+from tests.conformance.talk import HttpTalk, Talk, StdioTalk, http_talk
+from tests.conformance.wire import QUIET, Message
+
+LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+_keys = (f"notice-{number}" for number in count())
+
+
+def call(talk: Talk, tool: str, key: str, token: object = "t") -> Message:
+    """A call of one of the tools that wait for a key."""
+    return talk.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=token)
+
+
+async def nothing_more(stdio: StdioTalk) -> None:
+    """Fail if a line comes that belongs to nothing that still runs."""
+    try:
+        async with asyncio.timeout(QUIET):
+            message = await stdio.read()
+    except TimeoutError:
+        return
+    raise AssertionError(f"too late: {message}")
+
+
+# --- progress -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-22", "M-46")
+async def test_progress_comes_under_the_token_of_its_request(talk: Talk) -> None:
+    for token in ("text", 7, "ünï", 0, ""):
+        heard = await talk.call("probe_nonce", {"nonce": "x"}, token=token)
+        assert heard.told("progress") == [{"progressToken": token, "progress": 1, "total": 1, "message": "x"}]
+
+
+@pytest.mark.requirement("L-22", "M-46")
+async def test_progress_only_ever_rises(talk: Talk) -> None:
+    heard = await talk.call("probe_steps", {"values": [1, 1, 0.5, 2, 2, -3, 2.5, 2.25, 9]}, token="t")
+    assert [told["progress"] for told in heard.told("progress")] == [1, 2, 2.5, 9]
+    assert all("total" not in told for told in heard.told("progress")), "what is not known is not said"
+
+
+@pytest.mark.requirement("L-22", "M-46")
+async def test_without_a_token_there_is_no_progress(talk: Talk) -> None:
+    assert (await talk.call("probe_steps", {"values": [1, 2, 3]})).notices == []
+
+
+@pytest.mark.requirement("L-22", "M-46")
+async def test_a_token_of_another_kind_is_refused(talk: Talk) -> None:
+    for token in (1.5, True, [1], {"a": 1}):
+        assert (await talk.call("probe_number", token=token)).error["code"] == -32602
+
+
+@pytest.mark.requirement("L-22", "M-46")
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_after_the_answer_a_call_is_silent(stdio: StdioTalk) -> None:
+    await stdio.set_level("debug")
+    heard = await stdio.call("probe_late", token="t")
+    assert heard.text == "done"
+    await nothing_more(stdio)
+
+
+@pytest.mark.requirement("L-22", "L-13")
+async def test_after_the_answer_a_stream_stays_closed(session: HttpTalk) -> None:
+    async with session.http.open(None, session.headers, "GET") as listening:
+        heard = await session.call("probe_late", token="t")
+        assert heard.text == "done"
+        assert await listening.silent()
+
+
+# --- logs ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("M-46", "L-4")
+async def test_log_messages_come_from_the_level_on_that_was_asked_for(talk: Talk) -> None:
+    for position, level in enumerate(LEVELS):
+        await talk.set_level(level)
+        told = (await talk.call("probe_logs")).told("message")
+        assert [each["level"] for each in told] == LEVELS[position:]
+        assert all(each["data"] == {"level": each["level"]} for each in told)
+
+
+@pytest.mark.requirement("M-46")
+async def test_without_a_level_the_newest_revision_logs_nothing(talk: Talk) -> None:
+    heard = await talk.call("probe_logs")
+    if talk.modern:
+        assert heard.notices == []
+    else:  # the older revisions leave the choice to the server until a level is set
+        assert [told["level"] for told in heard.told("message")] == LEVELS[1:]
+
+
+@pytest.mark.requirement("M-46", "J-4")
+async def test_an_unknown_level_is_refused(talk: Talk) -> None:
+    for level in ("loud", "INFO", "", 3, None):
+        if talk.modern:
+            message = talk.request("tools/call", {"name": "probe_logs"})
+            message["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = level
+            heard = await talk.exchange(message)
+            assert level is None or heard.error["code"] == -32602
+        else:
+            assert (await talk.ask("logging/setLevel", {"level": level})).error["code"] == -32602
+
+
+@pytest.mark.requirement("M-46", "L-4")
+async def test_who_sends_log_messages_says_so(talk: Talk) -> None:
+    if talk.modern:
+        capabilities = (await talk.ask("server/discover")).result["capabilities"]
+    elif isinstance(talk, HttpTalk):
+        capabilities = (await HttpTalk(talk.http, talk.revision, {}).start())["capabilities"]
+    else:
+        assert isinstance(talk, StdioTalk)
+        capabilities = (await talk.start())["capabilities"]
+    assert capabilities["logging"] == {}
+
+
+@pytest.mark.requirement("L-4")
+async def test_a_level_belongs_to_its_session(probe: Served) -> None:
+    async with http_talk(probe.origin, LEGACY[1]) as loud, http_talk(probe.origin, LEGACY[1]) as quiet:
+        await loud.set_level("debug")
+        await quiet.set_level("emergency")
+        assert len((await loud.call("probe_logs")).told("message")) == 8
+        assert len((await quiet.call("probe_logs")).told("message")) == 1
+
+
+# --- cancelled by the client --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-21")
+async def test_a_cancelled_call_stops_and_is_not_answered(session: HttpTalk) -> None:
+    key = f"{next(_keys)}-{session.session}"
+    message = call(session, "probe_hold", key)
+    async with session.open(message) as held:
+        assert (await held.message())["method"] == "notifications/progress"
+        await session.tell("notifications/cancelled", {"requestId": message["id"], "reason": "changed my mind"})
+        assert [event for event in await held.rest() if event.message] == [], "the stream ends without an answer"
+    assert (await session.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}
+
+
+@pytest.mark.requirement("M-31")
+async def test_to_hang_up_is_to_cancel_in_the_newest_revision(probe: Served) -> None:
+    async with http_talk(probe.origin, MODERN) as talk:
+        key = next(_keys)
+        async with talk.open(call(talk, "probe_hold", key)) as held:
+            assert (await held.message())["method"] == "notifications/progress"
+        assert (await talk.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}
+
+
+@pytest.mark.requirement("M-31")
+async def test_to_hang_up_before_anything_came_is_to_cancel_too(probe: Served) -> None:
+    async with http_talk(probe.origin, MODERN) as talk, http_talk(probe.origin, MODERN) as other:
+        key = next(_keys)
+        waiting = asyncio.create_task(talk.call("probe_hold", {"key": key}))  # no token: not even headers come
+        while True:  # until the call has been seen to run, by a second one that reports progress at once
+            async with other.open(call(other, "probe_hold", f"{key}-seen")) as seen:
+                await seen.message()
+            break
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        assert (await other.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}
+
+
+@pytest.mark.requirement("M-31")
+async def test_a_cancellation_by_notification_reaches_nobody_over_http(probe: Served) -> None:
+    """Ids are not unique among clients here, so such a notice could only hit a stranger."""
+    async with http_talk(probe.origin, MODERN) as talk:
+        key = next(_keys)
+        message = call(talk, "probe_hold", key)
+        async with talk.open(message) as held:
+            assert (await held.message())["method"] == "notifications/progress"
+            await talk.tell("notifications/cancelled", {"requestId": message["id"]})
+            await talk.call("probe_release", {"key": key})
+            assert (await held.message())["result"]["structuredContent"] == {"fate": "released"}
+
+
+@pytest.mark.requirement("L-21", "M-37")
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_on_stdio_a_cancelled_call_stops_and_nothing_more_comes_of_it(stdio: StdioTalk) -> None:
+    key = next(_keys)
+    await stdio.write(message := call(stdio, "probe_hold", key))
+    assert (await stdio.read())["method"] == "notifications/progress"
+    await stdio.tell("notifications/cancelled", {"requestId": message["id"], "reason": "changed my mind"})
+    fate = await stdio.call("probe_fate", {"key": key})
+    assert fate.result["structuredContent"] == {"fate": "cancelled"}
+    assert fate.notices == []
+    await nothing_more(stdio)
+
+
+@pytest.mark.requirement("L-21", "L-22", "M-37")
+@pytest.mark.parametrize("revision", [LEGACY[1], MODERN])
+async def test_a_thread_that_cannot_be_stopped_is_no_longer_heard(stdio: StdioTalk) -> None:
+    key = next(_keys)
+    await stdio.write(message := call(stdio, "probe_spin", key))
+    assert (await stdio.read())["method"] == "notifications/progress"
+    await stdio.tell("notifications/cancelled", {"requestId": message["id"]})
+    await stdio.ask("tools/list")  # after this answer the cancellation has been heard
+    spun = await stdio.call("probe_spun", {"key": key})
+    assert spun.text == "true"
+    assert spun.notices == []
+    await nothing_more(stdio)
+
+
+@pytest.mark.requirement("L-21")
+async def test_a_cancellation_that_names_nothing_means_nothing(talk: Talk) -> None:
+    odd: list[Message | None] = [
+        {"requestId": "nobody"}, {"requestId": 999}, {"requestId": None}, {"requestId": [1]}, {"requestId": {"a": 1}},
+        {"requestId": 1.5}, {}, None, {"reason": "no id"},
+    ]  # fmt: skip
+    for params in odd:
+        await talk.tell("notifications/cancelled", params)
+    finished = await talk.call("probe_number", id="finished")
+    await talk.tell("notifications/cancelled", {"requestId": "finished"})
+    assert finished.text == (await talk.call("probe_number")).text == "42"
+
+
+@pytest.mark.requirement("L-21")
+async def test_a_client_cancels_its_own_calls_only(session: HttpTalk, probe: Served) -> None:
+    key = f"{next(_keys)}-{session.session}"
+    message = call(session, "probe_hold", key)
+    async with session.open(message) as held:
+        assert (await held.message())["method"] == "notifications/progress"
+        async with http_talk(probe.origin, session.revision) as other:
+            await other.tell("notifications/cancelled", {"requestId": message["id"]})
+        await session.call("probe_release", {"key": key})
+        assert (await held.message())["result"]["structuredContent"] == {"fate": "released"}
+
+
+@pytest.mark.requirement("L-21")
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_the_handshake_cannot_be_cancelled(stdio: StdioTalk) -> None:
+    await stdio.tell("notifications/cancelled", {"requestId": "start"})
+    assert (await stdio.ask("ping")).result == {}
+
+
+# --- ended by the server ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-20", "L-33", "M-24")
+async def test_a_question_that_nobody_answers_ends_in_time(talk: Talk) -> None:
+    """The tool has a fifth of a second; in the older revisions the question is then taken back."""
+    if talk.modern:
+        assert (await talk.call("probe_impatient")).result["resultType"] == "input_required"
+        return
+    message = talk.request("tools/call", {"name": "probe_impatient"})
+    if isinstance(talk, HttpTalk):
+        async with talk.open(message) as reply:
+            messages = [event.message for event in await reply.rest() if event.message]
+    else:
+        assert isinstance(talk, StdioTalk)
+        await talk.write(message)
+        messages = [await talk.read(message)]
+        while "method" in messages[-1]:
+            messages.append(await talk.read(message))
+    question, *between, answer = messages
+    assert question["method"] == "elicitation/create"
+    assert [each["method"] for each in between] == ["notifications/cancelled"]
+    assert between[0]["params"]["requestId"] == question["id"]
+    assert answer["result"]["isError"] is True
+    assert "0.2 seconds" in answer["result"]["content"][0]["text"]
+
+
+@pytest.mark.requirement("L-20")
+async def test_an_answer_that_comes_too_late_is_taken_and_forgotten(session: HttpTalk) -> None:
+    async with session.open(session.request("tools/call", {"name": "probe_impatient"})) as reply:
+        question = await reply.message()
+        await reply.rest()
+    late = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": "Ada"}}}
+    assert (await session.http.send(late, session.headers)).status == 202
+    assert (await session.ask("ping")).result == {}
+
+
+@pytest.mark.requirement("L-20", "L-21")
+async def test_a_call_that_is_cancelled_takes_its_question_back(session: HttpTalk) -> None:
+    message = session.request("tools/call", {"name": "probe_ask"})
+    async with session.open(message) as reply:
+        question = await reply.message()
+        assert question["method"] == "elicitation/create"
+        await session.tell("notifications/cancelled", {"requestId": message["id"]})
+        rest = [event.message for event in await reply.rest() if event.message]
+    assert [(each["method"], each["params"]["requestId"]) for each in rest] == [("notifications/cancelled", question["id"])]

@@ -1,0 +1,361 @@
+"""Tools that ask: requests of the server's own in the older revisions, rounds with a sealed state in the newest."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.conformance.judge import LEGACY, MODERN
+from tests.conformance.serving import Served
+from tests.conformance.talk import EVERY_FEATURE, Heard, HttpTalk, Talk, http_talk
+from tests.conformance.wire import Http, Json, Message, Reply, modern_meta
+
+from toolhall import Context, Toolhall, tool
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.refusals import McpRefusal
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.exchange import CallTool
+from toolhall.stores.seal import KEY_BYTES, Seal
+from toolhall.transports.mcp.rounds import MAX_ROUNDS, STATE_SECONDS, Rounds
+
+ACCEPT: Message = {"action": "accept", "content": {"name": "Ada"}}
+SAID: Message = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m", "stopReason": "endTurn"}
+FOLDERS: Message = {"roots": [{"uri": "file:///home/ada", "name": "home"}]}
+STALE = -32602
+
+
+def always(reply: Message) -> Callable[[Message], Message]:
+    """Give the same reply to every question."""
+    return lambda question: reply
+
+
+def by_method(question: Message) -> Message:
+    """A fitting reply to any question."""
+    return {"elicitation/create": ACCEPT, "sampling/createMessage": SAID, "roots/list": FOLDERS}[question["method"]]
+
+
+# --- the same in every revision -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-36", "M-41", "M-22")
+async def test_what_the_user_answers_reaches_the_tool(talk: Talk) -> None:
+    heard = await talk.call("probe_ask", {"greeting": "Hi"}, respond=always(ACCEPT))
+    assert heard.text == "Hi, Ada!"
+    (question,) = heard.questions
+    assert question["params"]["message"] == "Your name?"
+    schema = question["params"]["requestedSchema"]
+    assert (schema["type"], schema["properties"]) == ("object", {"name": {"type": "string"}})
+
+
+@pytest.mark.requirement("L-36", "M-41")
+async def test_the_user_may_decline_or_close_the_form(talk: Talk) -> None:
+    for action in ("decline", "cancel"):
+        assert (await talk.call("probe_ask", respond=always({"action": action}))).text == action
+
+
+@pytest.mark.requirement("L-36", "M-41", "M-42")
+async def test_several_questions_at_once(talk: Talk) -> None:
+    heard = await talk.call("probe_ask_all", respond=by_method)
+    assert heard.result["structuredContent" if talk.modern else "content"]
+    methods = sorted(question["method"] for question in heard.questions)
+    assert methods == ["elicitation/create", "roots/list", "sampling/createMessage"]
+    sampling = next(each["params"] for each in heard.questions if each["method"] == "sampling/createMessage")
+    assert (sampling["maxTokens"], sampling["systemPrompt"], sampling["stopSequences"]) == (10, "Be brief.", ["END"])
+
+
+@pytest.mark.requirement("L-36", "M-41", "M-43")
+async def test_questions_one_after_the_other(talk: Talk) -> None:
+    names = iter(["Ada", "Grace", "Lin"])
+    heard = await talk.call(
+        "probe_ask_often", {"times": 3}, respond=lambda _: {"action": "accept", "content": {"name": next(names)}}
+    )
+    assert heard.text == "Ada, Grace, Lin", "every question was asked once, and every answer kept"
+    assert len(heard.questions) == 3
+
+
+@pytest.mark.requirement("L-36", "M-42", "M-45")
+async def test_a_page_to_open_goes_only_to_who_can_open_it(talk: Talk) -> None:
+    if talk.revision == "2025-06-18":
+        heard = await talk.call("probe_visit")
+        assert heard.result["isError"] is True, "pages came with 2025-11-25"
+        return
+    heard = await talk.call("probe_visit", respond=always({"action": "accept"}))
+    assert heard.text == "agreed"
+    (question,) = heard.questions
+    assert (question["params"]["mode"], question["params"]["url"]) == ("url", "https://example.com/connect/1")
+    assert "requestedSchema" not in question["params"]
+
+
+@pytest.mark.requirement("M-4", "M-42", "L-36")
+@pytest.mark.parametrize("declared", [{"elicitation": {"form": {}}}, {"elicitation": {}}])
+async def test_a_client_that_shows_forms_is_not_sent_to_pages(probe: Served, declared: Message) -> None:
+    for revision in (LEGACY[1], MODERN):
+        async with http_talk(probe.origin, revision, declared) as talk:
+            assert (await talk.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
+            heard = await talk.call("probe_visit")
+            assert "error" in heard.answer if talk.modern else heard.result["isError"]
+
+
+@pytest.mark.requirement("M-44", "L-36")
+async def test_an_answer_of_another_shape_is_refused(talk: Talk) -> None:
+    for malformed in ({"action": "perhaps"}, {}, {"action": "accept", "content": [1]}, {"action": "accept", "content": {}}):
+        heard = await talk.call("probe_ask", respond=always(malformed))
+        assert "error" in heard.answer or heard.result["isError"] is True, malformed
+
+
+# --- requests of the server's own, in the older revisions ---------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-36")
+async def test_a_client_that_cannot_answer_after_all_makes_the_tool_fail(session: HttpTalk) -> None:
+    heard = await session.call("probe_ask", respond=always({"error": {"code": -32603, "message": "the screen is off"}}))
+    assert heard.result["isError"] is True
+    assert "screen" not in heard.text, "what the client said of itself is not the model's business"
+
+
+@pytest.mark.requirement("L-15", "L-36")
+async def test_a_question_comes_on_the_stream_of_its_call(session: HttpTalk) -> None:
+    async with session.http.open(None, session.headers, "GET") as listening:
+        assert (await session.call("probe_ask", respond=always(ACCEPT))).text == "Hello, Ada!"
+        assert await listening.silent()
+
+
+@pytest.mark.requirement("L-19", "L-36")
+async def test_an_answer_counts_only_in_the_session_that_was_asked(session: HttpTalk, probe: Served) -> None:
+    async with session.open(session.request("tools/call", {"name": "probe_ask"})) as reply:
+        question = await reply.message()
+        async with http_talk(probe.origin, session.revision) as other:
+            forged = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": "Eve"}}}
+            assert (await other.http.send(forged, other.headers)).status == 202
+        right = {"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT}
+        assert (await session.http.send(right, session.headers)).status == 202
+        assert (await reply.message())["result"]["content"][0]["text"] == "Hello, Ada!"
+
+
+@pytest.mark.requirement("J-3", "L-36")
+async def test_questions_have_ids_of_their_own(session: HttpTalk) -> None:
+    heard = await session.call("probe_ask_often", {"times": 4}, respond=always(ACCEPT))
+    more = await session.call("probe_ask", respond=always(ACCEPT))
+    ids = [question["id"] for question in heard.questions + more.questions]
+    assert len(set(ids)) == 5
+
+
+# --- rounds, in the newest revision -------------------------------------------------------------------------------------
+
+
+async def ask(http: Http, tool: str, arguments: Message | None = None, **more: Json) -> Reply:
+    """Call a tool that asks; `more` holds inputResponses and requestState."""
+    capabilities = more.pop("capabilities", EVERY_FEATURE)
+    params = {"name": tool, "arguments": arguments or {}, **more}
+    return await http.modern("tools/call", params, meta=modern_meta(capabilities))
+
+
+@pytest.mark.requirement("M-6", "M-7", "M-9", "M-41", "M-44", "M-47")
+async def test_a_round_holds_the_questions_and_a_state_and_no_caching_hint(http: Http) -> None:
+    reply = await ask(http, "probe_ask")
+    assert reply.result["resultType"] == "input_required"
+    assert list(reply.result["inputRequests"]) == ["name"]
+    assert reply.result["inputRequests"]["name"]["method"] == "elicitation/create"
+    assert isinstance(reply.result["requestState"], str)
+    assert "ttlMs" not in reply.result and "cacheScope" not in reply.result
+    assert "content" not in reply.result
+    assert len(reply.messages) == 1, "nothing is sent as a request"
+
+
+@pytest.mark.requirement("M-41")
+async def test_only_calls_have_rounds(http: Http) -> None:
+    for method in ("tools/list", "server/discover"):
+        extra = {"inputResponses": {"name": ACCEPT}, "requestState": "nonsense"}
+        assert (await http.modern(method, extra)).result["resultType"] == "complete"
+
+
+@pytest.mark.requirement("M-4", "M-42")
+@pytest.mark.parametrize(
+    ("tool", "required"),
+    [("probe_ask", {"elicitation": {}}), ("probe_visit", {"elicitation": {"url": {}}}), ("probe_ask_all", {"elicitation": {}})],
+)
+async def test_a_capability_that_was_not_declared_is_named(http: Http, tool: str, required: Message) -> None:
+    reply = await ask(http, tool, capabilities={})
+    assert (reply.status, reply.error["code"]) == (400, -32021)
+    assert reply.error["data"]["requiredCapabilities"] == required
+
+
+@pytest.mark.requirement("M-4", "M-42")
+async def test_what_counts_are_the_capabilities_of_this_very_request(http: Http) -> None:
+    first = await ask(http, "probe_ask")
+    more = {"inputResponses": {"name": ACCEPT}, "requestState": first.result["requestState"]}
+    assert (await ask(http, "probe_ask", capabilities={}, **more)).error["code"] == -32021
+    assert (await ask(http, "probe_ask", **more)).result["content"][0]["text"] == "Hello, Ada!"
+
+
+@pytest.mark.requirement("M-44")
+async def test_a_missing_answer_is_asked_for_again_and_those_that_came_are_kept(http: Http) -> None:
+    first = await ask(http, "probe_ask_all")
+    assert set(first.result["inputRequests"]) == {"person", "model", "client"}
+    second = await ask(http, "probe_ask_all", inputResponses={"model": SAID}, requestState=first.result["requestState"])
+    assert set(second.result["inputRequests"]) == {"person", "client"}
+    third = await ask(
+        http,
+        "probe_ask_all",
+        inputResponses={"person": ACCEPT, "client": FOLDERS},
+        requestState=second.result["requestState"],
+    )
+    assert third.result["resultType"] == "complete"
+    assert third.result["structuredContent"] == ["client: Rooted", "model: Sampled", "person: Filled"]
+
+
+@pytest.mark.requirement("M-44")
+async def test_answers_that_nobody_asked_for_are_ignored(http: Http) -> None:
+    first = await ask(http, "probe_ask")
+    answers = {"name": ACCEPT, "nobody": {"x": 1}, "other": 7}
+    reply = await ask(http, "probe_ask", inputResponses=answers, requestState=first.result["requestState"])
+    assert reply.result["content"][0]["text"] == "Hello, Ada!"
+    first = await ask(http, "probe_ask")
+    reply = await ask(http, "probe_ask", inputResponses={"nobody": ACCEPT}, requestState=first.result["requestState"])
+    assert list(reply.result["inputRequests"]) == ["name"]
+
+
+@pytest.mark.requirement("M-44")
+async def test_answers_that_are_none_are_refused(http: Http) -> None:
+    state = {"requestState": (await ask(http, "probe_ask")).result["requestState"]}
+    for malformed in ([ACCEPT], "text", 7, {"name": "Ada"}, {"name": [ACCEPT]}, {"name": {"action": "perhaps"}}):
+        reply = await ask(http, "probe_ask", inputResponses=malformed, **state)
+        assert reply.error["code"] == -32602, malformed
+    assert (await ask(http, "probe_ask", **state)).result["resultType"] == "input_required", "no answer at all is no mistake"
+
+
+@pytest.mark.requirement("M-44", "M-1")
+async def test_a_client_that_lost_the_state_of_the_first_round_need_not_ask_the_user_again(http: Http) -> None:
+    """There was no answer yet that such a state could have kept."""
+    reply = await ask(http, "probe_ask", inputResponses={"name": ACCEPT, "nobody": 1})
+    assert reply.result["content"][0]["text"] == "Hello, Ada!"
+
+
+@pytest.mark.requirement("M-43")
+async def test_a_state_that_was_changed_on_the_way_is_refused(http: Http) -> None:
+    state: str = (await ask(http, "probe_ask")).result["requestState"]
+    other: str = (await ask(http, "probe_ask")).result["requestState"]
+    assert state != other
+    middle = len(state) // 2
+    flipped = state[:middle] + ("A" if state[middle] != "A" else "B") + state[middle + 1 :]
+    forged = [flipped, state[:-4], state + "AAAA", "", "nonsense", state[:middle] + other[middle:], "ünï", "A" * 10_000]
+    for wrong in [*forged, 7, {"a": 1}, [state], True]:
+        reply = await ask(http, "probe_ask", inputResponses={"name": ACCEPT}, requestState=wrong)
+        assert reply.error["code"] == STALE, wrong
+    assert (await ask(http, "probe_ask", inputResponses={"name": ACCEPT}, requestState=state)).result["content"]
+
+
+@pytest.mark.requirement("M-43")
+async def test_a_state_shows_nothing_of_what_it_holds(http: Http) -> None:
+    first = await ask(http, "probe_ask_often", {"times": 2})
+    secret = {"action": "accept", "content": {"name": "Very Secret Name"}}
+    second = await ask(
+        http, "probe_ask_often", {"times": 2}, inputResponses={"name0": secret}, requestState=first.result["requestState"]
+    )
+    assert second.result["resultType"] == "input_required"
+    assert "Secret" not in str(second.result)
+    assert len({len(first.result["requestState"]), len(second.result["requestState"])}) == 2, "it carries the answer"
+
+
+@pytest.mark.requirement("M-43")
+async def test_a_state_is_good_for_its_own_call_only(http: Http) -> None:
+    state = (await ask(http, "probe_ask", {"greeting": "Hi"})).result["requestState"]
+    answer = {"inputResponses": {"name": ACCEPT}, "requestState": state}
+    for tool, arguments in (("probe_ask", {"greeting": "Ho"}), ("probe_ask", {}), ("probe_impatient", {"greeting": "Hi"})):
+        assert (await ask(http, tool, arguments, **answer)).error["code"] == STALE
+    assert (await ask(http, "probe_ask", {"greeting": "Hi"}, **answer)).result["content"][0]["text"] == "Hi, Ada!"
+
+
+@pytest.mark.requirement("M-43", "M-1")
+async def test_a_state_is_good_on_any_connection_and_whatever_the_id(probe: Served) -> None:
+    async with http_talk(probe.origin, MODERN) as one, http_talk(probe.origin, MODERN) as two:
+        state = (await ask(one.http, "probe_ask")).result["requestState"]
+        again = two.request(
+            "tools/call", {"name": "probe_ask", "arguments": {}, "inputResponses": {"name": ACCEPT}, "requestState": state}, id="other"
+        )
+        assert (await two.exchange(again)).text == "Hello, Ada!"
+
+
+@pytest.mark.requirement("M-43")
+async def test_the_order_in_which_arguments_are_written_makes_no_other_call(http: Http) -> None:
+    state = (await ask(http, "probe_ask_often", {"times": 1})).result["requestState"]
+    reply = await ask(http, "probe_ask_often", {"times": 1}, inputResponses={"name0": ACCEPT}, requestState=state)
+    assert reply.result["content"][0]["text"] == "Ada"
+    one, other = [Rounds(Seal(bytes(KEY_BYTES)), lambda: 0.0) for _ in range(2)]
+    sealed = one.next(Request(1, "tools/call", {}), CallTool("t", {"a": 1, "b": {"c": 2, "d": 3}}, "mcp"), LOCAL, ["k"])
+    again = Request(2, "tools/call", {"requestState": sealed, "inputResponses": {"k": 1}})
+    assert other.replies(again, CallTool("t", {"b": {"d": 3, "c": 2}, "a": 1}, "mcp"), LOCAL) == {"k": 1}
+
+
+@pytest.mark.requirement("M-44", "L-20")
+async def test_a_tool_cannot_ask_for_ever(http: Http) -> None:
+    reply = await ask(http, "probe_ask_often", {"times": MAX_ROUNDS + 1})
+    for number in range(MAX_ROUNDS):
+        assert reply.result["resultType"] == "input_required", number
+        more = {"inputResponses": {f"name{number}": ACCEPT}, "requestState": reply.result["requestState"]}
+        reply = await ask(http, "probe_ask_often", {"times": MAX_ROUNDS + 1}, **more)
+    assert reply.error["code"] == -32602
+    assert str(MAX_ROUNDS) in reply.error["message"]
+
+
+# --- the state by itself, with a clock and callers of the test's own -----------------------------------------------------
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+CALL = CallTool("tool", {"a": 1}, "mcp@2026-07-28")
+
+
+def first_request() -> Request:
+    """A call that brings no state."""
+    return Request(1, "tools/call", {"name": "tool"})
+
+
+def next_request(state: str) -> Request:
+    """The same call with a state and an answer."""
+    return Request(2, "tools/call", {"name": "tool", "requestState": state, "inputResponses": {"k": {"x": 1}}})
+
+
+@pytest.mark.requirement("M-43")
+def test_a_state_grows_old() -> None:
+    clock = Clock()
+    rounds = Rounds(Seal(bytes(KEY_BYTES)), clock)
+    state = rounds.next(first_request(), CALL, LOCAL, ["k"])
+    clock.now += STATE_SECONDS - 1
+    assert rounds.replies(next_request(state), CALL, LOCAL) == {"k": {"x": 1}}
+    clock.now += 2
+    with pytest.raises(McpRefusal, match="too old"):
+        rounds.replies(next_request(state), CALL, LOCAL)
+
+
+@pytest.mark.requirement("M-43")
+def test_a_state_belongs_to_its_caller() -> None:
+    rounds = Rounds(Seal(bytes(KEY_BYTES)), Clock())
+    state = rounds.next(first_request(), CALL, Caller("ada"), ["k"])
+    assert rounds.replies(next_request(state), CALL, Caller("ada"))
+    with pytest.raises(McpRefusal):
+        rounds.replies(next_request(state), CALL, Caller("eve"))
+
+
+@pytest.mark.requirement("M-43")
+def test_a_state_of_another_key_does_not_open() -> None:
+    clock = Clock()
+    one, other = Rounds(Seal(bytes(KEY_BYTES)), clock), Rounds(Seal(b"k" * KEY_BYTES), clock)
+    state = one.next(first_request(), CALL, LOCAL, ["k"])
+    with pytest.raises(McpRefusal):
+        other.replies(next_request(state), CALL, LOCAL)
+    assert Rounds(Seal(bytes(KEY_BYTES)), clock).replies(next_request(state), CALL, LOCAL), "another process of the same hall"
+
+
+@pytest.mark.requirement("M-43")
+def test_two_states_of_the_same_call_are_never_the_same() -> None:
+    rounds = Rounds(Seal(bytes(KEY_BYTES)), Clock())
+    assert len({rounds.next(first_request(), CALL, LOCAL, ["k"]) for _ in range(100)}) == 100

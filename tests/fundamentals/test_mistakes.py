@@ -1,0 +1,292 @@
+"""A wrong declaration fails where it is written, with the file, the parameter and the fix."""
+
+import re
+import types
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from toolhall import BadDeclaration, Context, Icon, Toolkit, tool
+from toolhall.testing import Client
+
+HERE = re.escape(__file__)
+
+
+def unannotated() -> None:
+    @tool
+    def pick(city) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def not_json() -> None:
+    @tool
+    def pick(number: complex) -> None: ...
+
+
+def not_json_returned() -> None:
+    @tool
+    def pick() -> complex:
+        return 1j
+
+
+def takes_args() -> None:
+    @tool
+    def pick(*cities: str) -> None: ...
+
+
+def takes_kwargs() -> None:
+    @tool
+    def pick(**cities: str) -> None: ...
+
+
+def positional_only() -> None:
+    @tool
+    def pick(city: str, /) -> None: ...
+
+
+def context_second() -> None:
+    @tool
+    def pick(city: str, ctx: Context) -> None: ...
+
+
+def context_twice() -> None:
+    @tool
+    def pick(ctx: Context, other: Context) -> None: ...
+
+
+def context_by_keyword() -> None:
+    @tool
+    def pick(*, ctx: Context, city: str) -> None: ...
+
+
+def default_not_json() -> None:
+    @tool
+    def pick(city: str = object()) -> None: ...  # type: ignore[assignment]
+
+
+def bound_of_the_wrong_kind() -> None:
+    @tool
+    def pick(city: Annotated[str, msgspec.Meta(ge=3)]) -> None: ...
+
+
+def pattern_that_could_hang() -> None:
+    @tool
+    def pick(city: Annotated[str, msgspec.Meta(pattern=r"(a)\1")]) -> None: ...
+
+
+def ambiguous_union() -> None:
+    class One(msgspec.Struct):
+        a: int
+
+    class Two(msgspec.Struct):
+        b: int
+
+    @tool
+    def pick(either: One | Two) -> None: ...
+
+
+def level_out_of_range() -> None:
+    @tool(level=11)
+    def pick() -> None: ...
+
+
+def level_not_a_number() -> None:
+    @tool(level=True)
+    def pick() -> None: ...
+
+
+def bad_name() -> None:
+    @tool(name="get weather")
+    def pick() -> None: ...
+
+
+def bad_version() -> None:
+    @tool(version="1.2")
+    def pick() -> None: ...
+
+
+def bad_timeout() -> None:
+    @tool(timeout=0)
+    def pick() -> None: ...
+
+
+def bad_effect() -> None:
+    @tool(effect="read")  # type: ignore[arg-type]
+    def pick() -> None: ...
+
+
+def tags_as_text() -> None:
+    @tool(tags="weather")  # type: ignore[arg-type]
+    def pick() -> None: ...
+
+
+def title_not_text() -> None:
+    @tool(title=3)  # type: ignore[arg-type]
+    def pick() -> None: ...
+
+
+def hints_as_dict() -> None:
+    @tool(annotations={"read_only": True})  # type: ignore[arg-type]
+    def pick() -> None: ...
+
+
+def icon_from_anywhere() -> None:
+    @tool(icons=[Icon(src="javascript:alert(1)")])
+    def pick() -> None: ...
+
+
+def icon_as_text() -> None:
+    @tool(icons=["https://example.org/a.png"])  # type: ignore[list-item]
+    def pick() -> None: ...
+
+
+def unknown_option() -> None:
+    @tool(colour="red")  # type: ignore[call-overload]
+    def pick() -> None: ...
+
+
+def input_not_an_object() -> None:
+    @tool(input={"type": "string"})
+    def pick(**arguments: Any) -> None: ...
+
+
+def input_with_named_parameters() -> None:
+    @tool(input={"type": "object"})
+    def pick(city: str) -> None: ...
+
+
+def input_that_leaves_the_document() -> None:
+    @tool(input={"type": "object", "properties": {"a": {"$ref": "https://example.org/a.json"}}})
+    def pick(**arguments: Any) -> None: ...
+
+
+def output_that_is_no_schema() -> None:
+    @tool(output={"type": "text"})
+    def pick() -> None: ...
+
+
+def header_with_a_bad_name() -> None:
+    @tool
+    def pick(city: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "my city"})]) -> None: ...
+
+
+MISTAKES: list[tuple[Callable[[], None], str]] = [
+    (unannotated, "parameter 'city' has no type; annotate it, for example 'city: str'"),
+    (not_json, "parameter 'number': type <class 'complex'> is not supported; use a type that JSON can express"),
+    (not_json_returned, "the return type: type <class 'complex'> is not supported; use a type that JSON can express"),
+    (takes_args, "parameter 'cities': a tool cannot take *args or **kwargs; name every parameter"),
+    (takes_kwargs, "parameter 'cities': a tool cannot take *args or **kwargs; name every parameter"),
+    (positional_only, "parameter 'city' is positional-only; remove the '/' from the signature"),
+    (context_second, "parameter 'ctx': the Context must be the first parameter, and only once"),
+    (context_twice, "parameter 'other': the Context must be the first parameter, and only once"),
+    (context_by_keyword, "parameter 'ctx': the Context must be the first parameter, and only once"),
+    (default_not_json, "parameter 'city': its default cannot be written as JSON; use None and fill it in inside"),
+    (bound_of_the_wrong_kind, "parameter 'city': Can only set `ge` on a numeric type"),
+    (pattern_that_could_hang, "/properties/city/pattern: this pattern cannot be used: write it short, without look-ar"),
+    (ambiguous_union, "parameter 'either': "),
+    (level_out_of_range, "level is 11; use a whole number from 0 to 10"),
+    (level_not_a_number, "level is True; use a whole number from 0 to 10"),
+    (bad_name, "'get weather' is not a name: use 1 to 64 of the letters A-Z a-z, digits, _ and -"),
+    (bad_version, "'1.2' is not a semantic version: write three numbers such as '1.2.0'"),
+    (bad_timeout, "timeout is 0; use a number of seconds, more than 0"),
+    (bad_effect, "effect is 'read'; use one of reads, writes, destroys"),
+    (tags_as_text, "tags is 'weather'; use a list of strings"),
+    (title_not_text, "title is 3; use a string"),
+    (hints_as_dict, "annotations is {'read_only': True}; use Annotations(...)"),
+    (icon_from_anywhere, "icon 'javascript:alert(1)': use an https: address or a data:image/ one"),
+    (icon_as_text, "icons is ['https://example.org/a.png']; use a list of Icon(...)"),
+    (unknown_option, "@tool does not know 'colour'; it takes name, title, "),
+    (input_not_an_object, "input is {'type': 'string'}; use a JSON Schema of an object"),
+    (input_with_named_parameters, "a tool with input=... takes its arguments as '**arguments'"),
+    (input_that_leaves_the_document, "input schema cannot be served: /properties/a/$ref: only references inside"),
+    (output_that_is_no_schema, "output schema cannot be served: /type: "),
+    (header_with_a_bad_name, "/properties/city/x-mcp-header: must be a header name"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "told"), MISTAKES, ids=[mistake.__name__ for mistake, _ in MISTAKES])
+def test_a_mistake_is_told_with_its_place_and_its_fix(mistake: Callable[[], None], told: str) -> None:
+    with pytest.raises(BadDeclaration) as caught:
+        mistake()
+    message = str(caught.value)
+    assert re.match(rf"{HERE}:\d+: tool 'pick': ", message), message
+    assert told in message
+
+
+def test_the_line_is_that_of_the_function() -> None:
+    with pytest.raises(BadDeclaration) as caught:
+        unannotated()
+    line = unannotated.__code__.co_firstlineno + 1
+    assert str(caught.value).startswith(f"{__file__}:{line}: ")
+
+
+def test_only_functions_can_be_marked() -> None:
+    with pytest.raises(BadDeclaration, match="@tool marks functions; .* is a type"):
+
+        @tool
+        class Forecast: ...
+
+
+def test_the_mark_goes_below_other_decorators() -> None:
+    with pytest.raises(BadDeclaration, match="is a staticmethod; put @tool below other decorators"):
+
+        class Weather(Toolkit):
+            @tool
+            @staticmethod
+            def forecast(city: str) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"level": 12}, "toolkit 'Weather': level is 12; use a whole number from 0 to 10"),
+        ({"version": "one"}, "toolkit 'Weather': 'one' is not a semantic version"),
+        ({"version": 1}, "toolkit 'Weather': 1 is not a semantic version"),
+        ({"name": "the weather"}, "toolkit 'Weather': 'the weather' is not a name"),
+        ({"colour": "red"}, "toolkit 'Weather': the class line does not know 'colour'; it takes name, version"),
+    ],
+    ids=str,
+)
+def test_a_wrong_class_line_is_told_too(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadDeclaration, match=re.escape(told)):
+        types.new_class("Weather", (Toolkit,), options)
+
+
+async def test_a_method_needs_its_toolkit() -> None:
+    class Weather(Toolkit):
+        @tool
+        def forecast(self) -> None: ...
+
+    with pytest.raises(BadDeclaration, match="tool 'forecast' is a method; serve an instance of its Toolkit"):
+        async with Client(Weather.forecast):
+            pass
+
+
+async def test_what_holds_no_tool_cannot_be_served() -> None:
+    def plain() -> None: ...
+
+    with pytest.raises(
+        BadDeclaration, match="holds no tool: mark a function with @tool, or pass a Toolkit or a module"
+    ):
+        async with Client(plain):
+            pass
+
+
+async def test_a_type_may_be_defined_further_down() -> None:
+    module = types.ModuleType("later")
+    source = "def pick(place: 'Place') -> str:\n    return place.name\n"
+    exec(compile(source, "later.py", "exec"), module.__dict__)
+    marked = tool(module.__dict__["pick"])
+    module.__dict__["Place"] = msgspec.defstruct("Place", [("name", str)])
+    async with Client(marked) as client:
+        assert (await client.call_named("pick", {"place": {"name": "Oslo"}})).text == "Oslo"
+
+
+async def test_a_type_that_is_never_defined_is_told_when_the_tool_is_served() -> None:
+    @tool
+    def pick(place: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+    with pytest.raises(BadDeclaration, match=rf"{HERE}:\d+: tool 'pick': name 'Nowhere' is not defined; import or def"):
+        async with Client(pick):
+            pass

@@ -1,0 +1,177 @@
+"""What can be said about a tool: title, icons, hints, tags, limits, level, version."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from toolhall import Annotations, Config, Icon, ToolhallError, tool
+from toolhall.testing import Client
+
+
+async def definition_of(function: Any) -> Any:
+    async with Client(function) as client:
+        (definition,) = await client.list_tools()
+    return definition
+
+
+async def test_a_tool_has_a_title_and_a_description_of_its_own() -> None:
+    @tool(title="Weather forecast", description="What the sky will do.")
+    def forecast() -> None:
+        """For programmers."""
+
+    found = await definition_of(forecast)
+    assert (found.title, found.description) == ("Weather forecast", "What the sky will do.")
+
+
+async def test_a_tool_can_have_icons() -> None:
+    icon = Icon(src="https://example.org/a.png", mime_type="image/png", sizes=("48x48",), theme="dark")
+
+    @tool(icons=[icon])
+    def forecast() -> None: ...
+
+    assert (await definition_of(forecast)).icons == (icon,)
+
+
+@pytest.mark.parametrize(
+    ("effect", "read_only", "destructive"), [("reads", True, None), ("writes", False, False), ("destroys", False, True)]
+)
+async def test_the_effect_becomes_hints(effect: Any, read_only: bool, destructive: bool | None) -> None:
+    @tool(effect=effect)
+    def act() -> None: ...
+
+    found = await definition_of(act)
+    assert found.effect == effect
+    assert found.annotations == Annotations(read_only=read_only, destructive=destructive)
+
+
+async def test_hints_can_be_said_one_by_one() -> None:
+    @tool(annotations=Annotations(title="Look", idempotent=True, open_world=False))
+    def look() -> None: ...
+
+    assert (await definition_of(look)).annotations == Annotations(title="Look", idempotent=True, open_world=False)
+
+
+async def test_stated_hints_win_over_the_effect() -> None:
+    @tool(effect="writes", annotations=Annotations(destructive=True, idempotent=True))
+    def act() -> None: ...
+
+    assert (await definition_of(act)).annotations == Annotations(read_only=False, destructive=True, idempotent=True)
+
+
+async def test_without_effect_nothing_is_hinted() -> None:
+    @tool
+    def act() -> None: ...
+
+    assert (await definition_of(act)).annotations is None
+
+
+async def test_tags_meta_and_version_are_kept() -> None:
+    @tool(tags=["weather", "europe"], meta={"example.org/owner": "sky"}, version="2.1.0-rc.1")
+    def forecast() -> None: ...
+
+    found = await definition_of(forecast)
+    assert (found.tags, found.meta) == (("weather", "europe"), {"example.org/owner": "sky"})
+    assert str(found.id) == "test_options.forecast@2.1.0-rc.1"
+
+
+async def test_a_timeout_ends_a_tool_that_waits_too_long() -> None:
+    ended = asyncio.Event()
+
+    @tool(timeout=0.05)
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async with Client(wait) as client:
+        with pytest.raises(ToolhallError, match=r"the tool did not finish within 0\.05 seconds"):
+            await client.call(wait)
+    assert ended.is_set()
+
+
+async def test_the_halls_timeout_holds_for_tools_that_state_none() -> None:
+    release = threading.Event()
+
+    @tool
+    def wait() -> None:
+        release.wait(10)
+
+    async with Client(wait, config=Config(call_timeout=0.05)) as client:
+        try:
+            with pytest.raises(ToolhallError, match=r"within 0\.05 seconds"):
+                await client.call(wait)
+        finally:
+            release.set()
+
+
+@pytest.mark.parametrize("level", [None, 0, 1, 7])
+async def test_up_to_level_seven_the_local_caller_just_calls(level: int | None) -> None:
+    def act() -> str:
+        return "done"
+
+    marked = tool(act) if level is None else tool(level=level)(act)
+    async with Client(marked) as client:
+        assert await client.call(marked) == "done"
+
+
+@pytest.mark.parametrize("level", [8, 9, 10])
+async def test_from_level_eight_a_person_must_agree(level: int) -> None:
+    done: list[int] = []
+
+    @tool(level=level)
+    def act() -> str:
+        done.append(level)
+        return "done"
+
+    async with Client(act, approves=False) as client:
+        with pytest.raises(ToolhallError, match=f"level {level} needs a person's yes, and the person asked said no"):
+            await client.call(act)
+    assert not done
+    async with Client(act, approves=True) as client:
+        assert await client.call(act) == "done"
+
+
+async def test_a_person_is_not_bothered_with_wrong_arguments() -> None:
+    @tool(level=10)
+    def act(n: int) -> None: ...
+
+    async with Client(act, approves=False) as client:
+        with pytest.raises(ToolhallError, match='/n: the value is not of type "integer"'):
+            await client.call_named("act", {"n": "one"})
+
+
+async def test_calls_are_limited_per_caller() -> None:
+    @tool
+    async def act() -> None: ...
+
+    async with Client(act, config=Config(calls_per_second=0.001, call_burst=3)) as client:
+        for _ in range(3):
+            await client.call(act)
+        with pytest.raises(ToolhallError, match="too many calls: try again in"):
+            await client.call(act)
+
+
+async def test_results_have_a_largest_size() -> None:
+    @tool
+    async def much() -> list[str]:
+        return ["x" * 100]
+
+    async with Client(much, config=Config(max_output_bytes=103)) as client:
+        with pytest.raises(ToolhallError, match="the tool returned 104 bytes; at most 103 are passed on"):
+            await client.call(much)
+    async with Client(much, config=Config(max_output_bytes=104)) as client:
+        assert await client.call(much) == ["x" * 100]
+
+
+async def test_long_lists_come_in_pages() -> None:
+    functions = []
+    for number in range(5):
+
+        def act() -> None: ...
+
+        functions.append(tool(name=f"act_{number}")(act))
+    async with Client(*functions, config=Config(page_size=2)) as client:
+        assert [each.name for each in await client.list_tools()] == [f"act_{number}" for number in range(5)]

@@ -1,0 +1,211 @@
+"""Types: anything that JSON can express arrives as the type that was declared."""
+
+import dataclasses
+import datetime
+import decimal
+import enum
+import uuid
+from typing import Any, Literal, NotRequired, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from toolhall import ToolhallError, tool
+from toolhall.testing import Client
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Point(msgspec.Struct):
+    x: int
+    y: int = 0
+
+
+@dataclasses.dataclass
+class Line:
+    start: Point
+    end: Point
+    colour: Colour = Colour.RED
+
+
+class Options(TypedDict):
+    width: int
+    dashed: NotRequired[bool]
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(min_length=1)
+    born: datetime.date | None = None
+
+
+class Tree(msgspec.Struct):
+    name: str
+    parts: "list[Tree]" = []
+
+
+class Circle(msgspec.Struct, tag=True):
+    radius: float
+
+
+class Square(msgspec.Struct, tag=True):
+    side: float
+
+
+@tool
+def bytes_length(data: bytes) -> int:
+    return len(data)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (bool, True),
+        (int, -7),
+        (float, 2.5),
+        (str, "æøå 🎉"),
+        (list[int], [1, 2]),
+        (dict[str, int], {"a": 1}),
+        (tuple[int, str], (1, "a")),
+        (set[int], {1, 2}),
+        (Colour, Colour.BLUE),
+        (Literal["a", "b"], "b"),
+        (Literal[1, 2], 2),
+        (int | str, 3),
+        (int | str, "three"),
+        (int | None, None),
+        (Point, Point(1, 2)),
+        (list[Point], [Point(1), Point(2, 3)]),
+        (Line, Line(Point(1), Point(2), Colour.BLUE)),
+        (Options, {"width": 1}),
+        (Options, {"width": 1, "dashed": True}),
+        (Person, Person(name="Ada", born=datetime.date(1815, 12, 10))),
+        (Person | None, None),
+        (list[Person], [Person(name="Ada")]),
+        (Tree, Tree("root", [Tree("leaf")])),
+        (Circle | Square, Square(2.0)),
+        (datetime.datetime, datetime.datetime(2026, 7, 28, 12, 30, tzinfo=datetime.UTC)),
+        (datetime.date, datetime.date(2026, 7, 28)),
+        (datetime.time, datetime.time(12, 30)),
+        (datetime.timedelta, datetime.timedelta(hours=1)),
+        (decimal.Decimal, decimal.Decimal("1.10")),
+        (uuid.UUID, uuid.UUID(int=7)),
+        (bytes, b"\x00\xff"),
+    ],
+    ids=str,
+)
+async def test_a_value_comes_through_as_what_it_was(hint: Any, value: object) -> None:
+    def same(value: Any) -> Any:
+        assert not isinstance(hint, type) or isinstance(value, hint) or hint is Options
+        return value
+
+    same.__annotations__ = {"value": hint, "return": hint}
+    marked = tool(same)
+    async with Client(marked) as client:
+        assert await client.call(marked, value) == value
+
+
+async def test_a_union_tells_tagged_types_apart() -> None:
+    @tool
+    def area(shape: Circle | Square) -> float:
+        return shape.side**2 if isinstance(shape, Square) else 3 * shape.radius**2
+
+    async with Client(area) as client:
+        assert await client.call(area, Square(3)) == 9
+        assert await client.call(area, Circle(1)) == 3
+
+
+async def test_an_enum_lists_its_choices() -> None:
+    @tool
+    def paint(colour: Colour = Colour.RED) -> str:
+        return colour.name
+
+    async with Client(paint) as client:
+        (definition,) = await client.list_tools()
+        assert definition.input["properties"]["colour"]["enum"] == ["blue", "red"]
+        assert definition.input["properties"]["colour"]["default"] == "red"
+        assert await client.call(paint) == "RED"
+        with pytest.raises(ToolhallError, match='/colour: the value is not one of "blue" or "red"'):
+            await client.call_named("paint", {"colour": "green"})
+
+
+async def test_nested_types_need_no_references() -> None:
+    @tool
+    def draw(line: Line) -> None: ...
+
+    async with Client(draw) as client:
+        (definition,) = await client.list_tools()
+    assert "$ref" not in str(definition.input)
+    assert definition.input["properties"]["line"]["properties"]["start"]["properties"]["x"] == {"type": "integer"}
+
+
+async def test_a_type_that_holds_itself_is_referred_to() -> None:
+    @tool
+    def depth(tree: Tree) -> int:
+        return 1 + max((depth(part) for part in tree.parts), default=0)
+
+    async with Client(depth) as client:
+        (definition,) = await client.list_tools()
+        assert definition.input["properties"]["tree"] == {"$ref": "#/$defs/Tree"}
+        assert await client.call(depth, Tree("a", [Tree("b", [Tree("c")])])) == 3
+
+
+async def test_a_pydantic_model_keeps_its_own_rules() -> None:
+    class Even(pydantic.BaseModel):
+        number: int
+
+        @pydantic.field_validator("number")
+        @classmethod
+        def is_even(cls, number: int) -> int:
+            if number % 2:
+                raise ValueError(f"{number} is odd")
+            return number
+
+    @tool
+    def half(even: Even) -> int:
+        return even.number // 2
+
+    async with Client(half) as client:
+        assert await client.call(half, Even(number=4)) == 2
+        with pytest.raises(ToolhallError, match="/even: the value does not have the form") as caught:
+            await client.call_named("half", {"even": {"number": 4711}})
+    assert "4711" not in caught.value.message
+
+
+async def test_a_time_that_is_none_is_refused_with_its_place() -> None:
+    @tool
+    def book(start: datetime.datetime) -> None: ...
+
+    async with Client(book) as client:
+        (definition,) = await client.list_tools()
+        assert definition.input["properties"]["start"] == {"type": "string", "format": "date-time"}
+        with pytest.raises(ToolhallError, match="/start: Invalid RFC3339 encoded datetime"):
+            await client.call_named("book", {"start": "tomorrow"})
+
+
+async def test_bytes_travel_as_base64() -> None:
+    async with Client(bytes_length) as client:
+        assert (await client.call_named("bytes_length", {"data": "AAEC"})).encoded == b"3"
+
+
+async def test_two_types_of_one_name_stay_apart() -> None:
+    def make(field: str) -> Any:
+        return msgspec.defstruct("Node", [(field, int), ("next", "Node | None", None)], module=field)
+
+    first, second = make("a"), make("b")
+    for each, module in ((first, "a"), (second, "b")):
+        each.__annotations__["next"] = each | None
+        each.__module__ = module
+
+    def both(one: Any, other: Any) -> str:
+        return f"{one.a} {other.b}"
+
+    both.__annotations__ = {"one": first, "other": second, "return": str}
+    marked = tool(both)
+    async with Client(marked) as client:
+        assert (await client.call_named("both", {"one": {"a": 1}, "other": {"b": 2}})).text == "1 2"
+        with pytest.raises(ToolhallError, match='/other: "b" is a required property'):
+            await client.call_named("both", {"one": {"a": 1}, "other": {"a": 2}})

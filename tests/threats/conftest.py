@@ -1,0 +1,42 @@
+"""What the attacks run against: one server over HTTP and one over stdio for all tests of a worker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.threats.lines import REVISIONS, HttpLine, Line, StdioLine, stdio
+from tests.threats.served import Served, serving
+
+WAYS = [f"{way}-{revision}" for way in ("http", "stdio") for revision in REVISIONS]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", "threat(row): the row of the threat model that a test proves")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server over HTTP that every test may attack; none can break it."""
+    with serving(tmp_path_factory.mktemp("http"), call_timeout=5) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def pipe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioLine]:
+    """A server over stdio that every test may attack."""
+    with stdio(tmp_path_factory.mktemp("stdio"), call_timeout=5) as line:
+        yield line
+
+
+@pytest.fixture(params=WAYS)
+def line(request: pytest.FixtureRequest, server: Served, pipe: StdioLine) -> Line:
+    """A way to a server, in every revision, over HTTP and over stdio."""
+    way, _, revision = request.param.partition("-")
+    return HttpLine(server.port, revision) if way == "http" else pipe.speak(revision)
+
+
+@pytest.fixture(params=REVISIONS)
+def http(request: pytest.FixtureRequest, server: Served) -> HttpLine:
+    """A way to the server in every revision, over HTTP."""
+    return HttpLine(server.port, request.param)

@@ -1,0 +1,163 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""F7: a client that goes away, at whatever moment, leaves nothing behind in the server."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded, meta, stdio, value
+from tests.threats.served import Served, eventually
+from tests.threats.wire import HOST, Connection, healthy, http
+
+WAIT_SECONDS = 8.0
+MOST_THREADS = 32 + 8  # those for tools, which are kept, and the server's own
+
+
+@contextmanager
+def nothing_left(server: Served) -> Iterator[None]:
+    """What happens here leaves no task, no descriptor and no thread, and the server healthy."""
+    line = HttpLine(server.port, MODERN)
+
+    def held() -> tuple[int, int]:
+        return value(call(line, "tasks")), server.fds
+
+    before = held()
+    yield
+    assert eventually(lambda: all(now <= then for now, then in zip(held(), before, strict=True)), WAIT_SECONDS), (
+        f"{held()} tasks and descriptors, {before} before"
+    )
+    assert server.threads <= MOST_THREADS
+    assert healthy(server.port)
+
+
+@pytest.mark.threat("F7")
+def test_F7_disconnect_at_every_byte_of_a_request(http: HttpLine, server: Served) -> None:
+    """Half a request is no request, wherever it was cut."""
+    request = http.request(encoded(calling(http.revision, "sleeps", {"seconds": 0.01})))
+    with nothing_left(server):
+        for offset in range(len(request) + 1):
+            connection = Connection(server.port)
+            connection.send(request[:offset])
+            if offset % 2:
+                connection.close()
+            else:
+                connection.reset()
+
+
+@pytest.mark.threat("F7")
+def test_F7_disconnect_in_a_body_of_many_chunks(http: HttpLine, server: Served) -> None:
+    """The same where the body comes in pieces."""
+    body = encoded(calling(http.revision, "touch"))
+    head = http.request(body).partition(b"\r\n\r\n")[0].replace(b"Content-Length: %d" % len(body), b"X: y")
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    whole = head.replace(b"X: y", b"Transfer-Encoding: chunked") + b"\r\n\r\n" + chunks
+    with nothing_left(server):
+        for offset in range(len(head), len(whole), 5):
+            with Connection(server.port) as connection:
+                connection.send(whole[:offset])
+
+
+@pytest.mark.threat("F7")
+def test_F7_disconnect_at_every_stage_of_a_reply(http: HttpLine, server: Served) -> None:
+    """A stream of progress is left after its head, after every event, and while nothing is sent."""
+    params = {"name": "steps", "arguments": {"count": 6, "delay": 0.01}, **meta(http.revision)}
+    params["_meta"] = {**params.get("_meta", {}), "progressToken": "t"}
+    request = http.request(encoded({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+    with nothing_left(server):
+        for parts in range(9):
+            for rudely in (False, True):
+                connection = Connection(server.port)
+                connection.send(request)
+                for _ in range(parts):
+                    connection.part()
+                (connection.reset if rudely else connection.close)()
+
+
+@pytest.mark.threat("F7")
+def test_F7_disconnect_while_a_tool_works(http: HttpLine, server: Served) -> None:
+    """The call of the newest revision is cancelled; those of the older ones run to their end, which comes."""
+    with nothing_left(server):
+        for tool in ("sleeps", "blocks"):
+            for _ in range(10):
+                with Connection(server.port) as connection:
+                    connection.send(http.request(encoded(calling(http.revision, tool, {"seconds": 0.3}))))
+
+
+@pytest.mark.threat("F7")
+def test_F7_disconnect_between_pipelined_requests(http: HttpLine, server: Served) -> None:
+    """Twenty requests at once, answers to some of them read."""
+    request = http.request(encoded(calling(http.revision, "nonce", {"nonce": "n"})))
+    with nothing_left(server):
+        for read in range(0, 20, 4):
+            with Connection(server.port) as connection:
+                connection.send(request * 20)
+                for _ in range(read):
+                    assert connection.reply().status == 200
+
+
+@pytest.mark.threat("F7")
+def test_F7_dropped_listen_streams(server: Served) -> None:
+    """A hundred subscriptions are opened and dropped, more than one caller may hold at once."""
+    line = HttpLine(server.port, MODERN)
+    params = {"notifications": {"toolsListChanged": True}, **meta(MODERN)}
+    body = encoded({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+    with nothing_left(server):
+        for _ in range(2):
+            connections = [Connection(server.port) for _ in range(60)]
+            for connection in connections:
+                connection.send(line.request(body))
+            for connection in connections:
+                assert b" 200 " in connection.head()
+                connection.reset()
+            assert eventually(lambda: value(call(line, "tasks")) < 20)
+
+
+@pytest.mark.threat("F7")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_F7_dropped_get_streams(server: Served, revision: str) -> None:
+    """A session whose stream was dropped may open it again at once, as often as it likes."""
+    line = HttpLine(server.port, revision)
+    headers = [("Host", HOST), ("Accept", "text/event-stream"), ("Mcp-Session-Id", line.session)]
+    request = http("GET", "/mcp", headers)
+
+    def opened() -> bool:
+        with Connection(server.port) as connection:
+            connection.send(request)
+            return b" 200 " in connection.head()
+
+    with nothing_left(server):
+        for _ in range(20):
+            assert eventually(opened), "the stream of a client that went away is still held"
+
+
+@pytest.mark.threat("F7")
+@pytest.mark.parametrize("cut", [0, 1, 40, -2, -1])
+def test_F7_input_that_ends_early(tmp_path: Path, cut: int) -> None:
+    """Over stdio the end of the input, even in the middle of a message, is the end of the server, and no fault."""
+    with stdio(tmp_path) as line:
+        whole = encoded(calling(MODERN, "number", {"value": 7})) + b"\n"
+        assert line.process.stdin is not None
+        line.process.stdin.write(whole[:cut] if cut else b"")
+        line.process.stdin.close()
+        assert line.process.wait(10) == 0
+        assert "Traceback" not in line.log
+
+
+@pytest.mark.threat("F7")
+def test_F7_output_that_nobody_reads(tmp_path: Path) -> None:
+    """Over stdio a client that closed its end gets nothing more; the server ends."""
+    with stdio(tmp_path) as line:
+        assert value(call(line, "number", value=7)) == 7
+        assert line.process.stdin is not None
+        assert line.process.stdout is not None
+        line.process.stdout.close()
+        line.tell(encoded(calling(MODERN, "number", {"value": 7})))
+        line.process.stdin.close()
+        try:
+            line.process.wait(10)
+        except subprocess.TimeoutExpired:
+            pytest.fail("the server goes on for nobody")
+        assert "Traceback" not in line.log

@@ -1,0 +1,352 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""F1 to F6: messages that parsers disagree about, or that are made to cost much, are refused and cost little."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from tests.threats.lines import MODERN, Answer, HttpLine, Line, StdioLine, call, calling, encoded, message, value
+from tests.threats.served import Served, eventually
+from tests.threats.wire import Connection, fetch, post
+
+PARSE, INVALID = -32700, -32600
+LIMIT = 1024 * 1024
+MIB = 1024 * 1024
+
+
+def touching(revision: str) -> str:
+    """A right call of `touch`, as text to spoil."""
+    return encoded(calling(revision, "touch", {"note": "x"})).decode()
+
+
+def refused(line: Line, body: bytes, *codes: int) -> Answer:
+    """Send a bad message: refused with one of these codes, the tool did not run, the server goes on."""
+    before = value(call(line, "touches"))
+    answer = line.ask(body)
+    assert answer.code in codes, answer
+    assert answer.status in (400, None)
+    assert value(call(line, "touches")) == before
+    return answer
+
+
+TWINS = {
+    "method": ('"method":', '"method":"tools/list","method":'),
+    "same_value": ('"method":"tools/call"', '"method":"tools/call","method":"tools/call"'),
+    "id": ('"id":1', '"id":2,"id":1'),
+    "name": ('"name":"touch"', '"name":"touches","name":"touch"'),
+    "argument": ('"note":"x"', '"note":"y","note":"x"'),
+    "far_apart": ('"params":', '"params":{"name":"touches"},"params":'),
+    "in_a_list": ('"x"', '[[{"a":1,"a":2}]]'),
+    "colon_in_value": ('"note":"x"', '"note":"a:b","note":":"'),
+    "escaped": ('"method":"tools/call"', '"method":"tools/call","\\u006dethod":"tools/call"'),
+    "escaped_deep": ('"note":"x"', '"note":"x","n\\u006fte":"y"'),
+    "escaped_both": ('"note":"x"', '"n\\u006Fte":"x","n\\u006fte":"y"'),
+    "escaped_colon": ('"note":"x"', '"note":"x","note":"\\u003a\\u003a"'),
+}
+
+
+@pytest.mark.threat("F1")
+@pytest.mark.parametrize("twin", TWINS)
+def test_F1_duplicate_keys(line: Line, twin: str) -> None:
+    """No reader of the same bytes can have seen another value under the same key."""
+    spoiled = touching(line.revision).replace(*TWINS[twin], 1)
+    assert "twice" in refused(line, spoiled.encode(), PARSE).text
+
+
+STRANGERS = {
+    "case_twin": ('"method":', '"Method":"tools/list","method":'),
+    "case_only": ('"method":', '"Method":'),
+    "upper_id": ('"id":1', '"ID":1,"id":1'),
+    "fold": ('"params":', '"param\u017f":{},"params":'),
+    "fold_escaped": ('"params":', '"param\\u017f":{},"params":'),
+    "fold_kelvin": ('"method":', '"\u212aey":1,"method":'),
+    "unknown": ('"method":', '"extra":1,"method":'),
+    "result_too": ('"method":', '"result":{},"method":'),
+    "proto": ('"method":', '"__proto__":{},"method":'),
+}
+
+
+@pytest.mark.threat("F1")
+@pytest.mark.parametrize("stranger", STRANGERS)
+def test_F1_case_twins_and_unknown_members(line: Line, stranger: str) -> None:
+    """Names of members are compared exactly, and there are no others."""
+    spoiled = touching(line.revision).replace(*STRANGERS[stranger], 1)
+    refused(line, spoiled.encode(), INVALID, PARSE)
+
+
+NUMBERS = {
+    "nan": "NaN",
+    "infinity": "Infinity",
+    "minus_infinity": "-Infinity",
+    "overflow": "1e999",
+    "minus_overflow": "-1e999",
+    "long": "9" * 5_000,
+    "long_negative": "-" + "9" * 5_000,
+    "hexadecimal": "0x10",
+    "leading_zero": "010",
+    "plus": "+1",
+    "bare_point": ".5",
+}
+
+
+@pytest.mark.threat("F2")
+@pytest.mark.parametrize("number", NUMBERS)
+def test_F2_numbers_that_are_not_json(line: Line, number: str) -> None:
+    """What is no finite JSON number never reaches a tool."""
+    refused(line, touching(line.revision).replace('"x"', NUMBERS[number], 1).encode(), PARSE)
+
+
+@pytest.mark.threat("F2")
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**64 - 1])
+def test_F2_large_integers_stay_exact(line: Line, number: int) -> None:
+    """No float on the way there or back."""
+    assert call(line, "number", value=number).text == str(number)
+
+
+@pytest.mark.threat("F2")
+def test_F2_many_long_integers_cost_little(http: HttpLine, server: Served) -> None:
+    """Reading a long integer takes quadratic time, so a message full of them is refused unread."""
+    numbers = ",".join(["9" * 4_000] * 250)
+    body = touching(http.revision).replace('"x"', f"[{numbers}]", 1).encode()
+    before = server.cpu
+    for _ in range(5):
+        refused(http, body, PARSE)
+    assert server.cpu - before < 0.6
+
+
+DEEP = {
+    "lists": "[" * 100_000,
+    "closed_lists": "[" * 100_000 + "]" * 100_000,
+    "objects": '{"a":' * 100_000,
+    "mixed": '[{"a":' * 50_000,
+    "escaped": '{"\\u0061":' * 50_000,
+    "just_too_deep": "[" * 65 + "]" * 65,
+}
+
+
+@pytest.mark.threat("F3")
+@pytest.mark.parametrize("whole", [True, False], ids=["message", "argument"])
+@pytest.mark.parametrize("shape", DEEP)
+def test_F3_deep_nesting(line: Line, shape: str, whole: bool) -> None:
+    """Depth is no way to the end of the stack."""
+    body = DEEP[shape] if whole else touching(line.revision).replace('"x"', DEEP[shape], 1)
+    refused(line, body.encode(), PARSE)
+
+
+@pytest.mark.threat("F3")
+def test_F3_deep_nesting_costs_little(server: Served) -> None:
+    """Fifty such messages take little time and no memory."""
+    line = HttpLine(server.port, MODERN)
+    refused(line, b"[" * 100_000, PARSE)
+    cpu, rss = server.cpu, server.rss
+    for _ in range(50):
+        assert line.ask(b"[" * 100_000).code == PARSE
+    assert server.cpu - cpu < 50 * 0.02
+    assert server.rss - rss < 10 * MIB
+
+
+@pytest.mark.threat("F4")
+def test_F4_declared_length_is_refused_unread(http: HttpLine, server: Served) -> None:
+    """The answer comes before a single byte of the body was sent."""
+    head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Content-Length: %d" % (LIMIT + 1))
+    with Connection(server.port) as connection:
+        connection.send(head)
+        reply = connection.reply()
+        assert (reply.status, reply.header("connection")) == (413, "close")
+        assert str(LIMIT) in reply.body.decode()
+        assert connection.rest() == b""
+
+
+@pytest.mark.threat("F4")
+def test_F4_growing_body_is_refused_before_its_end(http: HttpLine, server: Served) -> None:
+    """A chunked body says no length, so it is counted; what comes after is no second request."""
+    head = post(server.port, b"", *http.headers(b"")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
+    peak = server.peak
+    with Connection(server.port) as connection:
+        connection.send(head)
+        for _ in range(LIMIT // 65_536 + 1):  # never the chunk that would end it
+            connection.send(chunk)
+        reply = connection.reply()
+        assert (reply.status, reply.header("connection")) == (413, "close")
+        assert connection.rest() == b""
+    assert server.peak - peak < 32 * MIB
+
+
+@pytest.mark.threat("F4")
+def test_F4_largest_body_is_taken(http: HttpLine) -> None:
+    """A body of exactly the limit is read; only its content decides."""
+    body = touching(http.revision).encode()
+    assert not http.ask(body + b" " * (LIMIT - len(body))).is_error
+
+
+@pytest.mark.threat("F4")
+@pytest.mark.parametrize("size", [LIMIT + 1, 5 * LIMIT, 9 * LIMIT])
+def test_F4_long_line(pipe: StdioLine, size: int) -> None:
+    """Over stdio a message that is too long is one error, and the next line is a message again."""
+    line = pipe.speak(MODERN)
+    refused(line, b" " * (size - 2) + b"{}", INVALID)
+
+
+CROWDS: dict[str, Any] = {
+    "members": {f"key{count}": count for count in range(10_001)},
+    "members_deep": [{f"key{count}": count} for count in range(10_001)],
+    "long_key": {"k" * 5_000: 1},
+    "long_key_among_many": {**{f"key{count}": count for count in range(1_000)}, "k" * 257: 1},
+}
+
+
+@pytest.mark.threat("F4")
+@pytest.mark.parametrize("crowd", CROWDS)
+def test_F4_many_and_long_keys(line: Line, crowd: str) -> None:
+    """Members are counted and their names measured."""
+    body = touching(line.revision).replace('"x"', json.dumps(CROWDS[crowd]), 1)
+    refused(line, body.encode(), PARSE)
+
+
+@pytest.mark.threat("F4")
+@pytest.mark.parametrize("filler", ["[]", "{}", '""', "1", "null", '{"a":1}', '"\\u0061"'])
+def test_F4_crowded_message_costs_little(server: Served, filler: str) -> None:
+    """A message as large as allowed, full of the smallest parts, costs a fraction of a second."""
+    line = HttpLine(server.port, MODERN)
+    crowd = ",".join([filler] * (1_000_000 // (len(filler) + 1)))
+    body = encoded(calling(MODERN, "anything", {"value": "?"})).replace(b'"?"', f"[{crowd}]".encode())
+    cpu = server.cpu
+    line.ask(body)
+    assert server.cpu - cpu < 0.8
+
+
+TEXTS = {
+    "invalid": b"\xff\xfe",
+    "cut_off": b"\xe2\x82",
+    "overlong": b"\xc0\x80",
+    "raw_surrogate": b"\xed\xa0\x80",
+    "beyond_unicode": b"\xf5\x80\x80\x80",
+    "lone_surrogate": b"\\ud800",
+    "lone_surrogate_upper": b"\\uD800x",
+    "low_surrogate": b"\\udc00",
+    "swapped_surrogates": b"\\udc00\\ud800",
+    "nul": b"\x00",
+    "escaped_nul": b"\\u0000",
+    "control": b"\x1f",
+}
+
+
+@pytest.mark.threat("F5")
+@pytest.mark.parametrize("where", ["value", "key", "top"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_F5_text_that_is_not_unicode(line: Line, text: str, where: str) -> None:
+    """What is no text is refused before anybody reads it, wherever it stands."""
+    right, place = touching(line.revision).encode(), {"value": b'"x"', "key": b'"note"', "top": b'"tools/call"'}[where]
+    refused(line, right.replace(place, place[:-1] + TEXTS[text] + b'"', 1), PARSE)
+
+
+@pytest.mark.threat("F5")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"])
+def test_F5_other_encodings(line: Line, encoding: str) -> None:
+    """Only UTF-8 is read, and without a byte-order mark."""
+    refused(line, touching(line.revision).encode(encoding), PARSE)
+
+
+@pytest.mark.threat("F5")
+def test_F5_an_escaped_backslash_hides_nothing(line: Line) -> None:
+    """The six characters of an escape are text when the backslash is itself escaped."""
+    assert call(line, "nonce", nonce="\\u0000 \\ud800").text == "\\u0000 \\ud800"
+
+
+@pytest.mark.threat("F6")
+@pytest.mark.parametrize("batch", ["[]", "[{}]", "[{},{}]", "[CALL]", "[CALL,CALL]", "[[CALL]]", "null", "7", '"CALL"'])
+def test_F6_batches(line: Line, batch: str) -> None:
+    """One message at a time."""
+    body = batch.replace('"CALL"', '"x"').replace("CALL", touching(line.revision))
+    refused(line, body.encode(), INVALID)
+
+
+REPLIES: dict[str, Any] = {
+    "result": {"jsonrpc": "2.0", "id": 1, "result": {}},
+    "error": {"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no"}},
+    "guessed": {"jsonrpc": "2.0", "id": "toolhall-1", "result": {"action": "accept", "content": {"colour": "red"}}},
+    "odd_error": {"jsonrpc": "2.0", "id": "toolhall-1", "error": "no"},
+    "cancel_list": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": [1]}},
+    "cancel_object": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": {"a": 1}}},
+    "cancel_nothing": {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+    "cancel_null": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": None}},
+    "cancel_unknown": {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10**19}},
+    "unknown": {"jsonrpc": "2.0", "method": "notifications/" + "x" * 1_000, "params": {"a": 1}},
+    "initialized_again": {"jsonrpc": "2.0", "method": "notifications/initialized"},
+}
+
+
+@pytest.mark.threat("F6")
+@pytest.mark.parametrize("reply", REPLIES)
+def test_F6_messages_that_nobody_waits_for(line: Line, reply: str) -> None:
+    """A reply to nothing and a notice about nothing change nothing."""
+    line.tell(encoded(REPLIES[reply]))
+    assert value(call(line, "number", value=7)) == 7
+
+
+BROKEN_REPLIES = ['{"jsonrpc":"2.0","id":1}', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}', '{"jsonrpc":"2.0","result":{}}']
+
+
+@pytest.mark.threat("F6")
+@pytest.mark.parametrize("reply", BROKEN_REPLIES)
+def test_F6_broken_replies(line: Line, reply: str) -> None:
+    """A reply without an id, or with both outcomes, or with none, is no message."""
+    refused(line, reply.encode(), INVALID)
+
+
+@pytest.mark.threat("F6")
+def test_F6_flood_of_notifications(http: HttpLine, server: Served) -> None:
+    """A thousand notices on one connection are taken one by one and leave nothing behind."""
+    notice = encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    tasks, rss = value(call(http, "tasks")), server.rss
+    with Connection(server.port) as connection:
+        for _ in range(10):
+            connection.send(http.request(notice) * 100)
+            assert {connection.reply().status for _ in range(100)} == {202}
+    assert eventually(lambda: value(call(http, "tasks")) <= tasks)
+    assert server.rss - rss < 20 * MIB
+
+
+@pytest.mark.threat("F6")
+def test_F6_flood_of_notifications_on_stdio(pipe: StdioLine) -> None:
+    """The same over stdio: the next request is answered, and nothing else was said."""
+    line = pipe.speak(MODERN)
+    line.tell(b"\n".join([encoded(REPLIES["cancel_unknown"])] * 5_000))
+    assert value(call(line, "number", value=7)) == 7
+
+
+@pytest.mark.threat("F6")
+def test_F6_cancelling_is_for_ones_own_request(http: HttpLine, server: Served) -> None:
+    """A notice on one session or stateless connection does not end another's call with the same id."""
+    if http.revision == MODERN:
+        other = HttpLine(server.port, MODERN)
+    else:
+        other = HttpLine(server.port, http.revision)
+        assert other.session != http.session
+    with Connection(server.port) as connection:
+        connection.send(http.request(encoded(calling(http.revision, "sleeps", {"seconds": 0.3}))))
+        other.tell(encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}))
+        assert re.search(rb"slept", connection.reply().body)
+
+
+@pytest.mark.threat("F6")
+def test_F6_ids_are_strings_or_integers(line: Line) -> None:
+    """Nothing else can be an id, and none is echoed that was not read as one."""
+    for odd in ("null", "1.5", "true", "[1]", '{"a":1}', '"' + "x" * 300 + '"'):
+        answer = line.ask(encoded(message(line.revision, "tools/list")).replace(b'"id":1', b'"id":' + odd.encode(), 1))
+        assert answer.code == INVALID
+        assert "id" not in answer.message
+        assert len(answer.raw) < 300
+
+
+@pytest.mark.threat("F6")
+def test_F6_content_type_must_be_json(http: HttpLine, server: Served) -> None:
+    """A form or plain text, which a web page may send anywhere, is not read."""
+    body = touching(http.revision).encode()
+    for kind in (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data", b"application/jsonx", b""):
+        request = http.request(body).replace(b"Content-Type: application/json", b"Content-Type: " + kind)
+        reply = fetch(server.port, request)
+        assert (reply.status, b"application/json" in reply.body) == (415, True)

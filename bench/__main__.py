@@ -16,7 +16,7 @@ from bench.report import Section, summary
 from bench.rounds import Effort
 from bench.targets import CLIENTS_PYTHON
 
-USUAL, QUICK = Effort(rounds=9), Effort(rounds=3)
+USUAL, QUICK = Effort(rounds=7), Effort(rounds=3)
 PROFILED_CALLS = 20_000
 
 

@@ -16,9 +16,8 @@ from bench.targets import FASTMCP, SDK, TOOLHALL, Target, start
 KINDS = (TOOLHALL, FASTMCP, SDK)
 SETTLE_SECONDS = 0.3
 
-ABOUT = (
-    """A process with one tool, started over HTTP, until its first `tools/call` is answered; memory a moment later."""
-)
+ABOUT = """A process with one tool, started over HTTP, until its first `tools/call` is answered; memory a moment later.
+PSS counts what is shared with other running processes only in part and falls where more Pythons run: compare RSS."""
 
 
 class Started(NamedTuple):

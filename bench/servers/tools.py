@@ -13,7 +13,7 @@ class Sum(TypedDict):
     result: float
 
 
-@tool(effect="reads")
+@tool
 async def add(a: float, b: float) -> Sum:
     """Add two numbers."""
     return {"result": a + b}
@@ -25,7 +25,7 @@ def _another(number: int) -> Callable[..., Awaitable[Sum]]:
 
     body.__name__ = body.__qualname__ = f"tool_{number:05d}"
     body.__doc__ = f"Tool number {number}: adds two numbers and returns the sum."
-    return tool(effect="reads")(body)
+    return tool(body)
 
 
 for _number in range(1, int(os.environ.get("BENCH_TOOLS", "1"))):

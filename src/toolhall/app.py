@@ -24,20 +24,25 @@ from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
+from toolhall.registry.shelf import Shelf
 from toolhall.runners.checker import ProcessChecker
 from toolhall.runners.function import FunctionRunner
 from toolhall.stores.journal import FileJournal, MemoryJournal
 from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.health import Health
-from toolhall.transports.http import HttpApp
+from toolhall.transports.http import Endpoint, HttpApp
+from toolhall.transports.hub import Hub, HubHttp, configure
 from toolhall.transports.identity import LocalIdentity
 from toolhall.transports.lines import standard_lines
+from toolhall.transports.machine import Machine, MachineHttp
 from toolhall.transports.mcp.http import McpHttp
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import Modern
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.stdio import McpStdio
+from toolhall.transports.oxp import OxpHttp
+from toolhall.transports.rest import Rest
 from toolhall.transports.shield import LOOPBACK_HOSTS, Shield
 
 
@@ -57,8 +62,11 @@ class Toolhall:
         self._server = Server(name=self.config.name, version=version("toolhall"))
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
+        self._shelf = Shelf()
+        self.machine = Machine(self.hall, self._shelf)
+        self.hub = Hub(self.hall, self._shelf, configure)
         self._mcp = self._build_mcp()
-        self.http = HttpApp(self._shield, LocalIdentity(), {"/mcp": self._mcp, "/health": Health(self.registry)})
+        self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints())
         self.add(*targets)
 
     def add(self, *targets: object) -> None:
@@ -119,6 +127,25 @@ class Toolhall:
     def _build_mcp(self) -> McpHttp:
         legacy = LegacyHttp(self.hall, self._server, time.monotonic)
         return McpHttp(self.hall, self._shield, self._modern(), legacy)
+
+    def _endpoints(self) -> dict[str, Endpoint]:
+        """Every path that is served; one that ends with a slash serves all below it."""
+        health, rest = Health(self.registry), Rest(self.hall, self._shield)
+        oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids())
+        machine = MachineHttp(self.machine, self._shield)
+        return {
+            "/mcp": self._mcp,
+            "/oxp/health": oxp.health,
+            "/oxp/tools": oxp.tools,
+            "/oxp/tools/call": oxp.call,
+            "/hub": HubHttp(self.hub, self._shield),
+            "/machine": machine.message,
+            "/machine/tools": machine.tools,
+            "/tools/": rest.call,
+            "/health": health,
+            "/health/live": health.live,
+            "/health/ready": health.ready,
+        }
 
     def _modern(self) -> Modern:
         return Modern(self.hall, self._server, self._rounds)

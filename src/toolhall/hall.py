@@ -6,11 +6,12 @@ from collections.abc import Callable
 from toolhall.model.call import Call
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolhallError
-from toolhall.model.exchange import SILENT, Answer, Ask, Asked, Asking, CallTool, Link, ListTools, Page
+from toolhall.model.exchange import SILENT, Answer, Ask, Asked, Asking, CallTool, Link
 from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.pipeline import Pipeline
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Snapshot
 
 _log = logging.getLogger("toolhall")
 
@@ -38,7 +39,7 @@ class Hall:
         try:
             if isinstance(ask, CallTool):
                 return await self._pipeline(self._call(ask, caller, link))
-            return self._page(ask, caller)
+            return self.view(caller).page(ask.cursor)
         except ToolhallError as error:
             if error.detail:
                 _log.warning("%s: %s", type(error).__name__, error.detail)
@@ -57,8 +58,9 @@ class Hall:
     def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
         return Call(self._new_id(), ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, self._timer())
 
-    def _page(self, ask: ListTools, caller: Caller) -> Page:
+    def view(self, caller: Caller) -> Snapshot:
+        """The tools as far as this caller may see them."""
         snapshot = self.registry.snapshot
-        if not self._policy.sees_everything(caller):
-            snapshot = snapshot.only(lambda tool: self._policy.sees(caller, tool))
-        return snapshot.page(ask.cursor)
+        if self._policy.sees_everything(caller):
+            return snapshot
+        return snapshot.only(lambda tool: self._policy.sees(caller, tool))

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from toolhall import Context, Toolkit, tool
 
-print("printed while the module is imported")
+print("printed while the module is imported")  # noqa: T201 - as careless authors do
 
 
 @dataclass
@@ -35,7 +35,7 @@ async def chatter(ctx: Context, steps: int = 3, pause: float = 0.0) -> str:
 
     And a second paragraph.
     """
-    print("printed while the tool runs")
+    print("printed while the tool runs")  # noqa: T201
     for step in range(steps):
         ctx.progress(step + 1, steps, f"step {step + 1}")
         ctx.log(f"line {step + 1}")

@@ -44,7 +44,7 @@ class Shell:
         self.folder = folder
         self.data = folder / "data"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("TOOLHALL_", "NO_COLOR"))}
-        self.environment = kept | {"XDG_DATA_HOME": str(folder / "xdg"), "TOOLHALL_DATA": str(self.data), "TERM": "xterm"}
+        self.environment = kept | {"TOOLHALL_DATA": str(self.data), "TERM": "xterm"}
 
     def run(self, *words: str, text: str = "") -> Ended:
         """Run a command to its end, without a terminal."""
@@ -64,10 +64,12 @@ class Shell:
     def serving(self, *words: str) -> Generator["Serving", None, None]:
         """Serve in the background on a free port; at the end it stops on SIGTERM, with code 0."""
         with self.started("serve", *words, "--port", "0", "--json") as process:
-            line = read_line(process)
-            yield Serving(process, line, json.loads(line))
+            server = Serving(process, json.loads(read_line(process)))
+            yield server
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
+            assert process.stdout is not None
+            assert process.stdout.read() == b"", "with --json there is one line, and nothing else"
 
     @contextlib.contextmanager
     def started(self, *words: str) -> Generator["subprocess.Popen[bytes]", None, None]:
@@ -79,6 +81,7 @@ class Shell:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            bufsize=0,  # or a line could wait in a buffer where select does not see it
         )
         with process:
             try:
@@ -113,7 +116,6 @@ class Serving(NamedTuple):
     """A server in the background."""
 
     process: "subprocess.Popen[bytes]"
-    line: str
     first: dict[str, Any]
 
     @property

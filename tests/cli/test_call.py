@@ -17,7 +17,8 @@ def test_a_call_shows_its_inputs_and_prints_the_result(shell: Shell) -> None:
 def test_values_are_read_as_the_schema_wants_them(shell: Shell) -> None:
     words = ["text=12", "number=1e2", "count=null", 'tags=["a"]', "loud=true"]
     done = shell.run("call", "echo", *words, KIT, "--json")
-    assert done.json()["structuredContent"] == {"text": "12", "number": 100.0, "count": None, "tags": ["a"], "loud": True}
+    read = {"text": "12", "number": 100.0, "count": None, "tags": ["a"], "loud": True}
+    assert done.json()["structuredContent"] == read
 
 
 def test_arguments_as_one_document(shell: Shell) -> None:

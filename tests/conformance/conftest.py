@@ -1,11 +1,13 @@
 """Servers for these tests, conversations with them, and the marker that names what a test proves."""
 
+import subprocess
 from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
 
 import pytest
-from tests.conformance.judge import REVISIONS
-from tests.conformance.serving import Served, served
-from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_client, http_talk, stdio_talk
+from tests.conformance.judge import LEGACY, MODERN, REVISIONS
+from tests.conformance.serving import Served, served, served_on_stdio
+from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_client, http_talk, shared_line, stdio_talk
 from tests.conformance.wire import Http
 
 PROBE = "probe.py"
@@ -30,16 +32,40 @@ async def http(probe: Served) -> AsyncIterator[Http]:
         yield client
 
 
+class Lines(NamedTuple):
+    """Servers of probe.py on standard input and output, for all tests of this process.
+
+    A handshake is for the whole process, so modern clients have one where nobody ever shook hands.
+    """
+
+    legacy: "subprocess.Popen[bytes]"
+    modern: "subprocess.Popen[bytes]"
+
+    def of(self, revision: str) -> "subprocess.Popen[bytes]":
+        """The server for this revision."""
+        return self.modern if revision == MODERN else self.legacy
+
+
+@pytest.fixture(scope="session")
+def lines() -> Iterator[Lines]:
+    """Both of them."""
+    with served_on_stdio(PROBE) as legacy, served_on_stdio(PROBE) as modern:
+        yield Lines(legacy, modern)
+
+
 @pytest.fixture(params=[(transport, revision) for transport in ("http", "stdio") for revision in REVISIONS], ids="-".join)
-async def talk(request: pytest.FixtureRequest, probe: Served) -> AsyncIterator[Talk]:
+async def talk(request: pytest.FixtureRequest, probe: Served, lines: Lines) -> AsyncIterator[Talk]:
     """A conversation with the probe, in each revision and over each transport."""
     transport, revision = request.param
-    opened = http_talk(probe.origin, revision) if transport == "http" else stdio_talk(PROBE, revision)
-    async with opened as talk:
-        yield talk
+    if transport == "http":
+        async with http_talk(probe.origin, revision) as talk:
+            yield talk
+    else:
+        async with shared_line(lines.of(revision)) as line:
+            yield await stdio_talk(line, revision)
 
 
-@pytest.fixture(params=[revision for revision in REVISIONS if revision < "2026"])
+@pytest.fixture(params=LEGACY)
 async def session(request: pytest.FixtureRequest, probe: Served) -> AsyncIterator[HttpTalk]:
     """A session over HTTP with the probe, in each of the older revisions."""
     async with http_talk(probe.origin, request.param) as talk:
@@ -49,11 +75,11 @@ async def session(request: pytest.FixtureRequest, probe: Served) -> AsyncIterato
 @pytest.fixture
 def revision() -> str:
     """The revision that `stdio` speaks, where a test does not say."""
-    return REVISIONS[-1]
+    return MODERN
 
 
 @pytest.fixture
-async def stdio(revision: str) -> AsyncIterator[StdioTalk]:
+async def stdio(revision: str, lines: Lines) -> AsyncIterator[StdioTalk]:
     """A conversation with the probe over standard input and output, in `revision`."""
-    async with stdio_talk(PROBE, revision) as talk:
-        yield talk
+    async with shared_line(lines.of(revision)) as line:
+        yield await stdio_talk(line, revision)

@@ -9,7 +9,7 @@ import base64
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
-from tests.conformance.accept import accept_tools
+from .accept import accept_tools
 
 from toolhall import Audio, Context, Image, Resource, Text, Toolhall, ToolFailed, tool
 from toolhall.model.errors import Unsupported

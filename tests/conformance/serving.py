@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-TOOLHALL = Path("/tmp/run/toolhall")
+TOOLHALL = Path(sys.executable).with_name("toolhall")
 START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 
@@ -40,6 +40,17 @@ def served(name: str) -> Iterator[Served]:
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
             yield Served(_origin(process), process.pid)
+        finally:
+            stop(process)
+
+
+@contextmanager
+def served_on_stdio(name: str) -> "Iterator[subprocess.Popen[bytes]]":
+    """Serve a file of this folder on standard input and output, until the block ends."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(stdio_command(name), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
         finally:
             stop(process)
 

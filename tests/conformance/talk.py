@@ -6,6 +6,9 @@ Every message that comes in is checked against the schema of its revision.
 import asyncio
 import itertools
 import json
+import os
+import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -215,12 +218,19 @@ class HttpTalk(Talk):
                     notices.append(found)
 
 
-class StdioTalk(Talk):
-    """By lines, with a process of its own."""
+class Line(NamedTuple):
+    """The two ends of a server on standard input and output."""
 
-    def __init__(self, process: asyncio.subprocess.Process, revision: str, capabilities: Message) -> None:
+    output: asyncio.StreamReader
+    input: asyncio.StreamWriter
+
+
+class StdioTalk(Talk):
+    """By lines."""
+
+    def __init__(self, line: Line, revision: str, capabilities: Message) -> None:
         super().__init__(revision, capabilities)
-        self.process = process
+        self.line = line
 
     async def start(self) -> Message:
         """Shake hands; what the server says of itself."""
@@ -235,19 +245,21 @@ class StdioTalk(Talk):
 
     async def write(self, message: Message | bytes) -> None:
         """Send one line."""
-        assert self.process.stdin is not None
-        line = message if isinstance(message, bytes) else json.dumps(message).encode()
-        self.process.stdin.write(line + b"\n")
-        await self.process.stdin.drain()
+        self.line.input.write((message if isinstance(message, bytes) else json.dumps(message).encode()) + b"\n")
+        await self.line.input.drain()
 
     async def read(self, asked: Message | None = None) -> Message:
         """The next message; `asked` is the request it is expected to answer."""
-        assert self.process.stdout is not None
+        message = await self.read_unchecked()
+        self.check(message, asked)
+        return message
+
+    async def read_unchecked(self) -> Message:
+        """The next message, of whatever revision."""
         async with asyncio.timeout(WAIT):
-            line = await self.process.stdout.readline()
+            line = await self.line.output.readline()
         assert line.endswith(b"\n"), f"the server stopped after {line!r}"
         message: Message = json.loads(line)
-        self.check(message, asked)
         return message
 
     async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:
@@ -271,7 +283,7 @@ class StdioTalk(Talk):
 async def http_client(origin: str) -> AsyncIterator[Http]:
     """Something to send HTTP requests with."""
     limits = httpx2.Limits(max_connections=200)
-    async with httpx2.AsyncClient(base_url=origin, timeout=WAIT, trust_env=False, limits=limits) as client:
+    async with httpx2.AsyncClient(base_url=origin, timeout=WAIT, trust_env=False, verify=False, limits=limits) as client:
         yield Http(client)
 
 
@@ -290,7 +302,7 @@ async def http_talk(origin: str, revision: str, capabilities: Message = EVERY_FE
 
 @asynccontextmanager
 async def stdio_process(name: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A server on standard input and output, ended by closing its input."""
+    """A server of its own on standard input and output, ended by closing its input."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *stdio_command(name), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, limit=LINE_LIMIT
@@ -309,10 +321,45 @@ async def stdio_process(name: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 @asynccontextmanager
-async def stdio_talk(name: str, revision: str, capabilities: Message = EVERY_FEATURE) -> AsyncIterator[StdioTalk]:
-    """A conversation over standard input and output, after the handshake if there is one."""
+async def own_line(name: str) -> AsyncIterator[Line]:
+    """The line to a server that serves nobody else."""
     async with stdio_process(name) as process:
-        talk = StdioTalk(process, revision, capabilities)
-        if not talk.modern:
-            await talk.start()
-        yield talk
+        assert process.stdout is not None and process.stdin is not None
+        yield Line(process.stdout, process.stdin)
+
+
+@asynccontextmanager
+async def shared_line(process: "subprocess.Popen[bytes]") -> AsyncIterator[Line]:
+    """The line to a server that other tests have used before and will use again."""
+    assert process.stdout is not None and process.stdin is not None
+    loop = asyncio.get_running_loop()
+    output = asyncio.StreamReader(LINE_LIMIT)
+    reading, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(output), os.fdopen(os.dup(process.stdout.fileno()), "rb", 0)
+    )
+    writing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(os.dup(process.stdin.fileno()), "wb", 0)
+    )
+    line = Line(output, asyncio.StreamWriter(writing, protocol, None, loop))
+    try:
+        await _settle(StdioTalk(line, MODERN, {}))
+        yield line
+    finally:
+        reading.close()
+        writing.close()
+
+
+async def _settle(talk: StdioTalk) -> None:
+    """Read away what an earlier test may have left on the line."""
+    mark = f"settled-{time.monotonic_ns()}"
+    await talk.write(talk.request("server/discover", id=mark))
+    while (await talk.read_unchecked()).get("id") != mark:
+        pass
+
+
+async def stdio_talk(line: Line, revision: str, capabilities: Message = EVERY_FEATURE) -> StdioTalk:
+    """A conversation over standard input and output, after the handshake if there is one."""
+    talk = StdioTalk(line, revision, capabilities)
+    if not talk.modern:
+        await talk.start()
+    return talk

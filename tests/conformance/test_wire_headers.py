@@ -1,19 +1,13 @@
 """MCP 2026-07-28: headers repeat what the body says, and the server believes neither alone."""
 
-import base64
 import json
 
 import pytest
 from tests.conformance.serving import Served
-from tests.conformance.wire import Http, Json, Message, modern_request, send_bytes
+from tests.conformance.wire import Http, Json, Message, modern_request, send_bytes, wrapped
 
 MISMATCH = -32020
 TOOL = "probe_routed"
-
-
-def wrapped(text: str) -> str:
-    """A value as it goes into a header that could not hold it as it is."""
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 async def refused(http: Http, method: str, params: Message, **headers: str | None) -> None:

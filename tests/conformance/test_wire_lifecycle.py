@@ -1,15 +1,12 @@
 """How a client and the server come to terms: handshake and sessions in the older revisions, none in the newest."""
 
-import asyncio
-import json
-
 import httpx2
 import psutil
 import pytest
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.probe import hall
 from tests.conformance.serving import Served
-from tests.conformance.talk import EVERY_FEATURE, HttpTalk, StdioTalk, Talk, http_talk, stdio_process
+from tests.conformance.talk import EVERY_FEATURE, HttpTalk, StdioTalk, Talk, http_talk, own_line
 from tests.conformance.wire import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -69,8 +66,8 @@ async def test_a_handshake_without_its_terms_is_refused(http: Http, missing: str
 @pytest.mark.requirement("L-3")
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_before_initialized_the_server_asks_nothing_on_its_own(revision: str) -> None:
-    async with stdio_process("probe.py") as process:
-        talk = StdioTalk(process, revision, EVERY_FEATURE)
+    async with own_line("probe.py") as line:
+        talk = StdioTalk(line, revision, EVERY_FEATURE)
         await talk.exchange(initialize(revision, EVERY_FEATURE, 0))
         heard = [await talk.ask("ping"), await talk.ask("tools/list"), await talk.call("probe_number")]
         assert not any(each.questions or each.notices for each in heard)
@@ -267,10 +264,7 @@ async def test_one_process_speaks_both_eras_at_once(stdio: StdioTalk) -> None:
     ]
     for message in asked:
         await stdio.write(message)
-    assert stdio.process.stdout is not None
-    async with asyncio.timeout(5):
-        lines = [await stdio.process.stdout.readline() for _ in asked]
-    answers = {answer["id"]: answer for answer in map(json.loads, lines)}
+    answers = {answer["id"]: answer for answer in [await stdio.read_unchecked() for _ in asked]}
     assert answers["old"]["result"]["structuredContent"] == {"result": 42}
     assert answers["new"]["result"]["structuredContent"] == 42
     assert answers["old ping"]["result"] == {}

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance import judge
 from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.serving import Served, served
-from tests.conformance.talk import StdioTalk, http_client, http_talk
+from tests.conformance.talk import StdioTalk, http_client, http_talk, own_line, stdio_talk
 from tests.conformance.wire import SUBSCRIPTION_KEY, WAIT, Http, Json, Message, Open, modern_request, modern_meta, request
 
 LISTEN = "subscriptions/listen"
@@ -188,6 +188,8 @@ async def test_on_stdio_listeners_share_the_line(stdio: StdioTalk) -> None:
         notices.append(await stdio.read())
     assert sorted(notice["params"]["_meta"][SUBSCRIPTION_KEY] for notice in notices) == ["a", "b"]
     assert {notice["method"] for notice in notices} == {CHANGED}
+    for name in ("a", "b"):
+        await stdio.tell("notifications/cancelled", {"requestId": name})
 
 
 @pytest.mark.requirement("M-37", "M-38")
@@ -207,14 +209,15 @@ async def test_on_stdio_who_did_not_listen_hears_nothing(stdio: StdioTalk) -> No
 
 
 @pytest.mark.requirement("M-40", "M-37")
-async def test_on_stdio_listeners_are_answered_when_the_input_ends(stdio: StdioTalk) -> None:
-    await stdio.write(asked := listen(stdio, {"toolsListChanged": True}, "last"))
-    assert (await stdio.read())["method"] == ACKNOWLEDGED
-    assert stdio.process.stdin is not None
-    stdio.process.stdin.close()
-    messages = [await stdio.read(asked)]
-    while "method" in messages[-1]:
-        messages.append(await stdio.read(asked))
+async def test_on_stdio_listeners_are_answered_when_the_input_ends() -> None:
+    async with own_line("probe.py") as line:
+        stdio = await stdio_talk(line, MODERN)
+        await stdio.write(asked := listen(stdio, {"toolsListChanged": True}, "last"))
+        assert (await stdio.read())["method"] == ACKNOWLEDGED
+        line.input.close()
+        messages = [await stdio.read(asked)]
+        while "method" in messages[-1]:
+            messages.append(await stdio.read(asked))
     *before, farewell = messages
     assert [(each["method"], each["params"]["requestId"]) for each in before] == [("notifications/cancelled", "last")]
     assert farewell["id"] == "last"
@@ -233,11 +236,10 @@ async def test_on_stdio_a_session_is_told_of_a_change(stdio: StdioTalk) -> None:
 @pytest.mark.parametrize("revision", [LEGACY[1]])
 async def test_on_stdio_a_listener_beside_a_session(stdio: StdioTalk) -> None:
     await stdio.write(request(LISTEN, {"notifications": {"toolsListChanged": True}, "_meta": modern_meta()}, "new"))
-    assert stdio.process.stdout is not None
-    acknowledged = await stdio.process.stdout.readline()
-    assert ACKNOWLEDGED.encode() in acknowledged
+    assert (await stdio.read_unchecked())["method"] == ACKNOWLEDGED
     told = await stdio.call("probe_toggle")
     notices = [*told.notices]
     while len(notices) < 2:
         notices.append(await stdio.read())
     assert sorted(SUBSCRIPTION_KEY in notice.get("params", {}).get("_meta", {}) for notice in notices) == [False, True]
+    await stdio.tell("notifications/cancelled", {"requestId": "new"})

@@ -1,7 +1,9 @@
 """MCP over HTTP by hand: what is sent is what the test says, and nothing in between tidies it up."""
 
 import asyncio
+import base64
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
@@ -51,7 +53,15 @@ def modern_meta(capabilities: Json = None, **more: Json) -> Message:
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
     """The headers in which a request of the newest revision repeats what its body says."""
     headers = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method}
-    return headers if name is None else {**headers, "Mcp-Name": name}
+    if name is None:
+        return headers
+    plain = re.fullmatch(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", name)
+    return {**headers, "Mcp-Name": name if plain else wrapped(name)}
+
+
+def wrapped(text: str) -> str:
+    """A value as it goes into a header that could not hold it as it is."""
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 class Event(NamedTuple):

@@ -1,7 +1,9 @@
 """A client that can be as wrong as it likes: bytes on a socket, and what came back, byte for byte."""
 
+import select
 import socket
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 TIMEOUT = 15.0
@@ -28,6 +30,7 @@ class Connection:
         self.port = port
         self._socket = socket.create_connection((HOST, port), TIMEOUT)
         self._read = b""
+        self.parts = 0  # how often something was waited for
         self.seen = bytearray()  # everything that ever arrived
 
     def __enter__(self) -> "Connection":
@@ -49,6 +52,11 @@ class Connection:
         """Send these bytes."""
         self._socket.sendall(data)
 
+    def send_if_open(self, data: bytes) -> None:
+        """Send these bytes, unless the other side has closed already."""
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(data)
+
     def wait(self, seconds: float) -> None:
         """Change how long reading may take."""
         self._socket.settimeout(seconds)
@@ -67,10 +75,16 @@ class Connection:
 
     def part(self) -> bytes:
         """Whatever comes next; nothing once the other side has closed."""
+        self.parts += 1
         if not self._read:
             self._more()
         data, self._read = self._read, b""
         return data
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is something to read, or the other side has closed."""
+        return bool(select.select([self._socket], [], [], 0)[0])
 
     def rest(self) -> bytes:
         """Everything until the other side closes."""

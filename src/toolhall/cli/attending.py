@@ -1,12 +1,11 @@
 """Attends to a running call at the terminal: a progress bar, log lines, answers to what the tool asks."""
 
 import contextlib
+import importlib
 import signal
 import sys
 from collections.abc import Generator
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from typing import Protocol
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.forms import DECLINED, asking
@@ -16,13 +15,28 @@ from toolhall.cli.waiting import Spinner
 from toolhall.model.json import Json, JsonObject
 
 
+class Bar(Protocol):
+    """A progress bar, which is drawn by a module of its own that only a call with progress needs."""
+
+    def show(self, done: float, total: float | None, message: str) -> None:
+        """Move it."""
+        ...
+
+    def write_above(self, line: str) -> None:
+        """Write a line that stays."""
+        ...
+
+    def stop(self) -> None:
+        """Take it away."""
+        ...
+
+
 class TerminalAttendant:
     """Shows a bar only where there is a terminal; asks only where there is a person, and declines for nobody."""
 
     def __init__(self, spinner: Spinner | None) -> None:
         self._spinner = spinner
-        self._bar: Progress | None = None
-        self._task = TaskID(0)
+        self._bar: Bar | None = None
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Move the bar."""
@@ -31,16 +45,14 @@ class TerminalAttendant:
         if self._bar is None:
             self._quiet()
             self._bar = _new_bar()
-            self._task = self._bar.add_task("")
-            self._bar.start()
-        self._bar.update(self._task, completed=done, total=total, description=visible(message or ""))
+        self._bar.show(done, total, visible(message or ""))
 
     def log(self, level: str, data: Json) -> None:
         """A line above the bar."""
         text = visible(data) if isinstance(data, str) else visible_json(data)
         line = f"{visible(level)}: {text}"
         if self._bar is not None:
-            self._bar.console.print(line, style="dim")
+            self._bar.write_above(line)
         else:
             self._quiet()
             note(styled(line, DIM, sys.stderr))
@@ -67,14 +79,9 @@ class TerminalAttendant:
             self._spinner.stop()
 
 
-def _new_bar() -> Progress:
-    columns = (
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f}%"),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    return Progress(*columns, console=Console(stderr=True, markup=False, highlight=False), transient=True)
+def _new_bar() -> Bar:
+    bar: Bar = importlib.import_module("toolhall.cli.bar").RichBar()
+    return bar
 
 
 def _ask(params: JsonObject) -> JsonObject:

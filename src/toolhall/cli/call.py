@@ -14,8 +14,18 @@ from toolhall.cli.attending import TerminalAttendant
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.journal import CallLog
 from toolhall.cli.logs import start_logging
-from toolhall.cli.pages import page, pretty_block
-from toolhall.cli.screen import BOLD, YELLOW, note, person_present, print_json, styled, visible, visible_json
+from toolhall.cli.screen import (
+    BOLD,
+    YELLOW,
+    drawing,
+    note,
+    person_present,
+    pretty,
+    print_json,
+    styled,
+    visible,
+    visible_json,
+)
 from toolhall.cli.settings import data_folder, read_settings
 from toolhall.cli.source import SourceOptions, opened
 from toolhall.cli.sources.local import LocalSource
@@ -172,7 +182,7 @@ def _print_content(outcome: Outcome) -> None:
                 if shown is msgspec.UNSET:
                     print(visible(text, keep="\n\t"))
                 else:
-                    page().print(pretty_block(shown))
+                    _print_value(shown)
             case {"type": str(kind), **rest}:
                 about = rest.get("mimeType") or rest.get("uri") or ""
                 size = f", {len(rest['data'])} characters of base64" if isinstance(rest.get("data"), str) else ""
@@ -180,7 +190,14 @@ def _print_content(outcome: Outcome) -> None:
             case _:
                 continue
     if outcome.structured is not msgspec.UNSET and not outcome.content:
-        page().print(pretty_block(outcome.structured))
+        _print_value(outcome.structured)
+
+
+def _print_value(value: Json) -> None:
+    if sys.stdout.isatty():
+        drawing().print_value(value)
+    else:
+        print(pretty(value))
 
 
 def _parsed(text: str) -> Json:

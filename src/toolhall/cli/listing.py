@@ -4,13 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from toolhall.cli.logs import start_logging
-from toolhall.cli.pages import cell, page
-from toolhall.cli.screen import print_json
+from toolhall.cli.screen import drawing, print_json
 from toolhall.cli.source import SourceOptions, opened, revision_of
-from toolhall.cli.sources.offer import Offer
 from toolhall.config import Config
 
 
@@ -50,25 +47,4 @@ def list_tools(
     if options.json:
         print_json([offer.summary() for offer in offers])
     else:
-        page().print(offer_table(offers))
-
-
-def offer_table(offers: list[Offer]) -> Table:
-    """One line for each tool."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "version", "level", "effect", "description"):
-        table.add_column(heading, no_wrap=heading != "description")
-    for offer in offers:
-        first_line = (offer.description or "").strip().partition("\n")[0]
-        level = "" if offer.level is None else str(offer.level)
-        table.add_row(
-            cell(offer.name, "cyan"),
-            cell(offer.version or ""),
-            cell(level),
-            cell(offer.effect or "", _STYLES.get(offer.effect or "", "")),
-            cell(first_line),
-        )
-    return table
-
-
-_STYLES = {"reads": "green", "writes": "yellow", "destroys": "red"}
+        drawing().print_table(offers)

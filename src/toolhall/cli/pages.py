@@ -2,15 +2,18 @@
 
 import sys
 
-import msgspec
 from rich.console import Console
-from rich.syntax import Syntax
+from rich.highlighter import JSONHighlighter
+from rich.table import Table
 from rich.text import Text
 
-from toolhall.cli.screen import visible
-from toolhall.model.json import Json
+from toolhall.cli.screen import pretty, visible
+from toolhall.cli.sources.offer import Offer
+from toolhall.cli.views import Inspected
+from toolhall.model.json import Json, JsonObject, encode
 
 _WIDE = 100_000  # nothing is cut where no terminal sets a limit
+_STYLES = {"reads": "green", "writes": "yellow", "destroys": "red"}
 
 
 def page() -> Console:
@@ -23,12 +26,108 @@ def cell(text: str, style: str = "") -> Text:
     return Text(visible(text, keep="\n"), style)
 
 
-def pretty(value: Json) -> str:
-    """A value as JSON over several lines, with nothing hidden in it."""
-    return visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), keep="\n")
+def print_value(value: Json) -> None:
+    """A value as JSON over several lines."""
+    page().print(_json(value))
 
 
-def pretty_block(value: Json) -> "Syntax | Text":
-    """The same, coloured on a terminal."""
-    text = pretty(value)
-    return Syntax(text, "json", background_color="default", word_wrap=True) if sys.stdout.isatty() else Text(text)
+def print_table(offers: list[Offer]) -> None:
+    """One line for each tool."""
+    page().print(_table(offers))
+
+
+def _table(offers: list[Offer]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("name", "version", "level", "effect", "description"):
+        table.add_column(heading, no_wrap=heading != "description")
+    for offer in offers:
+        first_line = (offer.description or "").strip().partition("\n")[0]
+        level = "" if offer.level is None else str(offer.level)
+        table.add_row(
+            cell(offer.name, "cyan"),
+            cell(offer.version or ""),
+            cell(level),
+            cell(offer.effect or "", _STYLES.get(offer.effect or "", "")),
+            cell(first_line),
+        )
+    return table
+
+
+def _json(value: Json) -> Text:
+    text = Text(pretty(value))
+    JSONHighlighter().highlight(text)
+    return text
+
+
+def print_whole(inspected: Inspected) -> None:
+    """Everything about one tool."""
+    offer, out = inspected.offer, page()
+    out.print(cell(offer.id or offer.name, "bold cyan"))
+    if offer.description:
+        out.print(cell(offer.description))
+    out.print()
+    out.print(_facts(offer))
+    for heading, schema in (("Input schema", offer.input), ("Output schema", offer.output)):
+        out.print()
+        out.print(cell(heading, "bold"))
+        out.print(cell("none") if schema is None else _json(schema))
+    out.print()
+    out.print(cell("In each dialect", "bold"))
+    out.print(_side_by_side(inspected))
+
+
+def print_briefly(found: list[Inspected]) -> None:
+    """A few lines about each tool."""
+    for inspected in found:
+        _print_few_lines(inspected)
+
+
+def _print_few_lines(inspected: Inspected) -> None:
+    offer, out = inspected.offer, page()
+    level = "not stated" if offer.level is None else str(offer.level)
+    parameters = ", ".join(offer.input.get("properties", {})) or "none"
+    out.print(cell(offer.id or offer.name, "bold cyan"))
+    if offer.description:
+        out.print(cell(f"  {offer.description.strip().splitlines()[0]}"))
+    out.print(cell(f"  published as {offer.name}; level {level}; effect {offer.effect or 'not stated'}"))
+    out.print(cell(f"  parameters: {parameters}"))
+    different = ", ".join(str(each["path"]).removeprefix("/") for each in inspected.differences())
+    if different:
+        out.print(cell(f"  differs between dialects: {different}", "yellow"))
+
+
+def _facts(offer: Offer) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    facts = {
+        "published as": offer.name,
+        "title": offer.title,
+        "version": offer.version,
+        "level": offer.level,
+        "effect": offer.effect,
+        "annotations": ", ".join(
+            f"{hint}={encode(value).decode()}" for hint, value in (offer.annotations or {}).items()
+        ),
+        "tags": ", ".join(offer.tags),
+        "timeout": None if offer.timeout is None else f"{offer.timeout:g} s",
+    }
+    for name, value in facts.items():
+        table.add_row(cell(name, "dim"), cell("not stated" if value in (None, "") else str(value)))
+    return table
+
+
+def _side_by_side(inspected: Inspected) -> Table:
+    """A line for each member; what differs is shown in full and highlighted."""
+    table = Table(header_style="bold", show_lines=True)
+    table.add_column("")
+    for dialect in inspected.views:
+        table.add_column(dialect, overflow="fold")
+    for member in dict.fromkeys(name for view in inspected.views.values() for name in view):
+        if inspected.is_same(member):
+            table.add_row(cell(f"/{member}"), *(cell("same", "dim") for _ in inspected.views))
+        else:
+            table.add_row(cell(f"/{member}", "yellow"), *(_shown(view, member) for view in inspected.views.values()))
+    return table
+
+
+def _shown(view: JsonObject, member: str) -> Text:
+    return cell(pretty(view[member]), "yellow") if member in view else cell("left out", "dim")

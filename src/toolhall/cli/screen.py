@@ -1,10 +1,12 @@
 """What is printed and where: results on the standard output, everything for people beside it on the error output."""
 
 import contextlib
+import importlib
 import os
 import re
 import sys
 from collections.abc import Generator
+from types import ModuleType
 from typing import TextIO
 
 import msgspec
@@ -46,6 +48,11 @@ def visible_json(value: Json) -> str:
     return msgspec.json.encode(_visible_parts(value)).decode()
 
 
+def pretty(value: Json) -> str:
+    """A value as JSON over several lines, with nothing hidden in it."""
+    return visible(msgspec.json.format(msgspec.json.encode(value), indent=2).decode(), keep="\n")
+
+
 def _visible_parts(value: Json) -> Json:
     match value:
         case str():
@@ -71,6 +78,11 @@ def has_colour(stream: TextIO) -> bool:
 def person_present() -> bool:
     """Whether somebody can read a question and type an answer."""
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def drawing() -> ModuleType:
+    """The module that draws pages, imported when there is one to draw: rich takes longer than most commands."""
+    return importlib.import_module("toolhall.cli.pages")
 
 
 @contextlib.contextmanager

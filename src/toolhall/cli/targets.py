@@ -28,7 +28,11 @@ def looks_like_target(word: str) -> bool:
         return True
     package, dot, _ = word.partition(".")
     # A tool id has a dot as well; only a package that is really there makes it a module.
-    return bool(dot) and "@" not in word and package.isidentifier() and importlib.util.find_spec(package) is not None
+    return bool(dot) and "@" not in word and package.isidentifier() and _is_there(package)
+
+
+def _is_there(package: str) -> bool:
+    return Path(package).is_dir() or Path(f"{package}.py").is_file() or importlib.util.find_spec(package) is not None
 
 
 def _load(target: str) -> Iterator[object]:

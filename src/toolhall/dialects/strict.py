@@ -9,7 +9,7 @@ import json
 import msgspec
 
 from toolhall.model.errors import Malformed
-from toolhall.model.json import Json, encode
+from toolhall.model.json import Json, encode, levels
 
 MAX_DEPTH = 64
 MAX_MEMBERS = 10_000
@@ -18,8 +18,6 @@ MAX_DIGITS = 20
 _SMALL = 4 * 1024
 _DIGITS_ALIKE = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
-_CONTAINERS = (dict, list)
-_PLAIN = {str, int, float, bool, type(None)}
 
 _decode = msgspec.json.Decoder().decode
 
@@ -65,32 +63,24 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _check_size(value: Json) -> None:
-    """Depth, number of members, length of keys; level by level, so that a crowded message costs little."""
-    members, level = 0, [value]
-    for _ in range(MAX_DEPTH):
-        inner: list[Json] = []
+    """Depth, number of members, length of keys."""
+    members = 0
+    for depth, level in enumerate(levels(value), 1):
+        if depth > MAX_DEPTH:
+            raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
         for part in level:
-            if type(part) is dict:
+            if type(part) is dict and part:
                 members += len(part)
-                if part and max(map(len, part)) > MAX_KEY:
+                if max(map(len, part)) > MAX_KEY:
                     raise Malformed(f"a key is longer than {MAX_KEY} characters")
-                inner.extend([each for each in part.values() if type(each) in _CONTAINERS])
-            elif part and not _PLAIN.issuperset(map(type, part)):
-                inner.extend([each for each in part if type(each) in _CONTAINERS])
         if members > MAX_MEMBERS:
             raise Malformed(f"the message has more than {MAX_MEMBERS} members")
-        level = inner
-        if not level:
-            return
-    raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
 
 
 def _check_numbers(value: Json) -> None:
     """No integer has too many digits; a string may."""
-    pending = [value]
-    while pending:
-        part = pending.pop()
-        if type(part) is int and abs(part) >= 10**MAX_DIGITS:
-            raise Malformed(f"an integer has more than {MAX_DIGITS} digits; send it as a string")
-        if type(part) in _CONTAINERS:
-            pending.extend(part.values() if type(part) is dict else part)
+    for level in levels([value]):
+        for part in level:
+            for each in part.values() if type(part) is dict else part:
+                if type(each) is int and abs(each) >= 10**MAX_DIGITS:
+                    raise Malformed(f"an integer has more than {MAX_DIGITS} digits; send it as a string")

@@ -1,5 +1,6 @@
 """The type of a JSON value, and the one encoder that every layer shares."""
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -9,3 +10,19 @@ Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Json]
 
 encode = msgspec.json.Encoder().encode
+
+_CONTAINERS = (dict, list)
+_PLAIN = {str, int, float, bool, type(None)}
+
+
+def levels(value: Json) -> Iterator[list[Json]]:
+    """The objects and lists in a value, level by level: a crowded one costs little, a deep one no stack."""
+    level = [value] if type(value) in _CONTAINERS else []
+    while level:
+        yield level
+        inner: list[Json] = []
+        for part in level:
+            parts = part.values() if type(part) is dict else part
+            if not _PLAIN.issuperset(map(type, parts)):
+                inner.extend([each for each in parts if type(each) in _CONTAINERS])
+        level = inner

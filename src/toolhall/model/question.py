@@ -58,7 +58,8 @@ class Sampled(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """All text blocks of the message, joined."""
         blocks = self.content if isinstance(self.content, list) else [self.content]
-        return "".join(block.get("text", "") for block in blocks if isinstance(block, dict))
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        return "".join(text for text in texts if isinstance(text, str))
 
 
 class Root(msgspec.Struct, frozen=True):

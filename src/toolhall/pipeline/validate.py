@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, levels
 from toolhall.pipeline.states import Admitted, Valid
 from toolhall.schema.validator import Validator
 
@@ -56,12 +56,4 @@ def cost(validator: Validator, value: Json, size: int) -> int:
 
 
 def _depth(value: Json) -> int:
-    deepest, pending = 0, [(value, 1)]
-    while pending:
-        part, depth = pending.pop()
-        deepest = max(deepest, depth)
-        if isinstance(part, dict):
-            pending.extend((inner, depth + 1) for inner in part.values())
-        elif isinstance(part, list):
-            pending.extend((inner, depth + 1) for inner in part)
-    return deepest
+    return sum(1 for _ in levels(value)) + 1

@@ -21,6 +21,7 @@ class Snapshot:
         self._by_name |= {entry.id: entry for entry in self.entries}
         self._positions = {entry.tool.name: position for position, entry in enumerate(self.entries)}
         self.repeats_in_headers = any(entry.tool.header_parameters for entry in self.entries)
+        self.encoded: dict[str, bytes] = {}  # whole listings, as dialects without pages write them once
         self._pages: dict[int, Page] = {}
 
     def find(self, name: str) -> Entry | None:

@@ -13,7 +13,7 @@ _KEYWORD = "x-mcp-header"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _TYPES = ("string", "integer", "boolean")
 # A header is seen by every proxy on the way, so a secret must not be mirrored into one.
-_SECRETIVE = re.compile(r"(?i)pass(word|wd)?$|secret|token|api_?key|credential|authorization")
+_SECRETIVE = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
 
 
 def header_parameters(schema: JsonObject) -> tuple[HeaderParameter, ...]:

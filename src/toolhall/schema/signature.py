@@ -11,7 +11,7 @@ from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Output
-from toolhall.schema.types import decoder_of, schemas_of, to_json
+from toolhall.schema.types import Mode, decoder_of, schemas_of, to_json
 
 _AT = re.compile(r" - at `\$([^`]*)`")
 
@@ -68,9 +68,9 @@ def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) ->
     return result | ({"$defs": definitions} if definitions else {})
 
 
-def _schema_of(what: str, hint: Any) -> JsonObject:
+def _schema_of(what: str, hint: Any, mode: Mode = "validation") -> JsonObject:
     try:
-        return schemas_of([hint])[0]
+        return schemas_of([hint], mode)[0]
     except (TypeError, NotImplementedError) as error:
         lines = str(error).splitlines()
         text = lines[-1] if lines[0].endswith(":") else lines[0]  # the rest speaks of msgspec's own hooks
@@ -94,7 +94,7 @@ def output_of(hint: Any) -> Output:
         return Output()
     if hint is None or hint is type(None):
         return Output("none")
-    return Output("schema", _schema_of("the return type", hint))
+    return Output("schema", _schema_of("the return type", hint, "serialization"))
 
 
 def _is_content(hint: Any) -> bool:

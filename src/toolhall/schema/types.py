@@ -1,9 +1,10 @@
 """Turns a Python type into JSON Schema, and values into JSON and back, pydantic models included."""
 
 import datetime
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
@@ -12,12 +13,15 @@ from toolhall.schema.inline import hoist, inline
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _TEXTS = ("title", "description", "examples")
+Mode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases and defaults differ between the two
 
 
-def schemas_of(hints: Sequence[Any]) -> list[JsonObject]:
-    """One self-contained schema per type; raises TypeError for a type that JSON cannot express."""
+def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObject]:
+    """One self-contained schema per type, of what is taken or given; raises TypeError where JSON cannot express it."""
     schemas, components = msgspec.json.schema_components(
-        [prepared(hint) for hint in hints], schema_hook=_schema_hook, ref_template="#/$defs/{name}"
+        [prepared(hint) for hint in hints],
+        schema_hook=functools.partial(_schema_hook, mode),
+        ref_template="#/$defs/{name}",
     )
     definitions: JsonObject = {}
     for name, component in components.items():
@@ -90,9 +94,9 @@ def is_pydantic(hint: Any) -> bool:
     return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
 
 
-def _schema_hook(hint: Any) -> JsonObject:
+def _schema_hook(mode: Mode, hint: Any) -> JsonObject:
     if is_pydantic(hint):
-        schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}")
+        schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}", mode=mode)
         return schema
     raise NotImplementedError  # msgspec then names the type in a TypeError
 

@@ -6,15 +6,18 @@ from itertools import islice
 import jsonschema_rs
 
 from toolhall.model.errors import Problem
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.bounds import BadSchema, Bounds, draft_of, measure
 from toolhall.schema.walk import escape
 
 MAX_PROBLEMS = 20
 MAX_REASON = 200
+MAX_REPORT = 6 * 1024  # bytes of all problems together, as they are written
 # All problems of a larger value would be collected before the first is seen; only the first is looked for then.
 LIST_ALL_BELOW = 4 * 1024
 LIST_ALL_CHECKS = 4_000  # each may fail: about as many problems as can be collected in 20 ms
+
+_PLAINER = {"False schema does not allow the value": "nothing may be given here; leave it out"}
 
 _COMPILERS = {
     "2020-12": jsonschema_rs.Draft202012Validator,
@@ -36,7 +39,14 @@ class Validator:
 
     def problems(self, value: Json, size: int) -> list[Problem]:
         """What is wrong with a value of about `size` bytes; empty when it is accepted."""
-        return list(islice(self._errors(value, size), MAX_PROBLEMS))
+        found: list[Problem] = []
+        room = MAX_REPORT
+        for problem in islice(self._errors(value, size), MAX_PROBLEMS):
+            room -= len(encode(str(problem)))
+            if found and room < 0:
+                break
+            found.append(problem)
+        return found
 
     def _errors(self, value: Json, size: int) -> Iterator[Problem]:
         if size <= LIST_ALL_BELOW and self.bounds.growth == 1 and self.bounds.visits * _parts(value) <= LIST_ALL_CHECKS:
@@ -89,4 +99,5 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
-    return Problem(path[:MAX_REASON], error.message[:MAX_REASON])
+    reason = _PLAINER.get(error.message, error.message)
+    return Problem(path[:MAX_REASON], reason[:MAX_REASON])

@@ -1,6 +1,7 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
 from collections.abc import Sequence
+from urllib.parse import parse_qsl
 
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
@@ -13,14 +14,21 @@ _JSON = (b"content-type", b"application/json")
 class Exchange:
     """What came, from whom, and the way back."""
 
-    __slots__ = ("_send", "caller", "headers", "method", "receive")
+    __slots__ = ("_send", "caller", "headers", "method", "path", "query", "receive")
 
     def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
         self.method = method
         self.headers = headers
         self.caller = caller
         self.receive = receive
+        self.path = ""
+        self.query = b""
         self._send = send
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The query's parameters; of two with one name the last counts."""
+        return dict(parse_qsl(self.query.decode("latin-1"), max_num_fields=20))
 
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete reply."""

@@ -1,9 +1,24 @@
-"""`/health`: whether the hall stands, and how many tools it serves."""
+"""`/health`: whether the hall stands, what state its parts are in, and whether it takes calls."""
+
+import time
 
 from toolhall.model.exchange import Wire
-from toolhall.model.json import encode
+from toolhall.model.json import JsonObject, encode
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.exchange import Exchange
+
+_STARTED = time.monotonic()
+_ALIVE = Wire(b'{"status":"alive"}')
+_READY = Wire(b'{"status":"ready"}')
+_ORDER = ("healthy", "degraded", "unhealthy")
+
+
+def report(snapshot: Snapshot) -> JsonObject:
+    """The state of the whole and of its parts: the worst part's state is the whole's."""
+    tools = dict.fromkeys(dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries), "healthy")
+    worst = max(["healthy", *tools.values()], key=_ORDER.index)
+    return {"status": worst, "components": {"core": "healthy", "tools": tools}}
 
 
 class Health:
@@ -13,6 +28,17 @@ class Health:
         self._registry = registry
 
     async def __call__(self, exchange: Exchange) -> None:
-        """One small JSON object."""
-        state = {"status": "healthy", "tools": len(self._registry.snapshot.entries)}
-        await exchange.reply(Wire(encode(state)))
+        """`/health`: 503 when a part is unhealthy."""
+        found = report(self._registry.snapshot)
+        uptime = round(time.monotonic() - _STARTED, 3)
+        count = len(self._registry.snapshot.entries)
+        status = 503 if found["status"] == "unhealthy" else 200
+        await exchange.reply(Wire(encode({**found, "uptime": uptime, "tools": count}), status))
+
+    async def live(self, exchange: Exchange) -> None:
+        """`/health/live`: the process answers."""
+        await exchange.reply(_ALIVE)
+
+    async def ready(self, exchange: Exchange) -> None:
+        """`/health/ready`: calls are taken."""
+        await exchange.reply(_READY)

@@ -21,6 +21,7 @@ class HttpApp:
         self._shield = shield
         self._identity = identity
         self._endpoints = endpoints
+        self._prefixes = {path: endpoint for path, endpoint in endpoints.items() if path.endswith("/")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
@@ -31,14 +32,20 @@ class HttpApp:
         try:
             headers = exchange.headers = self._shield.headers(scope)
             exchange.caller = self._identity.caller(scope, headers)
-            await self._endpoints.get(scope["path"], self._nothing)(exchange)
+            exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
+            await self._endpoints.get(exchange.path, self._below)(exchange)
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         except OSError:
             _log.debug("the client went away")
 
-    async def _nothing(self, exchange: Exchange) -> None:
+    async def _below(self, exchange: Exchange) -> None:
+        """A path that ends with a slash serves everything below it."""
+        for prefix, endpoint in self._prefixes.items():
+            if exchange.path.startswith(prefix):
+                await endpoint(exchange)
+                return
         await exchange.refuse(404, f"there is nothing here; try {', '.join(self._endpoints)}")
 
 

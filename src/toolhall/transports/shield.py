@@ -70,7 +70,7 @@ class Shield:
             raise Turned(400, "the Host header is missing or malformed")
         if found[1].lower() not in self._hosts:
             raise Turned(
-                421, f"this server does not answer for {found[1]!r}; allow it with allowed_hosts in toolhall.toml"
+                421, f"this server does not answer for {found[1][:64]!r}; allow it with allowed_hosts in toolhall.toml"
             )
         if len(self._good_hosts) < _MOST_REMEMBERED:
             self._good_hosts.add(host)
@@ -85,6 +85,6 @@ def _joined(pairs: list[tuple[bytes, bytes]]) -> Headers:
     headers: Headers = {}
     for name, value in pairs:
         if name in headers and name.startswith(_SINGLE):
-            raise Turned(400, f"the header {name.decode('latin-1')} is there twice")
+            raise Turned(400, f"the header {name.decode('latin-1')[:64]} is there twice")
         headers[name] = headers[name] + b", " + value if name in headers else value
     return headers

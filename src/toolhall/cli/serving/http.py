@@ -16,7 +16,10 @@ def run(plan: Plan) -> int:
         host = plan.host or hall.config.host
         refuse_exposure(hall.config.profile, host)
         with listen(host, hall.config.port if plan.port is None else plan.port) as listening:
-            announce(url_of(listening), hall.config.name, data=hall.config.data, json=plan.json)
-            with strays_aside():
-                GracefulServer(hall).run([listening])
+            server = GracefulServer(hall)
+            # Whoever reads the URL may stop the server at once, so signals are heard before it is printed.
+            with server.capture_signals():
+                announce(url_of(listening), hall.config.name, data=hall.config.data, json=plan.json)
+                with strays_aside():
+                    server.run([listening])
     return 0

@@ -21,8 +21,7 @@ def run(plan: Plan) -> int:
         first = Child(plan, listening)
         # The first one alone: it makes what all of them share, and tells whether the target can be served at all.
         if not first.ready(stopped):
-            first.stop()
-            return 0 if stopped.is_set() else first.gone() or EXIT_FAILED
+            return _never_began(first, stopped)
         workers = [first, *(Child(plan, listening) for _ in range(plan.workers - 1))]
         config = plan.config
         announce(url_of(listening), config.name, data=config.data, json=plan.json, workers=plan.workers)
@@ -31,6 +30,15 @@ def run(plan: Plan) -> int:
             worker.stop()
         for worker in workers:
             worker.gone()
+    return 0
+
+
+def _never_began(worker: Child, stopped: threading.Event) -> int:
+    """The worker has said itself what was wrong."""
+    if not stopped.is_set():
+        return worker.gone() or EXIT_FAILED
+    worker.stop()
+    worker.gone()
     return 0
 
 

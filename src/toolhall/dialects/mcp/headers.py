@@ -13,7 +13,7 @@ from toolhall.model.tool import HeaderParameter
 
 _WRAPPED = re.compile(r"=\?base64\?(.*)\?=")
 _VISIBLE = re.compile(r"[\t\x20-\x7e]*")
-_NUMBER = re.compile(r"-?\d{1,400}(\.\d+)?([eE][+-]?\d{1,3})?")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
 # The member of params that Mcp-Name repeats, per method.
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -68,9 +68,12 @@ def _decoded(name: bytes, value: str) -> str:
     if not wrapped:
         return value
     try:
-        return base64.b64decode(wrapped[1], validate=True).decode()
+        raw = base64.b64decode(wrapped[1], validate=True)
+        if base64.b64encode(raw).decode() == wrapped[1]:  # several spellings of one value would fit otherwise
+            return raw.decode()
     except (binascii.Error, UnicodeDecodeError):
-        raise bad_header(f"the header {name.decode()} is not valid base64 of UTF-8") from None
+        pass
+    raise bad_header(f"the header {name.decode()} is not valid base64 of UTF-8")
 
 
 def _argument(arguments: Json, path: tuple[str, ...]) -> Json:

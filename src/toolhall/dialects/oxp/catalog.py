@@ -47,7 +47,7 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     (tool,) = tools
     version = plain_version(tool.id.version)
     document: JsonObject = {
-        "id": f"{_part(tool.id.toolkit)}.{_part(tool.id.tool)}@{version}",
+        "id": f"{part(tool.id.toolkit)}.{part(tool.id.tool)}@{version}",
         "name": re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:NAME_LIMIT],
         "description": tool.description or tool.title or tool.name,
         "version": version,
@@ -64,7 +64,8 @@ def plain_version(version: str) -> str:
     return re.split(r"[-+]", semantic_version(version), maxsplit=1)[0]
 
 
-def _part(text: str) -> str:
+def part(text: str) -> str:
+    """A toolkit's or a tool's name as an OXP id can hold it."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
 
 

@@ -1,0 +1,118 @@
+"""OXP 1.0 requests and responses."""
+
+import re
+
+import msgspec
+
+from toolhall.dialects import strict
+from toolhall.dialects.oxp.errors import Refusal, say
+from toolhall.dialects.values import text_of, value_of
+from toolhall.model.errors import Malformed, ToolhallError
+from toolhall.model.exchange import Finished, Wire
+from toolhall.model.json import Json, JsonObject, encode
+
+SCHEMA = "urn:oxp:1.0"
+SUPPORTED = (
+    SCHEMA,
+    "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json",
+)
+_TOOL_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@(\d+)(\.\d+\.\d+)?)?")
+_MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "context"}
+MAX_ID = 256
+
+
+class CallRequest(msgspec.Struct, frozen=True):
+    """One call; `version` is exact, None asks for the newest."""
+
+    toolkit: str
+    tool: str
+    version: str | None
+    input: JsonObject
+    call_id: str | None
+    trace_id: str | None
+    context: JsonObject
+
+    @property
+    def tool_id(self) -> str:
+        """The tool as it was asked for."""
+        return f"{self.toolkit}.{self.tool}" + (f"@{self.version}" if self.version else "")
+
+
+def read_call(body: bytes) -> CallRequest:
+    """A call, or Malformed: that is 400, whatever is wrong with the message."""
+    message = _object(strict.decode(body), "the body")
+    check_schema(message.get("$schema"))
+    request = _object(message.get("request"), "request")
+    unknown = min(request.keys() - _MEMBERS, default=None)
+    if unknown is not None:
+        raise Malformed(f"request has no member {unknown[:64]!r}; remove it")
+    toolkit, tool, version = _tool_id(request.get("tool_id"))
+    # The specification's text says `inputs`, all its examples and its OpenAPI file say `input`.
+    given = request.get("input", request.get("inputs"))
+    return CallRequest(
+        toolkit,
+        tool,
+        version,
+        {} if given is None else _object(given, "input"),
+        _text(request, "call_id"),
+        _text(request, "trace_id"),
+        _object(request.get("context", {}), "context"),
+    )
+
+
+def check_schema(schema: Json) -> None:
+    """OXP: an absent `$schema` means the newest version, an unknown one is refused with 400."""
+    if schema is not None and schema not in SUPPORTED:
+        raise Malformed(f"this version of OXP is not supported; leave out $schema or send {SCHEMA}")
+
+
+def write_list(documents: list[JsonObject]) -> bytes:
+    """All definitions; the specification's text calls the list `tools`, its OpenAPI file `items`."""
+    return encode({"$schema": SCHEMA, "items": documents, "tools": documents})
+
+
+def write_result(call_id: str, finished: Finished, duration_ms: float) -> Wire:
+    """The answer to a call that ran to its end."""
+    if finished.result.is_error:
+        return _failure(call_id, {"message": text_of(finished), "can_retry": False}, duration_ms)
+    value = b"" if finished.tool.output.kind == "none" else b',"value":' + value_of(finished)
+    return Wire(_head(call_id, duration_ms, b"true") + value + b"}}")
+
+
+def write_error(call_id: str | None, error: ToolhallError, duration_ms: float = 0.0) -> Wire:
+    """Any error: a refusal has a status of its own, a failure of the tool is a result."""
+    said = say(error)
+    if isinstance(said, Refusal):
+        return Wire(encode({"$schema": SCHEMA, **said.body}), said.status, said.headers)
+    return _failure(call_id or "", said.error, duration_ms)
+
+
+def _failure(call_id: str, error: JsonObject, duration_ms: float) -> Wire:
+    return Wire(_head(call_id, duration_ms, b"false") + b',"error":' + encode(error) + b"}}")
+
+
+def _head(call_id: str, duration_ms: float, success: bytes) -> bytes:
+    start = b'{"$schema":"' + SCHEMA.encode() + b'","result":{"call_id":' + encode(call_id)
+    return start + b',"duration":' + encode(round(duration_ms, 3)) + b',"success":' + success
+
+
+def _tool_id(value: Json) -> tuple[str, str, str | None]:
+    found = _TOOL_ID.fullmatch(value) if isinstance(value, str) else None
+    if not found:
+        raise Malformed("tool_id must be Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0")
+    # OXP: a bare number is exactly x.0.0, not the newest of that major version.
+    version = None if found[3] is None else f"{found[3]}{found[4] or '.0.0'}"
+    return found[1], found[2], version
+
+
+def _object(value: Json, what: str) -> JsonObject:
+    if isinstance(value, dict):
+        return value
+    raise Malformed(f"{what} must be an object")
+
+
+def _text(holder: JsonObject, key: str) -> str | None:
+    value = holder.get(key)
+    if value is None or (isinstance(value, str) and 0 < len(value) <= MAX_ID):
+        return value
+    raise Malformed(f"{key} must be a text of 1 to {MAX_ID} characters")

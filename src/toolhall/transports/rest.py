@@ -1,0 +1,59 @@
+"""Plain REST for everybody else: `POST /tools/{toolkit}/{tool}`."""
+
+from urllib.parse import unquote
+
+from toolhall.dialects import strict
+from toolhall.dialects.openapi.errors import write_error
+from toolhall.dialects.values import text_of, value_of
+from toolhall.hall import Hall
+from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
+from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.registry.index import Index
+from toolhall.transports.exchange import Exchange
+from toolhall.transports.shield import Shield
+
+DIALECT = "openapi"
+PREFIX = "/tools/"
+
+
+class Rest:
+    """The body is the arguments, the reply is the value."""
+
+    def __init__(self, hall: Hall, shield: Shield) -> None:
+        self._hall = hall
+        self._shield = shield
+        self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
+
+    async def call(self, exchange: Exchange) -> None:
+        """Run one tool."""
+        if exchange.method != "POST":
+            await exchange.refuse(405, "use POST", (b"allow", b"POST"))
+            return
+        body = await self._shield.body(exchange.headers, exchange.receive)
+        try:
+            answer = await self._answer(exchange, body)
+        except ToolhallError as error:
+            answer = error
+        await exchange.reply(_written(answer))
+
+    async def _answer(self, exchange: Exchange, body: bytes) -> Answer:
+        parts = exchange.path.removeprefix(PREFIX).split("/")
+        if len(parts) != 2:
+            return NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
+        arguments = strict.decode(body) if body else {}
+        if not isinstance(arguments, dict):
+            raise Malformed("the body must be an object with the tool's arguments")
+        key = (unquote(parts[0]), unquote(parts[1]))
+        entry = self._index.find(self._hall.registry.snapshot, key, exchange.parameters.get("version"))
+        name = entry.id if entry else ".".join(key)
+        return await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller)
+
+
+def _written(answer: Answer) -> Wire:
+    if isinstance(answer, Finished):
+        if answer.result.is_error:
+            return write_error(ToolFailed(text_of(answer)))
+        return Wire(value_of(answer))
+    if isinstance(answer, ToolhallError):
+        return write_error(answer)
+    raise TypeError("REST has no way to ask a caller back")

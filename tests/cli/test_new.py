@@ -1,0 +1,62 @@
+"""`toolhall new`."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.shell import PATIENCE, Shell
+
+
+def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> None:
+    done = shell.run("new", "my_tools")
+    assert done.code == 0
+    following = [line.strip() for line in done.out.partition("Next:")[2].splitlines() if line.strip()]
+    assert following == ["cd my_tools", "python -m pytest", "toolhall serve my_tools.py --reload"]
+    folder = shell.folder / "my_tools"
+    assert sorted(file.name for file in folder.iterdir()) == [
+        "README.md",
+        "my_tools.py",
+        "pyproject.toml",
+        "test_my_tools.py",
+    ]
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    called = shell.run("call", "MyTools_greet", "name=Ada", "my_tools/my_tools.py")
+    assert (called.code, called.out) == (0, "Hello, Ada!\n")
+
+
+def test_new_as_json(shell: Shell) -> None:
+    done = shell.run("new", "weather", "--json").json()
+    assert done["folder"] == "weather"
+    assert "weather.py" in done["files"]
+    assert len(done["next"]) == 3
+    again = shell.run("new", "weather")
+    assert again.code == 1
+    assert "choose another name" in again.complaint()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["My-Tools"], 2, "did you mean 'my_tools'?"),
+        (["../up"], 2, "did you mean 'up'?"),
+        (["json"], 2, "such as json_tools"),
+        (["class"], 2, "such as class_tools"),
+        (["1"], 2, "for example my_tools"),
+        (["a", "--lang", "typescript"], 1, "use --lang python"),
+        (["a", "--lang", "cobol"], 2, "Choose from"),
+    ],
+)
+def test_what_it_refuses(shell: Shell, words: list[str], code: int, said: str) -> None:
+    done = shell.run("new", *words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.complaint()
+    assert not any(shell.folder.iterdir())

@@ -1,0 +1,52 @@
+"""The quick way into `serve` reads a command line exactly as the parser does, or leaves it to the parser."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cyclopts.exceptions import CycloptsError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolhall.cli.program import app
+from toolhall.cli.serving.plan import ServeOptions
+from toolhall.cli.serving.quick import FLAGS, VALUES, read_serve
+
+WORDS = [
+    *(f"--{name}" for name in (*FLAGS, *VALUES)),
+    *(f"--{name}=8" for name in (*FLAGS, *VALUES)),
+    *("a.py", "b", "0", "-1", "local", "server", "-", "--", "--nope", "-t", "--port= 8", "--no-json", "--help", ""),
+]
+
+
+def parsed(words: list[str]) -> tuple[tuple[str, ...], ServeOptions] | None:
+    """What the parser makes of it; None for what it refuses, or answers with help."""
+    try:
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except CycloptsError:
+        return None
+    arguments: dict[str, Any] = {"options": ServeOptions(), **bound.arguments}
+    return (tuple(bound.args), arguments["options"]) if command.__name__ == "serve" else None
+
+
+def test_it_knows_every_option() -> None:
+    assert {*FLAGS, *VALUES} == {field.name for field in dataclasses.fields(ServeOptions)}
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=5))
+def test_it_agrees_with_the_parser(words: list[str]) -> None:
+    quickly = read_serve(["serve", *words])
+    if quickly is not None:
+        assert quickly == parsed(["serve", *words])
+
+
+@pytest.mark.parametrize("words", [[], ["list"], ["--help"], ["serve", "--help"], ["serve", "--port"], ["serve", "-h"]])
+def test_what_is_not_plain_is_left_to_the_parser(words: list[str]) -> None:
+    assert read_serve(words) is None
+
+
+def test_what_is_plain_is_read() -> None:
+    words = ["serve", "a.py", "--port", "9", "--data=d", "b.py", "--json", "--workers=2"]
+    options = ServeOptions(port=9, data=Path("d"), json=True, workers=2)
+    assert read_serve(words) == (("a.py", "b.py"), options)

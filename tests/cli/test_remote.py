@@ -1,0 +1,291 @@
+"""`--url`: over MCP in both eras, and against servers that mean no good."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Generator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import KIT, Shell
+from toolhall.cli.failure import CommandFailed, OutOfTime
+from toolhall.cli.sources import wire
+from toolhall.cli.sources.legacy import LegacyClient
+from toolhall.cli.sources.modern import ModernClient
+from toolhall.cli.sources.offer import Offer, find_offer, read_offer
+from toolhall.cli.sources.remote import RemoteSource
+from toolhall.cli.sources.rpc import Client, list_tools
+from toolhall.cli.sources.wire import read_url
+
+TOOL = {"name": "only", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["a"]}}
+
+
+class Recorder:
+    """An attendant that remembers what it heard, and accepts everything."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[Any, ...]] = []
+
+    def progress(self, done: float, total: float | None, message: str | None) -> None:
+        """Remember it."""
+        self.heard.append((done, total, message))
+
+    def log(self, level: str, data: Any) -> None:
+        """Remember it."""
+        self.heard.append((level, data))
+
+    def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Fill in the form."""
+        self.heard.append((method, params["message"]))
+        return {"action": "accept", "content": {"name": "Ada", "age": 36}}
+
+
+class Stub(BaseHTTPRequestHandler):
+    """Answers each message as the test says."""
+
+    answers: Callable[["Stub", dict[str, Any]], None]
+
+    def do_POST(self) -> None:
+        """Read one message and answer it."""
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        type(self).answers(self, json.loads(body))
+
+    def do_DELETE(self) -> None:
+        """End the session."""
+        self.reply(200)
+
+    def reply(self, status: int, body: bytes = b"", kind: str = "application/json", **headers: str) -> None:
+        """Send a whole reply."""
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def result(self, message: dict[str, Any], result: object, **headers: str) -> None:
+        """Answer a request."""
+        self.reply(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode(), **headers)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def stub(answers: Callable[[Stub, dict[str, Any]], None]) -> Generator[str, None, None]:
+    """A server of the test's own."""
+    kind = type("Answering", (Stub,), {"answers": answers})
+    with ThreadingHTTPServer(("127.0.0.1", 0), kind) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def old_server(outcome: object) -> Callable[[Stub, dict[str, Any]], None]:
+    """A server that knows the older revisions only, with one tool."""
+
+    def answers(http: Stub, message: dict[str, Any]) -> None:
+        match message:
+            case {"method": "initialize"}:
+                chosen = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {}}
+                http.result(message, chosen, Mcp_Session_Id="s1")
+            case _ if http.headers.get("mcp-session-id") != "s1":
+                error = {"code": -32000, "message": "Bad Request: no session"}
+                http.reply(400, json.dumps({"jsonrpc": "2.0", "id": "server-error", "error": error}).encode())
+            case {"method": "tools/list", "params": {"cursor": "next"}}:
+                http.result(message, {"tools": [TOOL]})
+            case {"method": "tools/list"}:
+                http.result(message, {"tools": [], "nextCursor": "next"})
+            case {"method": "tools/call"}:
+                http.result(message, outcome)
+            case _:
+                http.reply(202)
+
+    return answers
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
+    """A real server for all tests here."""
+    with Shell(tmp_path_factory.mktemp("served")).serving(KIT) as server:
+        yield server.url
+
+
+def offer(client: Client, name: str) -> Offer:
+    return find_offer([each for each in map(read_offer, list_tools(client)) if each], name)
+
+
+def legacy(url: str, revision: str) -> LegacyClient:
+    client = LegacyClient(read_url(url))
+    client.start(revision, 10)
+    return client
+
+
+def test_a_call_over_the_newest_revision(shell: Shell, url: str) -> None:
+    done = shell.run("call", "Shop_sell", "what=hat", "size=large", "--yes", "--url", url, "--json")
+    assert done.json() == {"content": [{"type": "text", "text": "sold a large hat"}], "isError": False}
+    record = json.loads((shell.data / "calls.jsonl").read_text())
+    assert (record["where"], record["tool"], record["outcome"]) == (f"{url}/mcp", "Shop.sell@2.1.0", "ok")
+
+
+def test_a_call_that_changes_something_asks_first(shell: Shell, url: str) -> None:
+    done = shell.run("call", "Shop_sell", "what=hat", "--url", url)
+    assert done.code == 1
+    assert "add --yes" in done.complaint()
+
+
+def test_a_server_that_is_slow_is_given_up(shell: Shell, url: str) -> None:
+    done = shell.run("call", "wait", "--timeout", "0.3", "--url", url, "--json")
+    assert done.code == 1
+    assert "no answer within 0.3 seconds" in done.complaint()
+    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "timed_out"
+
+
+def test_the_newest_revision_answers_questions_by_calling_again(url: str) -> None:
+    client, recorder = ModernClient(read_url(url)), Recorder()
+    result = client.call(offer(client, "invite"), {}, recorder, 10)
+    assert result["content"][0]["text"] == "Ada (36, False)"
+    assert recorder.heard == [("elicitation/create", "Who comes?")]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_older_revisions_answer_questions_while_the_call_runs(url: str, revision: str) -> None:
+    client, recorder = legacy(url, revision), Recorder()
+    result = client.call(offer(client, "invite"), {}, recorder, 10)
+    assert result["content"][0]["text"] == "Ada (36, False)"
+    assert client.revision == revision
+    client.close()
+
+
+def test_progress_and_log_notices_reach_the_attendant(url: str) -> None:
+    for client in (ModernClient(read_url(url)), legacy(url, "2025-11-25")):
+        recorder = Recorder()
+        result = client.call(offer(client, "chatter"), {"pause": 0.01}, recorder, 10)
+        assert result["content"][0]["text"] == "done"
+        assert recorder.heard[:2] == [(1, 3, "step 1"), ("info", "line 1")]
+        assert len(recorder.heard) == 6
+        client.close()
+
+
+@pytest.mark.parametrize("region", ["eu", "", " padded ", "日本", "=?base64?ZXU=?=", "a\nb"])
+def test_arguments_are_repeated_in_headers_where_the_tool_wants_it(url: str, region: str) -> None:
+    client = ModernClient(read_url(url))
+    result = client.call(offer(client, "route"), {"region": region}, Recorder(), 10)
+    assert result["content"][0]["text"] == f"to {region}"
+
+
+def test_a_server_of_an_older_revision_is_met_with_a_handshake() -> None:
+    with stub(old_server({"content": [], "structuredContent": {"a": 1}})) as url:
+        source = RemoteSource(url)
+        (only,) = source.offers()
+        assert source.call(only, {}, Recorder(), 5).structured == {"a": 1}
+        assert source.documents("2025-06-18") == [TOOL]
+        with pytest.raises(CommandFailed, match="does not speak MCP 2025-11-25"):
+            source.documents("2025-11-25")
+        source.close()
+
+
+def test_a_result_that_breaks_its_promise_is_refused(shell: Shell) -> None:
+    with stub(old_server({"content": [], "structuredContent": {"b": 1}})) as url:
+        done = shell.run("call", "only", "--yes", "--url", url, "--json")
+    assert (done.code, done.out) == (1, "")
+    assert "not what its output schema promises" in done.complaint()
+    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "bad_output"
+
+
+def test_a_promise_that_is_not_kept_at_all_is_refused(shell: Shell) -> None:
+    with stub(old_server({"content": [{"type": "text", "text": "trust me"}]})) as url:
+        done = shell.run("call", "only", "--yes", "--url", url, "--json")
+    assert done.code == 1
+    assert "promised a structured result and sent none" in done.complaint()
+
+
+def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
+    """How meeting such a server ends."""
+    with stub(answers) as url, pytest.raises(CommandFailed) as failed:
+        RemoteSource(url).offers()
+    return failed.value.message
+
+
+def test_redirects_are_not_followed() -> None:
+    assert "use that as --url" in said(lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret"))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "message"),
+    [
+        (200, b"<html>", "text/html", "without an answer"),
+        (200, b"{nope", "application/json", "not JSON"),
+        (404, b"Not Found", "text/plain", "HTTP status 404"),
+        (401, b"{}", "application/json", "wants a credential"),
+        (500, b"oops", "text/plain", "HTTP status 500"),
+    ],
+)
+def test_servers_that_speak_something_else(status: int, body: bytes, kind: str, message: str) -> None:
+    assert message in said(lambda http, _: http.reply(status, body, kind))
+
+
+def test_more_than_a_most_of_bytes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_BYTES", 1_000)
+    assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, b'"' + b"a" * 2_000 + b'"'))
+    events = b"".join(b"data: {}\n\n" for _ in range(200))
+    assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, events, "text/event-stream"))
+
+
+def test_a_drip_of_bytes_ends_when_time_is_up() -> None:
+    stop = threading.Event()
+
+    def drip(http: Stub, _: dict[str, Any]) -> None:
+        http.send_response(200)
+        http.send_header("Content-Type", "text/event-stream")
+        http.end_headers()
+        with contextlib.suppress(OSError):
+            while not stop.wait(0.02):
+                http.wfile.write(b":\n")
+                http.wfile.flush()
+
+    with stub(drip) as url:
+        with pytest.raises(OutOfTime):
+            ModernClient(read_url(url)).ask("tools/list", {}, 0.3)
+        stop.set()
+
+
+def test_an_endless_list_is_given_up() -> None:
+    def answers(http: Stub, message: dict[str, Any]) -> None:
+        known = {"supportedVersions": ["2026-07-28"], "tools": [], "nextCursor": f"c{message['id']}"}
+        http.result(message, known)
+
+    with stub(answers) as url, pytest.raises(CommandFailed, match="more than 1000 pages"):
+        RemoteSource(url).offers()
+
+
+def test_a_tool_with_a_wrong_header_is_left_out() -> None:
+    bad = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
+
+    def answers(http: Stub, message: dict[str, Any]) -> None:
+        tools = [TOOL, {"name": "bad", "inputSchema": bad}, {"name": 7}, "no tool"]
+        http.result(message, {"supportedVersions": ["2026-07-28"], "tools": tools})
+
+    with stub(answers) as url:
+        assert [each.name for each in RemoteSource(url).offers()] == ["only"]
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("http://h", "/mcp"),
+        ("http://h:1/", "/mcp"),
+        ("http://h/mcp", "/mcp"),
+        ("https://h/a/mcp?key=s", "/a/mcp?key=s"),
+        ("http://[::1]:9", "/mcp"),
+    ],
+)
+def test_the_base_url_or_the_endpoint(url: str, path: str) -> None:
+    endpoint = read_url(url)
+    assert endpoint.path == path
+    assert "key=s" not in str(endpoint)

@@ -1,0 +1,210 @@
+"""`toolhall serve` over HTTP in one process: what it prints, how it starts and stops, what it refuses."""
+
+import http.client
+import json
+import signal
+import socket
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.cli.shell import KIT, PATIENCE, Shell
+from toolhall.cli.sources.modern import ModernClient
+from toolhall.cli.sources.wire import read_url
+
+OWN_HALL = """
+from toolhall import Config, Toolhall, tool
+
+@tool(effect="reads")
+async def inside() -> str:
+    return "in"
+
+@tool
+async def outside() -> str:
+    return "out"
+
+hall = Toolhall(inside, config=Config(name="own", port=0))
+"""
+PLAIN = """
+from toolhall import tool
+
+@tool(effect="reads")
+async def {name}() -> str:
+    "A tool."
+    return "{name}"
+"""
+
+
+def get(url: str, path: str = "/health") -> object:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    try:
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def names(shell: Shell, *words: str) -> list[str]:
+    return [tool["name"] for tool in shell.run("list", *words, "--json").json()]
+
+
+def test_the_first_line_with_json_is_the_url_and_it_is_live(shell: Shell) -> None:
+    with shell.serving() as server:
+        assert list(server.first) == ["url", "pid"]
+        assert server.first["pid"] == server.process.pid
+        assert server.url.startswith("http://127.0.0.1:")
+        assert get(server.url) == {"status": "healthy", "tools": 9}
+    assert (shell.data / "audit.jsonl").exists()
+
+
+def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None:
+    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+        shown = terminal.expect("Ctrl+C stops the server.")
+        terminal.process.send_signal(signal.SIGINT)
+        code, _ = terminal.end()
+    assert code == 0
+    url = shown.partition("MCP")[2].split()[0]
+    snippet = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
+    assert snippet == {"mcpServers": {"toolhall": {"type": "http", "url": url}}}
+    assert "\x1b[" in shown
+
+
+def test_no_colour_where_it_is_not_wanted(shell: Shell) -> None:
+    shell.environment["NO_COLOR"] = "1"
+    with shell.terminal("serve", "--port", "0") as terminal:
+        assert "\x1b[" not in terminal.expect("Ctrl+C stops the server.")
+
+
+def test_what_others_print_stays_out_of_the_output(shell: Shell) -> None:
+    with shell.serving(KIT) as server:
+        done = shell.run("call", "chatter", "--url", server.url, "--json")
+        assert done.json()["content"][0]["text"] == "done"
+
+
+def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
+    with shell.serving() as server:
+        endpoint = read_url(server.url)
+        listen = ModernClient(endpoint)
+        connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=PATIENCE)
+        terms = {
+            "io.modelcontextprotocol/protocolVersion": listen.revision,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        params = {"notifications": {"toolsListChanged": True}, "_meta": terms}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+        headers = {"Content-Type": "application/json", "MCP-Protocol-Version": listen.revision}
+        connection.request("POST", endpoint.path, body, headers | {"Mcp-Method": "subscriptions/listen"})
+        stream = connection.getresponse()
+        assert b"acknowledged" in stream.readline() + stream.readline()
+        server.process.send_signal(signal.SIGTERM)
+        assert b'"resultType":"complete"' in stream.read()
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--host", "0.0.0.0"], 78, "use --host 127.0.0.1"),
+        (["--host", "example.org"], 78, "use --host 127.0.0.1"),
+        (["--profile", "server"], 78, "can hold none yet"),
+        (["--stdio", "--port", "1"], 2, "leave out --host, --port"),
+        (["--reload", "--workers", "2"], 2, "leave out --workers"),
+        (["--workers", "0"], 2, "--workers must be 1 or more"),
+        (["--port", "70000"], 2, "between 0 and 65535"),
+        (["--port", "x"], 2, "--port"),
+        (["--join", "http://127.0.0.1"], 2, "Unknown option: --join"),
+        (["--config", "missing.toml"], 2, "there is no file missing.toml"),
+        (["--data", "/dev/null/data"], 1, "choose another with --data"),
+        (["missing.py"], 2, "there is no file missing.py"),
+    ],
+)
+def test_what_it_refuses(shell: Shell, words: list[str], code: int, said: str) -> None:
+    done = shell.run("serve", *words, "--json")
+    assert (done.code, done.out) == (code, "")
+    assert said in done.complaint()
+
+
+def test_a_port_that_is_taken(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = shell.run("serve", "--port", str(taken.getsockname()[1]))
+    assert done.code == 1
+    assert "--port 0 for a free one" in done.complaint()
+
+
+def test_settings_come_from_the_file_the_environment_and_the_command_line(shell: Shell) -> None:
+    (shell.folder / "toolhall.toml").write_text('port = 0\nname = "mine"\n')
+    del shell.environment["TOOLHALL_DATA"]
+    shell.environment["XDG_DATA_HOME"] = str(shell.folder / "xdg")
+    with shell.terminal("serve") as terminal:
+        assert '"mine": {' in terminal.expect("Ctrl+C")
+    assert (shell.folder / "xdg" / "toolhall" / "audit.jsonl").exists()
+    (shell.folder / "toolhall.toml").write_text("prt = 0\n")
+    assert "did you mean 'port'?" in shell.run("serve").complaint()
+    shell.environment["TOOLHALL_LOG_LEVEL"] = "loud"
+    assert "TOOLHALL_LOG_LEVEL" in shell.run("serve").complaint()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import missing_thing", "tools.py, line 1: No module named 'missing_thing'"),
+        ("x = 1\ny = x.z", "tools.py, line 2: AttributeError"),
+        ("def f(:\n  pass", "tools.py, line 1: SyntaxError"),
+        ("raise SystemExit(0)", "SystemExit"),
+        ("x = 1", "defines no tools; mark a function with @tool"),
+        ("from toolhall import tool\n@tool\ndef f(a): ...", "parameter 'a' has no type"),
+        ("from toolhall import Toolkit\nclass K(Toolkit):\n  def __init__(self, a): ...", "serve an instance"),
+    ],
+)
+def test_a_target_that_cannot_be_loaded(shell: Shell, text: str, said: str) -> None:
+    (shell.folder / "tools.py").write_text(text)
+    done = shell.run("serve", "tools.py", "--port", "0")
+    assert (done.code, done.out) == (1, "")
+    assert said in done.complaint()
+
+
+def test_a_missing_object_names_those_that_are_there(shell: Shell) -> None:
+    (shell.folder / "one.py").write_text(PLAIN.format(name="one"))
+    done = shell.run("serve", "one.py:two", "--port", "0")
+    assert done.code == 2
+    assert "it has one" in done.complaint()
+
+
+def test_an_authors_own_hall_is_served_as_it_is(shell: Shell) -> None:
+    (shell.folder / "own.py").write_text(OWN_HALL)
+    (shell.folder / "more.py").write_text(PLAIN.format(name="more"))
+    with shell.serving("own.py", "more.py") as server:
+        assert names(shell, "--url", server.url) == ["inside", "more"]
+    done = shell.run("serve", "own.py", "--data", "elsewhere", "--port", "0")
+    assert done.code == 2
+    assert "--data cannot change" in done.complaint()
+
+
+def test_approval_of_a_high_level_at_the_terminal(shell: Shell) -> None:
+    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+        url = terminal.expect("/mcp").rpartition("http")[2]
+        terminal.expect("Ctrl+C stops the server.")
+        for typed, code in (("y", 0), ("n", 1)):
+            words = ["call", "Shop_burn", "what=a\u202e\x1b[2Jb", "--yes", "--json", "--url", f"http{url}"]
+            with shell.started(*words) as caller:
+                shown = terminal.expect("Run it? [y/N] ")
+                assert "Shop.burn@2.1.0" in shown
+                assert 'what = "a<U+202E><U+001B>[2Jb"' in shown
+                terminal.type(typed)
+                assert caller.wait(PATIENCE) == code
+        terminal.expect("Refused.")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end()[0] == 0
+
+
+def test_nobody_is_asked_without_a_terminal(shell: Shell) -> None:
+    with shell.serving(KIT) as server:
+        done = shell.run("call", "Shop_burn", "what=hat", "--yes", "--json", "--url", server.url)
+    assert done.code == 1
+    assert "nobody can be asked" in done.complaint()
+
+
+def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_the_end(shell: Shell) -> None:
+    with shell.serving(KIT) as server:
+        done = shell.run("call", "hang", "--timeout", "0.5", "--json", "--url", server.url)
+        assert done.code == 1

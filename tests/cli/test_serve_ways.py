@@ -1,0 +1,131 @@
+"""`toolhall serve` in other ways: standard input and output, reload, several workers."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.cli.test_serve import PLAIN, names
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+}
+
+
+def children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def eventually(shell: Shell, url: str, wanted: list[str]) -> None:
+    """Wait until the server lists exactly these tools."""
+    deadline = time.monotonic() + PATIENCE
+    while (found := names(shell, "--url", url)) != wanted:
+        assert time.monotonic() < deadline, found
+
+
+def ask(process: "subprocess.Popen[bytes]", message: object) -> dict[str, object]:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(message).encode() + b"\n")
+    process.stdin.flush()
+    answer: dict[str, object] = json.loads(read_line(process))
+    return answer
+
+
+def test_stdio_round_trip_with_nothing_else_on_the_output(shell: Shell) -> None:
+    with shell.started("serve", KIT, "--stdio") as process:
+        assert ask(process, INITIALIZE)["id"] == 1
+        call = {"name": "chatter", "arguments": {}}
+        answer = ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})
+        while answer.get("id") != 2:
+            answer = json.loads(read_line(process))
+        assert answer["result"] == {"content": [{"type": "text", "text": "done"}]}
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        assert b"printed while the tool runs" in process.stderr.read()
+
+
+def test_stdio_ends_in_order_on_a_signal(shell: Shell) -> None:
+    with shell.started("serve", "--stdio") as process:
+        ask(process, INITIALIZE)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_reload_serves_what_changed_on_the_same_port(shell: Shell) -> None:
+    file = shell.folder / "tools.py"
+    file.write_text(PLAIN.format(name="first"))
+    with shell.serving("tools.py", "--reload") as server:
+        eventually(shell, server.url, ["first"])
+        file.write_text("def")
+        assert server.process.stderr is not None
+        errors = read_until(server.process.stderr.fileno(), b"waiting for a change")
+        assert b"tools.py, line 1: SyntaxError" in errors
+        file.write_text(PLAIN.format(name="second_one"))
+        eventually(shell, server.url, ["second_one"])
+
+
+def read_until(descriptor: int, text: bytes) -> bytes:
+    seen, deadline = b"", time.monotonic() + PATIENCE
+    while text not in seen:
+        assert select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0], seen
+        seen += os.read(descriptor, 65_536)
+    return seen
+
+
+def test_workers_share_the_port_and_a_dead_one_is_replaced(shell: Shell) -> None:
+    with shell.serving(KIT, "--workers", "2") as server:
+        before = children(server.process.pid)
+        assert len(before) == 2
+        # A question in one process may be answered in the other: the state is sealed with the key that they share.
+        for _ in range(4):
+            done = shell.run("call", "invite", "--url", server.url, "--json")
+            assert done.json()["content"] == [{"type": "text", "text": "decline"}]
+        os.kill(min(before), signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE
+        while len(now := children(server.process.pid)) < 2 or now == before:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert names(shell, "--url", server.url)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in before | now)
+
+
+def test_workers_say_what_sessions_need(shell: Shell) -> None:
+    with shell.terminal("serve", "--workers", "2", "--port", "0") as terminal:
+        assert "need --workers 1" in terminal.expect("Ctrl+C stops the server.")
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.end()[0] == 0
+
+
+def test_workers_that_cannot_start_end_with_the_reason(shell: Shell) -> None:
+    (shell.folder / "tools.py").write_text("x = 1")
+    done = shell.run("serve", "tools.py", "--workers", "2", "--port", "0")
+    assert (done.code, done.out) == (1, "")
+    assert "defines no tools" in done.complaint()
+
+
+def test_workers_do_not_outlive_a_killed_parent(shell: Shell) -> None:
+    with shell.started("serve", "--workers", "2", "--port", "0", "--json") as process:
+        read_line(process)
+        orphans = children(process.pid)
+        process.kill()
+        process.wait(PATIENCE)
+        deadline = time.monotonic() + PATIENCE
+        while any(alive(pid) for pid in orphans):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

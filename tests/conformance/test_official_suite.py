@@ -1,0 +1,83 @@
+"""The official MCP conformance suite, at every revision, against `toolhall serve tests/conformance/everything.py`."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.conformance.judge import REVISIONS
+from tests.conformance.serving import HERE, served
+
+NODE = HERE / "node" / "node_modules"
+SUITE = (NODE / "node/bin/node", NODE / "@modelcontextprotocol/conformance/dist/index.js")
+EXPECTED = HERE / "expected_failures.txt"
+EVERYTHING = "everything"  # every scenario at its own revision, those of extensions included
+RUN_SECONDS = 50
+
+# How many scenarios must run, and how many checks may be a WARNING or SKIPPED: both are failures that hide.
+RUN = {"2025-06-18": 27, "2025-11-25": 33, "2026-07-28": 40, EVERYTHING: 65}
+WARNINGS = {"2025-06-18": 0, "2025-11-25": 0, "2026-07-28": 2, EVERYTHING: 2}  # resources/read of what is not there
+SKIPPED = {"2025-06-18": 0, "2025-11-25": 0, "2026-07-28": 2, EVERYTHING: 45}  # prompts, resources; 43 of skills
+
+pytestmark = pytest.mark.skipif(
+    not all(path.exists() for path in SUITE), reason="the suite is not installed: make setup"
+)  # `make test` installs it
+
+
+class Scenario(NamedTuple):
+    """One scenario of a run, and what each of its checks said."""
+
+    name: str
+    checks: list[dict[str, str]]
+
+    def failures(self) -> list[str]:
+        """Every check that failed, in one line each."""
+        return [
+            f"{self.name}: {check['id']}: {check.get('errorMessage', '')}" for check in self.checks if check["status"] == "FAILURE"
+        ]
+
+
+def expected_failures() -> set[str]:
+    """The names in the list."""
+    lines = (line.partition("#")[0].strip() for line in EXPECTED.read_text().splitlines())
+    return {line for line in lines if line}
+
+
+def run(url: str, revision: str, folder: Path) -> list[Scenario]:
+    """Run all of the suite that there is for this revision."""
+    chosen = () if revision == EVERYTHING else ("--spec-version", revision)
+    command = [*map(str, SUITE), "server", "--url", url, "--suite", "all", *chosen, "-o", str(folder)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    results = [Scenario(_name(path), json.loads(path.read_text())) for path in sorted(folder.rglob("checks.json"))]
+    assert len(results) == RUN[revision], f"{len(results)} scenarios ran: {done.stdout[-2000:]} {done.stderr[-2000:]}"
+    return results
+
+
+def _name(path: Path) -> str:
+    """The scenario's name, out of `server-<name>-<time>/checks.json`."""
+    return re.sub(r"-\d{4}-\d\d-\d\dT[\d-]+Z$", "", path.parent.name).removeprefix("server-")
+
+
+@pytest.mark.parametrize("revision", [*REVISIONS, EVERYTHING])
+def test_only_what_is_listed_fails(revision: str, tmp_path: Path) -> None:
+    expected = expected_failures()
+    with served("everything.py") as server:
+        scenarios = run(server.mcp, revision, tmp_path)
+    failures = {scenario.name: scenario.failures() for scenario in scenarios}
+    surprises = [line for name, lines in failures.items() if name not in expected for line in lines]
+    assert not surprises, "\n".join(surprises)
+    passed = sorted(name for name, lines in failures.items() if name in expected and not lines)
+    assert not passed, f"these pass now, take them off {EXPECTED.name}: {passed}"
+    counted = Counter(check["status"] for scenario in scenarios for check in scenario.checks)
+    assert counted["WARNING"] <= WARNINGS[revision], _listed(scenarios, "WARNING")
+    assert counted["SKIPPED"] <= SKIPPED[revision], _listed(scenarios, "SKIPPED")
+    if revision == EVERYTHING:
+        assert expected <= failures.keys(), f"no scenario has these names: {sorted(expected - failures.keys())}"
+
+
+def _listed(scenarios: list[Scenario], status: str) -> str:
+    found = [f"{each.name}: {check['id']}" for each in scenarios for check in each.checks if check["status"] == status]
+    return f"{len(found)} {status}:\n" + "\n".join(found)

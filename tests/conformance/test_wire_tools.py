@@ -1,0 +1,308 @@
+"""Tools as clients see them: listed in pages, called, answered by results or refused by errors."""
+
+import asyncio
+import base64
+import json
+import re
+
+import jsonschema_rs
+import pytest
+from tests.conformance.judge import LEGACY, MODERN
+from tests.conformance.probe import CANARY, PAGE_SIZE
+from tests.conformance.serving import Served, served
+from tests.conformance.talk import Heard, Talk, http_talk
+from tests.conformance.wire import SERVER_KEY, Http, Message
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+BLOCKS = ["text", "image", "audio", "resource_link", "resource", "resource"]
+
+
+def by_name(tools: list[Message]) -> dict[str, Message]:
+    """The tools by their names."""
+    return {tool["name"]: tool for tool in tools}
+
+
+# --- the list -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-24", "M-17", "M-18", "M-19")
+async def test_the_list_comes_in_pages_that_hold_every_tool_once_in_the_same_order(talk: Talk) -> None:
+    pages: list[list[str]] = []
+    hints: set[tuple[object, object]] = set()
+    params: Message = {}
+    while True:
+        page = (await talk.ask("tools/list", params)).result
+        pages.append([tool["name"] for tool in page["tools"]])
+        hints.add((page.get("ttlMs"), page.get("cacheScope")))
+        if "nextCursor" not in page:
+            break
+        assert isinstance(page["nextCursor"], str)
+        params = {"cursor": page["nextCursor"]}
+    assert [len(page) for page in pages[:-1]] == [PAGE_SIZE] * (len(pages) - 1)
+    assert len(pages) > 2
+    names = [name for page in pages for name in page]
+    assert len(set(names)) == len(names)
+    assert [tool["name"] for tool in await talk.tools()] == names
+    assert len(hints) == 1, "every page says the same of its age"
+
+
+@pytest.mark.requirement("M-17", "M-16")
+async def test_another_process_lists_in_the_same_order(probe: Served) -> None:
+    with served("probe.py") as twin:
+        async with http_talk(probe.origin, MODERN) as one, http_talk(twin.origin, MODERN) as two:
+            assert await one.tools() == await two.tools()
+
+
+@pytest.mark.requirement("L-24", "M-19")
+async def test_an_empty_cursor_is_the_start_and_an_unknown_one_is_refused(talk: Talk) -> None:
+    first = (await talk.ask("tools/list")).result
+    assert (await talk.ask("tools/list", {"cursor": ""})).result == first
+    for wrong in ("nonsense", "ünï", base64.b64encode(b"nonsense").decode(), "a" * 5_000, base64.b64encode(b"5:").decode()):
+        heard = await talk.ask("tools/list", {"cursor": wrong})
+        assert "error" not in heard.answer or heard.error["code"] == -32602
+    assert (await talk.ask("tools/list", {"cursor": "nonsense"})).error["code"] == -32602
+
+
+@pytest.mark.requirement("L-24", "M-19")
+async def test_a_cursor_stays_good_when_the_list_changes(talk: Talk) -> None:
+    before = [tool["name"] for tool in await talk.tools()]
+    cursor = (await talk.ask("tools/list")).result["nextCursor"]
+    await talk.call("probe_toggle")
+    page = (await talk.ask("tools/list", {"cursor": cursor})).result
+    assert [tool["name"] for tool in page["tools"]] == before[PAGE_SIZE : 2 * PAGE_SIZE]
+    await talk.call("probe_toggle")
+
+
+@pytest.mark.requirement("M-18", "M-47")
+async def test_lists_say_how_long_they_are_good_and_for_whom(talk: Talk) -> None:
+    for method in ("tools/list", "server/discover"):
+        if talk.modern:
+            result = (await talk.ask(method)).result
+            assert type(result["ttlMs"]) is int and result["ttlMs"] >= 0
+            assert result["cacheScope"] in ("public", "private")
+            assert result["resultType"] == "complete"
+    if not talk.modern:
+        assert not {"ttlMs", "cacheScope", "resultType"} & (await talk.ask("tools/list")).result.keys()
+
+
+@pytest.mark.requirement("L-25", "L-26", "M-20")
+async def test_every_tool_has_a_name_and_a_schema_for_its_arguments(talk: Talk) -> None:
+    tools = await talk.tools()
+    assert len({tool["name"].casefold() for tool in tools}) == len(tools)
+    for tool in tools:
+        assert NAME.fullmatch(tool["name"])
+        assert tool["inputSchema"]["type"] == "object"
+        assert tool["description"]
+        if "outputSchema" in tool and not talk.modern:
+            assert tool["outputSchema"]["type"] == "object"
+
+
+@pytest.mark.requirement("L-27", "M-13")
+async def test_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
+    tools = by_name(await talk.tools())
+    for tool in tools.values():
+        for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
+            jsonschema_rs.meta.validate(schema)
+            jsonschema_rs.validator_for(schema)
+    assert tools["probe_number"]["inputSchema"] == {"type": "object", "additionalProperties": False}
+    assert tools["probe_draft07"]["inputSchema"]["$schema"] == "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.requirement("L-25", "L-31", "M-20", "M-21")
+async def test_everything_an_author_says_of_a_tool_is_passed_on(talk: Talk) -> None:
+    tool = by_name(await talk.tools())["probe_decorated"]
+    assert tool["title"] == "Decorated"
+    assert tool["annotations"] == {
+        "title": "Hinted",
+        "readOnlyHint": False,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    assert tool["_meta"]["com.example/mark"] == "kept"
+    icons = [
+        {"src": "https://example.com/icon.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "light"},
+        {"src": "data:image/png;base64,iVBORw0KGgo="},
+    ]
+    assert tool.get("icons") == (None if talk.revision == "2025-06-18" else icons)
+
+
+@pytest.mark.requirement("L-31")
+async def test_hints_that_nobody_gave_are_not_made_up(talk: Talk) -> None:
+    tools = by_name(await talk.tools())
+    assert tools["probe_number"]["annotations"] == {"readOnlyHint": True}
+    assert tools["probe_guarded"]["annotations"] == {"readOnlyHint": False, "destructiveHint": True}
+
+
+@pytest.mark.requirement("L-25", "M-20")
+async def test_a_schema_for_results_has_the_form_of_its_revision(talk: Talk) -> None:
+    tools = by_name(await talk.tools())
+    number, words, point = (tools[f"probe_{name}"]["outputSchema"] for name in ("number", "words", "point"))
+    if talk.modern:
+        assert number == {"type": "integer"}
+        assert words["type"] == "array"
+    else:
+        assert number["properties"] == {"result": {"type": "integer"}}
+        assert words["properties"]["result"]["type"] == "array"
+    assert point["type"] == "object"
+    assert "outputSchema" not in tools["probe_nothing"]
+
+
+# --- calls --------------------------------------------------------------------------------------------------------------
+
+
+def value(heard: Heard, talk: Talk) -> object:
+    """The structured value, out of its wrapper where the revision needs one."""
+    found = heard.result["structuredContent"]
+    return found if talk.modern else found["result"]
+
+
+@pytest.mark.requirement("L-28", "L-29", "M-22", "M-23")
+async def test_a_value_comes_as_structure_and_as_text(talk: Talk) -> None:
+    heard = await talk.call("probe_point", {"x": 1})
+    assert heard.result["structuredContent"] == {"x": 1, "y": 0}
+    assert json.loads(heard.text) == {"x": 1, "y": 0}
+    assert heard.result.get("isError", False) is False
+    for tool, expected in (("probe_number", 42), ("probe_words", ["one", "two"]), ("probe_maybe", None)):
+        heard = await talk.call(tool)
+        assert value(heard, talk) == expected
+        assert json.loads(heard.text) == expected
+
+
+@pytest.mark.requirement("L-29", "M-23")
+async def test_every_structured_value_fits_its_schema(talk: Talk) -> None:
+    tools = by_name(await talk.tools())
+    calls: list[tuple[str, Message]] = [
+        ("probe_point", {"x": 1, "y": -1}), ("probe_number", {}), ("probe_words", {}), ("probe_maybe", {}),
+        ("probe_nonce", {"nonce": "n"}), ("probe_echo", {"value": {"a": [1, None]}}), ("probe_spun", {"key": "never"}),
+    ]  # fmt: skip
+    for name, arguments in calls[:-1]:
+        result = (await talk.call(name, arguments)).result
+        schema = tools[name].get("outputSchema", True)
+        assert jsonschema_rs.is_valid(schema, result["structuredContent"]), name
+
+
+@pytest.mark.requirement("L-28", "M-22")
+async def test_a_result_always_has_content(talk: Talk) -> None:
+    heard = await talk.call("probe_nothing")
+    assert heard.result["content"] == []
+    assert "structuredContent" not in heard.result
+    assert (await talk.ask("tools/call", {"name": "probe_number"})).text == "42", "arguments may be left out"
+    assert (await talk.call("probe_number", {})).text == "42"
+
+
+@pytest.mark.requirement("L-30", "M-22")
+async def test_every_kind_of_block_is_written_as_it_should_be(talk: Talk) -> None:
+    heard = await talk.call("probe_blocks")
+    blocks = heard.result["content"]
+    assert [block["type"] for block in blocks] == BLOCKS
+    text, image, audio, link, embedded, blob = blocks
+    notes = {"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2026-07-28T12:00:00Z"}
+    assert text == {"type": "text", "text": "text", "annotations": notes, "_meta": {"com.example/mark": 1}}
+    assert (base64.b64decode(image["data"]), image["mimeType"], image["annotations"]) == (b"png", "image/png", notes)
+    assert (base64.b64decode(audio["data"]), audio["mimeType"]) == (b"wav", "audio/wav")
+    assert (link["uri"], link["name"], link["title"], link["size"]) == ("https://example.com/a", "a", "A", 3)
+    assert embedded["resource"] == {"uri": "test://text", "mimeType": "text/plain", "text": "text"}
+    assert base64.b64decode(blob["resource"]["blob"]) == b"bytes"
+    assert heard.result["_meta"]["com.example/mark"] is True
+
+
+@pytest.mark.requirement("M-6", "M-7")
+async def test_every_result_says_what_it_is_and_whose(talk: Talk) -> None:
+    calls = ("probe_number", "probe_nothing", "probe_fail", "probe_crash", "probe_blocks", "probe_guarded", "probe_liar")
+    results = [(await talk.call(tool)).result for tool in calls]
+    results.append((await talk.ask("tools/list")).result)
+    for result in results:
+        assert ("resultType" in result) is talk.modern
+        assert (SERVER_KEY in result.get("_meta", {})) is talk.modern
+        if talk.modern:
+            assert result["resultType"] == "complete"
+            assert result["_meta"][SERVER_KEY]["name"]
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.requirement("L-32", "L-35", "M-24", "M-26")
+async def test_arguments_that_do_not_fit_are_told_to_the_model(talk: Talk) -> None:
+    wrong: list[Message] = [{}, {"x": "one"}, {"x": 1, "y": None}, {"x": 1.5}, {"x": 1, "z": 1}, {"x": True}, {"x": [1]}]
+    for arguments in wrong:
+        heard = await talk.call("probe_point", arguments)
+        assert heard.result["isError"] is True, arguments
+        assert "input schema" in heard.text
+        assert "structuredContent" not in heard.result
+    heard = await talk.call("probe_point", {"x": "one", "y": "two", "secret": "hunter2"})
+    assert "/x" in heard.text and "/y" in heard.text, "all problems at once, each with its place"
+    assert "hunter2" not in heard.text, "never the value"
+
+
+@pytest.mark.requirement("L-27", "M-13", "L-35")
+async def test_arguments_are_judged_by_the_dialect_of_their_schema(talk: Talk) -> None:
+    assert value(await talk.call("probe_draft07", {"pair": [2, "a"]}), talk) if talk.modern else True
+    assert "isError" not in (await talk.call("probe_draft07", {"pair": [2, "a"]})).result
+    for wrong in ([3, "a"], [2, 2]):
+        assert (await talk.call("probe_draft07", {"pair": wrong})).result["isError"] is True
+
+
+@pytest.mark.requirement("L-32", "M-24")
+async def test_names_are_taken_letter_by_letter(talk: Talk) -> None:
+    for wrong in ("PROBE_NUMBER", "probe_number ", " probe_number", "probe_numbe", "probe_number\n", "", "ünï", "x" * 5_000):
+        error = (await talk.ask("tools/call", {"name": wrong, "arguments": {}})).error
+        assert error["code"] == -32602, wrong
+        assert len(error["message"]) < 300
+
+
+@pytest.mark.requirement("L-33", "M-24")
+async def test_a_tool_that_fails_says_so_in_its_result(talk: Talk) -> None:
+    heard = await talk.call("probe_fail")
+    assert heard.result["isError"] is True
+    assert heard.text == "the city is not known; try another"
+
+
+@pytest.mark.requirement("L-33", "L-35", "M-24", "M-26")
+async def test_what_an_exception_says_stays_inside(talk: Talk) -> None:
+    for tool in ("probe_crash", "probe_liar"):
+        heard = await talk.call(tool)
+        assert heard.result["isError"] is True
+        assert CANARY not in json.dumps(heard.answer)
+        assert "Traceback" not in heard.text and "RuntimeError" not in heard.text
+        assert "structuredContent" not in heard.result, "a value that breaks its promise is not sent"
+
+
+@pytest.mark.requirement("L-35", "M-26")
+async def test_a_call_that_needs_a_persons_yes_is_refused_without_one(talk: Talk) -> None:
+    heard = await talk.call("probe_guarded")
+    assert heard.result["isError"] is True
+    assert "done" not in heard.text
+
+
+@pytest.mark.requirement("L-35", "M-26")
+async def test_nothing_that_steers_a_terminal_gets_through(talk: Talk) -> None:
+    heard = await talk.call("probe_escape")
+    assert heard.text == "red text and  more"
+    echoed = await talk.call("probe_echo", {"value": {"k\u001b[2J": "v\u0007\u009b31m"}})
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", json.dumps(echoed.answer, ensure_ascii=False))
+
+
+@pytest.mark.requirement("L-10", "M-22")
+async def test_forty_calls_at_once_are_forty_answers(probe: Served) -> None:
+    for revision in (*LEGACY, MODERN):
+        async with http_talk(probe.origin, revision) as talk:
+            calls = [talk.call("probe_point", {"x": number, "y": number}) for number in range(40)]
+            heard = await asyncio.gather(*calls)
+        assert [each.result["structuredContent"]["x"] for each in heard] == list(range(40))
+
+
+@pytest.mark.requirement("M-8")
+async def test_no_error_has_a_code_that_is_taken_or_retired(http: Http) -> None:
+    replies = [
+        await http.modern("no/such"),
+        await http.modern("tools/call", {"name": "no_such"}),
+        await http.modern("tools/call", {"name": "probe_ask"}),
+        await http.modern("tools/call", {"name": "probe_visit"}),
+        await http.modern("tools/list", {"cursor": "nonsense"}),
+        await http.modern("tools/list", headers={"Mcp-Method": "other"}),
+        await http.modern("tools/list", meta=None),
+    ]
+    codes = {reply.error["code"] for reply in replies}
+    assert codes == {-32601, -32602, -32021, -32020}

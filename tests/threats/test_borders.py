@@ -1,0 +1,420 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""B2, B14, B16 to B18, I9: who may send, under which name, and headers that must say what the body says."""
+
+import base64
+import gzip
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.threats.lines import (
+    LEGACY,
+    MODERN,
+    PREFIX,
+    REVISIONS,
+    Answer,
+    HttpLine,
+    answer_of,
+    call,
+    calling,
+    encoded,
+    message,
+    value,
+)
+from tests.threats.served import Served, environment, toolhall
+from tests.threats.wire import HOST, Connection, Header, Reply, fetch, http as request_of
+
+TOUCH = encoded(calling(MODERN, "touch"))
+MODERN_HEADERS = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
+MISMATCH = -32020
+
+
+def sent(server: Served, headers: Sequence[Header], body: bytes = TOUCH, path: str = "/mcp") -> Reply:
+    """A POST with exactly these headers and those that any body needs."""
+    needed = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    return fetch(server.port, request_of("POST", path, [*headers, *needed], body))
+
+
+def touched(server: Served) -> int:
+    """How often the tool ran."""
+    return int(value(call(HttpLine(server.port, MODERN), "touches")))
+
+
+HOSTS: dict[str, tuple[list[str], int]] = {
+    "missing": ([], 400),
+    "empty": ([""], 400),
+    "doubled": ([HOST, HOST], 400),
+    "two": ([HOST, "evil.example"], 400),
+    "foreign": (["evil.example"], 421),
+    "foreign_with_port": (["evil.example:8000"], 421),
+    "rebound": (["127.0.0.1.nip.io"], 421),
+    "below_localhost": (["evil.localhost"], 421),
+    "prefix": (["localhost.evil.example"], 421),
+    "trailing_dot": (["localhost."], 421),
+    "trailing_dot_ip": (["127.0.0.1."], 421),
+    "userinfo": (["localhost@evil.example"], 400),
+    "userinfo_before": (["evil@localhost"], 400),
+    "path": (["127.0.0.1/health?"], 400),
+    "bad_host": (["x/health?"], 400),
+    "query": (["127.0.0.1?x=1"], 400),
+    "fragment": (["127.0.0.1#"], 400),
+    "backslash": (["127.0.0.1\\evil"], 400),
+    "list": (["127.0.0.1, evil.example"], 400),
+    "scheme": (["http://127.0.0.1"], 400),
+    "bad_port": (["127.0.0.1:http"], 400),
+    "empty_port": (["127.0.0.1:"], 400),
+    "long_port": (["127.0.0.1:123456"], 400),
+    "port_twice": (["127.0.0.1:80:80"], 400),
+    "other_loopback": (["127.0.0.2"], 421),
+    "decimal": (["2130706433"], 421),
+    "hexadecimal": (["0x7f.1"], 421),
+    "any": (["0.0.0.0"], 421),
+    "ipv6_bare": (["::1"], 400),
+    "ipv6_other": (["[::2]"], 421),
+    "ipv6_zone": (["[::1%25lo]"], 400),
+    "unicode": (["loc\u00e4lhost"], 400),
+    "tab": (["127.0.0.1\tx"], 400),
+    "long": (["a" * 10_000], 421),
+}
+
+
+@pytest.mark.threat("B2")
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize("path", ["/mcp", "/health", "/nothing"])
+@pytest.mark.parametrize("case", HOSTS)
+def test_B2_B14_foreign_hosts(server: Served, case: str, path: str) -> None:
+    """Exactly one Host, and one of ours; the path is never taken from it."""
+    hosts, status = HOSTS[case]
+    before = touched(server)
+    reply = sent(server, [("Host", host) for host in hosts] + MODERN_HEADERS, path=path)
+    assert reply.status == status
+    assert b"healthy" not in reply.body
+    assert len(reply.body) < 300
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:8000"])
+def test_B14_own_hosts(server: Served, host: str) -> None:
+    """The names of this machine, with any port, are served."""
+    assert sent(server, [("Host", host), *MODERN_HEADERS]).status == 200
+
+
+ORIGINS: dict[str, list[str]] = {
+    "foreign": ["http://evil.example"],
+    "secure": ["https://evil.example"],
+    "null": ["null"],
+    "empty": [""],
+    "doubled": ["http://localhost", "http://localhost"],
+    "two": ["http://localhost", "http://evil.example"],
+    "list": ["http://localhost http://evil.example"],
+    "rebound": ["http://127.0.0.1.nip.io"],
+    "prefix": ["http://localhost.evil.example"],
+    "below_localhost": ["http://evil.localhost"],
+    "trailing_dot": ["http://localhost."],
+    "userinfo": ["http://localhost@evil.example"],
+    "path": ["http://localhost/"],
+    "no_scheme": ["localhost"],
+    "other_scheme": ["file://localhost"],
+    "extension": ["chrome-extension://localhost"],
+    "unicode": ["http://loc\u00e4lhost"],
+}
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize("case", ORIGINS)
+def test_B14_foreign_origins(http: HttpLine, server: Served, case: str) -> None:
+    """A web page of another site may not call, whatever revision it speaks; a right Host does not help it."""
+    before = touched(server)
+    body = encoded(calling(http.revision, "touch"))
+    origins = [("Origin", origin) for origin in ORIGINS[case]]
+    reply = sent(server, [("Host", HOST), *http.headers(body), *origins], body)
+    assert reply.status == (400 if len(origins) > 1 else 403)
+    assert reply.header("access-control-allow-origin") is None
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize("origin", ["http://localhost:3000", "https://127.0.0.1", "http://[::1]:8000"])
+def test_B14_own_origins(server: Served, origin: str) -> None:
+    """A page of this machine may call; a wrong Host still may not."""
+    assert sent(server, [("Host", HOST), ("Origin", origin), *MODERN_HEADERS]).status == 200
+    assert sent(server, [("Host", "evil.example"), ("Origin", origin), *MODERN_HEADERS]).status == 421
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://localhost", None])
+def test_B14_websocket_upgrade(server: Served, origin: str | None) -> None:
+    """There is no WebSocket here, for anybody."""
+    upgrade = [
+        ("Host", HOST),
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", base64.b64encode(bytes(16)).decode()),
+        *([("Origin", origin)] if origin else []),
+    ]
+    for path in ("/mcp", "/health", "/"):
+        reply = fetch(server.port, request_of("GET", path, upgrade))
+        assert reply.status != 101
+        assert reply.status >= 400 or path == "/health"
+
+
+@pytest.mark.threat("B14")
+def test_B14_preflight_is_not_answered(server: Served) -> None:
+    """A browser that asks whether it may call cross-site hears no."""
+    asks = [("Host", HOST), ("Origin", "http://evil.example"), ("Access-Control-Request-Method", "POST")]
+    reply = fetch(server.port, request_of("OPTIONS", "/mcp", asks))
+    assert reply.status == 403
+    assert reply.header("access-control-allow-origin") is None
+
+
+@pytest.mark.threat("B2")
+@pytest.mark.parametrize("path", ["//mcp", "/mcp/", "/./mcp", "/x/../mcp", "/mcp;x", "/mcp%00", "/MCP", "/mcp%2f", "*"])
+def test_B2_paths_are_exact(server: Served, path: str) -> None:
+    """No other way to write the path leads to the endpoint."""
+    before = touched(server)
+    assert sent(server, [("Host", HOST), *MODERN_HEADERS], path=path).status in (400, 404)
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B2")
+def test_B2_absolute_target_does_not_replace_the_host(server: Served) -> None:
+    """A target with a host of its own is no way around the Host header."""
+    reply = sent(server, [("Host", "evil.example"), *MODERN_HEADERS], path=f"http://{HOST}/mcp")
+    assert reply.status >= 400
+
+
+@pytest.mark.threat("B16")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.com"])
+def test_B16_other_machines_are_not_served_without_credentials(tmp_path: Path, host: str) -> None:
+    """To listen where others can reach needs credentials; the server does not start, and says so."""
+    ended = subprocess.run(
+        toolhall("serve", "--host", host, "--port", "0", "--json"),
+        capture_output=True,
+        timeout=20,
+        check=False,
+        env=environment(tmp_path, {}),
+        cwd=tmp_path,
+    )
+    said = ended.stderr.decode()
+    assert (ended.returncode, ended.stdout) == (78, b""), said
+    assert host in said
+    assert "credential" in said
+
+
+def wrapped(text: str) -> str:
+    """A header value in the newest revision's base64 form."""
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+# The headers that say something other than the body, which calls `touch`.
+MISMATCHES: dict[str, list[Header]] = {
+    "other_name": [("Mcp-Name", "touches")],
+    "other_case": [("Mcp-Name", "Touch")],
+    "empty_name": [("Mcp-Name", "")],
+    "no_name": [("Mcp-Name", "-")],
+    "quoted_name": [("Mcp-Name", '"touch"')],
+    "id_as_name": [("Mcp-Name", "hostile_tools.touch@0.1.0")],
+    "other_method": [("Mcp-Method", "tools/list")],
+    "method_in_other_case": [("Mcp-Method", "Tools/Call")],
+    "wrapped_method": [("Mcp-Method", wrapped("tools/call"))],
+    "no_method": [("Mcp-Method", "-")],
+    "other_version": [("MCP-Protocol-Version", "2025-11-25")],
+    "unknown_version": [("MCP-Protocol-Version", "2099-01-01")],
+    "no_version": [("MCP-Protocol-Version", "-")],
+    "wrapped_other": [("Mcp-Name", wrapped("touches"))],
+    "not_base64": [("Mcp-Name", "=?base64?!!!?=")],
+    "unpadded": [("Mcp-Name", "=?base64?dG91Y2g?=")],
+    "spare_bits": [("Mcp-Name", "=?base64?dG91Y2h=?=")],
+    "over_padded": [("Mcp-Name", "=?base64?dG91Y2g===?=")],
+    "space_inside": [("Mcp-Name", "=?base64?dG91 Y2g=?=")],
+    "url_alphabet": [("Mcp-Name", "=?base64?dG91Y2g_?=")],
+    "upper_case_marker": [("Mcp-Name", "=?BASE64?dG91Y2g=?=")],
+    "twice_wrapped": [("Mcp-Name", wrapped(wrapped("touch")))],
+    "not_utf8": [("Mcp-Name", "=?base64?/w==?=")],
+    "latin_1": [("Mcp-Name", "touch\u00e4")],
+    "c1": [("Mcp-Name", "touch\u0085")],
+}
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize("case", MISMATCHES)
+def test_B17_headers_say_what_the_body_says(server: Served, case: str) -> None:
+    """What a proxy decides by the headers is what the server does by the body, or nothing."""
+    before = touched(server)
+    changed = dict(MISMATCHES[case])
+    headers = [(name, changed.get(name, usual)) for name, usual in MODERN_HEADERS]
+    reply = sent(server, [("Host", HOST), *((name, said) for name, said in headers if said != "-")])
+    answer = answer_of(reply)
+    assert (reply.status, answer.code) == (400, MISMATCH), answer
+    assert next(iter(changed)).lower() in answer.text
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize("name", ["Mcp-Name", "Mcp-Method", "MCP-Protocol-Version", "mcp-name", "MCP-METHOD"])
+@pytest.mark.parametrize("alike", [True, False], ids=["alike", "different"])
+def test_B17_doubled_headers(server: Served, name: str, alike: bool) -> None:
+    """Of two headers nobody may read the first and somebody else the last, even if they are alike."""
+    before = touched(server)
+    usual = {key.lower(): said for key, said in MODERN_HEADERS}[name.lower()]
+    twice = [("Host", HOST), *MODERN_HEADERS, (name, usual if alike else "touches")]
+    for headers in (twice, twice[::-1]):
+        reply = sent(server, headers)
+        assert (reply.status, reply.header("connection")) == (400, "close")
+        assert name.lower() in reply.body.decode()
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize("name", ["Authorization", "Content-Type", "Mcp-Session-Id", "Content-Encoding", "Origin"])
+def test_B17_other_headers_that_count_once(http: HttpLine, server: Served, name: str) -> None:
+    """The same for every header that decides something."""
+    body = encoded(calling(http.revision, "touch"))
+    said = {"Content-Type": "application/json", "Content-Encoding": "identity", "Origin": "http://localhost"}
+    doubled = [(name, said.get(name, "x"))] * 2
+    assert sent(server, [("Host", HOST), *http.headers(body), *doubled], body).status == 400
+
+
+@pytest.mark.threat("B17")
+def test_B17_right_headers_in_every_writing(server: Served) -> None:
+    """Names in any case, values with space around them, base64 where it is right."""
+    for name in ("touch", " touch ", wrapped("touch")):
+        headers = [("host", HOST), ("MCP-PROTOCOL-VERSION", MODERN), ("mcp-method", "tools/call"), ("MCP-name", name)]
+        assert sent(server, headers).status == 200
+
+
+PLACES: dict[str, tuple[dict[str, Any], list[str], int]] = {
+    "equal": ({"place": "oslo"}, ["oslo"], 200),
+    "wrapped": ({"place": "\u00f8st"}, [wrapped("\u00f8st")], 200),
+    "missing": ({"place": "oslo"}, [], 400),
+    "other": ({"place": "oslo"}, ["rome"], 400),
+    "other_case": ({"place": "oslo"}, ["Oslo"], 400),
+    "doubled": ({"place": "oslo"}, ["oslo", "oslo"], 400),
+    "spare_bits": ({"place": "touch"}, ["=?base64?dG91Y2h=?="], 400),
+    "raw_latin": ({"place": "\u00f8st"}, ["\u00f8st"], 400),
+}
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize("case", PLACES)
+def test_B17_arguments_in_headers(server: Served, case: str) -> None:
+    """An argument that a proxy may route by is compared with the body too."""
+    arguments, said, status = PLACES[case]
+    headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "region")]
+    given = [("Mcp-Param-Place", each) for each in said]
+    reply = sent(server, [("Host", HOST), *headers, *given], encoded(calling(MODERN, "region", arguments)))
+    assert reply.status == status
+    if status == 400 and case != "doubled":
+        assert answer_of(reply).code == MISMATCH
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [("12", True), ("12.0", True), ("1_2", False), ("0012", False), ("+12", False), ("0xc", False), ("\uff11\uff12", False),
+     ("1" * 5_000, False), ("nan", False), ("inf", False), ("12 ", True), ("1.2e1", True), ("1e999", False), ("", False)],
+)  # fmt: skip
+def test_B17_numbers_in_headers(server: Served, said: str, right: bool) -> None:
+    """A number is compared as a number, as long as it is written as JSON would."""
+    headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "sized")]
+    sized = wrapped(said) if not said.isascii() else said
+    body = encoded(calling(MODERN, "sized", {"size": 12}))
+    reply = sent(server, [("Host", HOST), *headers, ("Mcp-Param-Size", sized)], body)
+    assert reply.status == (200 if right else 400)
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_B17_older_revisions_ignore_the_newer_headers(server: Served, revision: str) -> None:
+    """A name in a header decides nothing there: the body's tool runs, and only that."""
+    line = HttpLine(server.port, revision)
+    body = encoded(calling(revision, "number", {"value": 7}))
+    before = touched(server)
+    reply = sent(server, [("Host", HOST), *line.headers(body), ("Mcp-Name", "touch"), ("Mcp-Method", "x")], body)
+    assert value(answer_of(reply)) == 7
+    assert touched(server) == before
+
+
+def mixed(header: str, body: str) -> list[Header]:
+    """Headers of one revision for a body of another."""
+    usual = [("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")] if MODERN in (header, body) else []
+    return [("MCP-Protocol-Version", header), *usual]
+
+
+@pytest.mark.threat("B18")
+@pytest.mark.parametrize("body", REVISIONS)
+@pytest.mark.parametrize("header", [*REVISIONS, "2024-11-05", "2099-01-01", "", "2026-07-28, 2025-06-18"])
+def test_B18_no_way_between_revisions(server: Served, header: str, body: str) -> None:
+    """A request that is in two revisions at once runs in none; without a session the older ones run nothing."""
+    before = touched(server)
+    reply = sent(server, [("Host", HOST), *mixed(header, body)], encoded(calling(body, "touch")))
+    ran = header == body == MODERN
+    assert reply.status == (200 if ran else 400)
+    assert touched(server) == before + ran
+
+
+def refusals(server: Served, tool: str, arguments: dict[str, Any]) -> list[Answer]:
+    """The same call in every revision."""
+    return [call(HttpLine(server.port, revision), tool, **arguments) for revision in REVISIONS]
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "level": ("dangerous", {}),
+    "unknown_tool": ("nothing", {}),
+    "unknown_argument": ("touch", {"force": True}),
+    "wrong_type": ("touch", {"note": 1}),
+    "injected_context": ("steps", {"ctx": {}}),
+    "injected_caller": ("touch", {"caller": "admin"}),
+}
+
+
+@pytest.mark.threat("B18")
+@pytest.mark.parametrize("case", REFUSED)
+def test_B18_refused_in_every_revision(server: Served, case: str) -> None:
+    """What one revision refuses is refused by the others, in the same words; the tool never ran."""
+    before = touched(server)
+    answers = refusals(server, *REFUSED[case])
+    assert all(answer.is_error or answer.code == -32602 for answer in answers)
+    assert len({answer.text for answer in answers}) == 1
+    assert touched(server) == before
+
+
+@pytest.mark.threat("B18")
+def test_B18_versions_in_the_body(server: Served) -> None:
+    """A version that is not ours, or is no version, is refused with those that are."""
+    for odd in ("2099-01-01", "2025-11-25", "", "x" * 1_000, 20260728, None, ["2026-07-28"]):
+        body = message(MODERN, "tools/call", {"name": "touch"})
+        body["params"]["_meta"][f"{PREFIX}protocolVersion"] = odd
+        header = odd if isinstance(odd, str) else MODERN
+        headers = [("MCP-Protocol-Version", header), *MODERN_HEADERS[1:]]
+        answer = answer_of(sent(server, [("Host", HOST), *headers], encoded(body)))
+        assert answer.status == 400
+        assert answer.code in (-32022, -32602, MISMATCH)
+        assert len(answer.raw) < 600
+
+
+@pytest.mark.threat("I9")
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd", "x-gzip", "identity, gzip", "GZIP", "unknown"])
+def test_I9_encoded_bodies(http: HttpLine, server: Served, coding: str) -> None:
+    """A body that would have to be unpacked is refused unread: no bomb can go off."""
+    plain = encoded(calling(http.revision, "touch"))
+    packed = gzip.compress(plain + b" " * 50_000_000, 1) if coding == "gzip" else plain
+    peak = server.peak
+    headers = [("Host", HOST), *http.headers(plain), ("Content-Encoding", coding)]
+    reply = sent(server, headers, packed)
+    assert (reply.status, reply.header("connection")) == (415, "close")
+    assert b"Content-Encoding" in reply.body
+    assert server.peak - peak < 16 * 1024 * 1024
+
+
+@pytest.mark.threat("I9")
+def test_I9_replies_are_not_compressed(server: Served) -> None:
+    """Nor does the server pack what it sends."""
+    with Connection(server.port) as connection:
+        connection.send(request_of("GET", "/health", [("Host", HOST), ("Accept-Encoding", "gzip, br")]))
+        assert connection.reply().header("content-encoding") is None

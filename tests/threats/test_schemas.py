@@ -1,0 +1,296 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""F8 to F12: a schema cannot make the server fetch, hang or talk too much, whatever arguments it meets."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.threats.hostile_tools import listing
+from tests.threats.lines import MODERN, Answer, HttpLine, Line, answer_of, call, calling, encoded, message
+from tests.threats.served import Served, environment, toolhall
+from tests.threats.wire import HOST, Connection
+from toolhall import Toolhall, tool
+
+KIB = 1024
+LATE_SECONDS = 1.0  # a ping usually takes 1 to 5 ms; the machine may be busy with other things
+PING = encoded(message(MODERN, "server/discover"))
+
+
+class Trap:
+    """A server that nobody should ever connect to."""
+
+    def __init__(self) -> None:
+        self._socket = socket.create_server((HOST, 0))
+        self._socket.setblocking(False)
+        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
+
+    @property
+    def touched(self) -> bool:
+        """Whether anybody connected."""
+        try:
+            self._socket.accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._socket.close()
+
+
+@pytest.fixture
+def trap() -> Iterator[Trap]:
+    """A server that nobody should ever connect to."""
+    trap = Trap()
+    yield trap
+    trap.close()
+
+
+def served(schema: dict[str, Any], *, output: bool = False) -> Toolhall:
+    """A hall with a tool that has this schema."""
+
+    async def hostile(**arguments: Any) -> Any:
+        return arguments
+
+    options: Any = {"input": {"type": "object"}, "output": schema} if output else {"input": schema}
+    return Toolhall(tool(name="hostile", **options)(hostile))
+
+
+def refusal(schema: dict[str, Any], *, output: bool = False) -> str:
+    """Why a tool with this schema cannot be served."""
+    with pytest.raises((TypeError, ValueError)) as refused:
+        served(schema, output=output)
+    return str(refused.value)
+
+
+def referring(keyword: str, target: str) -> dict[str, Any]:
+    """A schema with a reference in one of its properties."""
+    return {"type": "object", "properties": {"a": {keyword: target}}}
+
+
+def fetching(url: str, file: str) -> dict[str, dict[str, Any]]:
+    """Schemas that a careless validator would fetch something for."""
+    return {
+        "http": referring("$ref", f"{url}/schema.json"),
+        "http_fragment": referring("$ref", f"{url}/schema.json#/a"),
+        "file": referring("$ref", f"file://{file}"),
+        "relative": referring("$ref", "other.json"),
+        "protocol_relative": referring("$ref", f"//{url.removeprefix('http://')}/schema.json"),
+        "dynamic": referring("$dynamicRef", f"{url}/schema.json#meta"),
+        "recursive": referring("$recursiveRef", f"{url}/schema.json"),
+        "dialect": {"type": "object", "$schema": f"{url}/dialect"},
+        "inner_dialect": {"type": "object", "properties": {"a": {"$schema": f"{url}/dialect"}}},
+        "base": {
+            "type": "object",
+            "$defs": {"a": {"$id": f"{url}/base/", "$ref": "other.json"}},
+            "properties": {"a": {"$ref": "#/$defs/a"}},
+        },
+        "hidden": {"type": "object", "unheard-of": {"$ref": f"{url}/x"}, "properties": {"a": {"$ref": "#/unheard-of"}}},
+        "draft_07": {**referring("$ref", f"{url}/x"), "$schema": "http://json-schema.org/draft-07/schema#"},
+        "dependencies": {"type": "object", "dependentSchemas": {"a": {"$ref": f"{url}/x"}}},
+        "vocabulary": {"type": "object", "$schema": f"{url}/meta", "$vocabulary": {f"{url}/v": True}},
+    }
+
+
+@pytest.mark.threat("F8")
+@pytest.mark.parametrize("output", [False, True], ids=["input", "output"])
+@pytest.mark.parametrize("variant", fetching("", ""))
+def test_F8_nothing_is_fetched(tmp_path: Path, trap: Trap, variant: str, output: bool) -> None:
+    """A schema that leads outside is refused with the place, and nobody was asked for anything."""
+    secret = tmp_path / "secret.json"
+    secret.write_text('{"type":"string","const":"secret"}')
+    said = refusal(fetching(trap.url, str(secret))[variant], output=output)
+    assert "/" in said, "the message names the place in the schema"
+    assert not trap.touched
+
+
+@pytest.mark.threat("F8")
+@pytest.mark.parametrize("variant", ["http", "file", "dialect"])
+def test_F8_server_does_not_start(tmp_path: Path, trap: Trap, variant: str) -> None:
+    """`toolhall serve` ends with one line that names the tool and what to change."""
+    schema = fetching(trap.url, str(tmp_path / "secret.json"))[variant]
+    file = tmp_path / "hostile.py"
+    file.write_text(
+        "from toolhall import tool\n\n"
+        f"@tool(name='fetcher', input={schema!r})\nasync def fetcher(**arguments): return 1\n"
+    )
+    ended = subprocess.run(
+        toolhall("serve", str(file), "--port", "0", "--json"),
+        capture_output=True,
+        timeout=20,
+        check=False,
+        env=environment(tmp_path, {}),
+        cwd=tmp_path,
+    )
+    said = ended.stderr.decode()
+    assert (ended.returncode, ended.stdout, said.count("\n")) == (1, b"", 1), said
+    assert "fetcher" in said
+    assert {"http": "$ref", "file": "$ref", "dialect": "$schema"}[variant] in said
+    assert not trap.touched
+
+
+PATTERNS = {
+    "back_reference": r"(a+)\1",
+    "look_ahead": r"(?=a)a",
+    "look_behind": r"(?<=a)a",
+    "atomic": r"(?>a+)b",
+    "long": "a" * 513,
+    "counted": r"((a{1,1000}){1,1000}){1,1000}",
+    "broken": "(",
+}
+
+
+@pytest.mark.threat("F9")
+@pytest.mark.parametrize("place", ["pattern", "patternProperties"])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_F9_patterns_that_could_backtrack(pattern: str, place: str) -> None:
+    """What a linear engine cannot run is refused at once."""
+    text = PATTERNS[pattern]
+    started = time.monotonic()
+    inner: dict[str, Any] = {"pattern": text} if place == "pattern" else {"patternProperties": {text: {}}}
+    said = refusal({"type": "object", "properties": {"a": inner}})
+    assert len(said) < 1_000
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.threat("F9")
+def test_F9_nested_quantifiers_take_linear_time(http: HttpLine, server: Served) -> None:
+    """`^(a+)+$` meets a hundred thousand letters that almost match."""
+    cpu = server.cpu
+    for _ in range(5):
+        assert call(http, "tree", items="a" * 100_000 + "!").is_error
+    assert server.cpu - cpu < 1.5
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """A schema as deep as this."""
+    schema: dict[str, Any] = {}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+BOMBS: dict[str, dict[str, Any]] = {
+    **{f"doubling_{levels}": listing(levels, {"type": "string"}) for levels in (16, 24, 40)},
+    "deep": nested(40),
+    "deep_not": {"type": "object", "not": {"not": {"not": nested(31)}}},
+    "many": {"type": "object", "properties": {f"p{count}": {} for count in range(2_500)}},
+    "large": {"type": "object", "description": "x" * 70_000},
+    "loop": {"type": "object", "$defs": {"a": {"$ref": "#/$defs/a"}}, "properties": {"a": {"$ref": "#/$defs/a"}}},
+    "loop_of_two": {
+        "type": "object",
+        "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"anyOf": [{"$ref": "#/$defs/a"}]}},
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+    },
+    "loop_at_root": {"type": "object", "allOf": [{"$ref": "#"}]},
+    "loop_by_not": {"type": "object", "not": {"$ref": "#"}},
+}
+
+
+@pytest.mark.threat("F10")
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_F10_schema_bombs(bomb: str) -> None:
+    """Refused at registration, before anything is compiled or unfolded."""
+    started = time.monotonic()
+    assert len(refusal(BOMBS[bomb])) < 1_000
+    assert time.monotonic() - started < 1
+
+
+def ping(connection: Connection, line: HttpLine) -> float:
+    """How long the server takes to answer something simple."""
+    started = time.monotonic()
+    connection.send(line.request(PING))
+    assert connection.reply().status == 200
+    return time.monotonic() - started
+
+
+def worst_ping_during(server: Served, body: bytes) -> tuple[float, Answer]:
+    """The longest that anybody else had to wait while this message was answered, and the answer."""
+    line = HttpLine(server.port, MODERN)
+    with Connection(server.port) as busy, Connection(server.port) as other:
+        ping(other, line)
+        busy.send(line.request(body))
+        worst = ping(other, line)
+        while not busy.answered:
+            worst = max(worst, ping(other, line))
+        reply = busy.reply()
+    return worst, answer_of(reply)
+
+
+def crowd(size: int, item: str = '""') -> str:
+    """A list of so many bytes."""
+    return "[" + ",".join([item] * (size // (len(item) + 1))) + "]"
+
+
+COSTLY = {
+    "wide": ("wide", crowd(1_000_000)),
+    "widest": ("widest", crowd(1_000_000)),
+    "widest_matching": ("widest", crowd(1_000_000, '"xxxxx"')),
+    "narrow": ("narrow", crowd(1_000_000)),
+    "deep_tree": ("tree", "[" * 55 + "]" * 55),
+    "tree_of_text": ("tree", crowd(1_000_000, '["a"]')),
+    "one_pattern": ("tree", '"' + "a" * 1_000_000 + '!"'),
+    "just_in_loop": ("wide", crowd(2_300)),
+    "narrow_in_loop": ("narrow", crowd(4_000)),
+    "narrow_large_in_loop": ("narrow", crowd(150_000)),
+}
+
+
+@pytest.mark.threat("F11")
+@pytest.mark.parametrize("case", COSTLY)
+def test_F11_costly_validation_stalls_nobody(server: Served, case: str) -> None:
+    """The worst accepted schema meets as much as may be sent; others are answered meanwhile."""
+    name, items = COSTLY[case]
+    body = encoded(calling(MODERN, name, {"items": "?"})).replace(b'"?"', items.encode())
+    cpu = server.cpu
+    worst, answer = worst_ping_during(server, body)
+    assert worst < LATE_SECONDS
+    assert len(answer.raw) < 8 * KIB
+    assert server.cpu - cpu < 3
+
+
+@pytest.mark.threat("F11")
+def test_F11_many_costly_validations(server: Served) -> None:
+    """Ten such calls at once wait for each other, not the others for them, and each is answered."""
+    line = HttpLine(server.port, MODERN)
+    body = encoded(calling(MODERN, "widest", {"items": "?"})).replace(b'"?"', crowd(500_000).encode())
+    hostile = [Connection(server.port) for _ in range(10)]
+    with Connection(server.port) as other:
+        for connection in hostile:
+            connection.send(line.request(body))
+        worst = max(ping(other, line) for _ in range(20))
+    for connection in hostile:
+        assert connection.reply().status == 200
+        connection.close()
+    assert worst < LATE_SECONDS
+    assert not call(line, "narrow", items=["xxxxx"]).is_error
+
+
+MISTAKES: dict[str, tuple[str, Any]] = {
+    "65536_errors": ("wide", {"items": [""] * 128}),
+    "many_items": ("narrow", {"items": [""] * 1_300}),
+    "more_items": ("narrow", {"items": [""] * 100_000}),
+    "long_names": ("long_names", {"n" * 190: {f"{count:0190}": 1 for count in range(18)}}),
+    "wide_names": ("long_names", {"\u96ea" * 190: {f"\u96ea{count}": 1 for count in range(100)}}),
+    "emoji_names": ("long_names", {"\U0001f600" * 250: {f"\U0001f600{count}": 1 for count in range(200)}}),
+    "unknown_names": ("touch", {f"{count:0250}": 1 for count in range(15)}),
+    "unknown_wide_names": ("touch", {"\u96ea" * 250 + str(count): 1 for count in range(5)}),
+    "many_unknown_names": ("touch", {f"name{count}": 1 for count in range(9_000)}),
+}
+
+
+@pytest.mark.threat("F12")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_F12_errors_are_few_and_short(line: Line, server: Served, mistake: str) -> None:
+    """However much is wrong with the arguments, the answer is short and soon made."""
+    name, arguments = MISTAKES[mistake]
+    cpu = server.cpu
+    answer = call(line, name, **arguments)
+    assert answer.is_error
+    assert len(answer.raw) <= 8 * KIB
+    assert server.cpu - cpu < 1

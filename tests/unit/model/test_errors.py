@@ -1,0 +1,109 @@
+"""The error tree: complete, documented, and translated into every dialect."""
+
+import inspect
+
+import pytest
+
+from toolhall.dialects.mcp.errors import TABLE, ErrorResult, ProtocolError, say
+from toolhall.model import errors
+from toolhall.model.errors import (
+    BadArguments,
+    Broken,
+    Failed,
+    Limited,
+    Problem,
+    Refused,
+    ToolFailed,
+    ToolhallError,
+    Unsupported,
+)
+
+
+def tree(kind: type[ToolhallError]) -> set[type[ToolhallError]]:
+    """A kind of error and all below it that the model defines."""
+    own = [below for below in kind.__subclasses__() if below.__module__ == errors.__name__]
+    return {kind}.union(*map(tree, own))
+
+
+def made(kind: type[ToolhallError]) -> ToolhallError:
+    """An error of this kind."""
+    if issubclass(kind, BadArguments):
+        return kind([Problem("/a", "is wrong")])
+    if issubclass(kind, Limited):
+        return kind(1.5)
+    if issubclass(kind, Unsupported):
+        return kind("elicitation")
+    return kind()
+
+
+ALL = sorted(tree(ToolhallError), key=lambda kind: kind.__name__)
+LEAVES = [kind for kind in ALL if tree(kind) == {kind}]
+by_name = pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
+
+
+def test_there_are_two_branches() -> None:
+    assert {kind for kind in ALL if kind.__base__ is ToolhallError} == {Refused, Failed}
+
+
+@by_name
+def test_every_leaf_hangs_on_a_branch(kind: type[ToolhallError]) -> None:
+    assert issubclass(kind, Refused) != issubclass(kind, Failed)
+
+
+@by_name
+def test_every_leaf_has_a_form_in_mcp(kind: type[ToolhallError]) -> None:
+    assert kind in TABLE, "add it to dialects/mcp/errors.TABLE"
+    assert isinstance(say(made(kind)), ProtocolError | ErrorResult)
+
+
+def test_the_table_lists_nothing_else() -> None:
+    assert set(TABLE) == set(LEAVES)
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_error_is_drawn_and_documented(kind: type[ToolhallError]) -> None:
+    assert kind.__name__ in (inspect.getdoc(errors) or ""), "draw it in the tree on top of the file"
+    assert (kind.__doc__ or "").endswith("."), "say in one sentence what it means"
+
+
+@by_name
+def test_an_error_says_something_without_being_told(kind: type[ToolhallError]) -> None:
+    error = made(kind)
+    assert error.message
+    assert str(error) == error.message
+    assert error.message != ToolhallError.message, "give it a message of its own"
+
+
+def test_details_are_no_part_of_the_text() -> None:
+    error = ToolFailed("it broke", detail="at line 3 of secret.py")
+    assert (str(error), error.message, error.detail) == ("it broke", "it broke", "at line 3 of secret.py")
+    assert "secret" not in repr(error)
+
+
+def test_bad_arguments_lists_every_problem_with_its_path() -> None:
+    error = BadArguments([Problem("/a", "is wrong"), Problem("", "is missing")])
+    assert error.message == "the arguments do not match the tool's input schema: /a: is wrong; /: is missing"
+    assert error.problems == (Problem("/a", "is wrong"), Problem("", "is missing"))
+
+
+def test_limited_says_when_to_come_back() -> None:
+    error = Limited(1.26)
+    assert (error.retry_after, error.message) == (1.26, "too many calls: try again in 1.3 seconds")
+
+
+def test_unsupported_names_the_feature() -> None:
+    assert Unsupported("sampling").message == "this tool needs a client that supports sampling"
+
+
+def test_a_kind_that_nobody_listed_is_said_like_its_parent() -> None:
+    class HotelFull(ToolFailed):
+        pass
+
+    assert say(HotelFull("no room")) == ErrorResult("no room")
+
+
+def test_an_error_off_the_tree_says_nothing_of_itself() -> None:
+    class Odd(ToolhallError):
+        pass
+
+    assert say(Odd("the password is hunter2")) == ProtocolError(-32603, Broken.message)

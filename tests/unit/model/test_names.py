@@ -1,0 +1,85 @@
+"""Names and versions."""
+
+import pytest
+
+from toolhall.model.names import (
+    NAME_LIMIT,
+    ToolId,
+    meta_problem,
+    name_problem,
+    published_name,
+    published_problem,
+    version_problem,
+)
+
+
+@pytest.mark.parametrize("name", ["a", "get_weather", "Get-Weather", "A1", "_", "-", "x" * 64])
+def test_a_name(name: str) -> None:
+    assert name_problem(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "a b", "a.b", "a\n", "\na", "ä", "a/b", "a@b", "a\x00", 3, None])
+def test_not_a_name(name: object) -> None:
+    assert f"{name!r} is not a name" in str(name_problem(name))
+
+
+@pytest.mark.parametrize("name", ["a", "a.b", "A-b_c.1", "x" * 128])
+def test_a_published_name(name: str) -> None:
+    assert published_problem(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 129, "a b", "a,b", "a\n", "ſ", "a@1.0.0"])
+def test_not_a_published_name(name: str) -> None:
+    assert "cannot be published" in str(published_problem(name))
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["0.0.0", "1.2.3", "10.20.30", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-0.3.7", "1.0.0+build.5", "1.0.0-x-y+z"],
+)
+def test_a_version(version: str) -> None:
+    assert version_problem(version) is None
+
+
+@pytest.mark.parametrize(
+    "version",
+    ["", "1", "1.2", "01.2.3", "1.2.3.4", "v1.2.3", "1.2.3-", "1.2.3-01", "1.2.3+", "1.2.3\n", "١.2.3", "1.2.x", 1.0],
+)
+def test_not_a_version(version: object) -> None:
+    assert "is not a semantic version" in str(version_problem(version))
+
+
+@pytest.mark.parametrize("key", ["source", "example.org/source", "dev.toolhall/id", "a-b.c1/x_y.z-1", "example.org/"])
+def test_a_key_for_meta(key: str) -> None:
+    assert meta_problem(key) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["a b", "1a/x", "a-/x", "example..org/x", "/x", "x-", "-x", "io.modelcontextprotocol/x", "dev.mcp/x"]
+)
+def test_not_a_key_for_meta(key: str) -> None:
+    assert meta_problem(key) is not None
+
+
+def test_an_id_reads_as_toolkit_tool_and_version() -> None:
+    assert str(ToolId("Weather", "get", "1.2.0")) == "Weather.get@1.2.0"
+
+
+def test_ids_sort_by_toolkit_then_tool_then_version() -> None:
+    ids = [ToolId("B", "a", "1.0.0"), ToolId("A", "b", "1.0.0"), ToolId("A", "a", "2.0.0"), ToolId("A", "a", "1.0.0")]
+    assert sorted(ids) == ids[::-1]
+
+
+def test_a_short_published_name_is_kept() -> None:
+    assert published_name("Weather", "get") == "Weather_get"
+    assert len(published_name("W" * 32, "g" * 31)) == NAME_LIMIT
+    assert published_name("W" * 32, "g" * 31) == "W" * 32 + "_" + "g" * 31
+
+
+def test_a_long_published_name_is_cut_and_stays_unique() -> None:
+    one, other = published_name("W" * 60, "get_a"), published_name("W" * 60, "get_b")
+    assert len(one) == len(other) == NAME_LIMIT
+    assert one != other
+    assert one[:55] == other[:55] == "W" * 55
+    assert one == published_name("W" * 60, "get_a")
+    assert published_problem(one) is None

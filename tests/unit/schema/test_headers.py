@@ -1,0 +1,100 @@
+"""`x-mcp-header`: which parameters may be repeated in headers (MCP 2026-07-28, requirement M-34)."""
+
+import pytest
+
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import HeaderParameter
+from toolhall.schema.bounds import BadSchema
+from toolhall.schema.headers import header_parameters
+
+
+def schema_of(**properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties}
+
+
+def marked(header: Json, **keywords: Json) -> JsonObject:
+    return {"type": "string", "x-mcp-header": header, **keywords}
+
+
+def test_no_parameter_is_marked() -> None:
+    assert header_parameters(schema_of(a={"type": "string"})) == ()
+
+
+@pytest.mark.parametrize("kind", ["string", "integer", "boolean"])
+def test_plain_properties_can_be_sent(kind: str) -> None:
+    assert header_parameters(schema_of(region=marked("Region", type=kind))) == (HeaderParameter("region", ("region",)),)
+
+
+def test_properties_of_properties_can_be_sent() -> None:
+    inner = schema_of(region=marked("Region"))
+    schema = schema_of(**{"a/b": inner, "plain": {"type": "number"}})
+    assert header_parameters(schema) == (HeaderParameter("region", ("a/b", "region")),)
+
+
+def test_several_can_be_sent() -> None:
+    found = header_parameters(schema_of(a=marked("A"), b=marked("B")))
+    assert set(found) == {HeaderParameter("a", ("a",)), HeaderParameter("b", ("b",))}
+
+
+@pytest.mark.parametrize("header", ["", "a b", "a:b", "ä", "a\n", "x" * 65, 3, None, ["a"], True, "a(b)"])
+def test_the_name_must_be_a_token(header: Json) -> None:
+    with pytest.raises(BadSchema, match="/properties/a/x-mcp-header: must be a header name"):
+        header_parameters(schema_of(a=marked(header)))
+
+
+@pytest.mark.parametrize("kind", ["number", "object", "array", "null", ["string", "null"], None])
+def test_the_type_must_be_one_that_a_header_can_say_exactly(kind: Json) -> None:
+    with pytest.raises(BadSchema, match="the property's type must be string, integer or boolean"):
+        header_parameters(schema_of(a=marked("A", type=kind)))
+
+
+def test_a_type_must_be_said() -> None:
+    with pytest.raises(BadSchema, match="the property's type must be string, integer or boolean"):
+        header_parameters(schema_of(a={"enum": ["x"], "x-mcp-header": "A"}))
+
+
+def test_a_name_is_used_once_whatever_its_case() -> None:
+    with pytest.raises(BadSchema, match="is used twice"):
+        header_parameters(schema_of(a=marked("Region"), b=marked("rEGION")))
+
+
+MARKED = marked("A")
+ELSEWHERE: dict[str, JsonObject] = {
+    "the root": {"type": "object", "x-mcp-header": "A"},
+    "items": schema_of(a={"type": "array", "items": MARKED}),
+    "additionalProperties": {"additionalProperties": MARKED},
+    "patternProperties": {"patternProperties": {"a": MARKED}},
+    "allOf": {"allOf": [schema_of(a=MARKED)]},
+    "anyOf": schema_of(a={"anyOf": [MARKED, {"type": "null"}]}),
+    "then": {"if": {}, "then": schema_of(a=MARKED)},
+    "not": {"not": schema_of(a=MARKED)},
+    "$defs": {"$defs": {"a": MARKED}, "properties": {"a": {"$ref": "#/$defs/a"}}},
+    "dependentSchemas": {"dependentSchemas": {"a": schema_of(a=MARKED)}},
+}
+
+
+@pytest.mark.parametrize("place", ELSEWHERE)
+def test_only_properties_lead_to_a_parameter(place: str) -> None:
+    with pytest.raises(BadSchema, match="only a property reached through `properties` alone can be sent as a header"):
+        header_parameters(ELSEWHERE[place])
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "api_key", "apiKey", "access_token", "client_secret", "Authorization", "credential"]
+)
+def test_what_looks_like_a_secret_is_not_sent(name: str) -> None:
+    with pytest.raises(BadSchema, match="looks like a secret"):
+        header_parameters(schema_of(**{name: marked("A")}))
+    with pytest.raises(BadSchema, match="looks like a secret"):
+        header_parameters(schema_of(a=marked(name)))
+
+
+@pytest.mark.parametrize("name", ["passenger", "compass", "region", "passport_country"])
+def test_a_harmless_name_is_no_secret(name: str) -> None:
+    assert header_parameters(schema_of(**{name: marked("A")}))
+
+
+def test_all_problems_are_told_at_once() -> None:
+    with pytest.raises(BadSchema) as caught:
+        header_parameters(schema_of(a=marked("bad name"), b=marked("B", type="number")))
+    assert len(caught.value.problems) == 2

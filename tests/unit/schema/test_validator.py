@@ -1,0 +1,141 @@
+"""Yes quickly, or every problem with its path and without the value."""
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import nested
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.json import JsonObject
+from toolhall.schema.validator import LIST_ALL_BELOW, MAX_PROBLEMS, MAX_REASON, Validator
+
+CANARY = "hunter2"
+
+
+def test_yes_has_no_problems() -> None:
+    validator = Validator({"type": "object", "properties": {"a": {"type": "integer"}}})
+    assert validator.accepts({"a": 1})
+    assert validator.problems({"a": 1}, 8) == []
+
+
+def test_every_problem_has_its_path() -> None:
+    validator = Validator(
+        {"properties": {"a/b": {"type": "integer"}, "c": {"items": {"minimum": 5}}}, "required": ["d"]}
+    )
+    assert set(validator.problems({"a/b": "x", "c": [9, 3]}, 30)) == {
+        Problem("/a~1b", 'the value is not of type "integer"'),
+        Problem("/c/1", "the value is less than the minimum of 5"),
+        Problem("", '"d" is a required property'),
+    }
+
+
+VALUES: list[tuple[JsonObject, Any]] = [
+    ({"type": "integer"}, CANARY),
+    ({"pattern": "^a$"}, CANARY),
+    ({"enum": [1, 2]}, CANARY),
+    ({"const": 3}, CANARY),
+    ({"maxLength": 2}, CANARY),
+    ({"minLength": 20}, CANARY),
+    ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, CANARY),
+    ({"oneOf": [{"type": "string"}, {"minLength": 1}]}, CANARY),
+    ({"not": {"type": "string"}}, CANARY),
+    ({"if": True, "then": False}, CANARY),
+    ({"uniqueItems": True}, [CANARY, CANARY]),
+    ({"contains": {"type": "integer"}}, [CANARY]),
+    ({"prefixItems": [{"type": "integer"}], "items": False}, [CANARY, CANARY]),
+    ({"unevaluatedItems": False}, [CANARY]),
+    ({"maxItems": 0}, [CANARY]),
+    ({"minItems": 2}, [CANARY]),
+    ({"maxProperties": 0}, {"a": CANARY}),
+    ({"required": ["b"]}, {"a": CANARY}),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": CANARY}),
+    ({"additionalProperties": False}, {"a": CANARY}),
+    ({"unevaluatedProperties": False}, {"a": CANARY}),
+    ({"properties": {"a": {"items": {"type": "null"}}}}, {"a": [{"b": CANARY}]}),
+    ({"propertyNames": {"maxLength": 0}}, {"a": CANARY}),
+    ({"multipleOf": 5, "maximum": 7, "exclusiveMinimum": 90}, 8191),
+]
+
+
+@pytest.mark.parametrize(("schema", "value"), VALUES, ids=lambda each: str(each))
+@pytest.mark.parametrize("size", [10, LIST_ALL_BELOW + 1], ids=["small", "large"])
+def test_a_problem_never_holds_the_value(schema: JsonObject, value: Any, size: int) -> None:
+    problems = Validator(schema).problems(value, size)
+    assert problems
+    assert not [problem for problem in problems if CANARY in str(problem) or "8191" in str(problem)]
+
+
+def test_the_words_are_plain() -> None:
+    (problem,) = Validator({"additionalProperties": False}).problems({"a": 1}, 7)
+    assert problem == Problem("", "nothing may be given here; leave it out")
+
+
+def test_problems_are_few() -> None:
+    validator = Validator({"items": {"type": "integer"}})
+    assert len(validator.problems(["x"] * 100, 400)) == MAX_PROBLEMS
+
+
+def test_of_a_large_value_the_first_problem_is_told() -> None:
+    validator = Validator({"items": {"type": "integer"}})
+    assert validator.problems(["x"] * 5_000, 20_000) == [Problem("/0", 'the value is not of type "integer"')]
+
+
+def test_paths_and_reasons_are_cut() -> None:
+    validator = Validator({"additionalProperties": {"enum": ["y" * 1_000]}})
+    (problem,) = validator.problems({"x" * 300: 1}, 310)
+    assert len(problem.path) == len(problem.reason) == MAX_REASON
+
+
+def test_the_whole_refusal_is_small() -> None:
+    """Threat F12: whatever is sent, the answer has at most 8 kB."""
+    names = [f"{number:03}" + "n" * 197 for number in range(20)]
+    validator = Validator({"properties": {name: {"enum": ["y" * 1_000]} for name in names}})
+    problems = validator.problems(dict.fromkeys(names, 0), LIST_ALL_BELOW)
+    assert len(problems) > 10
+    assert len(BadArguments(problems).message) < 8_000
+
+
+def seconds_to_refuse(validator: Validator, value: Any, size: int) -> float:
+    start = time.process_time()
+    assert validator.problems(value, size)
+    return time.process_time() - start
+
+
+def test_a_small_value_cannot_make_very_many_problems() -> None:
+    """Four kilobytes of empty objects, each of which lacks fifty members."""
+    names = [f"a{number}" for number in range(50)]
+    row = {"type": "object", "required": names, "properties": dict.fromkeys(names, {"type": "string"})}
+    validator = Validator({"items": row})
+    assert seconds_to_refuse(validator, [{}] * 1_300, 4_000) < 0.05
+
+
+def test_recursion_cannot_multiply_problems() -> None:
+    """A hundred bytes that would be refused 2**60 times."""
+    validator = Validator(
+        {
+            "type": "object",
+            "allOf": [{"$ref": "#/$defs/R"}, {"$ref": "#/$defs/R"}],
+            "$defs": {"R": {"properties": {"r": {"$ref": "#"}}}},
+        }
+    )
+    assert seconds_to_refuse(validator, nested(60, "r"), 400) < 0.05
+
+
+def test_integers_stay_exact() -> None:
+    validator = Validator({"maximum": 2**53})
+    assert validator.accepts(2**53)
+    assert not validator.accepts(2**53 + 1)
+    assert Validator({"const": 2**64 + 1}).accepts(2**64 + 1)
+    assert not Validator({"const": 2**64 + 1}).accepts(2**64)
+
+
+def test_a_whole_float_is_an_integer_and_a_boolean_is_not() -> None:
+    validator = Validator({"type": "integer"})
+    assert validator.accepts(2.0)
+    assert not validator.accepts(2.5)
+    assert not validator.accepts(True)
+
+
+def test_formats_are_words_only() -> None:
+    assert Validator({"format": "email"}).accepts("not an address")

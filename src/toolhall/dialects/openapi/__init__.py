@@ -1,0 +1,1 @@
+"""OpenAPI 3.1: tools as plain HTTP operations."""

@@ -35,6 +35,7 @@ from toolhall.transports.http import Endpoint, HttpApp
 from toolhall.transports.hub import Hub, HubHttp, configure
 from toolhall.transports.identity import LocalIdentity
 from toolhall.transports.lines import standard_lines
+from toolhall.transports.listing import Listing
 from toolhall.transports.machine import Machine, MachineHttp
 from toolhall.transports.mcp.http import McpHttp
 from toolhall.transports.mcp.legacy_http import LegacyHttp
@@ -141,6 +142,7 @@ class Toolhall:
             "/hub": HubHttp(self.hub, self._shield),
             "/machine": machine.message,
             "/machine/tools": machine.tools,
+            "/tools": Listing(self.hall, self.config.page_size),
             "/tools/": rest.call,
             "/health": health,
             "/health/live": health.live,

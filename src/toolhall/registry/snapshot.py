@@ -24,6 +24,11 @@ class Snapshot:
         self.encoded: dict[str, bytes] = {}  # whole listings, as dialects without pages write them once
         self._pages: dict[int, Page] = {}
 
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """Every tool, in order."""
+        return tuple(entry.tool for entry in self.entries)
+
     def find(self, name: str) -> Entry | None:
         """The tool with this published name or id."""
         return self._by_name.get(name)

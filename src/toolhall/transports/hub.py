@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable
 
+from toolhall.dialects.catalogs import documents_of, toolkits
 from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.hall import Hall
@@ -16,7 +17,6 @@ from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import report
-from toolhall.transports.machine import toolkits
 from toolhall.transports.shield import Shield
 
 
@@ -68,8 +68,7 @@ class Hub:
             return await self._hall.answer(CallTool(entry.id, request.params, catalog.name, size), caller)
         if self._shelf.holds(request.tool, request.method):
             return Unavailable("this tool is registered, but nothing runs it; it is not active")
-        known = any(tool.id.toolkit == request.tool for tools in toolkits(self._hall.view(caller)) for tool in tools)
-        if known:
+        if any(tool.id.toolkit == request.tool for tool in self._hall.view(caller).tools):
             return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}")
         name = f"{request.tool}.{request.method}"
         return await self._hall.answer(CallTool(name, request.params, catalog.name, size), caller)
@@ -111,11 +110,10 @@ class Hub:
         return {"status": "updated", "applied_changes": self._configure(config)}
 
     def _list(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        served = [catalog.write(tools) for tools in toolkits(self._hall.view(caller))]
-        return {"tools": served}
+        return {"tools": documents_of(self._hall.view(caller).tools, catalog)}
 
     def _get(self, params: JsonObject, caller: Caller) -> Json:
-        for tools in toolkits(self._hall.view(caller)):
+        for tools in toolkits(self._hall.view(caller).tools):
             if tools[0].id.toolkit == params.get("name") and params.get("version") in (None, tools[0].id.version):
                 return catalog.write(tools)
         raise NotFound("there is no such tool")

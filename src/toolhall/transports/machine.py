@@ -6,17 +6,16 @@ import uuid
 from datetime import UTC, datetime
 
 from toolhall.dialects import strict
+from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, ToolhallError, Unavailable
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.tool import Tool
 from toolhall.registry.index import Index
 from toolhall.registry.registry import Conflict
 from toolhall.registry.shelf import Shelf
-from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.shield import Shield
@@ -57,7 +56,7 @@ class Machine:
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
         """A page of definitions: served toolkits, then those that are only registered."""
-        documents = [catalog.write(tools) for tools in toolkits(self._hall.view(caller))] + self._shelf.documents
+        documents = documents_of(self._hall.view(caller).tools, catalog) + self._shelf.documents
         start = int(cursor) if cursor and cursor.isdigit() else 0
         more = {"nextCursor": str(start + PAGE)} if start + PAGE < len(documents) else {}
         return {"tools": documents[start : start + PAGE], **more}
@@ -127,14 +126,6 @@ class MachineHttp:
             return Wire(encode({"registered": self._machine.register(strict.decode(body))}), 201)
         except ToolhallError as error:
             return messages.write_error(None, error, _stamp())
-
-
-def toolkits(view: Snapshot) -> list[tuple[Tool, ...]]:
-    """The tools of a view, grouped as they ship."""
-    grouped: dict[tuple[str, str], list[Tool]] = {}
-    for entry in view.entries:
-        grouped.setdefault((entry.tool.id.toolkit, entry.tool.id.version), []).append(entry.tool)
-    return [tuple(tools) for tools in grouped.values()]
 
 
 def _stamp() -> messages.Stamp:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 
+from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
@@ -38,7 +39,7 @@ class OxpHttp:
         view = self._hall.view(exchange.caller)
         body = view.encoded.get(catalog.name)
         if body is None:
-            documents = [catalog.write((entry.tool,)) for entry in view.entries]
+            documents = documents_of(view.tools, catalog)
             body = view.encoded[catalog.name] = messages.write_list(documents)
         await exchange.reply(Wire(body))
 

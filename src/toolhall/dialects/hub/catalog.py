@@ -9,7 +9,7 @@ from toolhall.model.tool import About, Tool
 
 name = "hub"
 grouped = True
-carrier = ("tool", "metadata", "dev.toolhall/carrier")
+carrier: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
 
 
 def place(document: JsonObject) -> tuple[str, ...]:

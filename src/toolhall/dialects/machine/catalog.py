@@ -10,7 +10,7 @@ from toolhall.model.tool import LEVELS, About, Output, Tool
 
 name = "machine"
 grouped = True
-carrier = ("metadata", "dev.toolhall/carrier")
+carrier: tuple[str, ...] = ("metadata", "dev.toolhall/carrier")
 
 
 def place(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document

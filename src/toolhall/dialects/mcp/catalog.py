@@ -11,7 +11,7 @@ class McpCatalog:
     """MCP tool definitions, as one revision spells them."""
 
     grouped = False
-    carrier = ("_meta", "dev.toolhall/carrier")
+    carrier: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
 
     def __init__(self, revision: Revision) -> None:
         self.name = f"mcp@{revision.name}"

@@ -10,7 +10,7 @@ from toolhall.schema.reshape import has_references, without_references
 
 name = "oxp"
 grouped = False
-carrier = ("requirements", "x-toolhall")
+carrier: tuple[str, ...] = ("requirements", "x-toolhall")
 
 _ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@(\d+\.\d+\.\d+))?")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -1,0 +1,61 @@
+"""Real clients, over HTTP and on standard input and output, against `toolhall serve tests/conformance/accept.py`."""
+
+import json
+import subprocess
+from typing import Any
+
+import pytest
+from tests.conformance.judge import MODERN
+from tests.conformance.serving import HERE, ROOT, served, stdio_command
+
+ACCEPT = "accept.py"
+RUN_SECONDS = 50
+PYTHON = [str(ROOT / ".venv-clients/bin/python"), str(HERE / "clients/python_client.py")]
+NODE = [str(HERE / "node/node_modules/node/bin/node"), str(HERE / "node/client.mjs")]
+
+CLIENTS = {
+    "python-mcp-legacy": [*PYTHON, "mcp", "legacy"],
+    "python-mcp-modern": [*PYTHON, "mcp", "auto"],
+    "python-fastmcp-legacy": [*PYTHON, "fastmcp", "legacy"],
+    "python-fastmcp-modern": [*PYTHON, "fastmcp", "auto"],
+    "typescript-v2-legacy": [*NODE, "v2", "legacy"],
+    "typescript-v2-modern": [*NODE, "v2", "auto"],
+    "typescript-v1-legacy": [*NODE, "v1", "legacy"],
+}
+CHECKS = {
+    "bad_arguments",
+    "cancel",
+    "elicitation",
+    "list",
+    "list_changed",
+    "parallel",
+    "progress",
+    "structured",
+    "tool_error",
+    "unknown_tool",
+}
+
+
+def drive(client: str, target: list[str]) -> None:
+    """Run a client, and fail for every check that failed."""
+    command = [*CLIENTS[client], *target]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert said["revision"] == (MODERN if client.endswith("modern") else "2025-11-25")
+    assert set(said["checks"]) == CHECKS
+    failed = {name: problem for name, problem in said["checks"].items() if problem is not None}
+    assert not failed, "\n\n".join(f"{name}: {problem}" for name, problem in failed.items())
+
+
+@pytest.mark.requirement("L-1", "L-21", "L-24", "L-29", "L-34", "L-36", "M-5", "M-22", "M-25", "M-31", "M-41")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_over_http(client: str) -> None:
+    with served(ACCEPT) as server:
+        drive(client, [server.mcp])
+
+
+@pytest.mark.requirement("L-6", "L-21", "L-24", "L-34", "L-36", "M-11", "M-25", "M-37", "M-41")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_on_stdio(client: str) -> None:
+    drive(client, ["--", *stdio_command(ACCEPT)])

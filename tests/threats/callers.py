@@ -1,0 +1,151 @@
+"""A hall in this process, to which several callers have a way; who calls is what the test says."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+from tests.threats import hostile_tools
+from tests.threats.lines import LEGACY, Answer, encoded, handshake, messages_of, modern_headers
+from tests.threats.wire import Header, Reply
+from toolhall import Toolhall
+from toolhall.dialects.mcp.write import Server
+from toolhall.model.caller import Caller
+from toolhall.stores.seal import Seal
+from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.http import HttpApp
+from toolhall.transports.identity import NOBODY
+from toolhall.transports.mcp.http import McpHttp
+from toolhall.transports.mcp.legacy_http import LegacyHttp
+from toolhall.transports.mcp.modern import Modern
+from toolhall.transports.mcp.rounds import Rounds
+from toolhall.transports.shield import Shield
+
+CALLER_HEADER = b"x-test-caller"
+WAIT_SECONDS = 5.0
+
+
+class Told:
+    """The identity of these tests: whoever the request says it is."""
+
+    def caller(self, scope: Scope, headers: Headers) -> Caller:
+        """By a header that only these tests look at."""
+        name = headers.get(CALLER_HEADER)
+        return Caller(name.decode(), local=True) if name else NOBODY
+
+
+class Halls:
+    """A hall whose clock and key are the test's."""
+
+    def __init__(self, clock: Callable[[], float], key: bytes = bytes(32)) -> None:
+        self.hall = Toolhall(hostile_tools)
+        server, shield = Server(name="hostile", version="0"), Shield()
+        self._legacy = LegacyHttp(self.hall.hall, server, clock)
+        modern = Modern(self.hall.hall, server, Rounds(Seal(key), clock))
+        self._mcp = McpHttp(self.hall.hall, shield, modern, self._legacy)
+        self.app = HttpApp(shield, Told(), {"/mcp": self._mcp})
+
+    def close(self) -> None:
+        """End everything."""
+        self._mcp.close()
+        self.hall.close()
+
+
+class Visit:
+    """One HTTP request in this process; its reply can be read while it is being written."""
+
+    def __init__(self, halls: Halls, caller: str | None, method: str, headers: list[Header], body: bytes) -> None:
+        pairs = [("host", "localhost"), ("content-type", "application/json"), *headers]
+        named = [(CALLER_HEADER, caller.encode())] if caller else []
+        self._scope: Scope = {
+            "type": "http",
+            "method": method,
+            "path": "/mcp",
+            "headers": [*((name.lower().encode(), said.encode("latin-1")) for name, said in pairs), *named],
+            "client": ("127.0.0.1", 1),
+        }
+        self._body: list[bytes] = [body]
+        self._gone = asyncio.Event()
+        self._news = asyncio.Event()
+        self.status = 0
+        self.headers: list[tuple[str, str]] = []
+        self.sent = b""
+        self._task = asyncio.create_task(self._run(halls))
+
+    async def reply(self) -> Reply:
+        """The whole reply."""
+        await asyncio.wait_for(asyncio.shield(self._task), WAIT_SECONDS)
+        return Reply(self.status, self.headers, self.sent)
+
+    async def until(self, text: bytes) -> bytes:
+        """What was sent so far, once it holds this text."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while text not in self.sent:
+                self._news.clear()
+                await self._news.wait()
+        return self.sent
+
+    async def begun(self) -> int:
+        """The status, once it was sent."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not self.status:
+                self._news.clear()
+                await self._news.wait()
+        return self.status
+
+    async def hang_up(self) -> None:
+        """Go away, and wait until the server has noticed."""
+        self._gone.set()
+        await asyncio.wait_for(self._task, WAIT_SECONDS)
+
+    async def _run(self, halls: Halls) -> None:
+        await halls.app(self._scope, self._receive, self._send)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop()}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = [(name.decode(), said.decode()) for name, said in message["headers"]]
+        else:
+            self.sent += message["body"]
+            if not message.get("more_body"):
+                self._gone.set()
+        self._news.set()
+
+
+class Guest:
+    """One caller in one revision."""
+
+    def __init__(self, halls: Halls, name: str | None, revision: str) -> None:
+        self._halls = halls
+        self._name = name
+        self.revision = revision
+        self.session: str | None = None
+
+    async def open(self) -> str:
+        """The handshake of the older revisions."""
+        reply = await self.visit(encoded(handshake(self.revision)), headers=[]).reply()
+        self.session = reply.header("mcp-session-id")
+        assert self.session
+        return self.session
+
+    def visit(self, body: bytes = b"", method: str = "POST", headers: list[Header] | None = None) -> Visit:
+        """Begin a request, with the usual headers unless others are given."""
+        return Visit(self._halls, self._name, method, self._usual(body) if headers is None else headers, body)
+
+    async def ask(self, message: Any) -> Answer:
+        """Send one message and wait for the answer."""
+        reply = await self.visit(encoded(message)).reply()
+        events = (reply.header("content-type") or "").startswith("text/event-stream")
+        found = messages_of(reply.body)[-1] if events else json.loads(reply.body or b"{}")
+        return Answer(reply.status, found, reply.body)
+
+    def _usual(self, body: bytes) -> list[Header]:
+        if self.revision in LEGACY:
+            return [("mcp-session-id", self.session or ""), ("mcp-protocol-version", self.revision)]
+        return modern_headers(body)

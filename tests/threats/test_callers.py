@@ -1,0 +1,240 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""B6, B7: nobody gets at another's session, and every answer goes to whoever asked."""
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.threats.callers import Guest, Halls
+from tests.threats.lines import (
+    LEGACY,
+    MODERN,
+    REVISIONS,
+    HttpLine,
+    StdioLine,
+    answer_of,
+    calling,
+    encoded,
+    message,
+    messages_of,
+    open_session,
+)
+from tests.threats.served import Served
+from tests.threats.wire import HOST, Connection, fetch, http
+
+each_legacy = pytest.mark.parametrize("revision", LEGACY)
+
+
+@pytest.fixture
+def halls() -> Iterator[Halls]:
+    """A hall in this process."""
+    halls = Halls(time.monotonic)
+    yield halls
+    halls.close()
+
+
+def answer_to(question: bytes, colour: str) -> bytes:
+    """The reply to the question that was asked on a stream."""
+    asked = next(each for each in messages_of(question) if each.get("method") == "elicitation/create")
+    result = {"action": "accept", "content": {"colour": colour}}
+    return encoded({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+async def test_B6_anothers_session_is_as_good_as_none(halls: Halls, revision: str) -> None:
+    """Whoever knows the id of another's session learns nothing by it, not even that it exists."""
+    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    bob.session = await alice.open()
+    stranger = Guest(halls, "bob", revision)
+    stranger.session = secrets.token_urlsafe(24)
+    bodies = [
+        encoded(calling(revision, "number", {"value": 7})),
+        encoded(message(revision, "tools/list")),
+        encoded(message(revision, "ping")),
+        encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+        encoded({"jsonrpc": "2.0", "id": "toolhall-1", "result": {}}),
+    ]
+    for body in bodies:
+        assert (await bob.visit(body).reply())[:1] == (404,)
+        assert await bob.visit(body).reply() == await stranger.visit(body).reply()
+    for method in ("GET", "DELETE"):
+        assert await bob.visit(method=method).reply() == await stranger.visit(method=method).reply()
+    assert (await alice.ask(calling(revision, "number", {"value": 7}))).text == "7"
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+async def test_B6_anothers_calls_and_streams_go_on(halls: Halls, revision: str) -> None:
+    """What somebody else tries on a session reaches neither its stream, its calls nor their questions."""
+    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    bob.session = await alice.open()
+    stream = alice.visit(method="GET")
+    assert await stream.begun() == 200
+    painting = alice.visit(encoded(calling(revision, "paint", {"wall": "north"})))
+    question = await painting.until(b"elicitation/create")
+    for body in (answer_to(question, "black"), encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})):
+        assert (await bob.visit(body).reply()).status == 404
+    for method in ("GET", "DELETE"):
+        assert (await bob.visit(method=method).reply()).status == 404
+    assert (await alice.visit(answer_to(question, "red")).reply()).status == 202
+    assert messages_of((await painting.reply()).body)[-1]["result"]["content"][0]["text"] == "north is red"
+    halls.hall.remove("touch")
+    assert b"list_changed" in await stream.until(b"list_changed")
+    await stream.hang_up()
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+async def test_B6_second_stream_is_refused(halls: Halls, revision: str) -> None:
+    """The first reader keeps its stream; a second one is told so and takes nothing away."""
+    alice = Guest(halls, "alice", revision)
+    await alice.open()
+    first = alice.visit(method="GET")
+    assert await first.begun() == 200
+    assert (await alice.visit(method="GET").reply()).status == 409
+    halls.hall.remove("touch")
+    assert b"list_changed" in await first.until(b"list_changed")
+    await first.hang_up()
+    again = alice.visit(method="GET")
+    assert await again.begun() == 200
+    await again.hang_up()
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+async def test_B6_event_ids_lead_to_ones_own_streams(halls: Halls, revision: str) -> None:
+    """An event id of another session resumes nothing of that session."""
+    alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
+    await alice.open()
+    await bob.open()
+    secret = secrets.token_hex(8)
+    await alice.ask(calling(revision, "nonce", {"nonce": secret}))
+    resumed = bob.visit(method="GET", headers=[("mcp-session-id", bob.session or ""), ("last-event-id", "c1-0")])
+    assert await resumed.begun() == 200
+    await resumed.hang_up()
+    assert secret.encode() not in resumed.sent
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+async def test_B6_ended_session_is_gone(halls: Halls, revision: str) -> None:
+    """After DELETE its id is unknown, and its calls have ended."""
+    alice = Guest(halls, "alice", revision)
+    await alice.open()
+    call = alice.visit(encoded(calling(revision, "sleeps", {"seconds": 30})))
+    assert (await alice.visit(method="DELETE").reply()).status == 200
+    await call.reply()
+    assert (await alice.visit(encoded(message(revision, "ping"))).reply()).status == 404
+
+
+@pytest.mark.threat("B6")
+async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
+    """A caller whose identity is unproven finds no tool, in every revision and by every way."""
+    for revision in REVISIONS:
+        nobody = Guest(halls, None, revision)
+        if revision in LEGACY:
+            await nobody.open()
+        assert (await nobody.ask(message(revision, "tools/list"))).result["tools"] == []
+        known, unknown = (await nobody.ask(calling(revision, name)) for name in ("touch", "nothing"))
+        assert (known.code, known.text.replace("touch", "nothing")) == (unknown.code, unknown.text)
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None:
+    """Ids are long, random and visible ASCII; a thousand guesses find none."""
+    ids = {open_session(server.port, revision) for _ in range(50)}
+    assert len(ids) == 50
+    assert all(re.fullmatch(r"[\x21-\x7e]{22,}", each) for each in ids)
+    assert len({each[:4] for each in ids}) > 40
+    line = HttpLine(server.port, revision)
+    known = next(iter(ids))
+    guesses = [known[:-1], known[:-1] + chr(ord(known[-1]) ^ 1), known.swapcase(), known + "A", "%00", "x" * 10_000, ""]
+    body = encoded(message(revision, "ping"))
+    for guess in guesses + [secrets.token_urlsafe(24) for _ in range(200)]:
+        request = line.request(body).replace(line.session.encode(), guess.encode())
+        assert fetch(server.port, request).status == 404
+
+
+@pytest.mark.threat("B6")
+@each_legacy
+@pytest.mark.parametrize(
+    "place", ["c1-0", "c1-\u00b2", "c1-" + "9" * 5_000, "c1--1", "c1-1e9", "c1", "s-1", "-", "\u00e4", "c1-1 ", "c1-+1", ""]
+)
+def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str) -> None:
+    """An event id that was never given is no fault: it opens an ordinary stream or none."""
+    line = HttpLine(server.port, revision)
+    line.ask(encoded(calling(revision, "number", {"value": 7})))
+    headers = [("Host", HOST), ("Accept", "text/event-stream"), ("Mcp-Session-Id", line.session), ("Last-Event-ID", place)]
+    with Connection(server.port) as connection:
+        connection.send(http("GET", "/mcp", headers))
+        assert re.match(rb"HTTP/1.1 (200|400|409)", connection.head())
+
+
+@pytest.mark.threat("B7")
+def test_B7_two_hundred_requests_with_one_id(server: Served) -> None:
+    """All at once, all with the id 1, in three revisions: every connection gets its own nonce."""
+    lines = [HttpLine(server.port, revision) for revision in REVISIONS for _ in range(2)]
+    connections = [Connection(server.port) for _ in range(200)]
+    nonces = [secrets.token_hex(8) for _ in connections]
+    for count, (connection, nonce) in enumerate(zip(connections, nonces, strict=True)):
+        line = lines[count % len(lines)]
+        connection.send(line.request(encoded(calling(line.revision, "nonce", {"nonce": nonce}))))
+    for connection, nonce in zip(connections, nonces, strict=True):
+        assert answer_of(connection.reply()).text == nonce
+        connection.close()
+
+
+@pytest.mark.threat("B7")
+def test_B7_progress_goes_to_whoever_asked(server: Served) -> None:
+    """The same id and the same progress token on many connections: each hears of its own steps only."""
+    connections = [Connection(server.port) for _ in range(30)]
+    for count, connection in enumerate(connections):
+        line = HttpLine(server.port, MODERN)
+        body = calling(MODERN, "steps", {"count": count % 5 + 1})
+        body["params"]["_meta"]["progressToken"] = 1
+        connection.send(line.request(encoded(body)))
+    for count, connection in enumerate(connections):
+        *notices, answer = messages_of(connection.reply().body)
+        assert [each["params"]["progress"] for each in notices] == list(range(1, count % 5 + 2))
+        assert answer["result"]["content"][0]["text"] == "done"
+        connection.close()
+
+
+@pytest.mark.threat("B7")
+@each_legacy
+async def test_B7_questions_of_two_sessions(halls: Halls, revision: str) -> None:
+    """Two callers are asked the same question under the same id; each reply reaches its own call."""
+    guests = [Guest(halls, name, revision) for name in ("alice", "bob", "alice")]
+    for guest in guests:
+        await guest.open()
+    calls = [guest.visit(encoded(calling(revision, "paint", {"wall": "north"}))) for guest in guests]
+    colours = ["red", "green", "blue"]
+    for guest, call, colour in zip(guests, calls, colours, strict=True):
+        question = await call.until(b"elicitation/create")
+        assert (await guest.visit(answer_to(question, colour)).reply()).status == 202
+    for call, colour in zip(calls, colours, strict=True):
+        found = messages_of((await call.reply()).body)[-1]
+        assert found["result"]["content"][0]["text"] == f"north is {colour}"
+
+
+@pytest.mark.threat("B7")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_B7_many_requests_on_one_pipe(pipe: StdioLine, revision: str) -> None:
+    """Over stdio ids tell answers apart; an id that is still in use is refused, and the first keeps its answer."""
+    line = pipe.speak(revision)
+    nonces = {count: secrets.token_hex(8) for count in range(200)}
+    for count, nonce in nonces.items():
+        line.tell(encoded({**calling(revision, "nonce", {"nonce": nonce}), "id": count}))
+    found = [json.loads(line.line()) for _ in nonces]
+    assert {each["id"]: each["result"]["content"][0]["text"] for each in found} == nonces
+    for nonce in ("first", "second"):
+        line.tell(encoded(calling(revision, "nonce", {"nonce": nonce})))
+    refused, answered = (json.loads(line.line()) for _ in range(2))
+    assert refused["error"]["code"] == -32600
+    assert answered["result"]["content"][0]["text"] == "first"

@@ -64,6 +64,14 @@ async def wait(seconds: float = 60) -> str:
 
 
 @tool(effect="reads")
+async def later(ctx: Context) -> str:
+    """Let the client hang up and come back."""
+    await ctx.detach(50)
+    await asyncio.sleep(0.2)
+    return "later"
+
+
+@tool(effect="reads")
 def hang(seconds: float = 60) -> str:
     """Wait in a thread, which nobody can stop."""
     time.sleep(seconds)

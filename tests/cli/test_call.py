@@ -1,6 +1,7 @@
 """`toolhall call` in process: arguments, questions, results, the log of calls."""
 
 import json
+import signal
 
 import pytest
 
@@ -157,3 +158,20 @@ def test_progress_is_a_bar_on_a_terminal(shell: Shell) -> None:
         code, rest = terminal.end()
     assert code == 0
     assert "done" in rest
+
+
+def test_a_long_wait_is_shown_on_a_terminal(shell: Shell) -> None:
+    with shell.terminal("call", "wait", "seconds=1.4", KIT) as terminal:
+        terminal.expect("Calling wait (1 s)")
+        code, rest = terminal.end()
+    assert code == 0
+    assert "waited" in rest
+
+
+def test_an_interrupted_call_is_logged(shell: Shell) -> None:
+    with shell.terminal("call", "wait", KIT) as terminal:
+        terminal.expect("Calling wait")
+        terminal.process.send_signal(signal.SIGINT)
+        code, _ = terminal.end()
+    assert code == 130
+    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "interrupted"

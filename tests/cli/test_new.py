@@ -14,15 +14,16 @@ def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> No
     following = [line.strip() for line in done.out.partition("Next:")[2].splitlines() if line.strip()]
     assert following == ["cd my_tools", "python -m pytest", "toolhall serve my_tools.py --reload"]
     folder = shell.folder / "my_tools"
-    assert sorted(file.name for file in folder.iterdir()) == [
+    assert {file.name for file in folder.iterdir()} == {
         "README.md",
         "my_tools.py",
         "pyproject.toml",
         "test_my_tools.py",
-    ]
+    }
     tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly", "-W", "error"],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
         cwd=folder,
+        env={**shell.environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=PATIENCE,

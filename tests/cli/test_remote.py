@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.shell import KIT, Shell
 from toolhall.cli.failure import CommandFailed, OutOfTime
-from toolhall.cli.sources import wire
+from toolhall.cli.sources import rpc, wire
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
 from toolhall.cli.sources.offer import Offer, find_offer, read_offer
@@ -68,7 +68,7 @@ class Stub(BaseHTTPRequestHandler):
         """Answer a request."""
         self.reply(200, json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode(), **headers)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
         """Say nothing."""
 
 
@@ -172,6 +172,13 @@ def test_progress_and_log_notices_reach_the_attendant(url: str) -> None:
         client.close()
 
 
+def test_a_stream_that_is_cut_is_taken_up_again(url: str) -> None:
+    client = legacy(url, "2025-11-25")
+    result = client.call(offer(client, "later"), {}, Recorder(), 10)
+    assert result["content"][0]["text"] == "later"
+    client.close()
+
+
 @pytest.mark.parametrize("region", ["eu", "", " padded ", "日本", "=?base64?ZXU=?=", "a\nb"])
 def test_arguments_are_repeated_in_headers_where_the_tool_wants_it(url: str, region: str) -> None:
     client = ModernClient(read_url(url))
@@ -255,12 +262,14 @@ def test_a_drip_of_bytes_ends_when_time_is_up() -> None:
         stop.set()
 
 
-def test_an_endless_list_is_given_up() -> None:
+def test_an_endless_list_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "MOST_PAGES", 20)
+
     def answers(http: Stub, message: dict[str, Any]) -> None:
         known = {"supportedVersions": ["2026-07-28"], "tools": [], "nextCursor": f"c{message['id']}"}
         http.result(message, known)
 
-    with stub(answers) as url, pytest.raises(CommandFailed, match="more than 1000 pages"):
+    with stub(answers) as url, pytest.raises(CommandFailed, match="more than 20 pages"):
         RemoteSource(url).offers()
 
 

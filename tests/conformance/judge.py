@@ -35,41 +35,52 @@ _REQUESTS = {
     "roots/list": "ListRootsRequest",
     "sampling/createMessage": "CreateMessageRequest",
 }
+# Errors that have a definition of their own in the newest revision.
+_ERRORS = {
+    -32020: "HeaderMismatchError",
+    -32021: "MissingRequiredClientCapabilityError",
+    -32022: "UnsupportedProtocolVersionError",
+}
 
 
 class Unfit(AssertionError):
     """A message that its revision's schema forbids."""
 
 
-def check(message: Any, revision: str, method: str | None = None) -> None:
-    """Raise Unfit unless this is a message the server may send; `method` is that of the request it answers."""
+def check(message: Any, revision: str, method: str | None = None) -> str:
+    """The definition that a message of the server's fits, or Unfit; `method` is that of the request it answers."""
     if not isinstance(message, dict):
         raise Unfit(f"not a message: {message!r}")
     if "method" in message:
-        _check_call(message, revision)
-    elif "error" in message:
-        _check_error(message, revision)
-    else:
-        _check_result(message, revision, method)
+        return _check_call(message, revision)
+    if "error" in message:
+        return _check_error(message, revision)
+    return _check_result(message, revision, method)
 
 
-def _check_call(message: dict[str, Any], revision: str) -> None:
+def _check_call(message: dict[str, Any], revision: str) -> str:
     known = _REQUESTS if "id" in message else _NOTIFICATIONS
     if message["method"] not in known:
         raise Unfit(f"the server may not send {message['method']!r}")
     if "id" in message and revision == MODERN:
         raise Unfit(f"in {MODERN} the server sends no requests, but sent {message['method']!r}")
     _fit(message, revision, "JSONRPCRequest" if "id" in message else "JSONRPCNotification")
-    _fit(message, revision, known[message["method"]])
+    return _fit(message, revision, known[message["method"]])
 
 
-def _check_error(message: dict[str, Any], revision: str) -> None:
+def _check_error(message: dict[str, Any], revision: str) -> str:
     # The schema of 2025-06-18 has no form for an error to a message whose id could not be read; that of 2025-11-25 has.
-    old = revision == "2025-06-18" and "id" in message
-    _fit(message, "2025-06-18" if old else max(revision, "2025-11-25"), "JSONRPCError" if old else "JSONRPCErrorResponse")
+    if revision == "2025-06-18" and "id" in message:
+        _fit(message, revision, "JSONRPCError")
+    else:
+        _fit(message, max(revision, "2025-11-25"), "JSONRPCErrorResponse")
+    code = message["error"]["code"]
+    if revision == MODERN and code in _ERRORS:
+        return _fit(message, revision, _ERRORS[code])
+    return "error"
 
 
-def _check_result(message: dict[str, Any], revision: str, method: str | None) -> None:
+def _check_result(message: dict[str, Any], revision: str, method: str | None) -> str:
     _fit(message, revision, "JSONRPCResponse" if revision == "2025-06-18" else "JSONRPCResultResponse")
     result = message["result"]
     if method not in _RESULTS:
@@ -77,16 +88,16 @@ def _check_result(message: dict[str, Any], revision: str, method: str | None) ->
     if revision == MODERN and result.get("resultType") == "input_required":
         if method != "tools/call":
             raise Unfit(f"{method} may not be answered by input_required")
-        _fit(result, revision, "InputRequiredResult")
-    else:
-        _fit(result, revision, _RESULTS[method])
+        return _fit(result, revision, "InputRequiredResult")
+    return _fit(result, revision, _RESULTS[method])
 
 
-def _fit(value: Any, revision: str, definition: str) -> None:
+def _fit(value: Any, revision: str, definition: str) -> str:
     errors = list(_validator(revision, definition).iter_errors(value))
     if errors:
         found = "; ".join(f"{error.instance_path}: {error.message}" for error in errors[:3])
         raise Unfit(f"not a {definition} of {revision}: {found}"[:2000])
+    return definition
 
 
 @cache

@@ -77,6 +77,7 @@ class Talk(ABC):
     def __init__(self, revision: str, capabilities: Message) -> None:
         self.revision = revision
         self.capabilities = capabilities
+        self.seen: set[str] = set()
         self._level: str | None = None
         self._ids = itertools.count(1)
 
@@ -130,8 +131,8 @@ class Talk(ABC):
         return request(method, both or None, next(self._ids) if id is None else id)
 
     def check(self, message: Message, asked: Message | None = None) -> None:
-        """Refuse a message that this revision does not allow."""
-        judge.check(message, self.revision, asked["method"] if asked else None)
+        """Refuse a message that this revision does not allow, and remember what kind it was."""
+        self.seen.add(judge.check(message, self.revision, asked["method"] if asked else None))
 
     @abstractmethod
     async def exchange(self, message: Message, respond: Respond | None = None) -> Heard:

@@ -10,14 +10,16 @@ from tests.conformance.serving import HERE, ROOT, served, stdio_command
 
 ACCEPT = "accept.py"
 RUN_SECONDS = 50
-PYTHON = [str(ROOT / ".venv-clients/bin/python"), str(HERE / "clients/python_client.py")]
+PYTHON = str(ROOT / ".venv-clients/bin/python")
+OFFICIAL = [PYTHON, str(HERE / "clients/official.py")]
+FAST = [PYTHON, str(HERE / "clients/fast.py")]
 NODE = [str(HERE / "node/node_modules/node/bin/node"), str(HERE / "node/client.mjs")]
 
 CLIENTS = {
-    "python-mcp-legacy": [*PYTHON, "mcp", "legacy"],
-    "python-mcp-modern": [*PYTHON, "mcp", "auto"],
-    "python-fastmcp-legacy": [*PYTHON, "fastmcp", "legacy"],
-    "python-fastmcp-modern": [*PYTHON, "fastmcp", "auto"],
+    "python-mcp-legacy": [*OFFICIAL, "legacy"],
+    "python-mcp-modern": [*OFFICIAL, "auto"],
+    "python-fastmcp-legacy": [*FAST, "legacy"],
+    "python-fastmcp-modern": [*FAST, "auto"],
     "typescript-v2-legacy": [*NODE, "v2", "legacy"],
     "typescript-v2-modern": [*NODE, "v2", "auto"],
     "typescript-v1-legacy": [*NODE, "v1", "legacy"],

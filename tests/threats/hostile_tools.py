@@ -150,6 +150,13 @@ async def asks_on(ctx: Context) -> str:
     return "done"
 
 
+@tool
+async def asks_badly(ctx: Context) -> str:
+    """Ask with a form that cannot be written."""
+    await ctx.ask("?", {"type": "object", "properties": {"a": Unwritable()}}, key="a")
+    return "asked"
+
+
 # --- costly schemas ---------------------------------------------------------------------------------------------------
 
 
@@ -334,8 +341,14 @@ def _raise(how: str) -> Any:
 
 
 @tool
-async def returns(how: str) -> Any:
+async def returns(how: str) -> Reply:
     """Return something that cannot be written, or only with a secret."""
+    return _UNWRITABLE[how]()  # type: ignore[no-any-return]  # a Reply would promise nothing, and neither does this
+
+
+@tool
+async def promises(how: str) -> Any:
+    """The same from a tool that has an output schema."""
     return _UNWRITABLE[how]()
 
 
@@ -358,6 +371,13 @@ _UNWRITABLE: dict[str, Any] = {
     "not_bytes": lambda: Image(Unwritable()),  # type: ignore[arg-type]  # as a careless author may
     "not_text": lambda: Text(Unwritable()),  # type: ignore[arg-type]
     "not_blocks": lambda: Reply((Unwritable(),)),  # type: ignore[arg-type]
+    "text_as_bytes": lambda: Image("abc"),  # type: ignore[arg-type]
+    "text_as_block": lambda: Reply(("abc",)),  # type: ignore[arg-type]
+    "text_as_meta": lambda: Reply((Text("x"),), meta="abc"),  # type: ignore[arg-type]
+    "object_as_notes": lambda: Text("x", notes={"audience": ["user"]}),  # type: ignore[arg-type]
+    "object_as_uri": lambda: ResourceLink(uri=Unwritable(), name="x"),  # type: ignore[arg-type]
+    "object_as_mime_type": lambda: Image(b"x", Unwritable()),  # type: ignore[arg-type]
+    "nothing_as_content": lambda: Reply(None),  # type: ignore[arg-type]
     "loop": lambda: _loop(),
     "deep": lambda: _deep(),
 }
@@ -406,9 +426,9 @@ def logs_badly_in_thread(ctx: Context) -> str:
 
 
 @tool
-async def escapes(where: str) -> Any:
+async def escapes(where: str) -> Reply:
     """Put terminal escape sequences into one part of the result."""
-    return _ESCAPES[where]()
+    return _ESCAPES[where]()  # type: ignore[no-any-return]
 
 
 def _fails() -> NoReturn:
@@ -444,9 +464,9 @@ async def breaks_promise() -> dict[str, Any]:
 
 
 @tool
-async def large(how: str, size: int) -> Any:
+async def large(how: str, size: int) -> Reply:
     """Return many bytes."""
-    return _LARGE[how](size)
+    return _LARGE[how](size)  # type: ignore[no-any-return]
 
 
 _LARGE: dict[str, Any] = {

@@ -140,7 +140,7 @@ async def test_B6_whoever_is_not_local_sees_nothing(halls: Halls) -> None:
         if revision in LEGACY:
             await nobody.open()
         assert (await nobody.ask(message(revision, "tools/list"))).result["tools"] == []
-        known, unknown = (await nobody.ask(calling(revision, name)) for name in ("touch", "nothing"))
+        known, unknown = [await nobody.ask(calling(revision, name)) for name in ("touch", "nothing")]
         assert (known.code, known.text.replace("touch", "nothing")) == (unknown.code, unknown.text)
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.threats.callers import Guest, Halls
-from tests.threats.lines import MODERN, Answer, calling
+from tests.threats.lines import MODERN, Answer, HttpLine, calling, encoded
+from tests.threats.served import Served
 from toolhall.transports.mcp.rounds import MAX_ROUNDS, STATE_SECONDS
 
 STALE = -32602
@@ -116,7 +117,7 @@ async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
 
 
 @pytest.mark.threat("C3")
-@pytest.mark.parametrize("odd", [1, True, [], {}, [1], {"a": 1}, "", "x" * 100_000, "\ud83d\ude00", "AAAA"])
+@pytest.mark.parametrize("odd", [1, True, [], {}, [1], {"a": 1}, "", "x" * 100_000, "\U0001f600", "AAAA"])
 async def test_C3_states_that_are_none(painter: Painter, odd: Any) -> None:
     """Whatever is no state of ours is refused in the same words."""
     answer = await painter.paint(requestState=odd, inputResponses=RED)
@@ -135,15 +136,24 @@ async def test_C2_state_expires(painter: Painter, clock: Clock) -> None:
 
 
 @pytest.mark.threat("C1")
-async def test_C1_replies_to_what_was_never_asked(painter: Painter) -> None:
-    """Without the state there was no question, so there is no reply; the person is asked."""
+async def test_C1_no_reply_of_the_client_is_an_approval(painter: Painter) -> None:
+    """A call that needs a person's yes does not run because the request itself says yes."""
     before = await painter.touches()
-    for more in ({}, {"requestState": None}):
-        answer = await painter.paint(inputResponses=RED, **more)
-        assert answer.result["resultType"] == "input_required"
-    state = await painter.state()
-    odd = {"other": RED["colour"], "COLOUR": RED["colour"]}
-    assert (await painter.paint(requestState=state, inputResponses=odd)).result["resultType"] == "input_required"
+    for key in ("approval", "approve", "confirm", "form_1", "level"):
+        yes = {"action": "accept", "content": {"approved": True, "confirm": True}}
+        answer = await painter.paint({}, tool="dangerous", inputResponses={key: yes})
+        assert answer.is_error
+        assert "person" in answer.text
+    assert await painter.touches() == before
+
+
+@pytest.mark.threat("C1")
+async def test_C1_replies_to_what_was_not_asked(painter: Painter) -> None:
+    """Replies under other names are no replies; the person is asked again."""
+    state, before = await painter.state(), await painter.touches()
+    odd = {"other": RED["colour"], "COLOUR": RED["colour"], "": RED["colour"]}
+    answer = await painter.paint(requestState=state, inputResponses=odd)
+    assert list(answer.result["inputRequests"]) == ["colour"]
     assert await painter.touches() == before
 
 
@@ -199,3 +209,15 @@ async def test_I12_unanswered_rounds_count_too(painter: Painter) -> None:
     for _ in range(MAX_ROUNDS - 1):
         state = (await painter.paint(requestState=state)).result["requestState"]
     assert (await painter.paint(requestState=state)).code == STALE
+
+
+@pytest.mark.threat("C3")
+def test_C3_forged_states_are_forgotten(server: Served) -> None:
+    """A hundred large forgeries, of which nothing stays in memory."""
+    line = HttpLine(server.port, MODERN)
+    forged = encoded(calling(MODERN, "paint", NORTH, requestState="A" * 900_000))
+    assert line.ask(forged).code == STALE
+    before = server.rss
+    for _ in range(100):
+        assert line.ask(forged).code == STALE
+    assert server.rss - before < 20 * 1024 * 1024

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-TIMEOUT = 15.0
+TIMEOUT = 10.0
 HOST = "127.0.0.1"
 Header = tuple[str, str]
 

@@ -5,6 +5,7 @@ import sys
 
 from toolhall.cli.screen import BOLD, YELLOW, note, person_present, styled, visible, visible_json
 from toolhall.cli.terminal import forget_typed, prompt, read_line, says_yes
+from toolhall.cli.waiting import quiet
 from toolhall.model.call import Call
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
@@ -31,15 +32,19 @@ class TerminalApprover:
             note(f"Refused {tool.id}: its arguments are too long to be read")
             return False
         async with self._turn:
-            note(styled(f"\nA call of level {tool.level} needs your yes", BOLD, sys.stderr))
-            note(f"  tool    {visible(str(tool.id))}\n  caller  {visible(call.caller.id)}\n  arguments")
-            note("\n".join(shown) or "    none")
-            forget_typed()
-            prompt(styled("Run it? [y/N] ", YELLOW, sys.stderr))
-            try:
-                agreed = says_yes(await read_line())
-            except asyncio.CancelledError:
-                note("\nThe caller went away.")
-                raise
-            note("Approved." if agreed else "Refused.")
-            return agreed
+            with quiet("approval"):
+                return await self._ask(tool, call, shown)
+
+    async def _ask(self, tool: Tool, call: Call, shown: list[str]) -> bool:
+        note(styled(f"\nA call of level {tool.level} needs your yes", BOLD, sys.stderr))
+        note(f"  tool    {visible(str(tool.id))}\n  caller  {visible(call.caller.id)}\n  arguments")
+        note("\n".join(shown) or "    none")
+        forget_typed()
+        prompt(styled("Run it? [y/N] ", YELLOW, sys.stderr))
+        try:
+            agreed = says_yes(await read_line())
+        except asyncio.CancelledError:
+            note("\nThe caller went away.")
+            raise
+        note("Approved." if agreed else "Refused.")
+        return agreed

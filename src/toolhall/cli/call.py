@@ -107,7 +107,8 @@ def _agree(source: Source, offer: Offer, arguments: JsonObject, options: CallOpt
     if must_ask and not person_present():
         effect = f"its effect is {offer.effect!r}" if offer.effect else "it does not say that it only reads"
         raise CommandFailed(f"{offer.name} may change something ({effect}); add --yes to call it without being asked")
-    if not options.json or sys.stderr.isatty():
+    shown_by_hall = _asked_by_hall(source, offer) and person_present()
+    if not shown_by_hall and (not options.json or sys.stderr.isatty()):
         _show_inputs(source, offer, arguments)
     if must_ask:
         forget_typed()

@@ -68,7 +68,7 @@ def _field(name: str, field: JsonObject, *, needed: bool) -> Generator[str, str 
         problems = check.problems(value, len(typed)) if check else []
         if typed and not problems:
             return value
-        yield f"  {problems[0].reason if problems else 'this one is needed'}\n"
+        yield f"  {problems[0].reason if typed else 'this one is needed'}\n"
 
 
 def _validator(field: JsonObject) -> Validator | None:

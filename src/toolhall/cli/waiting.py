@@ -9,6 +9,10 @@ from collections.abc import Generator
 _PATIENCE = 1.0
 _STEP = 0.1
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ERASE = "\r\x1b[K"
+
+_drawing = threading.Lock()
+_quiet: list[str] = []  # why nothing may be drawn now
 
 
 @contextlib.contextmanager
@@ -22,6 +26,19 @@ def waiting(what: str) -> Generator["Spinner | None", None, None]:
         yield spinner
     finally:
         spinner.stop()
+
+
+@contextlib.contextmanager
+def quiet(why: str) -> Generator[None, None, None]:
+    """Meanwhile no sign turns, so that a question on the terminal is not drawn over."""
+    with _drawing:
+        if sys.stderr.isatty():
+            _write(_ERASE)
+        _quiet.append(why)
+    try:
+        yield
+    finally:
+        _quiet.remove(why)
 
 
 class Spinner:
@@ -45,7 +62,15 @@ class Spinner:
         while not self._stop.wait(_STEP):
             count += 1
             elapsed = time.monotonic() - started
-            sys.stderr.write(f"\r{_FRAMES[count % len(_FRAMES)]} {self._what} ({elapsed:.0f} s)\x1b[K")
-            sys.stderr.flush()
-        sys.stderr.write("\r\x1b[K")
-        sys.stderr.flush()
+            self._draw(f"\r{_FRAMES[count % len(_FRAMES)]} {self._what} ({elapsed:.0f} s)\x1b[K")
+        self._draw(_ERASE)
+
+    def _draw(self, text: str) -> None:
+        with _drawing:
+            if not _quiet:
+                _write(text)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

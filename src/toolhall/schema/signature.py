@@ -12,8 +12,12 @@ from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Output
 from toolhall.schema.types import Mode, decoder_of, schemas_of, to_json
+from toolhall.schema.walk import escape
 
-_AT = re.compile(r" - at `\$([^`]*)`")
+_AT = re.compile(r" - at `\$([^`]*)`\Z")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+# What msgspec says of a form; it never quotes the value in these.
+_SAFE = re.compile(r"Invalid (RFC3339 encoded \w+|ISO8601 duration|base64 encoded string|UUID|decimal string)")
 
 
 class BadSignature(TypeError):
@@ -146,7 +150,9 @@ def _problem(error: msgspec.ValidationError) -> Problem:
     """Where it went wrong and how, without the value that a message may quote."""
     text = str(error)
     found = _AT.search(text)
-    path = found[1].replace(".", "/").replace("[", "/").replace("]", "") if found else ""
+    steps = [name or index for name, index in _STEP.findall(found[1])] if found else []
+    path = "".join(f"/{escape(step.replace('...', '*'))}" for step in steps)
     said = text[: found.start()] if found else ""
-    safe = said.startswith("Invalid ") and "'" not in said
-    return Problem(path, said if safe else "the value does not have the form that this parameter needs")
+    return Problem(
+        path, said if _SAFE.fullmatch(said) else "the value does not have the form that this parameter needs"
+    )

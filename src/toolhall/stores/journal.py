@@ -7,10 +7,13 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from toolhall.model.json import encode
+import msgspec
+
 from toolhall.model.record import Record
 
 _log = logging.getLogger("toolhall.journal")
+
+_encode_lines = msgspec.json.Encoder().encode_lines
 
 FLUSH_SECONDS = 0.05
 KEPT_IN_MEMORY = 1_000
@@ -59,7 +62,7 @@ class FileJournal:
             self._writer.submit(self._write, batch)
 
     def _write(self, batch: list[Record]) -> None:
-        lines = b"".join(encode(record) + b"\n" for record in batch)
+        lines = _encode_lines(batch)
         try:
             while lines:
                 lines = lines[os.write(self._file, lines) :]

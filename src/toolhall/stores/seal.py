@@ -27,6 +27,8 @@ class Seal:
         """The text, or None if it was not sealed by us for exactly this."""
         try:
             raw = base64.b64decode(sealed.encode(), b"-_", validate=True)
+            if base64.urlsafe_b64encode(raw).decode() != sealed:
+                return None  # another spelling of the same bytes is not what we sealed
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], bound)
         except (ValueError, binascii.Error, InvalidTag):
             return None

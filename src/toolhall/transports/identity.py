@@ -5,6 +5,7 @@ from typing import Protocol
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.asgi import Headers, Scope
 
+_USUAL = "127.0.0.1"
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 NOBODY = Caller("anonymous")
 
@@ -23,4 +24,4 @@ class LocalIdentity:
     def caller(self, scope: Scope, headers: Headers) -> Caller:  # noqa: ARG002 - no credential is looked at here
         """Local by address; a Unix socket has none and is local too."""
         client = scope.get("client")
-        return LOCAL if client is None or client[0].startswith(_LOOPBACK) else NOBODY
+        return LOCAL if client is None or client[0] == _USUAL or client[0].startswith(_LOOPBACK) else NOBODY

@@ -4,6 +4,8 @@ import importlib
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.serving.plan import Plan, ServeOptions
@@ -20,6 +22,8 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
     refuse_exposure(config.profile, config.host)
     data_folder(config)
+    if config.host not in config.allowed_hosts:  # 127.0.0.2 is this machine too
+        config = msgspec.structs.replace(config, allowed_hosts=(*config.allowed_hosts, config.host))
     stated = {"--data": options.data, "--config": options.config, "--profile": options.profile}
     plan = Plan(
         targets=targets,

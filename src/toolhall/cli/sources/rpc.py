@@ -14,7 +14,7 @@ from toolhall.model.json import Json, JsonObject
 
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 LIST_SECONDS = 30.0
-_MOST_PAGES = 1_000
+MOST_PAGES = 1_000
 
 new_id = itertools.count(1).__next__
 
@@ -101,7 +101,7 @@ def list_tools(client: Client) -> list[JsonObject]:
     """Every definition, page after page."""
     tools: list[JsonObject] = []
     cursor: Json = None
-    for _ in range(_MOST_PAGES):
+    for _ in range(MOST_PAGES):
         page = client.ask("tools/list", {} if cursor is None else {"cursor": cursor}, LIST_SECONDS)
         listed, following = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
@@ -110,7 +110,7 @@ def list_tools(client: Client) -> list[JsonObject]:
         if following is None or following == cursor:
             return tools
         cursor = following
-    raise CommandFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
+    raise CommandFailed(f"the server's list of tools has more than {MOST_PAGES} pages")
 
 
 def encoded(value: Json) -> str:

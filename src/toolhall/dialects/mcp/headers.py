@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import bad_header
-from toolhall.dialects.mcp.terms import VERSION_KEY
+from toolhall.dialects.mcp.terms import Terms
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import HeaderParameter
 
@@ -18,17 +18,14 @@ _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.AS
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
-def check_headers(headers: Mapping[bytes, bytes], request: Request) -> None:
+def check_headers(headers: Mapping[bytes, bytes], request: Request, terms: Terms) -> None:
     """Version, method and name, compared exactly; refused with -32020."""
-    params = request.params
-    meta = params.get("_meta")
-    version = meta.get(VERSION_KEY) if type(meta) is dict else None
-    if version is not None:
-        _same(headers, b"mcp-protocol-version", version)
+    _same(headers, b"mcp-protocol-version", terms.revision.name)
     _same(headers, b"mcp-method", request.method)
     member = _NAMED.get(request.method)
-    if member is not None and type(params.get(member)) is str:
-        _same(headers, b"mcp-name", params[member], decoded=True)
+    named = request.params.get(member) if member is not None else None
+    if type(named) is str:
+        _same(headers, b"mcp-name", named, decoded=True)
 
 
 def check_parameters(
@@ -45,8 +42,8 @@ def check_parameters(
             raise bad_header(f"the header {name.decode()} says something other than the argument")
 
 
-def _same(headers: Mapping[bytes, bytes], name: bytes, expected: Json, *, decoded: bool = False) -> None:
-    if type(expected) is str and headers.get(name) == expected.encode() and expected.isascii():
+def _same(headers: Mapping[bytes, bytes], name: bytes, expected: str, *, decoded: bool = False) -> None:
+    if headers.get(name) == expected.encode() and expected.isascii():
         return  # the plain case, without looking at encodings
     value = _required(headers, name)
     if (_decoded(name, value) if decoded else value) != expected:

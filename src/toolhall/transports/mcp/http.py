@@ -5,7 +5,7 @@ import asyncio
 from toolhall.dialects.mcp.headers import check_headers, check_parameters
 from toolhall.dialects.mcp.jsonrpc import Request, Unreadable, read_message
 from toolhall.dialects.mcp.revisions import MODERN
-from toolhall.dialects.mcp.terms import is_modern, modern_terms
+from toolhall.dialects.mcp.terms import Terms, is_modern, modern_terms
 from toolhall.dialects.mcp.write import write_error
 from toolhall.hall import Hall
 from toolhall.model.errors import ToolhallError
@@ -61,7 +61,7 @@ class McpHttp:
 
     async def _answer(self, exchange: Exchange, request: Request, size: int) -> None:
         try:
-            self._check(exchange, request)
+            terms = self._terms(exchange, request)
         except ToolhallError as error:
             await exchange.reply(self._modern.writer.error(request.id, error))
             return
@@ -70,7 +70,7 @@ class McpHttp:
             return
         delivery = Delivery(exchange)
         try:
-            work = self._modern.answer(request, exchange.caller, delivery, size)
+            work = self._modern.answer(request, terms, exchange.caller, delivery, size)
             wire = await Noticed(work, delivery.attend)
             if delivery.streaming:
                 await delivery.finish(wire)
@@ -84,13 +84,13 @@ class McpHttp:
             if delivery.attending:
                 await delivery.close()
 
-    def _check(self, exchange: Exchange, request: Request) -> None:
-        """Headers against body; the tool is always the body's, never the header's."""
-        if not is_modern(request):
-            modern_terms(request)  # refuses, and says what is missing
-        check_headers(exchange.headers, request)
+    def _terms(self, exchange: Exchange, request: Request) -> Terms:
+        """The request's terms, once its headers agree with its body; the tool is always the body's."""
+        terms = modern_terms(request)
+        check_headers(exchange.headers, request, terms)
         if self._hall.registry.snapshot.repeats_in_headers and request.method == "tools/call":
             self._check_parameters(exchange, request)
+        return terms
 
     def _check_parameters(self, exchange: Exchange, request: Request) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
@@ -101,7 +101,6 @@ class McpHttp:
     async def _listen(self, exchange: Exchange, request: Request) -> None:
         stream = Stream()
         try:
-            modern_terms(request)
             end = self._modern.subscriptions.listen(request, exchange.caller, stream)
         except ToolhallError as error:
             await exchange.reply(self._modern.writer.error(request.id, error))

@@ -109,14 +109,12 @@ class LegacyHttp:
         answered: list[Wire] = []
 
         async def work() -> None:
-            try:
-                wire = await session.session.answer(request, stream, size)
-                answered.append(wire)
-                stream.finish(wire.body)
-            finally:
-                stream.finish()  # a cancelled request gets no answer, but its stream must end
+            wire = await session.session.answer(request, stream, size)
+            answered.append(wire)
+            stream.finish(wire.body)
 
-        session.running.start(request.id, work())
+        # A cancelled request gets no answer, but its stream must end, also if it was cancelled before it began.
+        session.running.start(request.id, work()).add_done_callback(lambda _: stream.finish())
         await stream.started()
         if stream.untouched and answered:
             await exchange.reply(answered[0])

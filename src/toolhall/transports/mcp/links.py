@@ -27,11 +27,12 @@ class Outlet(Protocol):
 class Notices:
     """Progress and log notices, as far as the client asked for them."""
 
+    _furthest = float("-inf")
+
     def __init__(self, outlet: Outlet, terms: Terms, writer: Writer) -> None:
         self._outlet = outlet
         self._terms = terms
         self._writer = writer
-        self._furthest = float("-inf")
 
     def emit(self, event: Event) -> None:
         """Send it, if the client gave a token or set a level for it."""
@@ -70,17 +71,15 @@ class Notices:
 class ModernLink(Notices):
     """Questions are answered by a later request, which runs the tool again with the replies so far."""
 
-    def __init__(self, outlet: Outlet, terms: Terms, writer: Writer, replies: Mapping[str, Json]) -> None:
-        super().__init__(outlet, terms, writer)
-        self._replies = replies
+    replies: Mapping[str, Json] = {}  # what came with this request and those before it
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """The replies that came with this request; Asking where any is missing."""
         self.require(questions)
-        missing = {key: question for key, question in questions.items() if key not in self._replies}
+        missing = {key: question for key, question in questions.items() if key not in self.replies}
         if missing:
             raise Asking(missing)
-        return {key: read_reply(question, self._replies[key], key) for key, question in questions.items()}
+        return {key: read_reply(question, self.replies[key], key) for key, question in questions.items()}
 
     async def detach(self, retry_ms: int) -> None:
         """There is no coming back in this revision."""

@@ -4,7 +4,7 @@ from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import unknown_method
 from toolhall.dialects.mcp.revisions import MODERN
-from toolhall.dialects.mcp.terms import modern_terms
+from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
@@ -27,15 +27,14 @@ class Modern:
         self.writer = Writer(server, MODERN)
         self.subscriptions = Subscriptions(hall.registry, self.writer)
 
-    async def answer(self, request: Request, caller: Caller, outlet: Outlet, size: int) -> Wire:
+    async def answer(self, request: Request, terms: Terms, caller: Caller, outlet: Outlet, size: int) -> Wire:
         """The one reply to a request other than `subscriptions/listen`."""
         try:
-            terms = modern_terms(request)
             if request.method == "tools/call":
                 call = read_call(request, _DIALECT, size)
-                brings = request.params.keys() & {"requestState", "inputResponses"}
-                replies = self._rounds.replies(request, call, caller) if brings else {}
-                link = ModernLink(outlet, terms, self.writer, replies)
+                link = ModernLink(outlet, terms, self.writer)
+                if "requestState" in request.params or "inputResponses" in request.params:
+                    link.replies = self._rounds.replies(request, call, caller)
                 return self._written(request, call, caller, await self._hall.answer(call, caller, link))
             if request.method == "tools/list":
                 ask = read_list(request)

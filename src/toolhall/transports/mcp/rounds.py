@@ -61,11 +61,12 @@ class Rounds:
         text = self._seal.open(sealed, _bound(call, caller)) if isinstance(sealed, str) else None
         state = self._decode(text) if text is not None else None
         if state is None or state.expires < self._clock():
-            raise _STALE
+            raise _stale()
         return state
 
 
-_STALE = McpRefusal(-32602, "requestState is not valid for this call, or too old; start the call again", status=200)
+def _stale() -> McpRefusal:
+    return bad_params("requestState is not valid for this call, or too old; start the call again")
 
 
 def _bound(call: CallTool, caller: Caller) -> bytes:

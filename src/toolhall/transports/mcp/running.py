@@ -16,10 +16,11 @@ class Running:
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._tasks
 
-    def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run it; of two with the same id, a cancellation reaches the later."""
         task = self._tasks[request_id] = asyncio.create_task(work)
         task.add_done_callback(lambda done: self._forget(request_id, done))
+        return task
 
     def cancel(self, notification: Notification) -> None:
         """`notifications/cancelled`: one that names nothing that runs comes too late, or never mattered."""

@@ -89,8 +89,13 @@ class McpStdio:
         self.send(writer.initialized(request.id).body)
 
     async def _answer(self, request: Request, size: int) -> None:
+        try:
+            terms = modern_terms(request)
+        except ToolhallError as error:
+            self.send(self._modern.writer.error(request.id, error).body)
+            return
         with _Voice(self._lines) as voice:
-            answer = await self._modern.answer(request, LOCAL, voice, size)
+            answer = await self._modern.answer(request, terms, LOCAL, voice, size)
         self.send(answer.body)
 
     async def _answer_in_session(self, request: Request, size: int) -> None:

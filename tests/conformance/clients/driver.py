@@ -1,6 +1,7 @@
 """Takes a Python MCP client through all that accept.py offers, and prints what came of it as one JSON object.
 
-Run it with the Python of `.venv-clients`: python_client.py mcp|fastmcp legacy|auto URL, or ... -- COMMAND ARGUMENTS.
+official.py and fast.py say which client; run them with the Python of `.venv-clients`:
+official.py legacy|auto URL, or official.py legacy|auto -- COMMAND ARGUMENTS.
 """
 
 import asyncio
@@ -8,15 +9,11 @@ import json
 import logging
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-import fastmcp
-import mcp
 import mcp_types
-from fastmcp.client.elicitation import ElicitResult as FastElicitResult
-from fastmcp.client.transports import StdioTransport
 from mcp.client.subscriptions import listen
 from mcp.shared.exceptions import MCPError
 
@@ -149,60 +146,26 @@ class Driver:
         assert [result.structured_content["sum"] for result in results] == [2 * n for n in range(40)]
 
 
-@asynccontextmanager
-async def official(driver: Driver, era: str, target: list[str]) -> AsyncIterator[None]:
-    """The client of the official SDK."""
-
-    async def elicit(context: object, params: object) -> mcp_types.ElicitResult:
-        return mcp_types.ElicitResult(action=driver.action, content=driver.content)
-
-    server = mcp.StdioServerParameters(command=target[1], args=target[2:]) if target[0] == "--" else target[0]
-    options = {"mode": era, "elicitation_callback": elicit, "message_handler": driver.on_message, "cache": None}
-    async with mcp.Client(server, **options) as client:
-
-        async def call(name: str, arguments: dict[str, Any], progress: Any = None) -> Any:
-            return await client.call_tool(name, arguments, progress_callback=progress)
-
-        driver.call, driver.session = call, client.session
-        driver.page = lambda cursor: client.list_tools(cursor=cursor)
-        yield
+Connect = Callable[[Driver, str, list[str]], AbstractAsyncContextManager[None]]
 
 
-@asynccontextmanager
-async def fast(driver: Driver, era: str, target: list[str]) -> AsyncIterator[None]:
-    """FastMCP's client."""
-
-    async def elicit(message: str, kind: object, params: object, context: object) -> FastElicitResult:
-        return FastElicitResult(action=driver.action, content=driver.content)
-
-    server = StdioTransport(command=target[1], args=target[2:]) if target[0] == "--" else target[0]
-    options = {"mode": era, "elicitation_handler": elicit, "message_handler": driver.on_message}
-    async with fastmcp.Client(server, **options) as client:
-
-        async def call(name: str, arguments: dict[str, Any], progress: Any = None) -> Any:
-            return await client.call_tool_mcp(name, arguments, progress_handler=progress)
-
-        driver.call, driver.session = call, client.session
-        driver.page = lambda cursor: client.list_tools_mcp(cursor=cursor)
-        yield
-
-
-async def main(library: str, era: str, *target: str) -> dict[str, object]:
+async def outcome(connect: Connect, era: str, *target: str) -> dict[str, object]:
     """What every check came to: None, or what went wrong."""
     driver = Driver()
-    outcome: dict[str, str | None] = {}
-    async with {"mcp": official, "fastmcp": fast}[library](driver, era, list(target)):
+    checks: dict[str, str | None] = {}
+    async with connect(driver, era, list(target)):
         for name in [name for name in dir(driver) if name.startswith("check_")]:
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
                     await getattr(driver, name)()
-                outcome[name.removeprefix("check_")] = None
-            except Exception:
-                outcome[name.removeprefix("check_")] = traceback.format_exc()
+                checks[name.removeprefix("check_")] = None
+            except Exception:  # noqa: BLE001 - whatever it is, the test shows it
+                checks[name.removeprefix("check_")] = traceback.format_exc()
         revision = driver.session.protocol_version
-    return {"revision": revision, "checks": outcome}
+    return {"revision": revision, "checks": checks}
 
 
-if __name__ == "__main__":
+def main(connect: Connect) -> None:
+    """Run the checks that the command line asks for."""
     logging.disable(logging.WARNING)
-    sys.stdout.write(json.dumps(asyncio.run(main(*sys.argv[1:]))) + "\n")
+    sys.stdout.write(json.dumps(asyncio.run(outcome(connect, *sys.argv[1:]))) + "\n")

@@ -1,0 +1,104 @@
+"""What one caller may use up: calls, open streams, sessions; and what is forgotten with time."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import httpx2
+import pytest
+from tests.conformance.judge import LEGACY, MODERN
+from tests.conformance.talk import HttpTalk
+from tests.conformance.wire import Http, modern_request
+
+from toolhall import Config, Toolhall, tool
+from toolhall.dialects.mcp.revisions import NOVEMBER
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.sessions import IDLE_SECONDS, Sessions
+
+
+@tool(effect="reads")
+async def number() -> int:
+    """Return a number."""
+    return 42
+
+
+@asynccontextmanager
+async def hall_client(config: Config) -> AsyncIterator[Http]:
+    """A hall with one tool, called without a server in between."""
+    with Toolhall(number, config=config) as hall:
+        transport = httpx2.ASGITransport(hall, client=("127.0.0.1", 40_000))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            yield Http(client)
+
+
+@pytest.mark.requirement("L-35", "M-26", "M-8")
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+async def test_too_many_calls_are_refused_with_the_time_to_wait(revision: str) -> None:
+    async with hall_client(Config(calls_per_second=0.1, call_burst=3)) as http:
+        talk = HttpTalk(http, revision, {})
+        if not talk.modern:
+            await talk.start()
+        for _ in range(3):
+            assert (await talk.call("number")).text == "42"
+        async with talk.open(talk.request("tools/call", {"name": "number"})) as open_reply:
+            reply = await open_reply.whole()
+        assert reply.status == 429
+        assert 1 <= int(reply.headers["retry-after"]) <= 10
+        assert not -32768 <= reply.error["code"] <= -32000, "a code of our own lies outside what JSON-RPC keeps to itself"
+        assert (await talk.ask("tools/list")).result["tools"], "a list is no call"
+        await talk.end()
+
+
+@pytest.mark.requirement("L-35", "M-26")
+async def test_a_result_that_is_too_large_is_not_passed_on() -> None:
+    @tool(effect="reads")
+    async def flood() -> str:
+        """Return more than anybody wants."""
+        return "x" * 5_000
+
+    with Toolhall(flood, config=Config(max_output_bytes=1_000)) as hall:
+        transport = httpx2.ASGITransport(hall, client=("127.0.0.1", 40_000))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            result = (await Http(client).modern("tools/call", {"name": "flood"})).result
+    assert result["isError"] is True
+    assert len(result["content"][0]["text"]) < 500
+
+
+class Clock:
+    """A clock that goes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.requirement("L-17", "L-19")
+async def test_a_session_that_nobody_uses_is_forgotten() -> None:
+    clock = Clock()
+    sessions = Sessions(clock)
+    with Toolhall(number) as hall:
+
+        def opened(caller: Caller = LOCAL) -> str:
+            writer = Writer(Server(name="n", version="1"), NOVEMBER)
+            return sessions.open(Session(hall.hall, writer, caller, {})).id
+
+        used, idle = opened(), opened()
+        clock.now += IDLE_SECONDS - 1
+        assert sessions.find(used, LOCAL)
+        clock.now += 2
+        later = opened()
+        assert sessions.find(idle, LOCAL) is None
+        assert sessions.find(used, LOCAL) and sessions.find(later, LOCAL)
+        assert sessions.find(later, Caller("eve")) is None, "an id is no credential"
+        sessions.close()
+
+
+@pytest.mark.requirement("M-38", "M-26")
+async def test_open_streams_of_one_caller_are_counted(http: Http) -> None:
+    body, headers = modern_request("subscriptions/listen", {"notifications": {}})
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(http.open(body, headers)) for _ in range(101)]
+        assert [stream.status for stream in opened] == [200] * 100 + [429]

@@ -1,0 +1,123 @@
+"""Adding and removing tools, and who hears of it."""
+
+import pytest
+
+from tests.unit.parts import entry_named, tool_named
+from toolhall.model.names import ToolId
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.registry import Conflict, Registry
+
+
+def names(registry: Registry) -> list[str]:
+    return [entry.tool.name for entry in registry.snapshot.entries]
+
+
+def published_as(name: str, id: ToolId) -> Entry:
+    return compile_entry(tool_named(name, id=id), entry_named().runner)
+
+
+def test_order_is_that_of_adding() -> None:
+    registry = Registry()
+    registry.add([entry_named("b"), entry_named("a")])
+    registry.add([entry_named("c")])
+    assert names(registry) == ["b", "a", "c"]
+
+
+def test_a_tool_is_found_by_name_and_by_id() -> None:
+    registry = Registry()
+    entry = entry_named("pick")
+    registry.add([entry])
+    assert registry.snapshot.find("pick") is registry.snapshot.find("Kit.pick@1.0.0") is entry
+    assert registry.snapshot.find("Pick") is registry.snapshot.find("Kit.pick") is None
+
+
+def test_a_change_makes_a_new_snapshot_and_leaves_the_old_one_alone() -> None:
+    registry = Registry()
+    registry.add([entry_named("a")])
+    before = registry.snapshot
+    registry.add([entry_named("b")])
+    registry.remove("a")
+    assert [entry.tool.name for entry in before.entries] == ["a"]
+    assert before.find("a") is not None
+    assert before.find("b") is None
+    assert names(registry) == ["b"]
+
+
+@pytest.mark.parametrize("twin", ["pick", "Pick", "PICK"])
+def test_a_name_belongs_to_one_tool_whatever_its_case(twin: str) -> None:
+    registry = Registry()
+    registry.add([entry_named("pick")])
+    told = rf"Kit\.{twin}@1\.0\.0 would be published as '{twin}', but Kit\.pick@1\.0\.0 is already 'pick'; rename one"
+    with pytest.raises(Conflict, match=told):
+        registry.add([entry_named(twin)])
+    assert names(registry) == ["pick"]
+
+
+def test_an_id_belongs_to_one_tool_too() -> None:
+    registry = Registry()
+    registry.add([published_as("get", ToolId("Weather", "get", "0.1.0"))])
+    with pytest.raises(Conflict, match=r"Weather\.get@0\.1\.0 would be published as 'Weather_get'"):
+        registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.1.0"))])
+    registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.2.0"))])
+
+
+def test_adding_is_all_or_nothing() -> None:
+    registry = Registry()
+    with pytest.raises(Conflict):
+        registry.add([entry_named("a"), entry_named("b"), entry_named("A")])
+    assert names(registry) == []
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a\n", "x" * 129])
+def test_a_name_that_mcp_forbids_is_refused(name: str) -> None:
+    with pytest.raises(Conflict, match="cannot be published"):
+        Registry().add([entry_named(name)])
+
+
+def test_a_removed_name_can_be_taken_again() -> None:
+    registry = Registry()
+    registry.add([entry_named("pick")])
+    assert registry.remove("pick")
+    registry.add([entry_named("Pick")])
+    assert names(registry) == ["Pick"]
+
+
+def test_removing_by_id_works_and_removing_nothing_says_so() -> None:
+    registry = Registry()
+    registry.add([entry_named("pick")])
+    assert registry.remove("Kit.pick@1.0.0")
+    assert not registry.remove("pick")
+
+
+def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None:
+    registry, heard = Registry(), list[list[str]]()
+    registry.subscribe(lambda: heard.append(names(registry)))
+    registry.add([entry_named("a")])
+    registry.add([])
+    registry.remove("other")
+    with pytest.raises(Conflict):
+        registry.add([entry_named("b"), entry_named("a")])
+    registry.remove("a")
+    assert heard == [["a"], []]
+
+
+def test_several_tools_are_one_change() -> None:
+    registry, heard = Registry(), list[int]()
+    registry.subscribe(lambda: heard.append(1))
+    registry.add([entry_named("a"), entry_named("b")])
+    assert heard == [1]
+
+
+def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
+    registry, heard = Registry(), list[str]()
+
+    def once() -> None:
+        heard.append("once")
+        stop()
+
+    stop = registry.subscribe(once)
+    registry.subscribe(lambda: heard.append("always"))
+    registry.add([entry_named("a")])
+    registry.add([entry_named("b")])
+    assert sorted(heard) == ["always", "always", "once"]
+    stop()

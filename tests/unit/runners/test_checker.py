@@ -1,0 +1,97 @@
+"""Costly validation in a process of its own."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.parts import nested
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.runners.checker import ProcessChecker
+from toolhall.schema.validator import Validator
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
+
+
+@pytest.fixture
+def checker() -> Iterator[ProcessChecker]:
+    checker = ProcessChecker(budget=5.0)
+    try:
+        yield checker
+    finally:
+        checker.close()
+
+
+async def test_it_says_what_the_validator_says(checker: ProcessChecker) -> None:
+    for value in ({"a": 1}, {"a": "x", "b": 2}, {}):
+        assert await checker.problems(SCHEMA, value, 20) == Validator(SCHEMA).problems(value, 20)
+
+
+async def test_several_callers_take_turns(checker: ProcessChecker) -> None:
+    values = [{"a": 1}, {"a": "x"}] * 10
+    found = await asyncio.gather(*(checker.problems(SCHEMA, value, 10) for value in values))
+    assert [bool(problems) for problems in found] == [False, True] * 10
+
+
+async def test_what_takes_too_long_is_refused_and_the_next_is_served() -> None:
+    # A list in an enum is compared one by one: 25 million comparisons.
+    slow = {"items": {"enum": [[number] for number in range(5_000)]}}
+    checker = ProcessChecker(budget=0.2)
+    try:
+        await asyncio.wait_for(_warm(checker), 30)
+        start = time.monotonic()
+        with pytest.raises(BadArguments) as caught:
+            await checker.problems(slow, [[4_999]] * 20_000, 140_000)
+        assert time.monotonic() - start < 10
+        assert caught.value.problems == (
+            Problem("", "these arguments take too long to check against the schema; send smaller or flatter ones"),
+        )
+    finally:
+        checker.close()
+
+
+async def _warm(checker: ProcessChecker) -> None:
+    """A started worker, so that only the work counts."""
+    while True:
+        try:
+            await checker.problems(SCHEMA, {}, 2)
+        except BadArguments:
+            continue
+        return
+
+
+async def test_the_loop_runs_while_the_worker_checks(checker: ProcessChecker) -> None:
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    try:
+        await checker.problems(SCHEMA, {}, 2)
+    finally:
+        ticking.cancel()
+    assert ticks > 5
+
+
+async def test_a_deep_value_travels(checker: ProcessChecker) -> None:
+    schema = {
+        "$ref": "#/$defs/N",
+        "$defs": {"N": {"properties": {"a": {"$ref": "#/$defs/N"}}, "type": ["object", "integer"]}},
+    }
+    assert await checker.problems(schema, nested(60), 400) == []
+    assert await checker.problems(schema, nested(60, core="x"), 400) != []
+
+
+def test_closing_an_unused_checker_is_nothing() -> None:
+    ProcessChecker().close()
+
+
+async def test_a_closed_checker_starts_again_when_needed(checker: ProcessChecker) -> None:
+    await checker.problems(SCHEMA, {}, 2)
+    checker.close()
+    assert await checker.problems(SCHEMA, {"a": "x"}, 8) != []

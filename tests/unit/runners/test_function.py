@@ -1,0 +1,171 @@
+"""Python functions as tools: in the loop, or in a thread."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import Hearing, call_of, entry_of
+from toolhall.authoring.context import Context
+from toolhall.authoring.declaration import tool
+from toolhall.model.caller import Caller
+from toolhall.model.errors import BadArguments
+from toolhall.model.exchange import Log, Progress
+from toolhall.model.json import JsonObject
+from toolhall.registry.entry import Entry
+
+
+async def run(entry: Entry, arguments: JsonObject | None = None, **of_call: Any) -> object:
+    return await entry.runner.run(entry.tool, call_of(arguments=arguments, **of_call), arguments or {})
+
+
+async def test_arguments_are_bound_to_parameters() -> None:
+    @tool
+    async def add(a: int, b: int = 2) -> int:
+        return a + b
+
+    with entry_of(add) as entry:
+        assert await run(entry, {"a": 1}) == 3
+        assert await run(entry, {"a": 1.0, "b": 3}) == 4
+
+
+async def test_what_cannot_be_bound_is_refused() -> None:
+    @tool
+    async def add(a: int) -> int:
+        return a
+
+    with entry_of(add) as entry, pytest.raises(BadArguments, match="/a: the value does not have the form"):
+        await run(entry, {"a": "one"})
+
+
+async def test_an_async_function_runs_in_the_calling_task() -> None:
+    @tool
+    async def whose() -> Any:
+        return asyncio.current_task()
+
+    with entry_of(whose) as entry:
+        assert await run(entry) is asyncio.current_task()
+
+
+async def test_a_sync_function_runs_in_another_thread() -> None:
+    @tool
+    def where() -> Any:
+        return threading.current_thread()
+
+    with entry_of(where) as entry:
+        assert await run(entry) is not threading.current_thread()
+
+
+async def test_the_context_knows_the_caller_and_the_tool() -> None:
+    @tool
+    async def who(ctx: Context) -> str:
+        ctx.log("here")
+        return ctx.caller.id
+
+    link = Hearing()
+    with entry_of(who) as entry:
+        assert await run(entry, caller=Caller("ada"), link=link) == "ada"
+    assert link.events == [Log("info", "here", "who")]
+
+
+async def test_events_from_a_thread_arrive_in_the_loops_thread() -> None:
+    threads: list[threading.Thread] = []
+
+    class Noting(Hearing):
+        def emit(self, event: object) -> None:
+            threads.append(threading.current_thread())
+
+    @tool
+    def copy(ctx: Context) -> None:
+        ctx.progress(1)
+        ctx.progress(2)
+
+    with entry_of(copy) as entry:
+        await run(entry, link=Noting())
+        await asyncio.sleep(0)
+    assert threads == [threading.current_thread()] * 2
+
+
+async def test_a_thread_reaches_the_link() -> None:
+    @tool
+    def able(ctx: Context) -> list[bool]:
+        return [ctx.can("elicitation"), ctx.can("roots")]
+
+    with entry_of(able) as entry:
+        assert await run(entry, link=Hearing()) == [True, False]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), ToolStopped := StopAsyncIteration("x"), KeyError("x")], ids=repr)
+async def test_exceptions_come_out_as_they_are(error: Exception) -> None:
+    @tool
+    def fail() -> None:
+        raise error
+
+    with entry_of(fail) as entry, pytest.raises(type(error)) as caught:
+        await run(entry)
+    assert caught.value is error
+
+
+@pytest.mark.parametrize("error", [StopIteration("x"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+async def test_a_thread_cannot_stop_the_loop(error: BaseException) -> None:
+    @tool
+    def fail() -> None:
+        raise error
+
+    with entry_of(fail) as entry, pytest.raises(RuntimeError, match=f"the tool raised {type(error).__name__}"):
+        await run(entry)
+
+
+async def test_a_cancelled_call_leaves_its_thread_and_tells_it() -> None:
+    started, noticed = threading.Event(), threading.Event()
+
+    @tool
+    def dig(ctx: Context) -> None:
+        started.set()
+        pause = threading.Event()
+        while not ctx.cancelled and not pause.wait(0.005):
+            pass
+        noticed.set()
+
+    with entry_of(dig) as entry:
+        task = asyncio.ensure_future(run(entry))
+        assert await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await asyncio.to_thread(noticed.wait, 10)
+
+
+async def test_a_late_event_of_a_cancelled_thread_is_dropped() -> None:
+    started, release, said = threading.Event(), threading.Event(), threading.Event()
+
+    @tool
+    def dig(ctx: Context) -> None:
+        started.set()
+        release.wait(10)
+        ctx.progress(1)
+        said.set()
+
+    link = Hearing()
+    with entry_of(dig) as entry:
+        task = asyncio.ensure_future(run(entry, link=link))
+        assert await asyncio.to_thread(started.wait, 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        release.set()
+        assert await asyncio.to_thread(said.wait, 10)
+        await asyncio.sleep(0)
+    assert link.events == []
+
+
+async def test_events_sent_just_before_the_end_still_arrive() -> None:
+    @tool
+    def quick(ctx: Context) -> None:
+        ctx.progress(1)
+
+    link = Hearing()
+    with entry_of(quick) as entry:
+        await run(entry, link=link)
+    assert link.events == [Progress(1, None, None)]

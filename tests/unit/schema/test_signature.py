@@ -1,0 +1,150 @@
+"""Signatures: what a function takes, how arguments become parameters, what it returns."""
+
+import datetime
+import enum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pydantic
+import pytest
+
+from toolhall.model.content import Image, Reply, Text
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.tool import Output
+from toolhall.schema.signature import BadSignature, output_of, read_signature
+
+
+def signature(**hints: Any) -> Any:
+    """The signature of a function with these parameters, none of them with a default."""
+    namespace: dict[str, Any] = {}
+    exec(f"def made({', '.join(hints)}): ...", namespace)
+    namespace["made"].__annotations__ = hints
+    return read_signature(namespace["made"], 0)
+
+
+def test_hidden_parameters_are_left_out() -> None:
+    def method(self: object, ctx: object, city: str) -> None: ...
+
+    assert list(read_signature(method, 2).input["properties"]) == ["city"]
+
+
+def test_no_parameters_bind_to_nothing() -> None:
+    found = signature()
+    assert found.input == {"type": "object", "additionalProperties": False}
+    assert found.bind({}) == {}
+
+
+def test_arguments_become_the_declared_types() -> None:
+    class Colour(enum.Enum):
+        RED = "red"
+
+    found = signature(colour=Colour, day=datetime.date, pair=tuple[int, str])
+    assert found.bind({"colour": "red", "day": "2026-07-28", "pair": [1, "a"]}) == {
+        "colour": Colour.RED,
+        "day": datetime.date(2026, 7, 28),
+        "pair": (1, "a"),
+    }
+
+
+def test_a_default_is_left_to_the_function() -> None:
+    def pick(city: str = "Oslo", days: int = 3) -> None: ...
+
+    found = read_signature(pick, 0)
+    assert found.bind({}) == {}
+    assert found.bind({"days": 5}) == {"days": 5}
+    assert "required" not in found.input
+
+
+def test_whole_floats_become_integers_wherever_they_stand() -> None:
+    found = signature(n=int, deep=dict[str, list[int]], x=float)
+    bound = found.bind({"n": 2.0, "deep": {"a": [1.0, 2]}, "x": 0.5})
+    assert bound == {"n": 2, "deep": {"a": [1, 2]}, "x": 0.5}
+    assert type(bound["n"]) is int
+    assert type(bound["deep"]["a"][0]) is int
+
+
+def test_a_float_that_is_no_integer_is_refused() -> None:
+    with pytest.raises(BadArguments):
+        signature(n=int).bind({"n": 2.5})
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "problem"),
+    [
+        (datetime.datetime, "hunter2", Problem("/x", "Invalid RFC3339 encoded datetime")),
+        (datetime.date, "hunter2", Problem("/x", "Invalid RFC3339 encoded date")),
+        (bytes, "hunter2!", Problem("/x", "Invalid base64 encoded string")),
+        (list[datetime.date], ["2026-07-28", "hunter2"], Problem("/x/1", "Invalid RFC3339 encoded date")),
+        (dict[str, datetime.date], {"a": "hunter2"}, Problem("/x/*", "Invalid RFC3339 encoded date")),
+    ],
+    ids=str,
+)
+def test_a_value_of_the_wrong_form_is_told_by_its_place(hint: Any, value: Any, problem: Problem) -> None:
+    with pytest.raises(BadArguments) as caught:
+        signature(x=hint).bind({"x": value})
+    assert caught.value.problems == (problem,)
+
+
+class Picky(pydantic.BaseModel):
+    word: str
+
+    @pydantic.field_validator("word")
+    @classmethod
+    def refuse(cls, word: str) -> str:
+        raise ValueError(f"Invalid {word}")
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Picky, {"word": "hunter2"}),
+        (Picky, {"word": "x - at `$hunter2`"}),
+        (Literal["a", "b"], "hunter2"),
+        (Literal[1, 2], 411151),
+        (Annotated[str, msgspec.Meta(max_length=3)], "hunter2"),
+    ],
+    ids=str,
+)
+def test_a_problem_never_repeats_the_value(hint: Any, value: Any) -> None:
+    with pytest.raises(BadArguments) as caught:
+        signature(x=hint).bind({"x": value})
+    assert "hunter2" not in str(caught.value)
+    assert "411151" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("hint", "output"),
+    [
+        (None, Output("none")),
+        (type(None), Output("none")),
+        (Text, Output()),
+        (Reply, Output()),
+        (list[Image], Output()),
+        (tuple[Text, ...], Output()),
+        (Image | None, Output()),
+        (list[Text | Image], Output()),
+        (int, Output("schema", {"type": "integer"})),
+        (Any, Output("schema", {})),
+        (list[int], Output("schema", {"type": "array", "items": {"type": "integer"}})),
+    ],
+    ids=str,
+)
+def test_what_a_return_type_promises(hint: Any, output: Output) -> None:
+    assert output_of(hint) == output
+
+
+def test_without_a_return_type_nothing_is_promised() -> None:
+    assert signature().output == Output()
+
+
+def test_the_type_of_the_value_can_be_given_apart() -> None:
+    def pick() -> Reply:
+        return Reply()
+
+    assert read_signature(pick, 0, list[int]).output.schema == {"type": "array", "items": {"type": "integer"}}
+
+
+def test_a_parameter_that_cannot_be_expressed_is_named() -> None:
+    with pytest.raises(BadSignature, match="parameter 'second': type <class 'complex'> is not supported"):
+        signature(first=int, second=complex)

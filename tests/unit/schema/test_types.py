@@ -1,0 +1,127 @@
+"""Types to schemas, values to JSON and back."""
+
+import collections
+import datetime
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import annotated_types
+import msgspec
+import pydantic
+import pytest
+
+from toolhall.schema.types import decoder_of, is_pydantic, prepared, schemas_of, to_json
+
+
+class Inner(pydantic.BaseModel):
+    n: int
+
+
+class Model(pydantic.BaseModel):
+    inner: Inner
+    given: int = pydantic.Field(default=1, serialization_alias="Given")
+
+
+class Folder(pydantic.BaseModel):
+    parts: "list[Folder]" = []
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    return schemas_of([hint])[0]
+
+
+def test_a_pydantic_model_is_told_without_importing_pydantic() -> None:
+    assert is_pydantic(Model)
+    assert not any(map(is_pydantic, (int, Model(inner=Inner(n=1)), "text", msgspec.Struct)))
+
+
+def test_a_pydantic_model_is_inlined() -> None:
+    schema = schema_of(list[Model])
+    assert "$ref" not in str(schema)
+    assert schema["items"]["properties"]["inner"]["properties"]["n"]["type"] == "integer"
+
+
+def test_a_recursive_pydantic_model_is_referred_to() -> None:
+    schema = schema_of(Folder)
+    assert schema["$defs"]["Folder"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Folder"}
+
+
+def test_what_is_taken_and_what_is_given_differ() -> None:
+    assert list(schemas_of([Model], "validation")[0]["properties"]) == ["inner", "given"]
+    assert list(schemas_of([Model], "serialization")[0]["properties"]) == ["inner", "Given"]
+
+
+def test_two_kinds_of_one_name_are_kept_apart() -> None:
+    first = msgspec.defstruct("Node", [("a", int)], module="one")
+    second = msgspec.defstruct("Node", [("b", int)], module="two")
+    assert [list(each["properties"]) for each in schemas_of([first, second])] == [["a"], ["b"]]
+
+
+def test_types_without_notes_are_left_as_they_are() -> None:
+    for hint in (int, list[int], dict[str, int], Literal["a"], int | None, Any):
+        assert prepared(hint) is hint
+
+
+def test_a_time_says_its_format_wherever_it_stands() -> None:
+    expected = {"type": "string", "format": "date-time"}
+    assert schema_of(datetime.datetime) == expected
+    assert schema_of(list[datetime.datetime])["items"] == expected
+    assert expected in schema_of(datetime.datetime | None)["anyOf"]
+    assert schema_of(Annotated[datetime.datetime, "When"]) == {**expected, "description": "When"}
+
+
+def test_notes_that_say_nothing_are_ignored() -> None:
+    assert schema_of(Annotated[int, object(), annotated_types.Predicate(bool)]) == {"type": "integer"}
+
+
+def test_notes_add_up() -> None:
+    hint = Annotated[Annotated[int, annotated_types.Ge(1)], annotated_types.Le(3), "A number"]
+    assert schema_of(hint) == {"type": "integer", "minimum": 1, "maximum": 3, "description": "A number"}
+
+
+def test_a_type_that_json_cannot_express_is_an_error() -> None:
+    with pytest.raises(TypeError, match="<class 'complex'> is not supported"):
+        schema_of(complex)
+
+
+class Custom(Mapping[str, int]):
+    def __init__(self, inner: dict[str, int]) -> None:
+        self._inner = inner
+
+    def __getitem__(self, key: str) -> int:
+        return self._inner[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._inner)
+
+    def __len__(self) -> int:
+        return len(self._inner)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (Model(inner=Inner(n=1), given=2), b'{"inner":{"n":1},"Given":2}'),
+        ([Inner(n=1)], b'[{"n":1}]'),
+        (Custom({"a": 1}), b'{"a":1}'),
+        (collections.deque([1, 2]), b"[1,2]"),
+        (range(3), b"[0,1,2]"),
+        ({"when": datetime.date(2026, 7, 28)}, b'{"when":"2026-07-28"}'),
+    ],
+    ids=["pydantic", "inside a list", "mapping", "deque", "range", "date"],
+)
+def test_any_value_an_author_may_return_is_written(value: object, written: bytes) -> None:
+    assert to_json(value) == written
+
+
+@pytest.mark.parametrize("value", [object(), 1j, print])
+def test_what_cannot_be_written_is_an_error(value: object) -> None:
+    with pytest.raises(NotImplementedError, match="cannot be written as JSON"):
+        to_json(value)
+
+
+def test_a_decoder_makes_the_declared_type() -> None:
+    assert decoder_of(dict[str, Inner])({"a": {"n": 1}}) == {"a": Inner(n=1)}
+    assert decoder_of(datetime.date)("2026-07-28") == datetime.date(2026, 7, 28)
+    with pytest.raises(msgspec.ValidationError):
+        decoder_of(Inner)({"n": "x"})

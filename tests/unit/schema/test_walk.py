@@ -1,0 +1,54 @@
+"""Where a schema holds other schemas."""
+
+from toolhall.schema.walk import Child, children, escape
+
+
+def test_a_pointer_part_is_escaped() -> None:
+    assert escape("a/b~c") == "a~1b~0c"
+
+
+def test_some_keywords_judge_the_same_value() -> None:
+    schema = {"not": {}, "if": True, "allOf": [{}], "dependentSchemas": {"a": {}}}
+    assert {(child.pointer, child.slot, child.applies) for child in children(schema, "#")} == {
+        ("#/not", None, True),
+        ("#/if", None, True),
+        ("#/allOf/0", None, True),
+        ("#/dependentSchemas/a", None, True),
+    }
+
+
+def test_others_judge_a_part_of_it() -> None:
+    schema = {
+        "properties": {"a/b": {}},
+        "patternProperties": {"^x": True},
+        "additionalProperties": False,
+        "prefixItems": [{}, {}],
+        "items": {},
+    }
+    assert {(child.pointer, child.slot) for child in children(schema, "")} == {
+        ("/properties/a~1b", "properties/a/b"),
+        ("/patternProperties/^x", "patternProperties/^x"),
+        ("/additionalProperties", "additionalProperties"),
+        ("/prefixItems/0", "items/0"),
+        ("/prefixItems/1", "items/1"),
+        ("/items", "items"),
+    }
+
+
+def test_a_definition_judges_nothing_by_itself() -> None:
+    assert list(children({"$defs": {"a": {"type": "string"}}}, "")) == [
+        Child({"type": "string"}, "/$defs/a", None, applies=False)
+    ]
+
+
+def test_what_only_looks_like_a_schema_is_left_alone() -> None:
+    schema = {
+        "enum": [{}],
+        "const": {},
+        "default": {},
+        "examples": [{}],
+        "dependencies": {"a": ["b"]},
+        "allOf": "x",
+        "properties": 3,
+    }
+    assert list(children(schema, "")) == []

@@ -1,0 +1,86 @@
+"""Sealed texts, and the key they are sealed with."""
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+
+from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
+
+KEY = bytes(range(KEY_BYTES))
+TEXT, BOUND = b'{"answers":{}}', b"caller\x00call"
+
+
+def test_what_was_sealed_opens() -> None:
+    sealed = Seal(KEY).close(TEXT, BOUND)
+    assert Seal(KEY).open(sealed, BOUND) == TEXT
+
+
+@pytest.mark.parametrize("text", [b"", b"\x00", b"x" * 100_000])
+def test_any_text_can_be_sealed(text: bytes) -> None:
+    seal = Seal(KEY)
+    assert seal.open(seal.close(text, b""), b"") == text
+
+
+def test_a_client_can_neither_read_it_nor_tell_two_apart() -> None:
+    seal = Seal(KEY)
+    one, other = seal.close(TEXT, BOUND), seal.close(TEXT, BOUND)
+    assert one != other
+    assert b"answers" not in base64.urlsafe_b64decode(one)
+    assert one.isascii()
+    assert not set(one) & set('"\\+/ \n')
+
+
+@pytest.mark.parametrize("bound", [b"", BOUND + b"x", BOUND[:-1], b"other"])
+def test_it_opens_only_for_what_it_belongs_to(bound: bytes) -> None:
+    sealed = Seal(KEY).close(TEXT, BOUND)
+    assert Seal(KEY).open(sealed, bound) is None
+
+
+def test_another_key_does_not_open_it() -> None:
+    assert Seal(bytes(KEY_BYTES)).open(Seal(KEY).close(TEXT, BOUND), BOUND) is None
+
+
+def test_no_byte_can_be_changed() -> None:
+    seal = Seal(KEY)
+    raw = base64.urlsafe_b64decode(seal.close(TEXT, BOUND))
+    for position in range(len(raw)):
+        for bit in range(8):
+            changed = bytearray(raw)
+            changed[position] ^= 1 << bit
+            assert seal.open(base64.urlsafe_b64encode(changed).decode(), BOUND) is None, (position, bit)
+
+
+def test_nothing_can_be_added_or_cut_off() -> None:
+    seal = Seal(KEY)
+    raw = base64.urlsafe_b64decode(seal.close(TEXT, BOUND))
+    for length in range(len(raw)):
+        assert seal.open(base64.urlsafe_b64encode(raw[:length]).decode(), BOUND) is None, length
+    assert seal.open(base64.urlsafe_b64encode(raw + b"\x00").decode(), BOUND) is None
+
+
+@pytest.mark.parametrize("sealed", ["", "x", "====", "ä", "\ud800", "not base64!", "A" * 15, "\x00", "A" * 10_000])
+def test_garbage_does_not_open(sealed: str) -> None:
+    assert Seal(KEY).open(sealed, BOUND) is None
+
+
+def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "state.key"
+    key = kept_key(path)
+    assert len(key) == KEY_BYTES
+    assert kept_key(path) == key == path.read_bytes()
+
+
+def test_two_folders_have_two_keys(tmp_path: Path) -> None:
+    assert kept_key(tmp_path / "a") != kept_key(tmp_path / "b")
+
+
+def test_a_key_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    path = tmp_path / "state.key"
+    before = os.umask(0)
+    try:
+        kept_key(path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600

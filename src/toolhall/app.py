@@ -34,6 +34,7 @@ from toolhall.transports.health import Health
 from toolhall.transports.http import Endpoint, HttpApp
 from toolhall.transports.hub import Hub, HubHttp, configure
 from toolhall.transports.identity import LocalIdentity
+from toolhall.transports.line_dialect import serve_lines
 from toolhall.transports.lines import standard_lines
 from toolhall.transports.listing import Listing
 from toolhall.transports.machine import Machine, MachineHttp
@@ -45,6 +46,7 @@ from toolhall.transports.mcp.stdio import McpStdio
 from toolhall.transports.oxp import OxpHttp
 from toolhall.transports.rest import Rest
 from toolhall.transports.shield import LOOPBACK_HOSTS, Shield
+from toolhall.transports.websocket import WebSocket
 
 
 class Toolhall:
@@ -67,7 +69,8 @@ class Toolhall:
         self.machine = Machine(self.hall, self._shelf)
         self.hub = Hub(self.hall, self._shelf, configure)
         self._mcp = self._build_mcp()
-        self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints())
+        sockets = {"/hub": WebSocket(self.hub.answer, self.config.max_body_bytes)}
+        self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets)
         self.add(*targets)
 
     def add(self, *targets: object) -> None:
@@ -82,9 +85,13 @@ class Toolhall:
         """Serve every dialect over HTTP, as an ASGI application."""
         await self.http(scope, receive, send)
 
-    async def serve_stdio(self) -> None:
-        """Serve MCP on this process's own input and output, until the input ends."""
+    async def serve_stdio(self, dialect: str = "mcp") -> None:
+        """Serve one dialect on this process's own input and output, until the input ends."""
         lines = await standard_lines()
+        if dialect in ("machine", "hub"):
+            answer = self.machine.answer if dialect == "machine" else self.hub.answer
+            await serve_lines(lines, answer, self.config.max_body_bytes)
+            return
         await McpStdio(self.hall, self._server, self._modern(), lines, self.config.max_body_bytes).run()
 
     def end_streams(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 KIT = str(Path(__file__).with_name("kit.py"))
-PROGRAM = [sys.executable, "-m", "toolhall.cli"]
+PROGRAM = [sys.executable, "-P", "-m", "toolhall.cli"]  # -P: like the installed script, it does not search the folder
 PATIENCE = 30.0
 
 

@@ -171,6 +171,13 @@ def test_a_target_that_cannot_be_loaded(shell: Shell, text: str, said: str) -> N
     assert said in done.complaint()
 
 
+def test_a_file_named_like_a_module_of_pythons_own_hides_nothing(shell: Shell) -> None:
+    (shell.folder / "calendar.py").write_text(f"import neighbour\n{PLAIN.format(name='lunch')}")
+    (shell.folder / "neighbour.py").write_text("")
+    with shell.serving("calendar.py", "--workers", "2") as server:
+        assert names(shell, "--url", server.url) == ["lunch"]
+
+
 def test_a_missing_object_names_those_that_are_there(shell: Shell) -> None:
     (shell.folder / "one.py").write_text(PLAIN.format(name="one"))
     done = shell.run("serve", "one.py:two", "--port", "0")

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TypedDict
 
-from toolhall import Context, Toolhall, Toolkit, ToolFailed, tool
+from toolhall import Context, ToolFailed, Toolhall, Toolkit, tool
 
 STEPS = 10
 BULK = 120

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import NamedTuple
 
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.serving import Served, served, served_on_stdio
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_client, http_talk, shared_line, stdio_talk
@@ -53,7 +54,9 @@ def lines() -> Iterator[Lines]:
         yield Lines(legacy, modern)
 
 
-@pytest.fixture(params=[(transport, revision) for transport in ("http", "stdio") for revision in REVISIONS], ids="-".join)
+@pytest.fixture(
+    params=[(transport, revision) for transport in ("http", "stdio") for revision in REVISIONS], ids="-".join
+)
 async def talk(request: pytest.FixtureRequest, probe: Served, lines: Lines) -> AsyncIterator[Talk]:
     """A conversation with the probe, in each revision and over each transport."""
     transport, revision = request.param

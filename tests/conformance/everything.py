@@ -9,14 +9,17 @@ import base64
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
-from .accept import accept_tools
 
-from toolhall import Audio, Context, Image, Resource, Text, Toolhall, ToolFailed, tool
+from toolhall import Audio, Context, Image, Resource, Text, ToolFailed, Toolhall, tool
 from toolhall.model.errors import Unsupported
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Form, Roots, Sample
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+from .accept import accept_tools
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 WAV = base64.b64decode("UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=")
 PAUSE = 0.05  # seconds between two notices, so that none is lost in another
 

@@ -8,10 +8,9 @@ import os
 import threading
 import time
 from collections import defaultdict
-from typing import Annotated, Any, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
-from msgspec import Meta
 
 from toolhall import (
     Annotations,
@@ -25,9 +24,9 @@ from toolhall import (
     Resource,
     ResourceLink,
     Text,
+    ToolFailed,
     Toolhall,
     Toolkit,
-    ToolFailed,
     tool,
 )
 from toolhall.model.exchange import LOG_LEVELS
@@ -62,8 +61,6 @@ class Point(msgspec.Struct):
 
     x: int
     y: int = 0
-
-
 
 
 class Held:
@@ -226,7 +223,9 @@ class Results(Toolkit, name="probe"):
                 Text("text", notes, {"com.example/mark": 1}),
                 Image(b"png", "image/png", notes),
                 Audio(b"wav", "audio/wav"),
-                ResourceLink(uri="https://example.com/a", name="a", title="A", mime_type="text/plain", size=3, notes=notes),
+                ResourceLink(
+                    uri="https://example.com/a", name="a", title="A", mime_type="text/plain", size=3, notes=notes
+                ),
                 Resource(uri="test://text", content="text", mime_type="text/plain"),
                 Resource(uri="test://bytes", content=b"bytes"),
             ),

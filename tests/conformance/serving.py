@@ -4,7 +4,7 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -34,7 +34,7 @@ def stdio_command(name: str) -> list[str]:
 
 
 @contextmanager
-def served(name: str) -> Iterator[Served]:
+def served(name: str) -> Generator[Served]:
     """Serve a file of this folder on a free loopback port, until the block ends."""
     command = [*_command(name), "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
@@ -45,7 +45,7 @@ def served(name: str) -> Iterator[Served]:
 
 
 @contextmanager
-def served_on_stdio(name: str) -> "Iterator[subprocess.Popen[bytes]]":
+def served_on_stdio(name: str) -> "Generator[subprocess.Popen[bytes]]":
     """Serve a file of this folder on standard input and output, until the block ends."""
     pipe = subprocess.PIPE
     with subprocess.Popen(stdio_command(name), cwd=ROOT, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:

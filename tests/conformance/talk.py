@@ -10,11 +10,12 @@ import os
 import subprocess
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeAlias
 
 import httpx2
+
 from tests.conformance import judge
 from tests.conformance.judge import MODERN
 from tests.conformance.serving import ROOT, stdio_command
@@ -86,12 +87,16 @@ class Talk(ABC):
         """Whether it speaks the newest revision."""
         return self.revision == MODERN
 
-    async def ask(self, method: str, params: Message | None = None, *, respond: Respond | None = None, **more: Json) -> Heard:
+    async def ask(
+        self, method: str, params: Message | None = None, *, respond: Respond | None = None, **more: Json
+    ) -> Heard:
         """Send a request and wait for its answer; `more` may give its id and a progress token."""
         message = self.request(method, params, **more)
         return await self.exchange(message, respond)
 
-    async def call(self, tool: str, arguments: Message | None = None, *, respond: Respond | None = None, **more: Json) -> Heard:
+    async def call(
+        self, tool: str, arguments: Message | None = None, *, respond: Respond | None = None, **more: Json
+    ) -> Heard:
         """Call a tool; its questions are answered by `respond`, in as many rounds as it takes."""
         params: Message = {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
         heard = await self.ask("tools/call", params, respond=respond, **more)
@@ -183,7 +188,7 @@ class HttpTalk(Talk):
         await self._deliver(notification(method, params))
 
     @asynccontextmanager
-    async def open(self, message: Message) -> AsyncIterator[Open]:
+    async def open(self, message: Message) -> AsyncGenerator[Open]:
         """Send a request and read its reply bit by bit."""
         headers = None if self.modern else self.headers
         if headers is None:
@@ -281,15 +286,17 @@ class StdioTalk(Talk):
 
 
 @asynccontextmanager
-async def http_client(origin: str) -> AsyncIterator[Http]:
+async def http_client(origin: str) -> AsyncGenerator[Http]:
     """Something to send HTTP requests with."""
     limits = httpx2.Limits(max_connections=200)
-    async with httpx2.AsyncClient(base_url=origin, timeout=WAIT, trust_env=False, verify=False, limits=limits) as client:
+    async with httpx2.AsyncClient(
+        base_url=origin, timeout=WAIT, trust_env=False, verify=False, limits=limits
+    ) as client:
         yield Http(client)
 
 
 @asynccontextmanager
-async def http_talk(origin: str, revision: str, capabilities: Message = EVERY_FEATURE) -> AsyncIterator[HttpTalk]:
+async def http_talk(origin: str, revision: str, capabilities: Message = EVERY_FEATURE) -> AsyncGenerator[HttpTalk]:
     """A conversation over HTTP, after the handshake if there is one."""
     async with http_client(origin) as http:
         talk = HttpTalk(http, revision, capabilities)
@@ -302,7 +309,7 @@ async def http_talk(origin: str, revision: str, capabilities: Message = EVERY_FE
 
 
 @asynccontextmanager
-async def stdio_process(name: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def stdio_process(name: str) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A server of its own on standard input and output, ended by closing its input."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
@@ -322,17 +329,19 @@ async def stdio_process(name: str) -> AsyncIterator[asyncio.subprocess.Process]:
 
 
 @asynccontextmanager
-async def own_line(name: str) -> AsyncIterator[Line]:
+async def own_line(name: str) -> AsyncGenerator[Line]:
     """The line to a server that serves nobody else."""
     async with stdio_process(name) as process:
-        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdin is not None
         yield Line(process.stdout, process.stdin)
 
 
 @asynccontextmanager
-async def shared_line(process: "subprocess.Popen[bytes]") -> AsyncIterator[Line]:
+async def shared_line(process: "subprocess.Popen[bytes]") -> AsyncGenerator[Line]:
     """The line to a server that other tests have used before and will use again."""
-    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdin is not None
     loop = asyncio.get_running_loop()
     output = asyncio.StreamReader(LINE_LIMIT)
     reading, _ = await loop.connect_read_pipe(

@@ -5,6 +5,7 @@ import subprocess
 from typing import Any
 
 import pytest
+
 from tests.conformance.judge import MODERN
 from tests.conformance.serving import HERE, ROOT, served, stdio_command
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from tests.conformance.judge import REVISIONS
 from tests.conformance.serving import HERE, served
 
@@ -36,7 +37,9 @@ class Scenario(NamedTuple):
     def failures(self) -> list[str]:
         """Every check that failed, in one line each."""
         return [
-            f"{self.name}: {check['id']}: {check.get('errorMessage', '')}" for check in self.checks if check["status"] == "FAILURE"
+            f"{self.name}: {check['id']}: {check.get('errorMessage', '')}"
+            for check in self.checks
+            if check["status"] == "FAILURE"
         ]
 
 

@@ -1,8 +1,9 @@
-"""Everything the server can say, in each revision and over each transport, fits the official schema of that revision."""
+"""Everything the server can say, in each revision and over each transport, fits the official schema."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
+
 from tests.conformance import judge
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS, Unfit
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk
@@ -27,16 +28,30 @@ NEWEST = COMMON | {
     "ToolListChangedNotification",
     "UnsupportedProtocolVersionError",
 }
-TOOLS = ("number", "words", "maybe", "nothing", "blocks", "liar", "crash", "fail", "escape", "guarded", "decorated", "shout")
+TOOLS = (
+    "number",
+    "words",
+    "maybe",
+    "nothing",
+    "blocks",
+    "liar",
+    "crash",
+    "fail",
+    "escape",
+    "guarded",
+    "decorated",
+    "shout",
+)
 
 
 def replies(question: Message) -> Message:
     """A reply to any question."""
-    return {
+    known: dict[str, Message] = {
         "elicitation/create": {"action": "accept", "content": {"name": "Ada"}},
         "sampling/createMessage": {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"},
         "roots/list": {"roots": []},
-    }[question["method"]]
+    }
+    return known[question["method"]]
 
 
 async def calls(talk: Talk) -> None:
@@ -133,7 +148,9 @@ async def versions(talk: Talk) -> None:
 EXCHANGES: tuple[Callable[[Talk], Awaitable[None]], ...] = (calls, questions, listings, taken_back, changes, versions)
 
 
-@pytest.mark.requirement("J-1", "L-1", "L-24", "L-25", "L-28", "L-30", "M-5", "M-6", "M-18", "M-20", "M-22", "M-41", "M-47")
+@pytest.mark.requirement(
+    "J-1", "L-1", "L-24", "L-25", "L-28", "L-30", "M-5", "M-6", "M-18", "M-20", "M-22", "M-41", "M-47"
+)
 async def test_everything_the_server_says_fits_the_schema(talk: Talk) -> None:
     for exchange in EXCHANGES:
         await exchange(talk)
@@ -142,7 +159,7 @@ async def test_everything_the_server_says_fits_the_schema(talk: Talk) -> None:
 
 @pytest.mark.requirement("M-32")
 async def test_a_refused_header_fits_the_schema(http: Http) -> None:
-    reply = await http.modern("tools/list", headers={"Mcp-Method": "other"}) 
+    reply = await http.modern("tools/list", headers={"Mcp-Method": "other"})
     assert judge.check(reply.answer, MODERN, "tools/list") == "HeaderMismatchError"
 
 

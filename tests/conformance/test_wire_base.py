@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from tests.conformance.judge import MODERN
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk
 from tests.conformance.wire import Http, Json, Message, initialize, modern_headers, modern_meta, modern_request, request
@@ -45,7 +46,7 @@ async def test_an_id_of_another_kind_is_refused(talk: Talk) -> None:
 
 @pytest.mark.requirement("J-1")
 async def test_text_is_utf8(talk: Talk) -> None:
-    text = "naïve café ✓ 漢字 🎉 \u2028 \\ \" \t"
+    text = 'naïve café ✓ 漢字 🎉 \u2028 \\ " \t'
     heard = await talk.call("probe_nonce", {"nonce": text})
     assert heard.result["structuredContent"] == {"nonce": text}
     assert json.loads(heard.text) == {"nonce": text}
@@ -53,7 +54,12 @@ async def test_text_is_utf8(talk: Talk) -> None:
 
 @pytest.mark.requirement("J-2")
 async def test_a_notification_gets_no_response(talk: Talk) -> None:
-    for method in ("notifications/initialized", "notifications/roots/list_changed", "notifications/nobody/knows", "odd"):
+    for method in (
+        "notifications/initialized",
+        "notifications/roots/list_changed",
+        "notifications/nobody/knows",
+        "odd",
+    ):
         await talk.tell(method, {"what": "ever"})  # over HTTP this wants 202 without a body
     heard = await talk.ask("tools/list")
     assert "result" in heard.answer, "the first message after the notifications is the answer to the request"
@@ -67,7 +73,9 @@ async def test_an_id_in_use_is_refused_and_its_owner_still_answered(stdio: Stdio
     refused = await stdio.read()
     assert refused["id"] == 1
     assert refused["error"]["code"] == INVALID
-    await stdio.write(release := stdio.request("tools/call", {"name": "probe_release", "arguments": {"key": "j3"}}, id=2))
+    await stdio.write(
+        release := stdio.request("tools/call", {"name": "probe_release", "arguments": {"key": "j3"}}, id=2)
+    )
     answers = {answer["id"]: answer for answer in [await stdio.read(first), await stdio.read(release)]}
     assert answers[1]["result"]["structuredContent"] == {"fate": "released"}
     assert (await stdio.ask("tools/list", id=1)).result["tools"], "an id whose request has been answered is free again"
@@ -161,7 +169,11 @@ async def test_names_in_meta_are_well_formed_and_not_reserved(talk: Talk) -> Non
 
 @pytest.mark.requirement("J-5", "M-12")
 async def test_what_others_put_into_meta_is_let_through(talk: Talk) -> None:
-    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "a=1", "com.example/x": [1]}
+    trace = {
+        "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        "baggage": "a=1",
+        "com.example/x": [1],
+    }
     message = talk.request("tools/call", {"name": "probe_number"})
     message["params"]["_meta"] = {**message["params"].get("_meta", {}), **trace}
     heard = await talk.exchange(message)

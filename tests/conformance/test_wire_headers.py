@@ -3,8 +3,10 @@
 import json
 
 import pytest
+
+from tests.conformance.judge import MODERN
 from tests.conformance.serving import Served
-from tests.conformance.wire import Http, Json, Message, modern_request, send_bytes, wrapped
+from tests.conformance.wire import VERSION_KEY, Http, Json, Message, modern_meta, modern_request, send_bytes, wrapped
 
 MISMATCH = -32020
 TOOL = "probe_routed"
@@ -52,6 +54,17 @@ async def test_a_header_that_says_something_else_is_refused(http: Http) -> None:
         await refused(http, "tools/list", {}, Mcp_Method=method)
     for name in ("probe_words", "PROBE_NUMBER", "", "probe_number probe_words", "=?BASE64?cHJvYmVfbnVtYmVy?="):
         await refused(http, "tools/call", call, Mcp_Name=name)
+
+
+@pytest.mark.requirement("M-3", "M-32")
+async def test_a_disagreement_about_the_version_comes_before_what_is_wrong_with_either(http: Http) -> None:
+    for version in ("2099-01-01", "2025-11-25", "nonsense"):
+        body = {**modern_meta(), VERSION_KEY: version}
+        for header in (MODERN, "2098-01-01", None):
+            reply = await http.modern("tools/list", meta=body, headers={"MCP-Protocol-Version": header})
+            assert (reply.status, reply.error["code"]) == (400, MISMATCH)
+        reply = await http.modern("tools/list", meta=body, headers={"MCP-Protocol-Version": version})
+        assert (reply.status, reply.error["code"]) == (400, -32022)
 
 
 @pytest.mark.requirement("M-33")
@@ -119,7 +132,9 @@ async def test_an_argument_that_no_header_can_hold_comes_in_base64(http: Http) -
     for text in ("Hello, 世界", " padded ", "line1\nline2", "=?base64?literal?=", "", "tab\there"):
         assert await routed(http, {"region": text}, Region=wrapped(text)) == {"region": text}
     assert await routed(http, {"region": "plain"}, Region=wrapped("plain")) == {"region": "plain"}
-    assert await routed(http, {"region": "=?base64?"}, Region="=?base64?") == {"region": "=?base64?"}, "no end, no wrapping"
+    assert await routed(http, {"region": "=?base64?"}, Region="=?base64?") == {"region": "=?base64?"}, (
+        "no end, no wrapping"
+    )
     assert await routed(http, {"region": "SGVsbG8="}, Region="SGVsbG8=") == {"region": "SGVsbG8="}, "literal without it"
 
 
@@ -168,6 +183,8 @@ async def test_header_bytes_outside_ascii_are_refused(http: Http) -> None:
 
 @pytest.mark.requirement("M-35")
 async def test_headers_nobody_asked_for_mean_nothing(http: Http) -> None:
-    reply = await http.modern("tools/call", {"name": "probe_number"}, headers={"Mcp-Param-Region": "eu", "Mcp-Other": "x"})
+    reply = await http.modern(
+        "tools/call", {"name": "probe_number"}, headers={"Mcp-Param-Region": "eu", "Mcp-Other": "x"}
+    )
     assert reply.result["structuredContent"] == 42
     assert (await http.modern("tools/list", headers={"Mcp-Name": "anything"})).status == 200

@@ -4,12 +4,29 @@ import asyncio
 import json
 
 import pytest
-from tests.conformance.judge import LEGACY, MODERN, REVISIONS
-from tests.conformance.talk import HttpTalk, http_talk
-from tests.conformance.serving import Served
-from tests.conformance.wire import Http, Message, Open, initialize, modern_meta, modern_request, notification, request, send_bytes
 
-FOREIGN_ORIGINS = ("http://evil.example.com", "https://localhost.evil.example.com", "null", "http://127.0.0.1.nip.io", "x")
+from tests.conformance.judge import LEGACY, MODERN, REVISIONS
+from tests.conformance.serving import Served
+from tests.conformance.talk import HttpTalk, http_talk
+from tests.conformance.wire import (
+    Http,
+    Message,
+    Open,
+    initialize,
+    modern_meta,
+    modern_request,
+    notification,
+    request,
+    send_bytes,
+)
+
+FOREIGN_ORIGINS = (
+    "http://evil.example.com",
+    "https://localhost.evil.example.com",
+    "null",
+    "http://127.0.0.1.nip.io",
+    "x",
+)
 OWN_ORIGINS = ("http://localhost", "http://localhost:3000", "http://127.0.0.1:8000", "http://[::1]:9")
 
 
@@ -52,7 +69,7 @@ async def test_a_foreign_host_is_refused(http: Http, revision: str) -> None:
         assert (await http.send(body, {**headers, "Host": host})).status == 200, host
 
 
-# --- what is sent to the endpoint ---------------------------------------------------------------------------------------
+# --- what is sent to the endpoint -------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-7", "L-10", "M-28", "M-30")
@@ -108,7 +125,7 @@ async def test_a_body_that_is_too_large_is_413_before_it_is_read(probe: Served, 
     assert (await http.modern("tools/list")).status == 200
 
 
-# --- GET and DELETE -----------------------------------------------------------------------------------------------------
+# --- GET and DELETE ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-7", "L-14")
@@ -150,7 +167,7 @@ async def test_there_is_one_endpoint(http: Http) -> None:
         assert (await http.send(body, headers, path=path)).status == 404, path
 
 
-# --- streams ------------------------------------------------------------------------------------------------------------
+# --- streams ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("M-30", "M-39", "M-46")
@@ -179,10 +196,13 @@ async def test_a_client_that_takes_no_events_gets_json(http: Http) -> None:
 @pytest.mark.requirement("L-10")
 async def test_three_streams_of_one_session_are_all_answered(session: HttpTalk) -> None:
     async def read(reply: Open) -> object:
-        return (await reply.message())["params"]["progressToken"], (await reply.message())["result"]["structuredContent"]
+        return (await reply.message())["params"]["progressToken"], (await reply.message())["result"][
+            "structuredContent"
+        ]
 
     calls = [
-        session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": str(n)}}, token=n) for n in range(3)
+        session.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": str(n)}}, token=n)
+        for n in range(3)
     ]
     async with session.open(calls[0]) as one, session.open(calls[1]) as two, session.open(calls[2]) as three:
         heard = await asyncio.gather(*map(read, (three, one, two)))

@@ -3,6 +3,7 @@
 import httpx2
 import psutil
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.probe import hall
 from tests.conformance.serving import Served
@@ -36,7 +37,8 @@ async def test_initialize_says_who_the_server_is_and_what_it_can(http: Http, rev
     said = await talk.start()
     assert said["protocolVersion"] == revision
     assert said["capabilities"]["tools"] == {"listChanged": True}
-    assert said["serverInfo"]["name"] and said["serverInfo"]["version"]
+    assert said["serverInfo"]["name"]
+    assert said["serverInfo"]["version"]
     await talk.end()
 
 
@@ -79,7 +81,8 @@ async def test_a_session_keeps_to_the_revision_it_agreed_on(session: HttpTalk) -
     assert ("icons" in decorated) is (session.revision >= "2025-11-25"), "icons came with 2025-11-25"
     number = (await session.call("probe_number")).result
     assert number["structuredContent"] == {"result": 42}, "only the newest revision allows anything but objects"
-    assert "resultType" not in number and SERVER_KEY not in number.get("_meta", {})
+    assert "resultType" not in number
+    assert SERVER_KEY not in number.get("_meta", {})
 
 
 @pytest.mark.requirement("L-4", "L-36")
@@ -96,7 +99,9 @@ async def test_a_client_is_asked_only_what_it_said_it_can_answer(probe: Served, 
 @pytest.mark.requirement("L-5")
 async def test_ping_is_answered_with_nothing_while_a_call_runs(session: HttpTalk) -> None:
     key = f"ping-{session.session}"
-    async with session.open(session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)) as held:
+    async with session.open(
+        session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, token=1)
+    ) as held:
         assert (await held.message())["method"] == "notifications/progress"
         assert (await session.ask("ping")).result == {}
         await session.call("probe_release", {"key": key})
@@ -175,7 +180,9 @@ async def test_a_session_id_in_other_hands_opens_nothing() -> None:
 @pytest.mark.requirement("L-9", "M-28")
 def test_a_local_server_listens_on_this_machine_only(probe: Served) -> None:
     family = [psutil.Process(probe.process), *psutil.Process(probe.process).children(recursive=True)]
-    listening = [each.laddr.ip for process in family for each in process.net_connections("tcp") if each.status == "LISTEN"]
+    listening = [
+        each.laddr.ip for process in family for each in process.net_connections("tcp") if each.status == "LISTEN"
+    ]
     assert set(listening) == {"127.0.0.1"}
 
 
@@ -191,8 +198,10 @@ async def test_discover_says_what_is_served(talk: Talk) -> None:
     assert found["resultType"] == "complete"
     assert set(found["supportedVersions"]) == set(REVISIONS)
     assert found["capabilities"]["tools"] == {"listChanged": True}
-    assert found["ttlMs"] >= 0 and found["cacheScope"] in ("public", "private")
-    assert found["_meta"][SERVER_KEY]["name"] and found["_meta"][SERVER_KEY]["version"]
+    assert found["ttlMs"] >= 0
+    assert found["cacheScope"] in ("public", "private")
+    assert found["_meta"][SERVER_KEY]["name"]
+    assert found["_meta"][SERVER_KEY]["version"]
 
 
 @pytest.mark.requirement("M-2")
@@ -206,7 +215,8 @@ async def test_a_request_without_its_terms_is_400(http: Http, key: str | None) -
 
 @pytest.mark.requirement("M-2")
 @pytest.mark.parametrize(
-    "wrong", [{VERSION_KEY: 20260728}, {CAPABILITIES_KEY: []}, {CAPABILITIES_KEY: None}, {LEVEL_KEY: "loud"}, {LEVEL_KEY: 3}]
+    "wrong",
+    [{VERSION_KEY: 20260728}, {CAPABILITIES_KEY: []}, {CAPABILITIES_KEY: None}, {LEVEL_KEY: "loud"}, {LEVEL_KEY: 3}],
 )
 async def test_terms_of_the_wrong_kind_are_refused(http: Http, wrong: Message) -> None:
     reply = await http.modern("tools/list", meta={**modern_meta(), **wrong})
@@ -218,7 +228,9 @@ async def test_terms_of_the_wrong_kind_are_refused(http: Http, wrong: Message) -
 async def test_who_the_client_says_it_is_changes_nothing(http: Http, client: object) -> None:
     meta = {name: value for name, value in modern_meta().items() if name != CLIENT_KEY}
     usual = (await http.modern("tools/list")).result
-    assert (await http.modern("tools/list", meta=meta if client is None else {**meta, CLIENT_KEY: client})).result == usual
+    assert (
+        await http.modern("tools/list", meta=meta if client is None else {**meta, CLIENT_KEY: client})
+    ).result == usual
 
 
 @pytest.mark.requirement("M-3")
@@ -275,7 +287,8 @@ async def test_one_process_speaks_both_eras_at_once(stdio: StdioTalk) -> None:
 async def test_a_process_without_a_handshake_names_what_it_wants(stdio: StdioTalk) -> None:
     heard = await stdio.exchange(request("tools/list"))
     assert heard.error["code"] == -32600
-    assert "initialize" in heard.error["message"] and "_meta" in heard.error["message"]
+    assert "initialize" in heard.error["message"]
+    assert "_meta" in heard.error["message"]
 
 
 @pytest.mark.requirement("M-10")
@@ -302,4 +315,3 @@ async def test_a_modern_request_needs_its_header_even_where_there_is_a_session(s
     reply = await session.http.send(body, session.headers)
     assert (reply.status, reply.error["code"]) == (400, -32020)
     assert (await session.http.send(body, modern_headers("tools/list"))).status == 200
-

@@ -1,14 +1,14 @@
 """What one caller may use up: calls, open streams, sessions; and what is forgotten with time."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import httpx2
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.talk import HttpTalk
 from tests.conformance.wire import Http, modern_request
-
 from toolhall import Config, Toolhall, tool
 from toolhall.dialects.mcp.revisions import NOVEMBER
 from toolhall.dialects.mcp.write import Server, Writer
@@ -24,7 +24,7 @@ async def number() -> int:
 
 
 @asynccontextmanager
-async def hall_client(config: Config) -> AsyncIterator[Http]:
+async def hall_client(config: Config) -> AsyncGenerator[Http]:
     """A hall with one tool, called without a server in between."""
     with Toolhall(number, config=config) as hall:
         transport = httpx2.ASGITransport(hall, client=("127.0.0.1", 40_000))
@@ -45,7 +45,9 @@ async def test_too_many_calls_are_refused_with_the_time_to_wait(revision: str) -
             reply = await open_reply.whole()
         assert reply.status == 429
         assert 1 <= int(reply.headers["retry-after"]) <= 10
-        assert not -32768 <= reply.error["code"] <= -32000, "a code of our own lies outside what JSON-RPC keeps to itself"
+        assert not -32768 <= reply.error["code"] <= -32000, (
+            "a code of our own lies outside what JSON-RPC keeps to itself"
+        )
         assert (await talk.ask("tools/list")).result["tools"], "a list is no call"
         await talk.end()
 
@@ -91,7 +93,8 @@ async def test_a_session_that_nobody_uses_is_forgotten() -> None:
         clock.now += 2
         later = opened()
         assert sessions.find(idle, LOCAL) is None
-        assert sessions.find(used, LOCAL) and sessions.find(later, LOCAL)
+        assert sessions.find(used, LOCAL)
+        assert sessions.find(later, LOCAL)
         assert sessions.find(later, Caller("eve")) is None, "an id is no credential"
         sessions.close()
 

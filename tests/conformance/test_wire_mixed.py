@@ -4,6 +4,7 @@ import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
+
 from tests.conformance import judge
 from tests.conformance.judge import MODERN, REVISIONS
 from tests.conformance.serving import Served
@@ -24,9 +25,8 @@ async def exchange(talk: Talk, number: int) -> tuple[object, ...]:
 @pytest.mark.requirement("M-1", "M-11", "J-3", "L-4")
 async def test_fifty_and_more_exchanges_of_three_revisions_with_the_same_id(probe: Served) -> None:
     async with AsyncExitStack() as stack:
-        talks: list[HttpTalk] = []
-        for number in range(EXCHANGES):
-            talks.append(await stack.enter_async_context(http_talk(probe.origin, REVISIONS[number % 3])))
+        opened = [http_talk(probe.origin, REVISIONS[number % 3]) for number in range(EXCHANGES)]
+        talks = [await stack.enter_async_context(talk) for talk in opened]
         heard = await asyncio.gather(*(exchange(talk, number) for number, talk in enumerate(talks)))
     for number, (talk, found) in enumerate(zip(talks, heard, strict=True)):
         nonce = f"{talk.revision}-{number}"

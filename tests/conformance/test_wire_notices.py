@@ -4,9 +4,10 @@ import asyncio
 from itertools import count
 
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.serving import Served
-from tests.conformance.talk import HttpTalk, Talk, StdioTalk, http_talk
+from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk
 from tests.conformance.wire import QUIET, Message
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -28,7 +29,7 @@ async def nothing_more(stdio: StdioTalk) -> None:
     raise AssertionError(f"too late: {message}")
 
 
-# --- progress -----------------------------------------------------------------------------------------------------------
+# --- progress ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-22", "M-46")
@@ -73,7 +74,7 @@ async def test_after_the_answer_a_stream_stays_closed(session: HttpTalk) -> None
         assert await listening.silent()
 
 
-# --- logs ---------------------------------------------------------------------------------------------------------------
+# --- logs -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("M-46", "L-4")
@@ -127,7 +128,7 @@ async def test_a_level_belongs_to_its_session(probe: Served) -> None:
         assert len((await quiet.call("probe_logs")).told("message")) == 1
 
 
-# --- cancelled by the client --------------------------------------------------------------------------------------------
+# --- cancelled by the client ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-21")
@@ -236,7 +237,7 @@ async def test_the_handshake_cannot_be_cancelled(stdio: StdioTalk) -> None:
     assert (await stdio.ask("ping")).result == {}
 
 
-# --- ended by the server ------------------------------------------------------------------------------------------------
+# --- ended by the server ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-20", "L-33", "M-24")
@@ -281,4 +282,6 @@ async def test_a_call_that_is_cancelled_takes_its_question_back(session: HttpTal
         assert question["method"] == "elicitation/create"
         await session.tell("notifications/cancelled", {"requestId": message["id"]})
         rest = [event.message for event in await reply.rest() if event.message]
-    assert [(each["method"], each["params"]["requestId"]) for each in rest] == [("notifications/cancelled", question["id"])]
+    assert [(each["method"], each["params"]["requestId"]) for each in rest] == [
+        ("notifications/cancelled", question["id"])
+    ]

@@ -1,16 +1,13 @@
 """Tools that ask: requests of the server's own in the older revisions, rounds with a sealed state in the newest."""
 
-import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.serving import Served
-from tests.conformance.talk import EVERY_FEATURE, Heard, HttpTalk, Talk, http_talk
+from tests.conformance.talk import EVERY_FEATURE, HttpTalk, Talk, http_talk
 from tests.conformance.wire import Http, Json, Message, Reply, modern_meta
-
-from toolhall import Context, Toolhall, tool
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import McpRefusal
 from toolhall.model.caller import LOCAL, Caller
@@ -34,7 +31,7 @@ def by_method(question: Message) -> Message:
     return {"elicitation/create": ACCEPT, "sampling/createMessage": SAID, "roots/list": FOLDERS}[question["method"]]
 
 
-# --- the same in every revision -----------------------------------------------------------------------------------------
+# --- the same in every revision ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-36", "M-41", "M-22")
@@ -98,12 +95,17 @@ async def test_a_client_that_shows_forms_is_not_sent_to_pages(probe: Served, dec
 
 @pytest.mark.requirement("M-44", "L-36")
 async def test_an_answer_of_another_shape_is_refused(talk: Talk) -> None:
-    for malformed in ({"action": "perhaps"}, {}, {"action": "accept", "content": [1]}, {"action": "accept", "content": {}}):
+    for malformed in (
+        {"action": "perhaps"},
+        {},
+        {"action": "accept", "content": [1]},
+        {"action": "accept", "content": {}},
+    ):
         heard = await talk.call("probe_ask", respond=always(malformed))
         assert "error" in heard.answer or heard.result["isError"] is True, malformed
 
 
-# --- requests of the server's own, in the older revisions ---------------------------------------------------------------
+# --- requests of the server's own, in the older revisions -------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-36")
@@ -125,7 +127,11 @@ async def test_an_answer_counts_only_in_the_session_that_was_asked(session: Http
     async with session.open(session.request("tools/call", {"name": "probe_ask"})) as reply:
         question = await reply.message()
         async with http_talk(probe.origin, session.revision) as other:
-            forged = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": "Eve"}}}
+            forged = {
+                "jsonrpc": "2.0",
+                "id": question["id"],
+                "result": {"action": "accept", "content": {"name": "Eve"}},
+            }
             assert (await other.http.send(forged, other.headers)).status == 202
         right = {"jsonrpc": "2.0", "id": question["id"], "result": ACCEPT}
         assert (await session.http.send(right, session.headers)).status == 202
@@ -140,7 +146,7 @@ async def test_questions_have_ids_of_their_own(session: HttpTalk) -> None:
     assert len(set(ids)) == 5
 
 
-# --- rounds, in the newest revision -------------------------------------------------------------------------------------
+# --- rounds, in the newest revision -----------------------------------------------------------------------------------
 
 
 async def ask(http: Http, tool: str, arguments: Message | None = None, **more: Json) -> Reply:
@@ -157,7 +163,8 @@ async def test_a_round_holds_the_questions_and_a_state_and_no_caching_hint(http:
     assert list(reply.result["inputRequests"]) == ["name"]
     assert reply.result["inputRequests"]["name"]["method"] == "elicitation/create"
     assert isinstance(reply.result["requestState"], str)
-    assert "ttlMs" not in reply.result and "cacheScope" not in reply.result
+    assert "ttlMs" not in reply.result
+    assert "cacheScope" not in reply.result
     assert "content" not in reply.result
     assert len(reply.messages) == 1, "nothing is sent as a request"
 
@@ -172,7 +179,11 @@ async def test_only_calls_have_rounds(http: Http) -> None:
 @pytest.mark.requirement("M-4", "M-42")
 @pytest.mark.parametrize(
     ("tool", "required"),
-    [("probe_ask", {"elicitation": {}}), ("probe_visit", {"elicitation": {"url": {}}}), ("probe_ask_all", {"elicitation": {}})],
+    [
+        ("probe_ask", {"elicitation": {}}),
+        ("probe_visit", {"elicitation": {"url": {}}}),
+        ("probe_ask_all", {"elicitation": {}}),
+    ],
 )
 async def test_a_capability_that_was_not_declared_is_named(http: Http, tool: str, required: Message) -> None:
     reply = await ask(http, tool, capabilities={})
@@ -221,7 +232,9 @@ async def test_answers_that_are_none_are_refused(http: Http) -> None:
     for malformed in ([ACCEPT], "text", 7, {"name": "Ada"}, {"name": [ACCEPT]}, {"name": {"action": "perhaps"}}):
         reply = await ask(http, "probe_ask", inputResponses=malformed, **state)
         assert reply.error["code"] == -32602, malformed
-    assert (await ask(http, "probe_ask", **state)).result["resultType"] == "input_required", "no answer at all is no mistake"
+    assert (await ask(http, "probe_ask", **state)).result["resultType"] == "input_required", (
+        "no answer at all is no mistake"
+    )
 
 
 @pytest.mark.requirement("M-44", "M-1")
@@ -250,7 +263,11 @@ async def test_a_state_shows_nothing_of_what_it_holds(http: Http) -> None:
     first = await ask(http, "probe_ask_often", {"times": 2})
     secret = {"action": "accept", "content": {"name": "Very Secret Name"}}
     second = await ask(
-        http, "probe_ask_often", {"times": 2}, inputResponses={"name0": secret}, requestState=first.result["requestState"]
+        http,
+        "probe_ask_often",
+        {"times": 2},
+        inputResponses={"name0": secret},
+        requestState=first.result["requestState"],
     )
     assert second.result["resultType"] == "input_required"
     assert "Secret" not in str(second.result)
@@ -261,7 +278,11 @@ async def test_a_state_shows_nothing_of_what_it_holds(http: Http) -> None:
 async def test_a_state_is_good_for_its_own_call_only(http: Http) -> None:
     state = (await ask(http, "probe_ask", {"greeting": "Hi"})).result["requestState"]
     answer = {"inputResponses": {"name": ACCEPT}, "requestState": state}
-    for tool, arguments in (("probe_ask", {"greeting": "Ho"}), ("probe_ask", {}), ("probe_impatient", {"greeting": "Hi"})):
+    for tool, arguments in (
+        ("probe_ask", {"greeting": "Ho"}),
+        ("probe_ask", {}),
+        ("probe_impatient", {"greeting": "Hi"}),
+    ):
         assert (await ask(http, tool, arguments, **answer)).error["code"] == STALE
     assert (await ask(http, "probe_ask", {"greeting": "Hi"}, **answer)).result["content"][0]["text"] == "Hi, Ada!"
 
@@ -271,7 +292,9 @@ async def test_a_state_is_good_on_any_connection_and_whatever_the_id(probe: Serv
     async with http_talk(probe.origin, MODERN) as one, http_talk(probe.origin, MODERN) as two:
         state = (await ask(one.http, "probe_ask")).result["requestState"]
         again = two.request(
-            "tools/call", {"name": "probe_ask", "arguments": {}, "inputResponses": {"name": ACCEPT}, "requestState": state}, id="other"
+            "tools/call",
+            {"name": "probe_ask", "arguments": {}, "inputResponses": {"name": ACCEPT}, "requestState": state},
+            id="other",
         )
         assert (await two.exchange(again)).text == "Hello, Ada!"
 
@@ -298,7 +321,7 @@ async def test_a_tool_cannot_ask_for_ever(http: Http) -> None:
     assert str(MAX_ROUNDS) in reply.error["message"]
 
 
-# --- the state by itself, with a clock and callers of the test's own -----------------------------------------------------
+# --- the state by itself, with a clock and callers of the test's own --------------------------------------------------
 
 
 class Clock:
@@ -352,7 +375,9 @@ def test_a_state_of_another_key_does_not_open() -> None:
     state = one.next(first_request(), CALL, LOCAL, ["k"])
     with pytest.raises(McpRefusal):
         other.replies(next_request(state), CALL, LOCAL)
-    assert Rounds(Seal(bytes(KEY_BYTES)), clock).replies(next_request(state), CALL, LOCAL), "another process of the same hall"
+    assert Rounds(Seal(bytes(KEY_BYTES)), clock).replies(next_request(state), CALL, LOCAL), (
+        "another process of the same hall"
+    )
 
 
 @pytest.mark.requirement("M-43")

@@ -63,7 +63,9 @@ def test_a_schema_that_is_none_is_refused(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.requirement("L-25", "M-20")
-@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "array"}, {"type": ["object", "null"]}, {}, {"properties": {}}])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": "array"}, {"type": ["object", "null"]}, {}, {"properties": {}}]
+)
 def test_arguments_are_always_an_object(schema: dict[str, Any]) -> None:
     assert "object" in refused(schema)
 
@@ -71,7 +73,14 @@ def test_arguments_are_always_an_object(schema: dict[str, Any]) -> None:
 @pytest.mark.requirement("M-14")
 @pytest.mark.parametrize(
     "reference",
-    ["https://example.com/schema.json", "http://127.0.0.1:1/x", "file:///etc/passwd", "other.json", "//example.com/x", "urn:x:y"],
+    [
+        "https://example.com/schema.json",
+        "http://127.0.0.1:1/x",
+        "file:///etc/passwd",
+        "other.json",
+        "//example.com/x",
+        "urn:x:y",
+    ],
 )
 def test_a_reference_to_the_network_is_refused_and_not_followed(reference: str) -> None:
     assert "reference" in refused({"type": "object", "properties": {"a": {"$ref": reference}}})
@@ -131,7 +140,9 @@ def test_only_plain_values_go_into_headers(kind: object) -> None:
 
 
 @pytest.mark.requirement("M-34")
-@pytest.mark.parametrize("where", ["items", "anyOf", "allOf", "oneOf", "not", "if", "then", "$defs", "additionalProperties"])
+@pytest.mark.parametrize(
+    "where", ["items", "anyOf", "allOf", "oneOf", "not", "if", "then", "$defs", "additionalProperties"]
+)
 def test_only_properties_reached_by_properties_go_into_headers(where: str) -> None:
     inner = {"type": "string", "x-mcp-header": "Region"}
     held = [inner] if where.endswith("Of") else {"x": inner} if where == "$defs" else inner
@@ -176,7 +187,9 @@ def test_two_tools_do_not_share_a_name() -> None:
 
 
 @pytest.mark.requirement("M-21")
-@pytest.mark.parametrize("source", ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/a.png", "icon.png", ""])
+@pytest.mark.parametrize(
+    "source", ["javascript:alert(1)", "file:///etc/passwd", "http://example.com/a.png", "icon.png", ""]
+)
 def test_an_icon_comes_from_the_web_or_with_the_definition(source: str) -> None:
     with pytest.raises((ValueError, TypeError)):
         register({"type": "object"}, icons=[Icon(src=source)])
@@ -186,13 +199,13 @@ def test_an_icon_comes_from_the_web_or_with_the_definition(source: str) -> None:
 def test_every_error_that_can_be_said_has_a_code_of_its_own_right() -> None:
     reserved = set(range(-32099, -31999)) - {-32020, -32021, -32022}
     defined = {-32700, -32600, -32601, -32602, -32603, -32020, -32021, -32022}
+    made: dict[type, errors.ToolhallError] = {
+        errors.BadArguments: errors.BadArguments([errors.Problem("/x", "wrong")]),
+        errors.Limited: errors.Limited(1.0),
+        errors.Unsupported: errors.Unsupported("sampling"),
+    }
     for kind in TABLE:
-        error = errors.Limited(1.0) if kind is errors.Limited else None
-        if kind is errors.BadArguments:
-            error = errors.BadArguments([errors.Problem("/x", "wrong")])
-        elif kind is errors.Unsupported:
-            error = errors.Unsupported("sampling")
-        said = say(error or kind())
+        said = say(made[kind] if kind in made else kind())
         if isinstance(said, ProtocolError):
             assert said.code not in reserved
             assert said.code in defined or not -32768 <= said.code <= -32000, f"{kind.__name__}: {said.code}"

@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN, REVISIONS
 from tests.conformance.talk import Line, StdioTalk, own_line, stdio_process, stdio_talk
 from tests.conformance.wire import WAIT, modern_meta, notification, request
@@ -28,7 +29,9 @@ async def test_a_message_is_one_line_however_long(stdio: StdioTalk) -> None:
 
 @pytest.mark.requirement("L-6", "M-37")
 async def test_lines_may_come_in_pieces_together_or_with_blanks(stdio: StdioTalk) -> None:
-    messages = [json.dumps(stdio.request("tools/call", {"name": "probe_number"}, id=number)).encode() for number in (1, 2, 3)]
+    messages = [
+        json.dumps(stdio.request("tools/call", {"name": "probe_number"}, id=number)).encode() for number in (1, 2, 3)
+    ]
     stdio.line.input.write(messages[0][:20])
     await stdio.line.input.drain()
     stdio.line.input.write(messages[0][20:] + b"\n\n  \n" + messages[1] + b"\r\n" + messages[2] + b"\n")
@@ -48,7 +51,8 @@ async def test_a_tool_that_asks_writes_no_request(stdio: StdioTalk) -> None:
 @pytest.mark.parametrize("revision", [LEGACY[0], MODERN])
 async def test_it_ends_when_its_input_ends(revision: str) -> None:
     async with stdio_process("probe.py") as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         talk = StdioTalk(Line(process.stdout, process.stdin), revision, {})
         if talk.modern:
             assert (await talk.call("probe_number")).text == "42"
@@ -64,7 +68,9 @@ async def test_it_ends_when_its_input_ends(revision: str) -> None:
 async def test_what_was_asked_before_the_end_is_answered() -> None:
     async with own_line("probe.py") as line:
         talk = await stdio_talk(line, MODERN)
-        asked = [talk.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, id=n) for n in range(20)]
+        asked = [
+            talk.request("tools/call", {"name": "probe_nonce", "arguments": {"nonce": "n"}}, id=n) for n in range(20)
+        ]
         for message in asked:
             await talk.write(message)
         line.input.close()
@@ -82,10 +88,14 @@ async def test_a_line_that_is_too_long_is_refused_and_the_next_one_read(stdio: S
 @pytest.mark.requirement("M-37", "M-22")
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_answers_come_as_they_are_ready_not_as_they_were_asked(stdio: StdioTalk) -> None:
-    hold = stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": f"order-{stdio.revision}"}}, id="slow")
+    hold = stdio.request(
+        "tools/call", {"name": "probe_hold", "arguments": {"key": f"order-{stdio.revision}"}}, id="slow"
+    )
     await stdio.write(hold)
     assert (await stdio.call("probe_number", id="quick")).text == "42"
-    released = stdio.request("tools/call", {"name": "probe_release", "arguments": {"key": f"order-{stdio.revision}"}}, id="release")
+    released = stdio.request(
+        "tools/call", {"name": "probe_release", "arguments": {"key": f"order-{stdio.revision}"}}, id="release"
+    )
     await stdio.write(released)
     answers = {answer["id"]: answer for answer in [await stdio.read(hold), await stdio.read(hold)]}
     assert answers["slow"]["result"]["structuredContent"] == {"fate": "released"}

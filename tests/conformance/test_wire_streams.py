@@ -4,6 +4,7 @@ import asyncio
 from itertools import count
 
 import pytest
+
 from tests.conformance.judge import LEGACY
 from tests.conformance.serving import Served
 from tests.conformance.talk import HttpTalk, http_talk
@@ -33,7 +34,8 @@ async def test_a_stream_starts_with_an_event_to_come_back_by(session: HttpTalk) 
     if session.revision == PRIMED:
         assert first.id
         assert first.data == ""
-        assert first.retry is not None and int(first.retry) >= 0
+        assert first.retry is not None
+        assert int(first.retry) >= 0
     else:
         assert first.message, "an event without data would be news to this revision's clients"
 
@@ -41,7 +43,8 @@ async def test_a_stream_starts_with_an_event_to_come_back_by(session: HttpTalk) 
 @pytest.mark.requirement("L-11")
 async def test_a_stream_carries_the_response_last_and_then_ends(session: HttpTalk) -> None:
     reply = await session.http.send(
-        session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1), session.headers
+        session.request("tools/call", {"name": "probe_steps", "arguments": {"values": [1, 2, 3]}}, token=1),
+        session.headers,
     )
     *notices, answer = found(reply.events)
     assert [notice["params"]["progress"] for notice in notices] == [1, 2, 3]
@@ -114,9 +117,11 @@ async def test_an_event_id_means_nothing_in_another_session(session: HttpTalk, p
     reply = await session.http.send(call, session.headers)
 
     async def resume(last: str) -> bool:
-        async with http_talk(probe.origin, session.revision) as other:
-            async with other.http.open(None, {**other.headers, "Last-Event-ID": last}, "GET") as stream:
-                return 400 <= stream.status < 500 or await stream.silent()
+        async with (
+            http_talk(probe.origin, session.revision) as other,
+            other.http.open(None, {**other.headers, "Last-Event-ID": last}, "GET") as stream,
+        ):
+            return 400 <= stream.status < 500 or await stream.silent()
 
     strange = ("c999-0", "nonsense", "c1-", "-1", "c1-x", "c1--1", "c1-" + "9" * 5_000, "s-0", "²-²")
     assert all(await asyncio.gather(*map(resume, (str(reply.events[0].id), *strange))))
@@ -150,12 +155,14 @@ async def test_every_message_comes_on_one_stream_only(session: HttpTalk) -> None
 
 @pytest.mark.requirement("L-14", "L-15")
 async def test_a_second_get_stream_does_not_hear_the_same_again(session: HttpTalk) -> None:
-    async with session.http.open(None, session.headers, "GET") as first:
-        async with session.http.open(None, session.headers, "GET") as second:
-            await session.call("probe_toggle")
-            await session.call("probe_toggle")
-            assert (await first.message())["method"] == "notifications/tools/list_changed"
-            assert second.status == 409 or await second.silent()
+    async with (
+        session.http.open(None, session.headers, "GET") as first,
+        session.http.open(None, session.headers, "GET") as second,
+    ):
+        await session.call("probe_toggle")
+        await session.call("probe_toggle")
+        assert (await first.message())["method"] == "notifications/tools/list_changed"
+        assert second.status == 409 or await second.silent()
 
 
 @pytest.mark.requirement("L-14", "L-15")
@@ -163,13 +170,13 @@ async def test_a_stream_that_is_opened_again_does_not_repeat_what_was_read(sessi
     async with session.http.open(None, session.headers, "GET") as first:
         await session.call("probe_toggle")
         assert (await first.message())["method"] == "notifications/tools/list_changed"
-    for _ in range(20):  # the server learns of a hang-up when the connection's end reaches it
+    statuses: list[int] = []
+    while 200 not in statuses and len(statuses) < 100:  # the server hears of a hang-up a little later
         async with session.http.open(None, session.headers, "GET") as second:
-            if second.status == 200:
-                break
-    async with session.http.open(None, session.headers, "GET") as third:
-        assert third.status in (200, 409)
-    assert second.status == 200, "the place of a client that went away is free again"
+            statuses.append(second.status)
+            assert second.status in (200, 409)
+            assert second.status == 409 or await second.silent()
+    assert 200 in statuses, "the place of a client that went away is free again"
 
 
 @pytest.mark.requirement("L-34")

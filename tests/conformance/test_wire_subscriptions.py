@@ -3,16 +3,27 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from itertools import count
 
 import pytest
+
 from tests.conformance import judge
 from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.serving import Served, served
 from tests.conformance.talk import StdioTalk, http_client, http_talk, own_line, stdio_talk
-from tests.conformance.wire import SUBSCRIPTION_KEY, WAIT, Http, Json, Message, Open, modern_request, modern_meta, request
+from tests.conformance.wire import (
+    SUBSCRIPTION_KEY,
+    WAIT,
+    Http,
+    Json,
+    Message,
+    Open,
+    modern_meta,
+    modern_request,
+    request,
+)
 
 LISTEN = "subscriptions/listen"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -21,7 +32,7 @@ _ids = count(1_000)
 
 
 @asynccontextmanager
-async def listening(http: Http, wanted: Message, id: Json = None) -> AsyncIterator[tuple[Open, Message]]:  # noqa: A002
+async def listening(http: Http, wanted: Message, id: Json = None) -> AsyncGenerator[tuple[Open, Message]]:  # noqa: A002
     """A listen stream and its first message."""
     body, headers = modern_request(LISTEN, {"notifications": wanted}, id=next(_ids) if id is None else id)
     async with http.open(body, headers) as stream:
@@ -44,7 +55,7 @@ async def toggle(http: Http) -> None:
     assert (await http.modern("tools/call", {"name": "probe_toggle"})).status == 200
 
 
-# --- over HTTP ----------------------------------------------------------------------------------------------------------
+# --- over HTTP --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("M-25", "M-38", "M-39")
@@ -84,7 +95,11 @@ async def test_when_the_notice_comes_the_list_has_changed(http: Http) -> None:
 @pytest.mark.requirement("M-38")
 @pytest.mark.parametrize(
     "wanted",
-    [{}, {"toolsListChanged": False}, {"promptsListChanged": True, "resourcesListChanged": True, "com.example/other": True}],
+    [
+        {},
+        {"toolsListChanged": False},
+        {"promptsListChanged": True, "resourcesListChanged": True, "com.example/other": True},
+    ],
 )
 async def test_nobody_hears_what_they_did_not_ask_for(http: Http, wanted: Message) -> None:
     async with listening(http, wanted) as (stream, acknowledged):
@@ -103,12 +118,10 @@ async def test_of_several_wishes_those_are_honoured_that_can_be(http: Http) -> N
 
 @pytest.mark.requirement("M-38", "J-4")
 async def test_a_filter_of_another_shape_is_refused(http: Http) -> None:
-    for wrong in ({}, {"notifications": None}, {"notifications": [1]}, {"notifications": "toolsListChanged"}):
-        reply = await http.modern(LISTEN, wrong)
-        assert reply.error["code"] == -32602
-    for wrong in ({"toolsListChanged": "yes"}, {"toolsListChanged": 1}):
-        reply = await http.modern(LISTEN, {"notifications": wrong})
-        assert reply.error["code"] == -32602, wrong
+    filters: list[Json] = [None, [1], "toolsListChanged", {"toolsListChanged": "yes"}, {"toolsListChanged": 1}]
+    for wrong in filters:
+        assert (await http.modern(LISTEN, {"notifications": wrong})).error["code"] == -32602, wrong
+    assert (await http.modern(LISTEN, {})).error["code"] == -32602
 
 
 @pytest.mark.requirement("M-39")
@@ -133,14 +146,17 @@ async def test_progress_and_logs_stay_on_the_stream_of_their_call(http: Http) ->
 
 @pytest.mark.requirement("M-25", "L-34")
 async def test_a_modern_listener_and_an_older_session_both_hear_in_their_own_way(http: Http, probe: Served) -> None:
-    async with http_talk(probe.origin, LEGACY[1]) as session, listening(http, {"toolsListChanged": True}) as (stream, _):
-        async with session.http.open(None, session.headers, "GET") as standalone:
-            await toggle(http)
-            await toggle(http)
-            assert SUBSCRIPTION_KEY in (await heard(stream))["params"]["_meta"]
-            message = await standalone.message()
-            judge.check(message, session.revision)
-            assert "_meta" not in message.get("params", {})
+    async with (
+        http_talk(probe.origin, LEGACY[1]) as session,
+        listening(http, {"toolsListChanged": True}) as (stream, _),
+        session.http.open(None, session.headers, "GET") as standalone,
+    ):
+        await toggle(http)
+        await toggle(http)
+        assert SUBSCRIPTION_KEY in (await heard(stream))["params"]["_meta"]
+        message = await standalone.message()
+        judge.check(message, session.revision)
+        assert "_meta" not in message.get("params", {})
 
 
 @pytest.mark.requirement("M-31", "M-38")
@@ -158,7 +174,10 @@ async def test_who_hangs_up_is_forgotten(http: Http) -> None:
 async def test_a_server_that_ends_answers_its_listeners_first() -> None:
     async with asyncio.timeout(WAIT):
         with served("probe.py") as server:
-            async with http_client(server.origin) as http, listening(http, {"toolsListChanged": True}, "last") as (stream, _):
+            async with (
+                http_client(server.origin) as http,
+                listening(http, {"toolsListChanged": True}, "last") as (stream, _),
+            ):
                 os.kill(server.process, signal.SIGTERM)
                 farewell = await heard(stream)
                 assert farewell["id"] == "last"
@@ -167,7 +186,7 @@ async def test_a_server_that_ends_answers_its_listeners_first() -> None:
                 assert await stream.rest() == []
 
 
-# --- on standard input and output ---------------------------------------------------------------------------------------
+# --- on standard input and output -------------------------------------------------------------------------------------
 
 
 def listen(stdio: StdioTalk, wanted: Message, id: Json) -> Message:  # noqa: A002

@@ -7,6 +7,7 @@ import re
 
 import jsonschema_rs
 import pytest
+
 from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.probe import CANARY, PAGE_SIZE
 from tests.conformance.serving import Served, served
@@ -22,7 +23,7 @@ def by_name(tools: list[Message]) -> dict[str, Message]:
     return {tool["name"]: tool for tool in tools}
 
 
-# --- the list -----------------------------------------------------------------------------------------------------------
+# --- the list ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-24", "M-17", "M-18", "M-19")
@@ -57,7 +58,13 @@ async def test_another_process_lists_in_the_same_order(probe: Served) -> None:
 async def test_an_empty_cursor_is_the_start_and_an_unknown_one_is_refused(talk: Talk) -> None:
     first = (await talk.ask("tools/list")).result
     assert (await talk.ask("tools/list", {"cursor": ""})).result == first
-    for wrong in ("nonsense", "ünï", base64.b64encode(b"nonsense").decode(), "a" * 5_000, base64.b64encode(b"5:").decode()):
+    for wrong in (
+        "nonsense",
+        "ünï",
+        base64.b64encode(b"nonsense").decode(),
+        "a" * 5_000,
+        base64.b64encode(b"5:").decode(),
+    ):
         heard = await talk.ask("tools/list", {"cursor": wrong})
         assert "error" not in heard.answer or heard.error["code"] == -32602
     assert (await talk.ask("tools/list", {"cursor": "nonsense"})).error["code"] == -32602
@@ -78,7 +85,8 @@ async def test_lists_say_how_long_they_are_good_and_for_whom(talk: Talk) -> None
     for method in ("tools/list", "server/discover"):
         if talk.modern:
             result = (await talk.ask(method)).result
-            assert type(result["ttlMs"]) is int and result["ttlMs"] >= 0
+            assert type(result["ttlMs"]) is int
+            assert result["ttlMs"] >= 0
             assert result["cacheScope"] in ("public", "private")
             assert result["resultType"] == "complete"
     if not talk.modern:
@@ -148,7 +156,7 @@ async def test_a_schema_for_results_has_the_form_of_its_revision(talk: Talk) -> 
     assert "outputSchema" not in tools["probe_nothing"]
 
 
-# --- calls --------------------------------------------------------------------------------------------------------------
+# --- calls ------------------------------------------------------------------------------------------------------------
 
 
 def value(heard: Heard, talk: Talk) -> object:
@@ -209,7 +217,15 @@ async def test_every_kind_of_block_is_written_as_it_should_be(talk: Talk) -> Non
 
 @pytest.mark.requirement("M-6", "M-7")
 async def test_every_result_says_what_it_is_and_whose(talk: Talk) -> None:
-    calls = ("probe_number", "probe_nothing", "probe_fail", "probe_crash", "probe_blocks", "probe_guarded", "probe_liar")
+    calls = (
+        "probe_number",
+        "probe_nothing",
+        "probe_fail",
+        "probe_crash",
+        "probe_blocks",
+        "probe_guarded",
+        "probe_liar",
+    )
     results = [(await talk.call(tool)).result for tool in calls]
     results.append((await talk.ask("tools/list")).result)
     for result in results:
@@ -220,19 +236,27 @@ async def test_every_result_says_what_it_is_and_whose(talk: Talk) -> None:
             assert result["_meta"][SERVER_KEY]["name"]
 
 
-# --- what goes wrong ----------------------------------------------------------------------------------------------------
+# --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.requirement("L-32", "L-35", "M-24", "M-26")
 async def test_arguments_that_do_not_fit_are_told_to_the_model(talk: Talk) -> None:
-    wrong: list[Message] = [{}, {"x": "one"}, {"x": 1, "y": None}, {"x": 1.5}, {"x": 1, "z": 1}, {"x": True}, {"x": [1]}]
+    wrong: list[Message] = [
+        {},
+        {"x": "one"},
+        {"x": 1, "y": None},
+        {"x": 1.5},
+        {"x": 1, "z": 1},
+        {"x": True},
+        {"x": [1]},
+    ]
     for arguments in wrong:
         heard = await talk.call("probe_point", arguments)
         assert heard.result["isError"] is True, arguments
         assert "input schema" in heard.text
         assert "structuredContent" not in heard.result
     heard = await talk.call("probe_point", {"x": "one", "y": "two", "secret": "hunter2"})
-    assert "/x" in heard.text and "/y" in heard.text, "all problems at once, each with its place"
+    assert all(place in heard.text for place in ("/x", "/y")), "all problems at once, each with its place"
     assert "hunter2" not in heard.text, "never the value"
 
 
@@ -246,7 +270,16 @@ async def test_arguments_are_judged_by_the_dialect_of_their_schema(talk: Talk) -
 
 @pytest.mark.requirement("L-32", "M-24")
 async def test_names_are_taken_letter_by_letter(talk: Talk) -> None:
-    for wrong in ("PROBE_NUMBER", "probe_number ", " probe_number", "probe_numbe", "probe_number\n", "", "ünï", "x" * 5_000):
+    for wrong in (
+        "PROBE_NUMBER",
+        "probe_number ",
+        " probe_number",
+        "probe_numbe",
+        "probe_number\n",
+        "",
+        "ünï",
+        "x" * 5_000,
+    ):
         error = (await talk.ask("tools/call", {"name": wrong, "arguments": {}})).error
         assert error["code"] == -32602, wrong
         assert len(error["message"]) < 300
@@ -265,7 +298,8 @@ async def test_what_an_exception_says_stays_inside(talk: Talk) -> None:
         heard = await talk.call(tool)
         assert heard.result["isError"] is True
         assert CANARY not in json.dumps(heard.answer)
-        assert "Traceback" not in heard.text and "RuntimeError" not in heard.text
+        assert "Traceback" not in heard.text
+        assert "RuntimeError" not in heard.text
         assert "structuredContent" not in heard.result, "a value that breaks its promise is not sent"
 
 

@@ -4,11 +4,12 @@ import asyncio
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 import httpx2
+
 from tests.conformance import judge
 from tests.conformance.judge import MODERN
 
@@ -64,6 +65,9 @@ def wrapped(text: str) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
+NO_HEADERS: dict[str, str] = {}
+
+
 class Event(NamedTuple):
     """One server-sent event, with the fields that were there."""
 
@@ -108,7 +112,8 @@ class Reply(NamedTuple):
     def answer(self) -> Message:
         """The response, which is the last message and the only one of its kind."""
         *before, last = self.messages
-        assert "method" not in last and all("method" in message for message in before), self.messages
+        assert "method" not in last, self.messages
+        assert all("method" in message for message in before), self.messages
         return last
 
     @property
@@ -194,15 +199,17 @@ class Http:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def send(self, body: Json = None, headers: Headers = {}, method: str = "POST", path: str = "/mcp") -> Reply:
+    async def send(
+        self, body: Json = None, headers: Headers = NO_HEADERS, method: str = "POST", path: str = "/mcp"
+    ) -> Reply:
         """Send one HTTP request and read the whole reply."""
         async with self.open(body, headers, method, path) as reply:
             return await reply.whole()
 
     @asynccontextmanager
     async def open(
-        self, body: Json = None, headers: Headers = {}, method: str = "POST", path: str = "/mcp"
-    ) -> AsyncIterator[Open]:
+        self, body: Json = None, headers: Headers = NO_HEADERS, method: str = "POST", path: str = "/mcp"
+    ) -> AsyncGenerator[Open]:
         """Send one HTTP request; to leave the block is to hang up."""
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         message = self._client.build_request(method, path, content=content, headers=_pairs(content, headers))
@@ -214,7 +221,7 @@ class Http:
             await response.aclose()
 
     async def modern(self, method: str, params: Message | None = None, **changed: Json) -> Reply:
-        """Send a request of the newest revision, right in all but what is `changed`: id, meta, headers (None: left out)."""
+        """Send a request of the newest revision; `changed` says what is unusual: id, meta, headers (None: left out)."""
         body, headers = modern_request(method, params, **changed)
         reply = await self.send(body, headers)
         for message in reply.messages:
@@ -248,7 +255,9 @@ async def send_bytes(origin: str, data: bytes) -> bytes:
 
 def _pairs(content: bytes | None, headers: Headers) -> list[tuple[bytes, bytes]]:
     """The headers to send: as given, after the usual ones that were not given."""
-    given = headers if isinstance(headers, list) else [(name.encode(), value.encode()) for name, value in headers.items()]
+    given = (
+        headers if isinstance(headers, list) else [(name.encode(), value.encode()) for name, value in headers.items()]
+    )
     usual = [(b"accept", b"application/json, text/event-stream")]
     if content is not None:
         usual.append((b"content-type", b"application/json"))

@@ -105,6 +105,15 @@ def blocks(seconds: float) -> str:
     return "slept"
 
 
+@tool(timeout=5)
+def spins(seconds: float) -> str:
+    """Keep a thread busy."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
+    return "spun"
+
+
 @tool(timeout=0.3)
 async def stubborn(times: int) -> str:
     """Ignore so many cancellations."""
@@ -343,16 +352,16 @@ def _raise(how: str) -> Any:
 @tool
 async def returns(how: str) -> Reply:
     """Return something that cannot be written, or only with a secret."""
-    return _UNWRITABLE[how]()  # type: ignore[no-any-return]  # a Reply would promise nothing, and neither does this
+    return RETURNS[how]()  # type: ignore[no-any-return]  # a Reply would promise nothing, and neither does this
 
 
 @tool
 async def promises(how: str) -> Any:
     """The same from a tool that has an output schema."""
-    return _UNWRITABLE[how]()
+    return RETURNS[how]()
 
 
-_UNWRITABLE: dict[str, Any] = {
+RETURNS: dict[str, Any] = {
     "object": Unwritable,
     "nested": lambda: {"a": [Unwritable()]},
     "key": lambda: {Unwritable(): 1},
@@ -428,14 +437,14 @@ def logs_badly_in_thread(ctx: Context) -> str:
 @tool
 async def escapes(where: str) -> Reply:
     """Put terminal escape sequences into one part of the result."""
-    return _ESCAPES[where]()  # type: ignore[no-any-return]
+    return ESCAPES[where]()  # type: ignore[no-any-return]
 
 
-def _fails() -> NoReturn:
-    raise ToolFailed(OSC_LINK)
+def _fails(message: str = OSC_LINK) -> NoReturn:
+    raise ToolFailed(message)
 
 
-_ESCAPES: dict[str, Any] = {
+ESCAPES: dict[str, Any] = {
     "text": lambda: Text(OSC_LINK),
     "value": lambda: {"deep": [OSC_LINK]},
     "key": lambda: {OSC_LINK: 1},
@@ -466,10 +475,10 @@ async def breaks_promise() -> dict[str, Any]:
 @tool
 async def large(how: str, size: int) -> Reply:
     """Return many bytes."""
-    return _LARGE[how](size)  # type: ignore[no-any-return]
+    return LARGE[how](size)  # type: ignore[no-any-return]
 
 
-_LARGE: dict[str, Any] = {
+LARGE: dict[str, Any] = {
     "text": lambda size: "x" * size,
     "wide_text": lambda size: "\N{SNOWMAN}" * (size // 3),
     "value": lambda size: {"items": ["x" * 1_000] * (size // 1_000)},
@@ -478,4 +487,5 @@ _LARGE: dict[str, Any] = {
     "image": lambda size: Image(bytes(size)),
     "reply": lambda size: Reply((Text("x" * size),), {"small": True}),
     "meta": lambda size: Reply((Text("x"),), meta={"a": "x" * size}),
+    "failed": lambda size: _fails("x" * size),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tests.threats.served import TOOLS, environment, toolhall
-from tests.threats.wire import TIMEOUT, Header, Reply, fetch, post
+from tests.threats.wire import TIMEOUT, Connection, Header, Reply, fetch, post
 
 JUNE = "2025-06-18"
 NOVEMBER = "2025-11-25"
@@ -56,6 +56,7 @@ class Line(Protocol):
     """A way to one server in one revision."""
 
     revision: str
+    seen: bytearray
 
     def ask(self, body: bytes) -> Answer:
         """Send these bytes as one message and wait for the answer."""
@@ -117,6 +118,7 @@ class HttpLine:
     def __init__(self, port: int, revision: str) -> None:
         self.port = port
         self.revision = revision
+        self.seen = bytearray()  # everything that ever arrived
         self._session: str | None = None
 
     def headers(self, body: bytes) -> list[Header]:
@@ -138,12 +140,19 @@ class HttpLine:
 
     def ask(self, body: bytes) -> Answer:
         """Send these bytes as one message and wait for the answer."""
-        return answer_of(fetch(self.port, self.request(body)))
+        return answer_of(self._fetch(self.request(body)))
 
     def tell(self, body: bytes) -> None:
         """Send these bytes as one message that nobody answers."""
-        reply = fetch(self.port, self.request(body))
+        reply = self._fetch(self.request(body))
         assert (reply.status, reply.body) == (202, b""), reply
+
+    def _fetch(self, request: bytes) -> Reply:
+        with Connection(self.port) as connection:
+            connection.send(request)
+            reply = connection.reply()
+            self.seen += connection.seen
+        return reply
 
 
 def open_session(port: int, revision: str) -> str:

@@ -31,6 +31,7 @@ class Served:
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         self.process = process
         self.port = port
+        self.data = log.parent / "data"
         self._log = log
         self._inside = psutil.Process(process.pid)
 

@@ -89,7 +89,7 @@ def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
         raise WrongUsage(f"there is no file {file}; give a file, a folder or a module that defines tools")
     root, name = _home(file.resolve())
-    _search_first(root)
+    _make_importable(root)
     if "." in name or _is_loaded(name, file):
         return _guarded(lambda: importlib.import_module(name), str(file))
     return _guarded(lambda: _execute(file.resolve(), name), str(file))
@@ -127,13 +127,15 @@ def _execute(file: Path, name: str) -> ModuleType:
 def _from_name(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise WrongUsage(f"{name!r} is no file, folder or module; give one that defines tools")
-    _search_first(Path.cwd())
+    _make_importable(Path.cwd())
     return _guarded(lambda: importlib.import_module(name), name)
 
 
-def _search_first(folder: Path) -> None:
+def _make_importable(folder: Path) -> None:
+    """As for a script: its neighbours come first, unless one would hide a module of Python's own (a `calendar.py`)."""
     if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+        hides = any(neighbour.stem in sys.stdlib_module_names for neighbour in folder.iterdir())
+        sys.path.insert(len(sys.path) if hides else 0, str(folder))
 
 
 def _member(module: ModuleType, name: str, target: str) -> object:

@@ -83,9 +83,10 @@ class Check:
             raise BadOutput("the tool returned something other than its output schema promises")
 
     def _sized(self, text: str, entry: Entry) -> str:
-        if len(text) > self._max_bytes:
-            _log.error("tool %s returned %d characters", entry.id, len(text))
-            raise BadOutput(f"the tool returned {len(text)} characters; at most {self._max_bytes} are passed on")
+        size = _bytes(text)
+        if size > self._max_bytes:
+            _log.error("tool %s returned %d bytes", entry.id, size)
+            raise BadOutput(f"the tool returned {size} bytes; at most {self._max_bytes} are passed on")
         return text
 
 
@@ -99,12 +100,16 @@ def _blocks(value: object) -> tuple[Content, ...]:
 
 
 def _size(block: Content) -> int:
-    """The characters or bytes that a block carries."""
+    """The bytes that a block carries."""
     match block:
         case Text(carried) | Image(carried) | Audio(carried) | Resource(content=carried):
-            return len(carried)
+            return _bytes(carried)
         case _:
             return 0
+
+
+def _bytes(carried: str | bytes) -> int:
+    return len(carried) if isinstance(carried, bytes) or carried.isascii() else len(carried.encode(errors="replace"))
 
 
 def _is_content(value: object) -> TypeGuard[Content]:

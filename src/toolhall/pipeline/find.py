@@ -3,6 +3,7 @@
 from toolhall.model.call import Call
 from toolhall.model.errors import NotFound
 from toolhall.pipeline.authorize import Policy
+from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Found
 from toolhall.registry.registry import Registry
 
@@ -18,5 +19,5 @@ class Find:
         """The tool, or NotFound."""
         entry = self._registry.snapshot.find(call.tool)
         if entry is None or not self._policy.sees(call.caller, entry.tool):
-            raise NotFound(f"unknown tool: {call.tool[:128]}")
+            raise NotFound(f"unknown tool: {clean_text(call.tool[:128])}")
         return Found(call, entry)

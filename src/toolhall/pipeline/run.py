@@ -10,6 +10,7 @@ from toolhall.runners.suspension import Noticed
 
 _log = logging.getLogger("toolhall.run")
 _AGAIN_SECONDS = 1.0
+_MOST_LETTERS = 8_000
 
 
 class Run:
@@ -26,7 +27,7 @@ class Run:
             work = entry.runner.run(entry.tool, call, equipped.arguments)
             return Raw(entry, await Noticed(work, deadline.start))
         except ToolhallError as error:
-            error.message = clean_text(error.message)  # the tool's own words, like any of its output
+            error.message = clean_text(error.message[:_MOST_LETTERS])  # the tool's own words, like any of its output
             error.args = (error.message,)
             raise
         except asyncio.CancelledError as error:

@@ -27,7 +27,7 @@ class Sanitize:
         result = checked.result
         encoded, text = result.encoded, result.text
         if encoded is not None and _SUSPECT.search(encoded):
-            encoded = encode(_clean(msgspec.json.decode(encoded)))
+            encoded = clean_json(encoded)
             text = text and clean_text(text)
         content = tuple(map(_clean_block, result.content)) if result.content else ()
         meta = _clean(result.meta)
@@ -39,6 +39,11 @@ class Sanitize:
 def clean_text(text: str) -> str:
     """Text without terminal escape sequences and control characters."""
     return _CONTROLS.sub("", _ESCAPES.sub("", text))
+
+
+def clean_json(encoded: bytes) -> bytes:
+    """The same JSON with clean texts."""
+    return encode(_clean(msgspec.json.decode(encoded))) if _SUSPECT.search(encoded) else encoded
 
 
 def _clean(value: Json) -> Json:

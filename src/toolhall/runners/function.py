@@ -36,12 +36,13 @@ class FunctionRunner:
     async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:
         """A thread cannot be stopped: when the call ends early the context says so, and its result is dropped."""
         loop = asyncio.get_running_loop()
-        context = Context(_ThreadLink(call.link, loop), call.caller, tool.name)
+        link = _ThreadLink(call.link, loop)
+        context = Context(link, call.caller, tool.name)
         work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)
         try:
             return await loop.run_in_executor(self._threads, _carried, work)
         finally:
-            context.cancelled = True
+            context.cancelled = link.ended = True
 
 
 def _carried(work: Callable[[], object]) -> object:
@@ -57,14 +58,19 @@ def _carried(work: Callable[[], object]) -> object:
 
 
 class _ThreadLink:
-    """Hands events of a tool in a thread over to the loop."""
+    """Hands events of a tool in a thread over to the loop, as long as its call runs."""
 
     def __init__(self, link: Link, loop: asyncio.AbstractEventLoop) -> None:
         self._link = link
         self._loop = loop
+        self.ended = False
 
     def emit(self, event: Event) -> None:
-        self._loop.call_soon_threadsafe(self._link.emit, event)
+        self._loop.call_soon_threadsafe(self._deliver, event)
+
+    def _deliver(self, event: Event) -> None:
+        if not self.ended:
+            self._link.emit(event)
 
     def can(self, feature: str) -> bool:
         return self._link.can(feature)

@@ -1,55 +1,221 @@
-"""Schemas for targets that cannot follow references: everything inlined, recursion cut where it begins."""
+"""Schemas reshaped for targets that accept less: references inlined, and every loss reported where it happens."""
+
+import re
+from collections.abc import Callable
+
+import msgspec
 
 from toolhall.model.json import Json, JsonObject
+from toolhall.schema.drafts import draft_in, renewed
+from toolhall.schema.keywords import ANNOTATIONS, HOLDERS, LIST, ONE, SWITCHES
+from toolhall.schema.merge import both
+from toolhall.schema.place import Path, Place
+from toolhall.schema.references import DEFINITIONS, REFERENCES, References
+from toolhall.schema.sentences import described, sentence
 
-_DEFINITIONS = ("$defs", "definitions")
 MAX_INLINED = 2_000
+MAX_DEPTH = 60
+_NAMING = (*REFERENCES, *DEFINITIONS)
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """A keyword that the target cannot say; it widens if values that were refused would be accepted without it."""
+
+    path: str
+    keyword: str
+    reason: str
+    widens: bool = True
+
+
+class Target(msgspec.Struct, frozen=True):
+    """How a target wants a schema: what it makes of one schema object, and whether it follows references."""
+
+    name: str
+    node: Callable[["Reshaping", JsonObject, Place], JsonObject]
+    root: Callable[["Reshaping", JsonObject, Place], tuple[JsonObject, Place]] | None = None
+    recursion: bool = False
+
+
+class Reshaped(msgspec.Struct, frozen=True):
+    """A schema for a target, sentences for the description of the whole, and what is lost."""
+
+    schema: JsonObject
+    notes: list[str]
+    lost: list[Lost]
+
+
+class Reshaping:
+    """One schema on its way to a target; collects what is lost."""
+
+    def __init__(self, root: JsonObject, target: Target, base: str = "#") -> None:
+        self.root = root
+        self.target = target
+        self.notes: list[str] = []
+        self.lost: dict[tuple[str, str], Lost] = {}
+        self._base = base
+        self._draft = draft_in(root)
+        self._references = References(root)
+        self._left = MAX_INLINED
+        self._names: dict[Path, str] = {}
+
+    def shape(self, schema: Json, place: Place) -> JsonObject:
+        """A schema as the target wants it."""
+        schema = self.sound(schema, place)
+        if "$ref" in schema:
+            kept = self._kept(schema, place) if self.target.recursion else None
+            if kept is not None:
+                return kept
+            schema, place = self.opened(schema, place)
+        if place.depth > MAX_DEPTH:
+            self.lose(place, "", "nested too deeply to be described")
+            schema = {}
+        return self.target.node(self, schema, place)
+
+    def shape_root(self) -> JsonObject:
+        """The whole schema, with the definitions that refer to themselves."""
+        schema, place = self.sound(self.root, Place()), Place()
+        if self.target.root is not None:
+            schema, place = self.target.root(self, schema, place)
+            shaped = self.target.node(self, schema, place)
+        else:
+            shaped = self.shape(schema, place)
+        definitions = self._definitions()
+        return {**shaped, "$defs": definitions} if definitions else shaped
+
+    def sound(self, schema: Json, place: Place) -> JsonObject:
+        """A schema object in the newest draft; `true` and `false` become objects too."""
+        if type(schema) is dict:
+            return renewed(
+                schema, self._draft, lambda key, reason, widens: self.lose(place, key, reason, widens=widens)
+            )
+        if schema is False:
+            return {"not": {}}
+        if schema is not True:
+            self.lose(place, "", "a schema is an object, true or false")
+        return {}
+
+    def opened(self, schema: Json, place: Place) -> tuple[JsonObject, Place]:
+        """A schema with its references followed, and where that stands; where one recurs, anything is allowed."""
+        schema = self.sound(schema, place)
+        while "$ref" in schema:
+            rest = {key: part for key, part in schema.items() if key != "$ref"}
+            found = self._references.find(schema["$ref"])
+            if found is None:
+                self.lose(place, "$ref", "this leads to nothing inside the schema; anything is allowed here")
+                return rest, place
+            target = self.sound(self._references.at(found), place)
+            if self._recurs(found, place):
+                self.lose(place, "$ref", f"{self.target.name} has no references; what recurs here is not described")
+                return {**_outline(target), **rest}, place
+            self._left -= 1
+            schema, place = self._beside(target, rest), place.followed(found)
+        return schema, place
+
+    def lose(self, place: Place, keyword: str, reason: str, *, widens: bool = True) -> None:
+        """Report a keyword (or the schema object itself, by '') that the target does not get."""
+        pointer = place.pointer(self.root, *([keyword] if keyword else []))
+        self.lost.setdefault((pointer, reason), Lost(pointer, keyword, reason, widens))
+
+    def say(self, schema: JsonObject, place: Place, said: list[tuple[str, Json]]) -> JsonObject:
+        """The schema with what the target has no keywords for, as sentences in its description."""
+        notes = [text for key, value in said if (text := sentence(key, value))]
+        return self.note(schema, place, notes)
+
+    def note(self, schema: JsonObject, place: Place, notes: list[str]) -> JsonObject:
+        """The schema with sentences in its description; those on the whole are kept for the tool's own."""
+        if () in place.paths:
+            self.notes.extend(note for note in notes if note not in self.notes)
+            return schema
+        return described(schema, notes)
+
+    def _recurs(self, found: Path, place: Place) -> bool:
+        return found in place.above or self._left <= 0 or place.depth > MAX_DEPTH
+
+    def _beside(self, target: JsonObject, rest: JsonObject) -> JsonObject:
+        """What a reference refers to, together with what stands beside it."""
+        notes = {key: part for key, part in rest.items() if key in ANNOTATIONS}
+        if len(notes) == len(rest) or self._draft == "draft-07":  # where nothing beside $ref counts
+            return {**target, **notes}
+        constraints = {key: part for key, part in rest.items() if key not in notes}
+        merged = both({**target, **notes}, constraints)
+        return {"allOf": [target, rest]} if merged is None else merged
+
+    def _kept(self, schema: JsonObject, place: Place) -> JsonObject | None:
+        """The reference itself, where inlining would never end."""
+        found = self._references.find(schema["$ref"])
+        if found is None or not self._recurs(found, place):
+            return None
+        return self.target.node(self, {**schema, "$ref": self._name(found)}, place)
+
+    def _name(self, found: Path) -> str:
+        if not found:
+            return self._base
+        if found not in self._names:
+            plain = re.sub(r"[^A-Za-z0-9_.-]", "_", found[-1]) or "_"
+            taken = self._names.values()
+            self._names[found] = next(
+                name for name in (plain, *(f"{plain}_{n}" for n in range(2, len(taken) + 3))) if name not in taken
+            )
+        return f"{self._base}/$defs/{self._names[found]}"
+
+    def _definitions(self) -> JsonObject:
+        """What recursive references refer to; making one may ask for others."""
+        made: JsonObject = {}
+        while len(made) < len(self._names):
+            path, name = list(self._names.items())[len(made)]
+            made[name] = self.shape(self._references.at(path), Place((path,), frozenset({(), path})))
+        return made
+
+
+def reshape(schema: JsonObject, target: Target, base: str = "#") -> Reshaped:
+    """A schema for a target; `base` is where it will stand in its document, for references that stay."""
+    reshaping = Reshaping(schema, target, base)
+    shaped = reshaping.shape_root()
+    return Reshaped(shaped, reshaping.notes, list(reshaping.lost.values()))
+
+
+def whole(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
+    """A schema object as it is, for targets that know every keyword; only what it holds is looked at."""
+    if HOLDERS.isdisjoint(schema):
+        return schema
+    shape = reshaping.shape
+    shaped: JsonObject = {}
+    for key, part in schema.items():
+        if key not in HOLDERS or (type(part) is bool and key in SWITCHES):
+            shaped[key] = part
+        elif key in ONE:
+            shaped[key] = shape(part, place.at(key))
+        elif key in LIST:
+            shaped[key] = [shape(each, place.at(key, str(index))) for index, each in enumerate(part)]
+        else:
+            shaped[key] = {name: shape(each, place.at(key, name)) for name, each in part.items()}
+    return shaped
+
+
+PLAIN = Target("a plain schema", whole)
 
 
 def without_references(schema: JsonObject) -> JsonObject:
     """The same schema with local references replaced by what they refer to; where one recurs, anything is allowed."""
-    if not has_references(schema):
-        return schema
-    budget = [MAX_INLINED]
-    result = _inlined(schema, schema, frozenset(), budget)
-    return result if isinstance(result, dict) else {}
+    return reshape(schema, PLAIN).schema if has_references(schema) else schema
 
 
-def has_references(part: Json) -> bool:
+def has_references(schema: Json) -> bool:
     """Whether a schema refers to, or defines, other schemas by name."""
-    if isinstance(part, dict):
-        if "$ref" in part or any(key in part for key in _DEFINITIONS):
+    if not isinstance(schema, dict):
+        return False
+    if any(key in schema for key in _NAMING):
+        return True
+    for key in HOLDERS.intersection(schema):
+        part = schema[key]
+        inner = [part] if key in ONE and not isinstance(part, list) else part
+        if isinstance(inner, dict):
+            inner = list(inner.values())
+        if isinstance(inner, list) and any(map(has_references, inner)):
             return True
-        return any(has_references(value) for value in part.values())
-    return isinstance(part, list) and any(has_references(value) for value in part)
+    return False
 
 
-def _inlined(part: Json, root: JsonObject, above: frozenset[str], budget: list[int]) -> Json:
-    if isinstance(part, list):
-        return [_inlined(value, root, above, budget) for value in part]
-    if not isinstance(part, dict):
-        return part
-    reference = part.get("$ref")
-    rest = {
-        key: _inlined(value, root, above, budget)
-        for key, value in part.items()
-        if key != "$ref" and key not in _DEFINITIONS
-    }
-    if not isinstance(reference, str):
-        return rest
-    target = _resolve(reference, root)
-    budget[0] -= 1
-    if target is None or reference in above or budget[0] < 0:
-        return rest
-    inner = _inlined(target, root, above | {reference}, budget)
-    return {**inner, **rest} if isinstance(inner, dict) else rest
-
-
-def _resolve(reference: str, root: JsonObject) -> Json | None:
-    if not reference.startswith("#"):
-        return None
-    found: Json = root
-    for part in reference[2:].split("/") if len(reference) > 1 else []:
-        key = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, dict) else None
-    return found
+def _outline(target: JsonObject) -> JsonObject:
+    """What can be said of a schema without looking inside."""
+    return {key: target[key] for key in ("type", "title", "description") if isinstance(target.get(key), str)}

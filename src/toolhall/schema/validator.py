@@ -1,5 +1,6 @@
 """A schema compiled once, that says yes quickly or lists every problem without repeating a value."""
 
+import re
 from collections.abc import Iterator
 from itertools import islice
 
@@ -17,6 +18,7 @@ MAX_REPORT = 6 * 1024  # bytes of all problems together, as they are written
 LIST_ALL_BELOW = 4 * 1024
 LIST_ALL_CHECKS = 4_000  # each may fail: about as many problems as can be collected in 20 ms
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _PLAINER = {"False schema does not allow the value": "nothing may be given here; leave it out"}
 
 _COMPILERS = {
@@ -99,5 +101,9 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
-    reason = _PLAINER.get(error.message, error.message)
-    return Problem(path[:MAX_REASON], reason[:MAX_REASON])
+    return Problem(_shown(path), _shown(_PLAINER.get(error.message, error.message)))
+
+
+def _shown(text: str) -> str:
+    """Names that the caller sent may be long, or play tricks on a terminal."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:MAX_REASON])

@@ -8,6 +8,7 @@ from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity import NOBODY, Identity
 from toolhall.transports.shield import Shield, Turned
+from toolhall.transports.websocket import WebSocket
 
 _log = logging.getLogger("toolhall.http")
 
@@ -17,8 +18,15 @@ Endpoint: TypeAlias = Callable[[Exchange], Awaitable[None]]
 class HttpApp:
     """Mountable anywhere; the path decides, exactly as the server gives it."""
 
-    def __init__(self, shield: Shield, identity: Identity, endpoints: Mapping[str, Endpoint]) -> None:
+    def __init__(
+        self,
+        shield: Shield,
+        identity: Identity,
+        endpoints: Mapping[str, Endpoint],
+        sockets: Mapping[str, WebSocket],
+    ) -> None:
         self._shield = shield
+        self._sockets = sockets
         self._identity = identity
         self._endpoints = endpoints
         self._prefixes = {path: endpoint for path, endpoint in endpoints.items() if path.endswith("/")}
@@ -26,7 +34,7 @@ class HttpApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
         if scope["type"] != "http":
-            await _other(scope, receive, send)
+            await self._other(scope, receive, send)
             return
         exchange = Exchange(scope["method"], {}, NOBODY, receive, send)
         try:
@@ -48,12 +56,20 @@ class HttpApp:
                 return
         await exchange.refuse(404, f"there is nothing here; try {', '.join(self._endpoints)}")
 
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        try:
+            headers = self._shield.headers(scope)
+            await self._sockets[scope["path"]].serve(self._identity.caller(scope, headers), receive, send)
+        except (Turned, KeyError):
+            await send({"type": "websocket.close", "code": 1008})  # before it is accepted, this is a 403
+        except OSError:
+            _log.debug("the client went away")
 
-async def _other(scope: Scope, receive: Receive, send: Send) -> None:
-    """Start-up and shutdown are answered; WebSockets are not served here."""
-    if scope["type"] != "lifespan":
-        await send({"type": "websocket.close", "code": 1008})
-        return
+
+async def _lifespan(receive: Receive, send: Send) -> None:
     while (await receive())["type"] != "lifespan.shutdown":
         await send({"type": "lifespan.startup.complete"})
     await send({"type": "lifespan.shutdown.complete"})

@@ -77,12 +77,12 @@ class Driver:
 
     async def check_unknown_tool(self) -> None:
         """The program is told, by an error."""
+        code = 0
         try:
             await self.call("no_such_tool", {})
         except MCPError as error:
-            assert error.code == -32602, error
-        else:
-            raise AssertionError("an unknown tool was called")
+            code = error.code
+        assert code == -32602
 
     async def check_tool_error(self) -> None:
         """A tool that fails."""
@@ -114,7 +114,8 @@ class Driver:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         async with asyncio.timeout(CANCEL_SECONDS):
-            while (await self.call("accept_cancelled", {})).structured_content["count"] == before:
+            # The count is the server's: there is no event to wait for.
+            while (await self.call("accept_cancelled", {})).structured_content["count"] == before:  # noqa: ASYNC110
                 await asyncio.sleep(POLL_SECONDS)
 
     async def check_list_changed(self) -> None:

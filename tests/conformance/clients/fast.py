@@ -1,6 +1,6 @@
 """The client of FastMCP."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from fastmcp.client.transports import StdioTransport
 
 
 @asynccontextmanager
-async def connected(driver: Driver, era: str, target: list[str]) -> AsyncIterator[None]:
+async def connected(driver: Driver, era: str, target: list[str]) -> AsyncGenerator[None]:
     """FastMCP's client."""
 
     async def elicit(message: str, kind: object, params: object, context: object) -> ElicitResult:

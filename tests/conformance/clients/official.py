@@ -1,6 +1,6 @@
 """The client of the official Python SDK."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,7 @@ from driver import Driver, main
 
 
 @asynccontextmanager
-async def connected(driver: Driver, era: str, target: list[str]) -> AsyncIterator[None]:
+async def connected(driver: Driver, era: str, target: list[str]) -> AsyncGenerator[None]:
     """The client of the official SDK."""
 
     async def elicit(context: object, params: object) -> mcp_types.ElicitResult:

@@ -63,7 +63,6 @@ def test_only_page_boundaries_are_remembered() -> None:
         "abc",
         "x" * 10_000,
         "ä",
-        cursor(""),
         cursor("a"),
         cursor("x:unknown"),
         cursor("1e3:zz"),

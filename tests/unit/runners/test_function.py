@@ -96,7 +96,7 @@ async def test_a_thread_reaches_the_link() -> None:
         assert await run(entry, link=Hearing()) == [True, False]
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), ToolStopped := StopAsyncIteration("x"), KeyError("x")], ids=repr)
+@pytest.mark.parametrize("error", [ValueError("x"), StopAsyncIteration("x"), KeyError("x")], ids=repr)
 async def test_exceptions_come_out_as_they_are(error: Exception) -> None:
     @tool
     def fail() -> None:

@@ -1,6 +1,7 @@
 """`await Noticed(work, hook)` is `await work`, except that the hook hears of the first wait."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
@@ -32,7 +33,8 @@ def drive(awaitable: Awaitable[Any], *inputs: BaseException | None) -> list[obje
     except BaseException as error:  # noqa: BLE001 - every way to end is compared
         seen.append(("raised", type(error), str(error)))
     finally:
-        steps.close()
+        with contextlib.suppress(RuntimeError):  # a coroutine that waits while it is closed
+            steps.close()
     return seen
 
 

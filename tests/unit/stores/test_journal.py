@@ -93,7 +93,7 @@ async def test_closing_writes_what_is_left(tmp_path: Path) -> None:
 
 async def test_closing_waits_for_the_batch_that_is_being_written(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    for _ in range(20):
+    for _ in range(5):
         journal = FileJournal(path)
         for number in range(50):
             journal.append(record(number))

@@ -8,6 +8,14 @@ import msgspec
 
 from toolhall.cli.screen import BOLD, CYAN, DIM, print_json, styled
 
+_PLACES = {
+    "MCP": "/mcp",
+    "OXP": "/oxp",
+    "hub": "/hub",
+    "machine": "/machine",
+    "REST": "/tools",
+    "health": "/health",
+}
 _WORKERS_NOTE = (
     "Several workers: MCP 2026-07-28 works with all of them; the older revisions keep a session in one process,"
     " so their clients need --workers 1."
@@ -20,8 +28,8 @@ def announce(url: str, name: str, *, data: str | None, json: bool, workers: int 
         print_json({"url": url, "pid": os.getpid()})
         return
     print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
-    for what, path in (("MCP", "/mcp"), ("health", "/health")):
-        print(f"  {what:<8}{url}{path}")
+    for what, path in _PLACES.items():
+        print(f"  {what:<9}{url}{path}")
     print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, name)}\n")
     if data is not None:
         print(styled(f"Every call is recorded in {_short(Path(data) / 'audit.jsonl')}", DIM, sys.stdout))

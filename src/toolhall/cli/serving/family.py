@@ -26,7 +26,7 @@ class Child:
         with theirs:
             inherited = (listening.fileno(), theirs.fileno())
             self._process = subprocess.Popen(  # noqa: S603 - this program itself
-                [sys.executable, "-m", _PROGRAM, encode(plan).decode(), *map(str, inherited)],
+                [sys.executable, "-P", "-m", _PROGRAM, encode(plan).decode(), *map(str, inherited)],
                 pass_fds=inherited,
             )
 

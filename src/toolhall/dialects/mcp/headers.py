@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import bad_header
-from toolhall.dialects.mcp.terms import Terms
+from toolhall.dialects.mcp.terms import VERSION_KEY, Terms
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import HeaderParameter
 
@@ -26,6 +26,14 @@ def check_headers(headers: Mapping[bytes, bytes], request: Request, terms: Terms
     named = request.params.get(member) if member is not None else None
     if type(named) is str:
         _same(headers, b"mcp-name", named, decoded=True)
+
+
+def check_version(headers: Mapping[bytes, bytes], request: Request) -> None:
+    """Refuse a version that header and body disagree about, also where the body's is none of ours."""
+    meta = request.params.get("_meta")
+    version = meta.get(VERSION_KEY) if type(meta) is dict else None
+    if type(version) is str:
+        _same(headers, b"mcp-protocol-version", version)
 
 
 def check_parameters(

@@ -1,1 +1,1 @@
-"""OpenAPI 3.1: tools as plain HTTP operations."""
+"""The REST interface as an OpenAPI 3.1 document."""

@@ -2,8 +2,9 @@
 
 import asyncio
 
-from toolhall.dialects.mcp.headers import check_headers, check_parameters
+from toolhall.dialects.mcp.headers import check_headers, check_parameters, check_version
 from toolhall.dialects.mcp.jsonrpc import Request, Unreadable, read_message
+from toolhall.dialects.mcp.refusals import McpRefusal
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.mcp.terms import Terms, is_modern, modern_terms
 from toolhall.dialects.mcp.write import write_error
@@ -86,7 +87,11 @@ class McpHttp:
 
     def _terms(self, exchange: Exchange, request: Request) -> Terms:
         """The request's terms, once its headers agree with its body; the tool is always the body's."""
-        terms = modern_terms(request)
+        try:
+            terms = modern_terms(request)
+        except McpRefusal:
+            check_version(exchange.headers, request)  # a header that says something else is the first thing wrong
+            raise
         check_headers(exchange.headers, request, terms)
         if self._hall.registry.snapshot.repeats_in_headers and request.method == "tools/call":
             self._check_parameters(exchange, request)

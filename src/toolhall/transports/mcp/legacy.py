@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 
 from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request, Response
@@ -12,13 +13,14 @@ from toolhall.dialects.mcp.terms import Terms, log_level, progress_token
 from toolhall.dialects.mcp.write import Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import ToolFailed, ToolhallError
+from toolhall.model.errors import Broken, ToolFailed, ToolhallError
 from toolhall.model.exchange import Finished, LogLevel, Page, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.question import Question
 from toolhall.transports.mcp.links import LegacyLink, Outlet
 
 QUESTION_SECONDS = 300.0
+_log = logging.getLogger("toolhall.mcp")
 
 
 class Session:
@@ -47,6 +49,9 @@ class Session:
             return Wire(self.writer.error(request.id, refusal).body)
         except ToolhallError as error:
             return self.writer.error(request.id, error)
+        except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
+            _log.exception("the answer to %s could not be written", request.method)
+            return self.writer.error(request.id, Broken())
 
     async def _answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
         match request.method:

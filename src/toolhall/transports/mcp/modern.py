@@ -1,5 +1,7 @@
 """MCP 2026-07-28: every request stands alone and brings its own terms."""
 
+import logging
+
 from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import unknown_method
@@ -8,13 +10,14 @@ from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import Broken, ToolhallError
 from toolhall.model.exchange import Answer, Asked, CallTool, Finished, Page, Wire
 from toolhall.transports.mcp.links import ModernLink, Outlet
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.subscriptions import Subscriptions
 
 LISTEN = "subscriptions/listen"
+_log = logging.getLogger("toolhall.mcp")
 _DIALECT = f"mcp@{MODERN.name}"
 
 
@@ -44,6 +47,9 @@ class Modern:
             raise unknown_method(request.method)
         except ToolhallError as error:
             return self.writer.error(request.id, error)
+        except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
+            _log.exception("the answer to %s could not be written", request.method)
+            return self.writer.error(request.id, Broken())
 
     def _written(self, request: Request, call: CallTool | None, caller: Caller, answer: Answer) -> Wire:
         match answer:

@@ -1,0 +1,1 @@
+"""Tool definitions for Anthropic's API."""

@@ -1,0 +1,86 @@
+"""What the catalogs of model APIs share: names, descriptions, and what a function's definition cannot say of a tool."""
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+from toolhall.dialects.catalog import Loss
+from toolhall.model.names import NAME_LIMIT
+from toolhall.model.tool import About, Tool
+from toolhall.schema.reshape import Reshaped
+
+_UNSTATED_VERSION = "0.1.0"  # what a tool gets whose author states none
+NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}")
+
+
+def function_names(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> list[str]:
+    """The name of each tool, in their order, so that a call by name leads back to its tool; no two are equal.
+
+    A name that the API refuses is changed and ends with a hash of the whole name: always the same, whatever else is
+    listed. Only of two tools with one name (two versions of a tool) does the later one get a hash of its id.
+    """
+    names: list[str] = []
+    for tool in tools:
+        name = tool.name if allowed.fullmatch(tool.name) else _hashed(tool.name, tool.name, allowed)
+        names.append(_hashed(name, str(tool.id), allowed) if name in names else name)
+    return names
+
+
+def _hashed(name: str, whole: str, allowed: re.Pattern[str]) -> str:
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
+    if not allowed.fullmatch(plain[:1]):
+        plain = f"_{plain}"
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{plain[: NAME_LIMIT - 9]}_{digest}"
+
+
+def description_of(tool: Tool, notes: list[str]) -> str | None:
+    """The tool's description, and below it what its schema cannot say."""
+    parts = [tool.description or tool.title or "", " ".join(notes)]
+    return "\n\n".join(part for part in parts if part) or None
+
+
+def losses_of(tool: Tool, name: str, dialect: str) -> Iterator[Loss]:
+    """What no definition of a function says: everything but name, description and parameters."""
+    if name != tool.name:
+        yield Loss("/name", f"{dialect} refuses this name, or it is taken; written as {name}")
+    if tool.title is not None and tool.description:
+        yield Loss("/title", f"{dialect} has no titles")
+    if tool.output.kind != "unstated" or tool.output.description is not None:
+        yield Loss("/outputSchema", f"{dialect} does not say what a tool returns")
+    yield from unsaid(tool, dialect)
+    if tool.tags:
+        yield Loss("/tags", f"{dialect} has no place for this")
+    if tool.id.version != _UNSTATED_VERSION:
+        yield Loss("/version", f"{dialect} has no versions")
+
+
+def unsaid(tool: Tool, dialect: str) -> Iterator[Loss]:
+    """What neither model APIs nor OpenAPI have a place for."""
+    stated = (
+        ("/annotations", tool.annotations is not None),
+        ("/effect", tool.effect is not None and tool.annotations is None),
+        ("/icons", bool(tool.icons)),
+        ("/level", tool.level is not None),
+        ("/requirements", tool.requirements is not None),
+        ("/permissions", tool.permissions is not None),
+        ("/timeout", tool.timeout is not None),
+        ("/_meta", tool.meta is not None),
+        ("/toolkit", tool.about != About()),
+    )
+    for path, said in stated:
+        if said:
+            yield Loss(path, f"{dialect} has no place for this")
+
+
+def losses_in(reshaped: Reshaped, prefix: str = "/inputSchema") -> Iterator[Loss]:
+    """What a schema lost on its way, by pointer."""
+    for lost in reshaped.lost:
+        yield Loss(prefix + lost.path, lost.reason)
+
+
+def placed(losses: list[list[Loss]]) -> list[Loss]:
+    """The losses of several tools: pointers into the list of tools; of one tool, into the tool itself."""
+    if len(losses) == 1:
+        return losses[0]
+    return [Loss(f"/{index}{loss.path}", loss.reason) for index, listed in enumerate(losses) for loss in listed]

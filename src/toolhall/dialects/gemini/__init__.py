@@ -1,0 +1,1 @@
+"""Tool definitions for Google's Gemini API."""

@@ -1,0 +1,1 @@
+"""Tool definitions for OpenAI's APIs."""

@@ -1,0 +1,98 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""G8: what a tool's exceptions say, and what it keeps to itself, goes to the log and to nobody else."""
+
+import json
+import re
+
+import pytest
+
+from tests.threats.hostile_tools import CANARY, RETURNS
+from tests.threats.lines import MODERN, HttpLine, Line, StdioLine, call, calling, encoded, value
+from tests.threats.served import Served, eventually
+
+SECRET = CANARY.encode()
+RAISED = [
+    "text", "cause", "context", "group", "base_group", "note", "odd", "detail", "failed_from", "exit", "stop",
+    "stop_async", "cancelled", "timeout", "os", "key",
+]  # fmt: skip
+
+
+def log_of(line: Line, server: Served, pipe: StdioLine) -> str:
+    """The log of the server that a line leads to."""
+    return pipe.log if line is pipe else server.log
+
+
+@pytest.mark.threat("G8")
+@pytest.mark.parametrize("tool", ["raises", "raises_in_thread"])
+@pytest.mark.parametrize("how", RAISED)
+def test_G8_exceptions_are_logged_and_not_told(line: Line, server: Served, pipe: StdioLine, tool: str, how: str) -> None:
+    """However the secret is raised, the caller reads where to look, and only the log has it."""
+    before = len(log_of(line, server, pipe))
+    answer = call(line, tool, how=how)
+    assert answer.is_error
+    assert SECRET not in line.seen
+    logged = log_of(line, server, pipe)[before:]
+    if how not in ("odd", "failed_from"):  # one cannot be written down, the other says what it wants to be said
+        assert CANARY in logged
+    if found := re.search(r"under call (\S+)", answer.text):
+        assert found[1] in logged
+    assert value(call(line, "number", value=7)) == 7
+
+
+@pytest.mark.threat("G8")
+def test_G8_interrupt_in_a_thread_ends_only_its_call(line: Line) -> None:
+    """Nothing that a tool raises in a thread can end the server."""
+    assert call(line, "raises_in_thread", how="interrupt").is_error
+    assert value(call(line, "number", value=7)) == 7
+
+
+@pytest.mark.threat("G8")
+@pytest.mark.parametrize("tool", ["returns", "promises"])
+@pytest.mark.parametrize("how", RETURNS)
+def test_G8_results_that_cannot_be_written(line: Line, tool: str, how: str) -> None:
+    """Whatever a tool returns, the request has one answer, and no exception's text is in it."""
+    answer = call(line, tool, how=how)
+    assert "result" in answer.message or answer.code == -32603
+    assert SECRET not in line.seen
+    assert value(call(line, "number", value=7)) == 7
+
+
+@pytest.mark.threat("G8")
+@pytest.mark.parametrize("tool", ["careful", "careless"])
+def test_G8_arguments_that_an_author_refuses(line: Line, tool: str) -> None:
+    """A validator of the author's own may quote the argument; what the caller reads names the place only."""
+    answer = call(line, tool, order={"card": CANARY})
+    assert answer.is_error
+    assert "/order" in answer.text
+    assert SECRET not in line.seen
+
+
+@pytest.mark.threat("G8")
+@pytest.mark.parametrize("tool", ["logs_badly", "logs_badly_in_thread", "asks_badly"])
+def test_G8_notices_and_questions_that_cannot_be_written(line: Line, tool: str) -> None:
+    """The same for what a tool says while it runs."""
+    message = calling(line.revision, tool)
+    message["params"].setdefault("_meta", {})["io.modelcontextprotocol/logLevel"] = "debug"
+    answer = line.ask(encoded(message))
+    assert "result" in answer.message or answer.code == -32603
+    assert SECRET not in line.seen
+    assert value(call(line, "number", value=7)) == 7
+
+
+@pytest.mark.threat("G8")
+def test_G8_records_hold_no_values(server: Served) -> None:
+    """The record of a call names it and how it ended; its arguments are there as a digest only."""
+    line = HttpLine(server.port, MODERN)
+    call(line, "nonce", nonce=CANARY)
+    call(line, CANARY[:6] + "-no-such-tool", nonce=CANARY)
+    call(line, "raises", how="text")
+    records = server.data / "audit.jsonl"
+    assert eventually(lambda: "no-such-tool" in records.read_text())
+    assert eventually(lambda: json.loads(records.read_text().splitlines()[-1])["tool"].startswith("hostile_tools.raises"))
+    assert CANARY not in records.read_text()
+
+
+@pytest.mark.threat("G8")
+def test_G8_nothing_was_ever_sent(server: Served, pipe: StdioLine) -> None:
+    """Whatever other tests have made the pipe say so far, the secret was not in it."""
+    assert SECRET not in pipe.seen.replace(b'"nonce":"' + SECRET, b"")

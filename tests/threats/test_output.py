@@ -1,0 +1,91 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""G2, G5, G6: what a tool returns is cleaned, held to its schema, and never too large."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.threats.hostile_tools import CANARY, ESCAPES, LARGE, OSC_LINK
+from tests.threats.lines import MODERN, PREFIX, HttpLine, Line, StdioLine, call, calling, encoded, value
+from tests.threats.served import Served, eventually
+
+MIB = 1024 * 1024
+# Control characters as they stand in JSON, and as they stand anywhere.
+CONTROLS = re.compile(rb"\\u00[01][0-9a-fA-F]|\\[bf]|[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
+
+
+def heard(line: Line, message: Any) -> bytes:
+    """Everything that came for one message."""
+    before = len(line.seen)
+    line.ask(encoded(message))
+    return bytes(line.seen[before:])
+
+
+@pytest.mark.threat("G2")
+@pytest.mark.parametrize("where", ESCAPES)
+def test_G2_escape_sequences_are_removed(line: Line, where: str) -> None:
+    """A terminal or a model reads the words only, wherever in a result they stand."""
+    said = heard(line, calling(line.revision, "escapes", {"where": where}))
+    assert b"click" in said
+    assert not CONTROLS.search(said)
+    assert b"evil.example" not in said
+
+
+@pytest.mark.threat("G2")
+def test_G2_notices_are_cleaned_too(line: Line) -> None:
+    """What a tool says while it runs reaches the same terminal."""
+    message = calling(line.revision, "tells_escapes")
+    message["params"].setdefault("_meta", {})["progressToken"] = 1
+    if line.revision == MODERN:
+        message["params"]["_meta"][f"{PREFIX}logLevel"] = "debug"
+    said = heard(line, message)
+    assert b"notifications/progress" in said
+    assert b"notifications/message" in said
+    assert not CONTROLS.search(said)
+
+
+@pytest.mark.threat("G2")
+def test_G2_refusals_repeat_no_escape_sequence(line: Line) -> None:
+    """What the caller sent is not played back to its terminal either."""
+    evil = OSC_LINK[:60]
+    for message in (
+        calling(line.revision, "nothing", {evil: 1}),
+        calling(line.revision, "touch", {evil: 1}),
+        calling(line.revision, "long_names", {evil: {evil: 1}}),
+    ):
+        assert not CONTROLS.search(heard(line, message))
+
+
+@pytest.mark.threat("G5")
+def test_G5_broken_promise_is_an_error(line: Line, server: Served, pipe: StdioLine) -> None:
+    """A value that the output schema forbids is not passed on; the log says what was wrong with it, not the value."""
+    answer = call(line, "breaks_promise")
+    assert answer.is_error
+    assert "structuredContent" not in answer.result
+    assert CANARY.encode() not in answer.raw
+    log = pipe.log if line is pipe else server.log
+    assert "broke its output schema" in log
+    assert "/count" in log
+
+
+@pytest.mark.threat("G6")
+@pytest.mark.parametrize("how", LARGE)
+def test_G6_large_results_are_refused(http: HttpLine, server: Served, how: str) -> None:
+    """Fifty megabytes are not passed on, and are gone from memory soon."""
+    rss = server.rss
+    answer = call(http, "large", how=how, size=50_000_000)
+    assert answer.is_error
+    assert len(answer.raw) < 16 * 1024
+    assert server.peak < 1024 * MIB
+    assert eventually(lambda: value(call(http, "number", value=7)) == 7 and server.rss - rss < 100 * MIB)
+
+
+@pytest.mark.threat("G6")
+@pytest.mark.parametrize("how", LARGE)
+def test_G6_the_limit_counts_bytes(line: Line, how: str) -> None:
+    """A little more than a megabyte is too much, in whatever letters and in however many blocks it comes."""
+    assert call(line, "large", how=how, size=1_100_000).is_error
+    answer = call(line, "large", how=how, size=4_000)
+    assert answer.is_error == (how == "failed")
+    assert len(answer.raw) > 1_000

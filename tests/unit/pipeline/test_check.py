@@ -1,0 +1,152 @@
+"""What a tool returned, against what it promises."""
+
+import logging
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.parts import entry_named
+from toolhall.model.content import Audio, Content, Image, Reply, Resource, ResourceLink, Result, Text
+from toolhall.model.errors import BadOutput
+from toolhall.model.json import JsonObject
+from toolhall.pipeline.check import Check
+from toolhall.pipeline.states import Raw
+
+LINK = ResourceLink(uri="file:///a", name="a")
+INTEGER: JsonObject = {"type": "integer"}
+
+
+def check(value: object, returns: JsonObject | None = None, max_bytes: int = 1_000) -> Result:
+    return Check(max_bytes)(Raw(entry_named(returns=returns), value)).result
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (None, Result(None)),
+        ("text", Result(None, (Text("text"),))),
+        (Text("text"), Result(None, (Text("text"),))),
+        (Image(b"x"), Result(None, (Image(b"x"),))),
+        ([Text("a"), Image(b"x")], Result(None, (Text("a"), Image(b"x")))),
+        ((LINK, Audio(b"x")), Result(None, (LINK, Audio(b"x")))),
+        ([], Result(b"[]")),
+        ([Text("a"), 3], Result(b'[{"text":"a","notes":null,"meta":null},3]')),
+        (3, Result(b"3")),
+        ({"a": [1.5, None]}, Result(b'{"a":[1.5,null]}')),
+        (Reply((Text("a"),)), Result(None, (Text("a"),))),
+        (Reply((Text("a"),), 3, {"k": 1}), Result(b"3", (Text("a"),), meta={"k": 1})),
+        (Reply(value="text"), Result(b'"text"', text="text")),
+        (Reply((Text("no"),), is_error=True), Result(None, (Text("no"),), is_error=True)),
+        (Reply(value=None), Result(b"null")),
+    ],
+    ids=repr,
+)
+def test_without_a_promise_anything_goes(value: object, result: Result) -> None:
+    assert check(value) == result
+
+
+@pytest.mark.parametrize(
+    ("value", "returns", "result"),
+    [
+        (3, INTEGER, Result(b"3")),
+        (None, {"type": "null"}, Result(b"null")),
+        ("text", {"type": "string"}, Result(b'"text"', text="text")),
+        ([], {"type": "array"}, Result(b"[]")),
+        (Reply((Text("three"),), 3), INTEGER, Result(b"3", (Text("three"),))),
+        (Reply((Text("no"),), is_error=True), INTEGER, Result(None, (Text("no"),), is_error=True)),
+    ],
+    ids=repr,
+)
+def test_a_promise_that_is_kept(value: object, returns: JsonObject, result: Result) -> None:
+    assert check(value, returns) == result
+
+
+@pytest.mark.parametrize(
+    "value", ["hunter2", 1.5, None, {"n": 1}, Reply(value="hunter2"), Reply((Text("hunter2"),), [])], ids=repr
+)
+def test_a_promise_that_is_broken(value: object, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR), pytest.raises(BadOutput) as caught:
+        check(value, INTEGER)
+    assert caught.value.message == "the tool returned something other than its output schema promises"
+    assert "tool Kit.pick@1.0.0 broke its output schema: /: the value is not of type" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize("value", [Text("three"), [Image(b"x")], Reply((Text("three"),)), Reply()], ids=repr)
+def test_a_promised_value_must_be_there(value: object) -> None:
+    with pytest.raises(BadOutput, match="the tool returned no value, and its output schema promises one"):
+        check(value, INTEGER)
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        {"a": object()},
+        {object(): 1},
+        CYCLE,
+        "\ud800",
+        {"\ud800": 1},
+        Reply(value=object()),
+        Reply(meta={"a": object()}),
+    ],
+    ids=["object", "inside", "key", "cycle", "surrogate", "surrogate key", "in a reply", "in meta"],
+)
+def test_what_cannot_be_written_as_json(value: object) -> None:
+    returns = {"type": "string"} if isinstance(value, str) else None
+    with pytest.raises(BadOutput, match="the tool returned something that cannot be written as JSON"):
+        check(value, returns)
+
+
+def test_a_block_with_meta_that_cannot_be_written() -> None:
+    with pytest.raises(BadOutput, match="cannot be written as JSON"):
+        check(Text("a", meta={"a": object()}))
+
+
+BIG = "x" * 101
+LARGE: list[Any] = [
+    BIG,
+    [BIG],
+    {"a": BIG},
+    Text(BIG),
+    [Text("x" * 51), Text("x" * 50)],
+    Image(BIG.encode()),
+    Audio(BIG.encode()),
+    Resource(uri="file:///a", content=BIG),
+    Resource(uri="file:///a", content=BIG.encode()),
+    Reply((Text(BIG),)),
+    Reply((Text(BIG),), 3),
+    Reply(value=BIG),
+    Reply(meta={"a": BIG}),
+    Text("a", meta={"a": BIG}),
+]
+
+
+@pytest.mark.parametrize("value", LARGE, ids=[f"{number}" for number in range(len(LARGE))])
+def test_a_result_has_a_largest_size(value: object) -> None:
+    with pytest.raises(BadOutput, match=r"the tool returned 1\d\d (bytes|characters).*; at most 100 are passed on"):
+        check(value, max_bytes=100)
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 100, Text("x" * 100), Image(b"x" * 100), ["x" * 96], Reply((Text("x" * 99),), 3)]
+)
+def test_as_much_as_allowed_passes(value: object) -> None:
+    check(value, max_bytes=100)
+
+
+def test_blocks_are_passed_on_as_they_are() -> None:
+    blocks: tuple[Content, ...] = (Text("a"), LINK)
+    assert check(list(blocks)).content == blocks
+
+
+def test_a_value_is_written_once_as_it_was_checked() -> None:
+    class Point(msgspec.Struct):
+        x: int
+
+    assert check(Point(1), {"type": "object", "required": ["x"]}).encoded == b'{"x":1}'

@@ -1,0 +1,208 @@
+"""Running a tool: deadline, cancellation, and exceptions that tell the caller nothing."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.parts import call_of, tool_named
+from toolhall.model.call import Call
+from toolhall.model.errors import Denied, TimedOut, ToolFailed, ToolhallError
+from toolhall.model.exchange import Asking
+from toolhall.model.json import JsonObject
+from toolhall.model.question import Roots
+from toolhall.model.tool import Tool
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.states import Equipped, Raw
+from toolhall.registry.entry import compile_entry
+
+
+class Doing:
+    """A runner whose tool is a coroutine function of the test."""
+
+    def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
+        self._work = work
+
+    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
+        return self._work()
+
+
+def equipped(work: Callable[[], Awaitable[object]], timeout: float | None = None) -> Equipped:
+    return Equipped(call_of(), compile_entry(tool_named("pick", timeout=timeout), Doing(work)), {})
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_what_the_tool_returns_is_returned() -> None:
+    async def work() -> str:
+        await asyncio.sleep(0)
+        return "done"
+
+    raw = await Run(10)(equipped(work))
+    assert isinstance(raw, Raw)
+    assert raw.value == "done"
+
+
+async def test_the_default_deadline_ends_a_tool() -> None:
+    with pytest.raises(TimedOut, match=r"the tool did not finish within 0\.02 seconds"):
+        await Run(0.02)(equipped(forever))
+
+
+async def test_a_tools_own_deadline_comes_first() -> None:
+    with pytest.raises(TimedOut, match=r"within 0\.02 seconds"):
+        await Run(60)(equipped(forever, timeout=0.02))
+
+
+async def test_a_deadline_leaves_the_task_as_it_was() -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    with pytest.raises(TimedOut):
+        await Run(0.02)(equipped(forever))
+    assert task.cancelling() == 0
+    await asyncio.sleep(0)
+
+
+async def test_a_tool_may_clean_up_after_its_deadline() -> None:
+    cleaned: list[str] = []
+
+    async def work() -> None:
+        try:
+            await forever()
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append("up")
+
+    with pytest.raises(TimedOut):
+        await Run(0.02)(equipped(work))
+    assert cleaned == ["up"]
+
+
+async def test_a_tool_that_finishes_in_spite_of_its_deadline_is_heard() -> None:
+    async def work() -> str:
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            pass
+        return "partial"
+
+    task = asyncio.current_task()
+    assert task is not None
+    assert (await Run(0.02)(equipped(work))).value == "partial"
+    assert task.cancelling() == 0
+
+
+async def test_a_tool_that_ignores_its_deadline_is_cancelled_again() -> None:
+    async def work() -> None:
+        try:
+            await forever()
+        except asyncio.CancelledError:
+            await forever()
+
+    async with asyncio.timeout(10):
+        with pytest.raises(TimedOut):
+            await Run(0.02)(equipped(work))
+
+
+async def test_a_quick_tool_leaves_no_timer() -> None:
+    before = len(getattr(asyncio.get_running_loop(), "_scheduled", []))
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+
+    await Run(1_000)(equipped(work))
+    left = [timer for timer in getattr(asyncio.get_running_loop(), "_scheduled", []) if not timer.cancelled()]
+    assert len(left) <= before
+
+
+async def test_a_cancellation_passes_through() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await forever()
+        finally:
+            ended.append("ended")
+
+    task = asyncio.ensure_future(Run(60)(equipped(work)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["ended"]
+
+
+async def test_a_cancellation_before_the_first_step_passes_through() -> None:
+    task = asyncio.ensure_future(Run(60)(equipped(forever)))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("hunter2"),
+        KeyError("hunter2"),
+        TimeoutError("hunter2"),
+        RecursionError("hunter2"),
+        asyncio.CancelledError("hunter2"),
+        SystemExit("hunter2"),
+        BaseExceptionGroup("hunter2", [asyncio.CancelledError("hunter2")]),
+        ExceptionGroup("hunter2", [ValueError("hunter2")]),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "later"])
+async def test_the_text_of_an_exception_goes_to_the_log_only(
+    error: BaseException, waits: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        if waits:
+            await asyncio.sleep(0)
+        raise error
+
+    with caplog.at_level(logging.ERROR), pytest.raises(ToolFailed) as caught:
+        await Run(10)(equipped(work))
+    assert caught.value.message == "the tool failed; the server's log has the details under call call-1"
+    assert "hunter2" in caplog.text
+    assert "Kit.pick@1.0.0 failed in call call-1" in caplog.text
+
+
+async def test_an_error_before_the_first_step_is_a_failure_too(caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> Awaitable[object]:
+        raise ValueError("hunter2")
+
+    with pytest.raises(ToolFailed) as caught:
+        await Run(10)(equipped(work))
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("error", [ToolFailed("the hotel is full"), Denied("not yours")], ids=repr)
+async def test_what_a_tool_says_on_purpose_is_passed_on(error: ToolhallError, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        await Run(10)(equipped(work))
+    assert caught.value is error
+    assert not caplog.records
+
+
+async def test_but_without_escape_sequences() -> None:
+    async def work() -> None:
+        raise ToolFailed("\x1b[31mred\x07 alert", detail="\x1b[31mfor the log")
+
+    with pytest.raises(ToolFailed) as caught:
+        await Run(10)(equipped(work))
+    assert (caught.value.message, str(caught.value)) == ("red alert", "red alert")
+
+
+async def test_a_question_unwinds_the_tool() -> None:
+    async def work() -> None:
+        raise Asking({"where": Roots()})
+
+    with pytest.raises(Asking):
+        await Run(10)(equipped(work))

@@ -1,0 +1,96 @@
+"""Arguments against the input schema, here or elsewhere."""
+
+import pytest
+
+from tests.unit.parts import call_of, entry_named, nested
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.verdict import Allow
+from toolhall.pipeline.states import Admitted, Valid
+from toolhall.pipeline.validate import IN_LOOP_BUDGET, Validate, cost
+from toolhall.registry.entry import Entry
+from toolhall.schema.validator import Validator
+
+SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
+NODE = {"$ref": "#/$defs/N"}
+RECURSIVE: JsonObject = {
+    "type": "object",
+    "properties": {"a": NODE},
+    "$defs": {"N": {"anyOf": [{"properties": {"a": NODE}}, {"properties": {"a": NODE}}]}},
+}
+
+
+class Elsewhere:
+    """A checker that answers as the test says."""
+
+    def __init__(self, *problems: Problem) -> None:
+        self.asked: list[tuple[JsonObject, Json, int]] = []
+        self._problems = list(problems)
+
+    async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
+        self.asked.append((schema, value, size))
+        return self._problems
+
+
+def admitted(entry: Entry, arguments: JsonObject, size: int = 10) -> Admitted:
+    return Admitted(call_of(arguments=arguments, size=size), entry, Allow("grant-7"))
+
+
+def test_right_arguments_are_valid_at_once() -> None:
+    elsewhere = Elsewhere()
+    valid = Validate(elsewhere)(admitted(entry_named(input=SCHEMA), {"a": 1}))
+    assert isinstance(valid, Valid)
+    assert (valid.arguments, valid.verdict) == ({"a": 1}, Allow("grant-7"))
+    assert elsewhere.asked == []
+
+
+def test_wrong_arguments_are_refused_with_every_problem() -> None:
+    entry = entry_named(input={**SCHEMA, "required": ["b"]})
+    with pytest.raises(BadArguments) as caught:
+        Validate(Elsewhere())(admitted(entry, {"a": "hunter2"}))
+    assert {problem.path for problem in caught.value.problems} == {"/a", ""}
+    assert "hunter2" not in caught.value.message
+
+
+async def test_a_costly_check_is_made_elsewhere() -> None:
+    elsewhere, entry = Elsewhere(), entry_named(input=SCHEMA)
+    size = IN_LOOP_BUDGET // entry.accepts.bounds.visits + 1
+    waiting = Validate(elsewhere)(admitted(entry, {"a": "anything"}, size))
+    assert not isinstance(waiting, Valid)
+    assert isinstance(await waiting, Valid)
+    assert elsewhere.asked == [(SCHEMA, {"a": "anything"}, size)]
+
+
+async def test_what_is_found_elsewhere_counts() -> None:
+    entry = entry_named(input=SCHEMA)
+    waiting = Validate(Elsewhere(Problem("/a", "is wrong")))(admitted(entry, {"a": 1}, IN_LOOP_BUDGET))
+    assert not isinstance(waiting, Valid)
+    with pytest.raises(BadArguments, match="/a: is wrong"):
+        await waiting
+
+
+def test_just_within_the_budget_is_checked_here() -> None:
+    entry = entry_named(input=SCHEMA)
+    size = IN_LOOP_BUDGET // entry.accepts.bounds.visits
+    assert isinstance(Validate(Elsewhere())(admitted(entry, {"a": 1}, size)), Valid)
+
+
+def test_cost_is_checks_times_bytes() -> None:
+    assert cost(Validator(SCHEMA), {"a": 1}, 1_000) == 2_000
+
+
+def test_recursion_that_judges_a_part_twice_doubles_with_each_level() -> None:
+    validator = Validator(RECURSIVE)
+    one, two = (cost(validator, nested(depth), 100) for depth in (10, 11))
+    assert two == 2 * one
+    assert cost(validator, nested(60), 400) > IN_LOOP_BUDGET
+
+
+def test_depth_is_looked_for_in_lists_too() -> None:
+    validator = Validator(RECURSIVE)
+    assert cost(validator, {"a": [[[1]]]}, 10) == cost(validator, {"a": {"b": {"c": {"d": 1}}}}, 10)
+
+
+def test_depth_costs_nothing_where_recursion_is_plain() -> None:
+    plain = Validator({"type": "object", "properties": {"a": {"$ref": "#"}}})
+    assert cost(plain, nested(60), 100) == cost(plain, {}, 100)

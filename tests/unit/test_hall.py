@@ -1,0 +1,191 @@
+"""The one door: it answers, and never raises."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import Clock, Hearing, entry_named, entry_of
+from toolhall.authoring.context import Context
+from toolhall.authoring.declaration import tool
+from toolhall.hall import Hall
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.errors import Broken, Malformed, NotFound, ToolFailed
+from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools, Page, Progress
+from toolhall.model.question import Roots
+from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.authorize import Authorize, LocalPolicy
+from toolhall.pipeline.check import Check
+from toolhall.pipeline.equip import Equip
+from toolhall.pipeline.find import Find
+from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.pipeline import Pipeline, Stages
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.sanitize import Sanitize
+from toolhall.pipeline.validate import Validate
+from toolhall.pipeline.verify import Verify
+from toolhall.registry.entry import Entry
+from toolhall.registry.registry import Registry
+from toolhall.runners.checker import ProcessChecker
+from toolhall.stores.journal import MemoryJournal
+
+STRANGER = Caller("stranger")
+NAMES = ["find", "authorize", "limit", "validate", "verify", "equip", "run", "check", "sanitize"]
+
+
+class Built:
+    """A hall of real stages, some of them replaced by the test's own."""
+
+    def __init__(self, *entries: Entry, **replaced: Any) -> None:
+        self.journal, self.registry, clock, policy = MemoryJournal(), Registry(2), Clock(), LocalPolicy()
+        self.registry.add(entries)
+        self.stages: dict[str, Any] = {
+            "find": Find(self.registry, policy),
+            "authorize": Authorize(policy),
+            "limit": Limit(100, 100, clock),
+            "validate": Validate(ProcessChecker()),
+            "verify": Verify(None),
+            "equip": Equip(),
+            "run": Run(10),
+            "check": Check(1_000_000),
+            "sanitize": Sanitize(),
+            "audit": Audit(self.journal, clock, clock),
+        }
+        pipeline = Pipeline(Stages(**{**self.stages, **replaced}))
+        ids = iter(range(1, 1_000))
+        self.hall = Hall(self.registry, policy, pipeline, new_id=lambda: f"call-{next(ids)}", timer=clock)
+
+    async def call(self, name: str = "pick", caller: Caller = LOCAL, **arguments: Any) -> Any:
+        return await self.hall.answer(CallTool(name, arguments, "test"), caller)
+
+
+async def test_a_call_is_answered_by_its_result_and_its_tool() -> None:
+    @tool
+    async def pick(n: int) -> int:
+        return n + 1
+
+    with entry_of(pick) as entry:
+        answer = await Built(entry).call(n=1)
+    assert isinstance(answer, Finished)
+    assert (answer.tool.name, answer.result.encoded) == ("pick", b"2")
+
+
+async def test_an_error_is_an_answer() -> None:
+    answer = await Built().call("missing")
+    assert isinstance(answer, NotFound)
+
+
+async def test_a_question_is_an_answer() -> None:
+    @tool
+    async def pick() -> None:
+        raise Asking({"where": Roots()})
+
+    with entry_of(pick) as entry:
+        assert await Built(entry).call() == Asked({"where": Roots()})
+
+
+async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def pick() -> None:
+        raise ToolFailed("it is full", detail="room 101")
+
+    with entry_of(pick) as entry:
+        answer = await Built(entry).call()
+    assert isinstance(answer, ToolFailed)
+    assert "ToolFailed: room 101" in caplog.text
+
+
+class Raising:
+    """A stage with a fault."""
+
+    def __call__(self, *_: object) -> Any:
+        raise ZeroDivisionError("hunter2")
+
+
+@pytest.mark.parametrize("stage", NAMES)
+async def test_a_fault_of_ours_is_answered_and_logged(stage: str, caplog: pytest.LogCaptureFixture) -> None:
+    built = Built(entry_named(), **{stage: Raising()})
+    with caplog.at_level(logging.ERROR):
+        answer = await built.call()
+    assert isinstance(answer, Broken)
+    assert "hunter2" not in answer.message
+    assert "internal error while answering CallTool" in caplog.text
+    assert "hunter2" in caplog.text
+    (record,) = built.journal.records
+    assert record.outcome == "Broken"
+
+
+async def test_a_journal_that_fails_does_not_end_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    class Full(MemoryJournal):
+        def append(self, record: object) -> None:
+            raise OSError("no space left")
+
+    answer = await Built(entry_named(), audit=Audit(Full(), Clock(), Clock())).call()
+    assert isinstance(answer, Broken)
+    assert "no space left" in caplog.text
+
+
+async def test_a_cancellation_passes_through() -> None:
+    @tool
+    async def pick() -> None:
+        await asyncio.Event().wait()
+
+    with entry_of(pick) as entry:
+        task = asyncio.ensure_future(Built(entry).call())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_events_go_to_the_link_of_the_call() -> None:
+    @tool
+    async def pick(ctx: Context) -> None:
+        ctx.progress(1)
+
+    link = Hearing()
+    with entry_of(pick) as entry:
+        await Built(entry).hall.answer(CallTool("pick", {}, "test"), LOCAL, link)
+    assert link.events == [Progress(1, None, None)]
+
+
+async def test_tools_are_listed_in_pages() -> None:
+    hall = Built(*(entry_named(name) for name in "abc")).hall
+    first = await hall.answer(ListTools(), LOCAL)
+    assert isinstance(first, Page)
+    second = await hall.answer(ListTools(first.next), LOCAL)
+    assert isinstance(second, Page)
+    assert [tool.name for tool in (*first.tools, *second.tools)] == ["a", "b", "c"]
+    assert (first.shared, second.next) == (True, None)
+
+
+async def test_a_bad_cursor_is_an_answer() -> None:
+    assert isinstance(await Built().hall.answer(ListTools("!"), LOCAL), Malformed)
+
+
+async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
+    hall = Built(entry_named()).hall
+    page = await hall.answer(ListTools(), STRANGER)
+    assert isinstance(page, Page)
+    assert (page.tools, page.shared) == ((), False)
+    assert hall.find("pick", STRANGER) is None
+    found = hall.find("pick", LOCAL)
+    assert found is not None
+    assert found.name == "pick"
+
+
+async def test_stages_come_in_their_order() -> None:
+    order: list[str] = []
+
+    def noted(name: str, stage: Any) -> Any:
+        def note(given: Any) -> Any:
+            order.append(name)
+            return stage(given)
+
+        return note
+
+    built = Built(entry_named())
+    noting = {name: noted(name, stage) for name, stage in built.stages.items() if name in NAMES}
+    assert isinstance(await Built(**noting).call(), Finished)
+    assert order == NAMES

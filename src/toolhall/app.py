@@ -61,7 +61,8 @@ class Toolhall:
         self.journal = self._open_journal()
         self._threads = ThreadPoolExecutor(self.config.threads, thread_name_prefix="toolhall-tool")
         self._checker = ProcessChecker()
-        self.hall = self._build_hall(approver)
+        self._verify = Verify(approver)
+        self.hall = self._build_hall()
         self._server = Server(name=self.config.name, version=version("toolhall"))
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
@@ -71,7 +72,11 @@ class Toolhall:
         self._mcp = self._build_mcp()
         sockets = {"/hub": WebSocket(self.hub.answer, self.config.max_body_bytes)}
         self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets)
-        self.add(*targets)
+        try:
+            self.add(*targets)
+        except BaseException:
+            self.close()
+            raise
 
     def add(self, *targets: object) -> None:
         """Add every tool in these functions, toolkits or modules, all or none."""
@@ -80,6 +85,10 @@ class Toolhall:
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
         return self.registry.remove(name)
+
+    def ask_through(self, approver: Approver) -> None:
+        """From now on, ask a person this way where a call needs one."""
+        self._verify.approver = approver
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve every dialect over HTTP, as an ASGI application."""
@@ -95,12 +104,12 @@ class Toolhall:
         await McpStdio(self.hall, self._server, self._modern(), lines, self.config.max_body_bytes).run()
 
     def end_streams(self) -> None:
-        """Say goodbye to every client that holds a stream open, so that a server can stop."""
-        self._mcp.close()
+        """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
+        self._mcp.end_streams()
 
     def close(self) -> None:
         """Write what is left and stop the worker threads."""
-        self.end_streams()
+        self._mcp.close()
         self._checker.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.journal.close()
@@ -116,14 +125,14 @@ class Toolhall:
             for definition in definitions_of(target):
                 yield compile_entry(definition.tool, FunctionRunner(definition.body, self._threads))
 
-    def _build_hall(self, approver: Approver | None) -> Hall:
+    def _build_hall(self) -> Hall:
         config, policy = self.config, LocalPolicy()
         stages = Stages(
             find=Find(self.registry, policy),
             authorize=Authorize(policy),
             limit=Limit(config.calls_per_second, config.call_burst, time.monotonic),
             validate=Validate(self._checker),
-            verify=Verify(approver),
+            verify=self._verify,
             equip=Equip(),
             run=Run(config.call_timeout),
             check=Check(config.max_output_bytes),

@@ -67,6 +67,7 @@ class Held:
     """One call that waits, and how it ended."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.released = asyncio.Event()
         self.ended = asyncio.Event()
         self.fate = ""
@@ -90,6 +91,7 @@ class Calls(Toolkit, name="probe"):
     async def hold(self, ctx: Context, key: str) -> Fate:
         """Report progress, then wait until this key is released or the call is cancelled."""
         held = self._held[key]
+        held.begun.set()
         ctx.progress(1, None, "holding")
         try:
             async with asyncio.timeout(PATIENCE):
@@ -107,6 +109,20 @@ class Calls(Toolkit, name="probe"):
         """Send the client away, then hold."""
         await ctx.detach(retry_ms=50)
         return await self.hold(ctx, key)
+
+    @tool(effect="reads")
+    async def detach_later(self, ctx: Context, key: str) -> Fate:
+        """Hold, send the client away in the middle of its stream, and hold again."""
+        await self.hold(ctx, key)
+        await ctx.detach(retry_ms=60)
+        return await self.hold(ctx, f"{key}-again")
+
+    @tool(effect="reads")
+    async def begun(self, key: str) -> str:
+        """Wait until a call holds this key."""
+        async with asyncio.timeout(PATIENCE):
+            await self._held[key].begun.wait()
+        return "begun"
 
     @tool(effect="writes")
     async def release(self, key: str) -> str:

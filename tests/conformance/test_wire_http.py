@@ -125,6 +125,19 @@ async def test_a_body_that_is_too_large_is_413_before_it_is_read(probe: Served, 
     assert (await http.modern("tools/list")).status == 200
 
 
+@pytest.mark.requirement("L-10", "M-30")
+async def test_a_body_may_come_in_chunks_but_not_without_end(probe: Served) -> None:
+    body, headers = modern_request("tools/list")
+    lines = {"Host": "localhost", "Content-Type": "application/json", "Transfer-Encoding": "chunked", **headers}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    content = json.dumps(body)
+    chunks = "".join(f"{len(part):x}\r\n{part}\r\n" for part in (content[:10], content[10:], ""))
+    flood = f"{1_100_000:x}\r\n{'x' * 1_100_000}\r\n"
+    for sent, status in ((chunks, b"200"), (flood, b"413")):
+        reply = await send_bytes(probe.origin, f"POST /mcp HTTP/1.1\r\n{head}\r\n{sent}".encode())
+        assert reply.startswith(b"HTTP/1.1 " + status)
+
+
 # --- GET and DELETE ---------------------------------------------------------------------------------------------------
 
 

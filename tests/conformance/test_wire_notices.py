@@ -47,6 +47,15 @@ async def test_progress_only_ever_rises(talk: Talk) -> None:
 
 
 @pytest.mark.requirement("L-22", "M-46")
+async def test_a_flood_of_progress_may_be_thinned_but_the_answer_comes(talk: Talk) -> None:
+    heard = await talk.call("probe_steps", {"values": list(range(2_000))}, token="t")
+    values = [told["progress"] for told in heard.told("progress")]
+    assert values == sorted(set(values))
+    assert values[-1] == 1_999
+    assert heard.text == "done"
+
+
+@pytest.mark.requirement("L-22", "M-46")
 async def test_without_a_token_there_is_no_progress(talk: Talk) -> None:
     assert (await talk.call("probe_steps", {"values": [1, 2, 3]})).notices == []
 
@@ -142,6 +151,32 @@ async def test_a_cancelled_call_stops_and_is_not_answered(session: HttpTalk) -> 
     assert (await session.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}
 
 
+@pytest.mark.requirement("L-21")
+async def test_a_cancelled_call_that_said_nothing_yet_ends_without_a_message(session: HttpTalk) -> None:
+    key = f"{next(_keys)}-{session.session}"
+    message = session.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}})
+    waiting = asyncio.create_task(session.http.send(message, session.headers))
+    await session.call("probe_begun", {"key": key})
+    await session.tell("notifications/cancelled", {"requestId": message["id"]})
+    reply = await waiting
+    assert reply.messages == []
+    assert (await session.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}
+
+
+@pytest.mark.requirement("L-21", "M-37")
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_true_is_not_the_request_number_one(stdio: StdioTalk) -> None:
+    key = next(_keys)
+    held = stdio.request("tools/call", {"name": "probe_hold", "arguments": {"key": key}}, id=1)
+    await stdio.write(held)
+    await stdio.call("probe_begun", {"key": key}, id=2)
+    await stdio.tell("notifications/cancelled", {"requestId": True})
+    await stdio.tell("notifications/cancelled", {"requestId": "1"})
+    await stdio.write(stdio.request("tools/call", {"name": "probe_release", "arguments": {"key": key}}, id=3))
+    answers = {answer["id"]: answer for answer in [await stdio.read(held), await stdio.read(held)]}
+    assert answers[1]["result"]["structuredContent"] == {"fate": "released"}
+
+
 @pytest.mark.requirement("M-31")
 async def test_to_hang_up_is_to_cancel_in_the_newest_revision(probe: Served) -> None:
     async with http_talk(probe.origin, MODERN) as talk:
@@ -156,10 +191,7 @@ async def test_to_hang_up_before_anything_came_is_to_cancel_too(probe: Served) -
     async with http_talk(probe.origin, MODERN) as talk, http_talk(probe.origin, MODERN) as other:
         key = next(_keys)
         waiting = asyncio.create_task(talk.call("probe_hold", {"key": key}))  # no token: not even headers come
-        while True:  # until the call has been seen to run, by a second one that reports progress at once
-            async with other.open(call(other, "probe_hold", f"{key}-seen")) as seen:
-                await seen.message()
-            break
+        await other.call("probe_begun", {"key": key})
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert (await other.call("probe_fate", {"key": key})).result["structuredContent"] == {"fate": "cancelled"}

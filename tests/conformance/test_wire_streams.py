@@ -9,6 +9,7 @@ from tests.conformance.judge import LEGACY
 from tests.conformance.serving import Served
 from tests.conformance.talk import HttpTalk, http_talk
 from tests.conformance.wire import Event, Message
+from toolhall.transports.stream import Stream
 
 PRIMED = "2025-11-25"
 _keys = (f"stream-{number}" for number in count())
@@ -18,6 +19,11 @@ def holding(session: HttpTalk, tool: str = "probe_hold") -> tuple[str, Message]:
     """A key, and a call that reports progress once and then waits for this key."""
     key = f"{next(_keys)}-{session.session}"
     return key, session.request("tools/call", {"name": tool, "arguments": {"key": key}}, token=key)
+
+
+def last_id(events: list[Event]) -> str:
+    """The id to come back by."""
+    return [event.id for event in events if event.id][-1]
 
 
 def found(events: list[Event]) -> list[Message]:
@@ -52,23 +58,37 @@ async def test_a_stream_carries_the_response_last_and_then_ends(session: HttpTal
 
 
 @pytest.mark.requirement("L-11", "L-12", "L-16")
-@pytest.mark.parametrize("revision", [PRIMED])
-async def test_the_server_may_hang_up_and_the_client_comes_back_for_the_answer(probe: Served, revision: str) -> None:
-    async with http_talk(probe.origin, revision) as session:
+async def test_the_server_may_hang_up_and_the_client_comes_back_for_the_answer(probe: Served) -> None:
+    async with http_talk(probe.origin, PRIMED) as session:
         key, call = holding(session, "probe_detach")
-        reply = await session.http.send(call, session.headers)
-        assert found(reply.events) in ([], [reply.messages[0]] if reply.messages else []), "the answer did not come yet"
-        assert all("method" in message for message in found(reply.events))
-        assert reply.events[0].retry == "50", "when to come back"
-        last = [event.id for event in reply.events][-1]
-        assert last is not None
-        headers = {**session.headers, "Last-Event-ID": last}
-        async with session.http.open(None, headers, "GET") as resumed:
+        events = (await session.http.send(call, session.headers)).events
+        assert all("method" in message for message in found(events)), "the answer did not come yet"
+        assert events[0].retry == "50", "when to come back"
+        async with session.http.open(None, {**session.headers, "Last-Event-ID": last_id(events)}, "GET") as resumed:
             assert (resumed.status, resumed.headers["content-type"]) == (200, "text/event-stream")
             await session.call("probe_release", {"key": key})
             answer = found(await resumed.rest())[-1]
     assert answer["id"] == call["id"]
     assert answer["result"]["structuredContent"] == {"fate": "released"}
+
+
+@pytest.mark.requirement("L-11", "L-16")
+async def test_a_client_that_is_sent_away_in_the_middle_is_told_when_to_come_back(probe: Served) -> None:
+    async with http_talk(probe.origin, PRIMED) as session:
+        key, call = holding(session, "probe_detach_later")
+        async with session.open(call) as reply:
+            primed = await reply.event()
+            assert primed is not None
+            assert (await reply.message())["method"] == "notifications/progress"
+            await session.call("probe_release", {"key": key})
+            events = [primed, *await reply.rest()]
+        assert found(events) == [], "the answer did not come yet"
+        assert [event.retry for event in events if event.retry][-1] == "60"
+        place = {"Last-Event-ID": last_id(events)}
+        async with session.http.open(None, {**session.headers, **place}, "GET") as resumed:
+            assert (await resumed.message())["method"] == "notifications/progress", "what came after that place"
+            await session.call("probe_release", {"key": f"{key}-again"})
+            assert found(await resumed.rest())[-1]["result"]["structuredContent"] == {"fate": "released"}
 
 
 @pytest.mark.requirement("L-11")
@@ -188,3 +208,21 @@ async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revisi
         async with session.http.open(None, session.headers, "GET") as listening:
             assert (await listening.message())["method"] == "notifications/tools/list_changed"
             assert await listening.silent(), "one reason to read the list again is enough"
+
+
+@pytest.mark.requirement("L-11", "L-16")
+async def test_what_is_sent_while_a_reader_writes_is_not_forgotten() -> None:
+    stream = Stream("c1")
+    reader = stream.read()
+    for number in range(1, 4):
+        stream.send(b"%d" % number)
+        async with asyncio.timeout(1):
+            assert (await anext(reader)).number == number
+    stream.send(b"4")
+    stream.send(b"5")
+    async with asyncio.timeout(1):
+        assert (await anext(reader)).number == 4
+        stream.send(b"6")  # while 4 is being written
+        assert [(await anext(reader)).number, (await anext(reader)).number] == [5, 6]
+        stream.finish(b"answer")
+        assert [item.message async for item in reader] == [b"answer"]

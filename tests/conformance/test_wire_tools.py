@@ -48,9 +48,9 @@ async def test_the_list_comes_in_pages_that_hold_every_tool_once_in_the_same_ord
 
 
 @pytest.mark.requirement("M-17", "M-16")
-async def test_another_process_lists_in_the_same_order(probe: Served) -> None:
-    with served("probe.py") as twin:
-        async with http_talk(probe.origin, MODERN) as one, http_talk(twin.origin, MODERN) as two:
+async def test_another_process_lists_in_the_same_order() -> None:
+    with served("probe.py") as first, served("probe.py") as second:
+        async with http_talk(first.origin, MODERN) as one, http_talk(second.origin, MODERN) as two:
             assert await one.tools() == await two.tools()
 
 

@@ -79,10 +79,10 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[Served]:
+def serving(folder: Path, target: Path = TOOLS, *, port: int = 0, **settings: Any) -> Iterator[Served]:
     """Serve a file of tools over HTTP; settings are those of the configuration."""
     log = folder / "server.log"
-    command = toolhall("serve", str(target), "--port", "0", "--json")
+    command = toolhall("serve", str(target), "--port", str(port), "--json")
     with log.open("wb") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, cwd=folder, env=environment(folder, settings)

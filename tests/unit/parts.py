@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from toolhall.authoring.context import Patience
 from toolhall.authoring.definition import definitions_of
 from toolhall.model.call import Call
 from toolhall.model.caller import LOCAL, Caller
@@ -55,7 +56,7 @@ class Returning:
         self.value = value
         self.calls: list[JsonObject] = []
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject) -> object:
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> object:
         self.calls.append(arguments)
         return self.value
 

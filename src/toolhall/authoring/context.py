@@ -1,7 +1,8 @@
 """The line from a running tool to whoever called it; an unconnected one does nothing."""
 
 from collections.abc import Mapping
-from typing import Any, Generic, Literal, TypeVar, overload
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Generic, Literal, Protocol, TypeVar, overload
 
 import msgspec
 
@@ -36,11 +37,33 @@ class Given(Generic[T]):
         return self._value
 
 
+class Patience(Protocol):
+    """What can wait while a person thinks."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Hold the tool's deadline for as long as this lasts."""
+        ...
+
+
+class _Endless:
+    """Nothing to hold: an unconnected context has no deadline."""
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Nothing."""
+        return nullcontext()
+
+
+_ENDLESS = _Endless()
+
+
 class Context:
     """Hidden from the tool's schema; declare it as the first parameter to use it."""
 
-    def __init__(self, link: Link = SILENT, caller: Caller = LOCAL, tool: str = "") -> None:
+    def __init__(
+        self, link: Link = SILENT, caller: Caller = LOCAL, tool: str = "", patience: Patience = _ENDLESS
+    ) -> None:
         self._link = link
+        self._patience = patience
         self._tool = tool
         self._asked = 0
         self.caller = caller
@@ -94,7 +117,8 @@ class Context:
 
     async def ask_all(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """Put several questions at once, each under its own key."""
-        return await self._link.ask(questions)
+        with self._patience.hold():
+            return await self._link.ask(questions)
 
     async def detach(self, retry_ms: int = 500) -> None:
         """Before a long wait: let the client hang up and fetch the answer later, where its revision can."""
@@ -103,7 +127,7 @@ class Context:
     async def _one(self, question: Question, key: str | None) -> Answered | None:
         self._asked += 1
         key = key or f"{type(question).__name__.lower()}_{self._asked}"
-        return (await self._link.ask({key: question})).get(key)
+        return (await self.ask_all({key: question})).get(key)
 
 
 def _filled(content: JsonObject, form: Any) -> Any:

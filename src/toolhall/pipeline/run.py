@@ -6,10 +6,10 @@ import logging
 from toolhall.model.errors import TimedOut, ToolFailed, ToolhallError
 from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Equipped, Raw
+from toolhall.runners.deadline import Deadline
 from toolhall.runners.suspension import Noticed
 
 _log = logging.getLogger("toolhall.run")
-_AGAIN_SECONDS = 1.0
 _MOST_LETTERS = 8_000
 
 
@@ -22,9 +22,9 @@ class Run:
     async def __call__(self, equipped: Equipped) -> Raw:
         """What the tool returned; ToolFailed, TimedOut, or the refusal that the tool itself raised."""
         entry, call = equipped.entry, equipped.call
-        deadline = _Deadline(entry.tool.timeout or self._default_timeout)
+        deadline = Deadline(entry.tool.timeout or self._default_timeout)
         try:
-            work = entry.runner.run(entry.tool, call, equipped.arguments)
+            work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
             return Raw(entry, await Noticed(work, deadline.start))
         except ToolhallError as error:
             error.message = clean_text(error.message[:_MOST_LETTERS])  # the tool's own words, like any of its output
@@ -52,32 +52,3 @@ def _failed(equipped: Equipped) -> ToolFailed:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
-
-
-class _Deadline:
-    """Cancels the running task when time is up, and again until it ends; armed only once the tool has to wait."""
-
-    __slots__ = ("_timer", "passed", "seconds")
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self.passed = 0  # how often the task was cancelled
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - a coroutine that waits runs in a task
-        self._timer = asyncio.get_running_loop().call_later(self.seconds, self._pass, task)
-
-    def _pass(self, task: asyncio.Task[object]) -> None:
-        self.passed += 1
-        task.cancel()
-        self._timer = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._pass, task)
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        task = asyncio.current_task() if self.passed else None
-        if task is not None:
-            for _ in range(self.passed):
-                task.uncancel()

@@ -23,7 +23,7 @@ class Verify:
     """Without a way to a person, a call that needs one is refused."""
 
     def __init__(self, approver: Approver | None) -> None:
-        self._approver = approver
+        self.approver = approver
 
     def __call__(self, valid: Valid) -> Verified | Awaitable[Verified]:
         """Verified at once, or after a person said yes; NeedsVerification otherwise."""
@@ -33,8 +33,8 @@ class Verify:
         return Verified(valid.call, valid.entry, valid.arguments)
 
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
-        if self._approver is None:
+        if self.approver is None:
             raise NeedsVerification(f"{verdict.how}, and nobody can be asked: run 'toolhall serve' in a terminal")
-        if not await self._approver.approve(valid.entry.tool, valid.call, valid.arguments):
+        if not await self.approver.approve(valid.entry.tool, valid.call, valid.arguments):
             raise NeedsVerification(f"{verdict.how}, and the person asked said no")
         return Verified(valid.call, valid.entry, valid.arguments)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from toolhall.authoring.context import Patience
 from toolhall.model.call import Call
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
@@ -14,8 +15,8 @@ from toolhall.schema.validator import Validator
 class Runner(Protocol):
     """How a tool's body is reached."""
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
-        """Run the tool: what it returns, or what it raises."""
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
+        """Run the tool: what it returns, or what it raises; its deadline is held while it asks a person."""
         ...
 
 

@@ -1,10 +1,12 @@
 """Validates costly values in a process of its own, so that a hostile one stalls nobody else."""
 
 import asyncio
+import os
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 import msgspec
 
@@ -32,6 +34,9 @@ class ProcessChecker:
             work = loop.run_in_executor(pool, _problems, encode(schema), encode(value), size)
             try:
                 return await asyncio.wait_for(work, self._budget)
+            except asyncio.CancelledError:
+                self.close()  # the worker would go on, and the next value would wait for it in vain
+                raise
             except (TimeoutError, BrokenProcessPool):
                 self.close()
                 reason = "these arguments take too long to check against the schema; send smaller or flatter ones"
@@ -39,7 +44,7 @@ class ProcessChecker:
 
     async def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_end_with_parent)
             ready = asyncio.get_running_loop().run_in_executor(self._pool, _ready)
             await asyncio.wait_for(ready, _START_SECONDS)
         return self._pool
@@ -51,6 +56,18 @@ class ProcessChecker:
             for process in list((pool._processes or {}).values()):  # there is no public way to stop one
                 process.kill()
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """A worker does not outlive a server that was killed."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _ready() -> None:

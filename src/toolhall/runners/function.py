@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from toolhall.authoring.context import Context
+from toolhall.authoring.context import Context, Patience
 from toolhall.authoring.definition import Body
 from toolhall.model.call import Call
 from toolhall.model.exchange import Asking, Event, Link
@@ -23,14 +23,14 @@ class FunctionRunner:
         self._body = body
         self._threads = threads
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
         """The function's return value."""
         body = self._body
         bound = body.bind(arguments)
         if not body.is_async:
             return self._in_thread(tool, call, bound)
         if body.takes_context:
-            return body.function(Context(call.link, call.caller, tool.name), **bound)  # type: ignore[no-any-return]
+            return body.function(Context(call.link, call.caller, tool.name, patience), **bound)  # type: ignore[no-any-return]
         return body.function(**bound)  # type: ignore[no-any-return]
 
     async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:

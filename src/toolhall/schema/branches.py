@@ -1,14 +1,17 @@
-"""Combined schemas for targets that do not combine: `allOf` merged, `oneOf` widened, choices at the root made one object."""
+"""Combined schemas for targets that cannot combine: `allOf` merged, `oneOf` widened, one object at the root."""
 
 from itertools import combinations
 
 from toolhall.model.json import Json, JsonObject
+from toolhall.schema.keywords import ANNOTATIONS
 from toolhall.schema.merge import both, const_as_enum, disjoint, either
 from toolhall.schema.place import Place
 from toolhall.schema.reshape import Reshaping
 from toolhall.schema.sentences import choice
 
 _MOST_COMPARED = 40
+# What a schema says of itself, as opposed to the values it accepts.
+ABOUT = ANNOTATIONS - {"format", "contentEncoding", "contentMediaType", "contentSchema"}
 Branch = tuple[JsonObject, Place]
 
 
@@ -27,18 +30,22 @@ def merge_all(reshaping: Reshaping, schema: JsonObject, place: Place) -> Branch:
     return merged, place
 
 
-def one_of_as_any_of(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
-    """`anyOf` for `oneOf`: the same if no value fits two of them, else a loss."""
+def widen_one_of(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
+    """A schema whose `oneOf` may be read as `anyOf`: the same if no value fits two of them, else a loss."""
     if "oneOf" not in schema:
         return schema
-    rest = {key: part for key, part in schema.items() if key != "oneOf"}
-    if "anyOf" in rest:
+    if "anyOf" in schema:
         reshaping.lose(place, "oneOf", "a second choice beside anyOf cannot be said")
-        return rest
+        return {key: part for key, part in schema.items() if key != "oneOf"}
     branches = [reshaping.opened(part, place)[0] for part in schema["oneOf"]]
     if len(branches) > _MOST_COMPARED or not all(disjoint(*pair) for pair in combinations(branches, 2)):
         reshaping.lose(place, "oneOf", "written as anyOf: a value may fit more than one")
-    return {**rest, "anyOf": schema["oneOf"]}
+    return schema
+
+
+def choice_in(schema: JsonObject) -> str | None:
+    """The keyword that gives the alternatives of a schema, if it has any."""
+    return "anyOf" if "anyOf" in schema else "oneOf" if "oneOf" in schema else None
 
 
 def one_object(reshaping: Reshaping, schema: JsonObject, place: Place) -> Branch:
@@ -67,7 +74,9 @@ def _merge_choices(reshaping: Reshaping, schema: JsonObject, place: Place, key: 
         merge_all(reshaping, *reshaping.opened(part, place.at(key, str(index))))
         for index, part in enumerate(schema[key])
     ]
-    branches = [(const_as_enum(branch), where) for branch, where in opened if "not" not in branch or branch["not"] != {}]
+    branches = [
+        (const_as_enum(branch), where) for branch, where in opened if "not" not in branch or branch["not"] != {}
+    ]
     if not branches:
         return rest, place
     said = choice([branch for branch, _ in branches], one=key == "oneOf")
@@ -92,7 +101,9 @@ def _united(rest: JsonObject, branches: list[JsonObject]) -> JsonObject:
             properties[name] = properties[name] if narrowed is None else narrowed
         elif open_root:
             properties[name] = either([part if isinstance(part, dict) else {} for part in parts])
-    required = [name for name in branches[0].get("required", []) if all(name in b.get("required", []) for b in branches)]
+    required = [
+        name for name in branches[0].get("required", []) if all(name in b.get("required", []) for b in branches)
+    ]
     united = {**rest, "properties": properties}
     if required or "required" in rest:
         united["required"] = list(dict.fromkeys([*rest.get("required", []), *required]))
@@ -105,3 +116,19 @@ def _narrowed(own: Json, parts: list[Json]) -> JsonObject | None:
     if not isinstance(own, dict) or not all(isinstance(part, dict) for part in parts):
         return None
     return both(own, either(parts))
+
+
+def alternatives(reshaping: Reshaping, schema: JsonObject, place: Place, key: str) -> list[Branch]:
+    """The branches of a choice, each together with what stands beside it; such as accept nothing are left out."""
+    beside = {name: part for name, part in schema.items() if name != key and name not in ABOUT}
+    found: list[Branch] = []
+    for index, part in enumerate(schema[key]):
+        branch, where = merge_all(reshaping, *reshaping.opened(part, place.at(key, str(index))))
+        if branch.get("not") == {}:
+            continue
+        merged = both(beside, branch)
+        if merged is None:
+            reshaping.lose(where, "", "this cannot be said together with what stands beside it")
+            merged = branch
+        found.append((const_as_enum(merged), where.joined(place) if beside else where))
+    return found

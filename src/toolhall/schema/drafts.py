@@ -13,9 +13,11 @@ _NAMES = frozenset({"$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabular
 _RENAMED = frozenset({"$dynamicRef", "$recursiveRef", "$id", "$schema"})
 _GONE = frozenset({"dependencies", "additionalItems"})
 _TOUCHED = _NAMES | _RENAMED | _GONE
-_SINCE_2019 = ("dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties")
-_SINCE_2019 += ("minContains", "maxContains")
-_LATER = {"draft-07": frozenset({*_SINCE_2019, "prefixItems"}), "2019-09": frozenset({"prefixItems"})}
+_SINCE_2020 = frozenset({"prefixItems"})
+_SINCE_2019 = frozenset({
+    "dependentRequired", "dependentSchemas", "unevaluatedItems", "unevaluatedProperties", "minContains", "maxContains",
+})  # fmt: skip
+_LATER = {"draft-07": _SINCE_2019 | _SINCE_2020, "2019-09": _SINCE_2020}
 
 
 def draft_in(root: JsonObject) -> str:

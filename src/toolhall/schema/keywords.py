@@ -73,7 +73,7 @@ def unsound(schema: JsonObject) -> list[str]:
     return bad
 
 
-def is_count(value: Json) -> bool:
+def is_count(value: float) -> bool:
     """Whether a number is a whole one, not below zero, that everybody can read."""
     return 0 <= value < 2**63 and value == int(value)
 

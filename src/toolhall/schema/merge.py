@@ -181,28 +181,21 @@ def _one_enum(schemas: list[JsonObject]) -> JsonObject | None:
         return None
     kinds = {schema["type"] for schema in listed if isinstance(schema.get("type"), str)}
     kind = {"type": kinds.pop()} if len(kinds) == 1 and all("type" in schema for schema in listed) else {}
-    values = [value for schema in listed for value in schema["enum"] if not kind or _is(value, kind["type"])]
+    values = [value for schema in listed for value in schema["enum"] if not kind or kind["type"] in kinds_of(value)]
     return {**kind, "enum": [value for index, value in enumerate(values) if not _among(value, values[:index])]}
-
-
-def _is(value: Json, kind: str) -> bool:
-    return kind in kinds_of(value)
 
 
 def kinds_of(value: Json) -> tuple[str, ...]:
     """The JSON Schema types of a value, the narrowest first."""
-    match value:
-        case bool():
-            return ("boolean",)
-        case int():
-            return ("integer", "number")
-        case float():
-            return ("integer", "number") if value.is_integer() else ("number",)
-        case str():
-            return ("string",)
-        case None:
-            return ("null",)
-        case list():
-            return ("array",)
-        case _:
-            return ("object",)
+    if isinstance(value, float):
+        return ("integer", "number") if value.is_integer() else ("number",)
+    return _KINDS_OF.get(type(value), ("object",))
+
+
+_KINDS_OF = {
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    str: ("string",),
+    list: ("array",),
+    type(None): ("null",),
+}

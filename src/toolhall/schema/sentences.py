@@ -49,10 +49,10 @@ def sentence(key: str, value: Json) -> str | None:
 
 def choice(branches: list[JsonObject], *, one: bool) -> str | None:
     """A sentence for alternatives that differ in what they require."""
-    sets = [_joined(branch.get("required", []), " and ") for branch in branches]
-    if not all(sets):
+    sets = list(dict.fromkeys(" and ".join(branch.get("required", [])) for branch in branches))
+    if not all(sets) or len(sets) == 1:
         return None
-    text = f"Give {'exactly' if one else 'at least'} one of: {_joined(list(dict.fromkeys(sets)), '; or ')}."
+    text = f"Give {'exactly' if one else 'at least'} one of these: {', or '.join(sets)}."
     return text if len(text) <= LONGEST else None
 
 
@@ -60,11 +60,10 @@ def described(schema: JsonObject, notes: list[str]) -> JsonObject:
     """The schema with sentences added to its description."""
     if not notes:
         return schema
-    return {**schema, "description": " ".join([*([schema["description"]] if schema.get("description") else []), *notes])}
-
-
-def _joined(parts: list[str], by: str) -> str:
-    return by.join(parts)
+    return {
+        **schema,
+        "description": " ".join([*([schema["description"]] if schema.get("description") else []), *notes]),
+    }
 
 
 def _shown(value: Json) -> str:

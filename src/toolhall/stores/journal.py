@@ -37,7 +37,8 @@ class FileJournal:
     """Appends to `audit.jsonl`; the file is readable by its owner only."""
 
     def __init__(self, path: Path) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        _end_line(self._file)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="toolhall-journal")
         self._waiting: list[Record] = []
         self._scheduled = False
@@ -68,3 +69,10 @@ class FileJournal:
                 lines = lines[os.write(self._file, lines) :]
         except OSError:
             _log.exception("%d audit records could not be written", len(batch))
+
+
+def _end_line(file: int) -> None:
+    """A record that a crash cut off stays alone on its line, and spoils none that follows."""
+    size = os.fstat(file).st_size
+    if size and os.pread(file, 1, size - 1) != b"\n":
+        os.write(file, b"\n")

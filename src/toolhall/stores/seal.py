@@ -2,7 +2,9 @@
 
 import base64
 import binascii
+import contextlib
 import os
+import tempfile
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -36,11 +38,16 @@ class Seal:
 
 def kept_key(path: Path) -> bytes:
     """The key in this file, made when there is none; readable by its owner only."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_bytes()
-    with os.fdopen(descriptor, "wb") as file:
-        key = os.urandom(KEY_BYTES)
-        file.write(key)
+    key = path.read_bytes() if path.exists() else b""
+    if len(key) != KEY_BYTES:
+        descriptor, draft = tempfile.mkstemp(dir=path.parent)  # made with mode 0600
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+        if path.exists():  # less than a key, left by a crash: nothing was ever sealed with it
+            path.unlink(missing_ok=True)
+        # A link appears whole or not at all, so that of two processes neither reads half a key.
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        Path(draft).unlink()
+        key = path.read_bytes()
     return key

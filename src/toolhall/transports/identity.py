@@ -21,7 +21,9 @@ class Identity(Protocol):
 class LocalIdentity:
     """The `local` profile: whoever connects from this machine is its user."""
 
-    def caller(self, scope: Scope, headers: Headers) -> Caller:  # noqa: ARG002 - no credential is looked at here
-        """Local by address; a Unix socket has none and is local too."""
+    def caller(self, scope: Scope, headers: Headers) -> Caller:
+        """Local by address; a Unix socket has none and is local too. What a proxy forwards is nobody's."""
         client = scope.get("client")
+        if b"x-forwarded-for" in headers or b"forwarded" in headers:
+            return NOBODY
         return LOCAL if client is None or client[0] == _USUAL or client[0].startswith(_LOOPBACK) else NOBODY

@@ -36,7 +36,9 @@ async def write_events(exchange: Exchange, stream: Stream, place: Place = START)
     async with aclosing(stream.read(place.after, resumed=place.resumed)) as items:
         async for item in items:
             await exchange.part(_event(item, place.prefix) if item.message else b": keep-alive\n\n", more=True)
-    await exchange.part(b"", more=False)
+    # MCP 2025-11-25: who closes a connection before its stream has ended SHOULD say when to come back.
+    sent_away = stream.retry_ms is not None and not stream.finished
+    await exchange.part(f"retry: {stream.retry_ms}\n\n".encode() if sent_away else b"", more=False)
 
 
 async def serve_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:

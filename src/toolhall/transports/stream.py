@@ -76,6 +76,8 @@ class Stream:
             for item in [item for item in self._items if item.number > after]:
                 after = item.number
                 yield item
+            if self.last > after:
+                continue  # more came while these were written; to wait now would be to miss it
             if self.finished or self._hang_ups > seen:
                 return
             if not await self._wait(KEEP_ALIVE_SECONDS):

@@ -1,10 +1,14 @@
 """The error tree: complete, documented, and translated into every dialect."""
 
+import importlib
 import inspect
+import pkgutil
+from collections.abc import Mapping
 
 import pytest
 
-from toolhall.dialects.mcp.errors import TABLE, ErrorResult, ProtocolError, say
+from toolhall import dialects
+from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, say
 from toolhall.model import errors
 from toolhall.model.errors import (
     BadArguments,
@@ -50,14 +54,31 @@ def test_every_leaf_hangs_on_a_branch(kind: type[ToolhallError]) -> None:
     assert issubclass(kind, Refused) != issubclass(kind, Failed)
 
 
+TABLES: dict[str, Mapping[type, object]] = {
+    module.name: importlib.import_module(module.name).TABLE
+    for module in pkgutil.walk_packages(dialects.__path__, f"{dialects.__name__}.")
+    if module.name.endswith(".errors")
+}
+
+
+def test_mcp_is_among_the_dialects() -> None:
+    assert "toolhall.dialects.mcp.errors" in TABLES
+
+
+@pytest.mark.parametrize("dialect", TABLES)
+def test_every_leaf_has_a_form_in_every_dialect(dialect: str) -> None:
+    missing = {kind.__name__ for kind in LEAVES if kind not in TABLES[dialect]}
+    assert not missing, f"add them to {dialect}.TABLE"
+
+
+@pytest.mark.parametrize("dialect", TABLES)
+def test_a_table_lists_nothing_that_is_no_error_of_ours(dialect: str) -> None:
+    assert set(TABLES[dialect]) <= set(ALL)
+
+
 @by_name
-def test_every_leaf_has_a_form_in_mcp(kind: type[ToolhallError]) -> None:
-    assert kind in TABLE, "add it to dialects/mcp/errors.TABLE"
+def test_mcp_can_say_every_leaf(kind: type[ToolhallError]) -> None:
     assert isinstance(say(made(kind)), ProtocolError | ErrorResult)
-
-
-def test_the_table_lists_nothing_else() -> None:
-    assert set(TABLE) == set(LEAVES)
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)

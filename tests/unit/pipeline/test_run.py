@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.unit.parts import call_of, tool_named
+from toolhall.authoring.context import Patience
 from toolhall.model.call import Call
 from toolhall.model.errors import Denied, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.exchange import Asking
@@ -24,7 +25,7 @@ class Doing:
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
         self._work = work
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject) -> Awaitable[object]:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
         return self._work()
 
 

@@ -14,10 +14,11 @@ from toolhall.model.errors import BadArguments
 from toolhall.model.exchange import Log, Progress
 from toolhall.model.json import JsonObject
 from toolhall.registry.entry import Entry
+from toolhall.runners.deadline import Deadline
 
 
 async def run(entry: Entry, arguments: JsonObject | None = None, **of_call: Any) -> object:
-    return await entry.runner.run(entry.tool, call_of(arguments=arguments, **of_call), arguments or {})
+    return await entry.runner.run(entry.tool, call_of(arguments=arguments, **of_call), arguments or {}, Deadline(60))
 
 
 async def test_arguments_are_bound_to_parameters() -> None:

@@ -1,6 +1,6 @@
 """Tool definitions as MCP documents."""
 
-from toolhall.dialects.mcp.definition import HINTS, ID_KEY, TAGS_KEY, derived_id, read_tool
+from toolhall.dialects.mcp.definition import HINTS, ID_KEY, LEVEL_KEY, TAGS_KEY, derived_id, read_tool
 from toolhall.dialects.mcp.output import shown_output
 from toolhall.dialects.mcp.revisions import Revision
 from toolhall.model.json import Json, JsonObject
@@ -49,6 +49,8 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
     meta = dict(tool.meta or {})
     if tool.id != derived_id(tool.name):
         meta[ID_KEY] = str(tool.id)
+    if tool.level is not None:
+        meta[LEVEL_KEY] = tool.level
     if tool.tags:
         meta[TAGS_KEY] = list(tool.tags)
     if meta or tool.meta is not None:

@@ -5,9 +5,10 @@ import re
 from toolhall.dialects.findings import Reading
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_problem
-from toolhall.model.tool import Annotations, Icon, Output, Tool
+from toolhall.model.tool import LEVELS, Annotations, Icon, Output, Tool
 
 ID_KEY = "dev.toolhall/id"
+LEVEL_KEY = "dev.toolhall/level"
 TAGS_KEY = "dev.toolhall/tags"
 HINTS = {
     "title": "title",
@@ -46,6 +47,7 @@ def read_tool(document: Json) -> Tool:
         icons=_icons(reading, document),
         tags=tuple(tags) if isinstance(tags, list) else (),
         meta=_own(meta),
+        level=_level(meta),
     )
     reading.done()
     return tool
@@ -55,8 +57,13 @@ def _own(meta: JsonObject | None) -> JsonObject | None:
     """Metadata that is the author's, not ours."""
     if meta is None:
         return None
-    own = {key: value for key, value in meta.items() if key not in (ID_KEY, TAGS_KEY)}
+    own = {key: value for key, value in meta.items() if key not in (ID_KEY, LEVEL_KEY, TAGS_KEY)}
     return own if own or not meta else None
+
+
+def _level(meta: JsonObject | None) -> int | None:
+    level = (meta or {}).get(LEVEL_KEY)
+    return level if type(level) is int and level in LEVELS else None
 
 
 def _id(name: str, meta: JsonObject | None) -> ToolId:

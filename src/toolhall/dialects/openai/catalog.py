@@ -26,7 +26,7 @@ class OpenAICatalog(msgspec.Struct, frozen=True):
     grouped: bool = False
 
     def write(self, tools: tuple[Tool, ...]) -> Written:
-        """One definition for each tool, in their order; NotStrict with every reason where strictness would change one."""
+        """One definition for each tool, in their order; NotStrict with every reason where there is one."""
         documents: list[JsonObject] = []
         losses: list[list[Loss]] = []
         refused: list[Finding] = []

@@ -55,8 +55,13 @@ class McpHttp:
         else:
             await self._legacy.other_message(exchange, message)
 
+    def end_streams(self) -> None:
+        """Say goodbye to every client that only listens; what runs may finish."""
+        self._modern.subscriptions.close()
+        self._legacy.end_streams()
+
     def close(self) -> None:
-        """Say goodbye to every open stream."""
+        """End every stream and every session."""
         self._modern.subscriptions.close()
         self._legacy.close()
 

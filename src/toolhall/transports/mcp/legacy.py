@@ -97,6 +97,12 @@ class Session:
         else:
             waiting.set_result(response.result)
 
+    def give_up(self) -> None:
+        """Nobody will answer any more, because the server stops: tools that wait for a reply hear so."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(ToolFailed("the server stopped before the tool's question was answered"))
+
     async def _put(self, outlet: Outlet, question: Question) -> Json:
         """Send a question as a request of ours and wait for its response."""
         question_id = f"toolhall-{next(self._questions)}"

@@ -68,6 +68,10 @@ class LegacyHttp:
         else:
             await self._open_stream(exchange, session)
 
+    def end_streams(self) -> None:
+        """End every standalone stream; what runs may finish."""
+        self._sessions.retire()
+
     def close(self) -> None:
         """End every session."""
         self._stop_hearing()

@@ -12,6 +12,7 @@ class Running:
 
     def __init__(self) -> None:
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
+        self._all: set[asyncio.Task[None]] = set()  # also those whose id a later request took
 
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._tasks
@@ -19,30 +20,34 @@ class Running:
     def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run it; of two with the same id, a cancellation reaches the later."""
         task = self._tasks[request_id] = asyncio.create_task(work)
+        self._all.add(task)
         task.add_done_callback(lambda done: self._forget(request_id, done))
         return task
 
     def cancel(self, notification: Notification) -> None:
         """`notifications/cancelled`: one that names nothing that runs comes too late, or never mattered."""
         named = notification.params.get("requestId")
-        task = self._tasks.get(named) if isinstance(named, str | int) else None
+        if not isinstance(named, str | int) or isinstance(named, bool):  # to Python, true is the request number 1
+            return
+        task = self._tasks.get(named)
         if task:
             task.cancel()
 
     async def finish(self, seconds: float) -> None:
         """Give what runs a moment to end, then end it."""
-        if self._tasks:
-            await asyncio.wait(self._tasks.values(), timeout=seconds)
+        if self._all:
+            await asyncio.wait(self._all, timeout=seconds)
         tasks = self.close()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel everything that runs."""
-        tasks = list(self._tasks.values())
+        tasks = list(self._all)
         for task in tasks:
             task.cancel()
         return tasks
 
     def _forget(self, request_id: RequestId, done: asyncio.Task[None]) -> None:
+        self._all.discard(done)
         if self._tasks.get(request_id) is done:
             del self._tasks[request_id]

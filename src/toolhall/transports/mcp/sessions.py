@@ -50,6 +50,11 @@ class HttpSession:
         if self.reading or self.standalone.last == self.heard:
             self.standalone.send(self.session.writer.tools_changed())
 
+    def retire(self) -> None:
+        """End its standalone stream; what runs may finish."""
+        self.session.give_up()
+        self.standalone.finish()
+
     def close(self) -> None:
         """End its calls and its standalone stream."""
         self.running.close()
@@ -88,6 +93,11 @@ class Sessions:
         """Tell every session."""
         for session in self._sessions.values():
             session.tools_changed()
+
+    def retire(self) -> None:
+        """End all standalone streams."""
+        for session in self._sessions.values():
+            session.retire()
 
     def close(self) -> None:
         """End all sessions."""

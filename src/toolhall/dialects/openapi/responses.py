@@ -1,0 +1,61 @@
+"""What every call over REST may say and answer: the tool's bare result, or an error with a code and a message."""
+
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Output
+
+ERROR: JsonObject = {
+    "type": "object",
+    "properties": {
+        "error": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "description": "What happened, in one word for programs."},
+                "message": {"type": "string", "description": "What happened, for people and models."},
+                "details": {"type": "object", "description": "More, where there is more to say."},
+            },
+            "required": ["code", "message"],
+        }
+    },
+    "required": ["error"],
+}
+
+VERSION: JsonObject = {
+    "name": "version",
+    "in": "query",
+    "description": "Which version of the tool to call; the newest one if left out.",
+    "schema": {"type": "string"},
+}
+
+_REFUSALS = {
+    "400": ("Malformed", "The message is malformed."),
+    "401": ("Unauthenticated", "A valid credential is required."),
+    "403": ("Denied", "This caller may not do this, or a person must say yes first."),
+    "404": ("NotFound", "There is no such tool, or none that this caller may see."),
+    "422": ("BadArguments", "The arguments do not match the tool's input schema."),
+    "429": ("Limited", "Too many calls; try again later."),
+    "500": ("Failed", "The tool failed, or the server has a fault."),
+    "503": ("Unavailable", "What the tool runs on cannot be reached now."),
+}
+
+
+def _response(description: str) -> JsonObject:
+    schema = {"$ref": "#/components/schemas/Error"}
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+RESPONSES: JsonObject = {key: _response(description) for key, description in _REFUSALS.values()}
+
+
+def responses_of(output: Output, schema: str) -> JsonObject:
+    """Every answer of an operation; `schema` is where the schema of its result stands, if it has one."""
+    described = output.description or "The result."
+    content = {"application/json": {"schema": _result(output, schema)}}
+    refusals = {status: {"$ref": f"#/components/responses/{key}"} for status, (key, _) in _REFUSALS.items()}
+    return {"200": {"description": described, "content": content}, **refusals}
+
+
+def _result(output: Output, schema: str) -> JsonObject:
+    """A tool that returns nothing answers null; one that does not say may answer anything."""
+    if output.kind == "none":
+        return {"type": "null"}
+    return {} if output.schema is None else {"$ref": schema}

@@ -1,0 +1,159 @@
+"""A server that is killed in the middle of its work serves again when it is started, and has lost nothing but time."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
+from tests.threats.served import Served, environment, eventually, serving, toolhall
+from tests.threats.wire import Connection, healthy
+
+COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
+RED = {"colour": {"action": "accept", "content": {"colour": "red"}}}
+
+
+def records(folder: Path) -> list[bytes]:
+    """The lines of the audit file; one that has no end yet comes last."""
+    return (folder / "data" / "audit.jsonl").read_bytes().split(b"\n")
+
+
+def check_records(folder: Path) -> list[Any]:
+    """Every line that ended is a record."""
+    *whole, _ = records(folder)
+    return [json.loads(line) for line in whole]
+
+
+def killed_at_work(folder: Path) -> tuple[list[Any], int]:
+    """A server is killed while calls run in every revision; its records, and its port."""
+    with serving(folder) as server:
+        lines = [HttpLine(server.port, revision) for revision in REVISIONS]
+        busy = [Connection(server.port) for _ in range(12)]
+        for count, connection in enumerate(busy):
+            line = lines[count % 3]
+            connection.send(line.request(encoded(calling(line.revision, "sleeps", {"seconds": 5.0}))))
+        for count in range(60):
+            assert value(call(lines[count % 3], "number", value=count)) == count
+        assert eventually(lambda: len(records(folder)) > 30)
+        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+        for connection in busy:
+            connection.close()
+    return check_records(folder), server.port
+
+
+def test_killed_server_serves_again(tmp_path: Path) -> None:
+    """On the same port and the same data, at once; what was recorded before is there, and new calls follow it."""
+    before, port = killed_at_work(tmp_path)
+    assert len(before) > 30
+    with serving(tmp_path, port=port) as server:
+        assert server.port == port
+        assert healthy(port)
+        for revision in REVISIONS:
+            assert value(call(HttpLine(port, revision), "number", value=7)) == 7
+        assert eventually(lambda: len(check_records(tmp_path)) >= len(before) + 3)
+        assert server.stop() == 0
+    after = check_records(tmp_path)
+    assert after[: len(before)] == before
+    assert len({record["call"] for record in after}) == len(after), "an id was given twice"
+
+
+def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
+    """A record that was cut off by a crash stays alone on its line."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "audit.jsonl").write_bytes(b'{"time":1,"call":"a"}\n{"time":2,"ca')
+    with serving(tmp_path) as server:
+        assert value(call(HttpLine(server.port, MODERN), "number", value=7)) == 7
+        assert server.stop() == 0
+    first, torn, *new = records(tmp_path)
+    assert (first, torn) == (b'{"time":1,"call":"a"}', b'{"time":2,"ca')
+    assert [json.loads(line)["outcome"] for line in new if line] == ["ok"]
+
+
+def test_question_survives_a_restart(tmp_path: Path) -> None:
+    """MCP 2026-07-28: a person may answer after the server was killed and started again."""
+    with serving(tmp_path) as server:
+        asked = call(HttpLine(server.port, MODERN), "paint", wall="north").result
+        server.stop(signal.SIGKILL)
+    with serving(tmp_path) as server:
+        replied = calling(MODERN, "paint", {"wall": "north"}, requestState=asked["requestState"], inputResponses=RED)
+        assert HttpLine(server.port, MODERN).ask(encoded(replied)).text == "north is red"
+
+
+@pytest.mark.parametrize("left", [b"", b"short", b"x" * 33])
+def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
+    """A key file that a crash or a full disk left unfinished is replaced, or refused in one line; never used."""
+    (tmp_path / "data").mkdir()
+    key = tmp_path / "data" / "state.key"
+    key.write_bytes(left)
+    process = subprocess.Popen(
+        toolhall("serve", str(Path(__file__).parent.parent / "threats" / "hostile_tools.py"), "--port", "0", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(tmp_path, {}),
+    )
+    assert process.stdout is not None
+    started = process.stdout.readline()
+    process.terminate()
+    _, said = process.communicate(timeout=10)
+    if started:
+        assert len(key.read_bytes()) == 32
+        assert key.stat().st_mode & 0o777 == 0o600
+    else:
+        assert process.returncode == 1
+        assert b"state.key" in said
+        assert said.count(b"\n") == 1
+
+
+def worker_of(server: Served) -> int:
+    """The process that checks costly arguments, started by a call that needs it."""
+    line = HttpLine(server.port, MODERN)
+    answers = [call(line, *COSTLY[:1], **COSTLY[1]) for _ in range(2)]  # the first may find a slow start
+    assert not answers[-1].is_error, answers[-1].text
+    workers = [pid for pid in server.children if "resource_tracker" not in " ".join(psutil.Process(pid).cmdline())]
+    assert workers
+    return workers[0]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+def test_no_process_outlives_the_server(tmp_path: Path, how: signal.Signals) -> None:
+    """What the server started ends with it, however it ends."""
+    with serving(tmp_path) as server:
+        worker_of(server)
+        children = server.children
+        server.stop(how)
+    assert eventually(lambda: not any(psutil.pid_exists(child) for child in children)), children
+
+
+def test_killed_worker_is_replaced(tmp_path: Path) -> None:
+    """The process that checks costly arguments may die at any time; the next call that needs one gets one."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, MODERN)
+        for _ in range(2):
+            os.kill(worker_of(server), signal.SIGKILL)
+            call(line, *COSTLY[:1], **COSTLY[1])  # may be the one that finds it dead
+        assert healthy(server.port)
+
+
+def test_killed_stdio_client(tmp_path: Path) -> None:
+    """A server over stdio whose client was killed ends by itself."""
+    script = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen({toolhall('serve', str(Path(__file__).parent.parent / 'threats' / 'hostile_tools.py'), '--stdio')!r},"
+        " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        "child.stdin.write(b'{}\\n'); child.stdin.flush(); child.stdout.readline()\n"
+        "print(child.pid, flush=True); time.sleep(60)\n"
+    )
+    client = subprocess.Popen(
+        toolhall()[:1] + ["-c", script], stdout=subprocess.PIPE, env=environment(tmp_path, {}), cwd=tmp_path
+    )
+    assert client.stdout is not None
+    server = int(client.stdout.readline())
+    client.kill()
+    client.communicate()
+    assert eventually(lambda: not psutil.pid_exists(server) or psutil.Process(server).status() == psutil.STATUS_ZOMBIE)

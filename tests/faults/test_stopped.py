@@ -1,0 +1,162 @@
+"""A server that is told to stop ends its streams properly, finishes what runs, writes its records, and is gone soon."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.threats.lines import (
+    LEGACY,
+    MODERN,
+    PREFIX,
+    REVISIONS,
+    HttpLine,
+    answer_of,
+    call,
+    calling,
+    encoded,
+    message,
+    messages_of,
+    stdio,
+    value,
+)
+from tests.threats.served import Served, serving
+from tests.threats.wire import HOST, Connection, http
+
+SOON_SECONDS = 6.0
+END_OF_CHUNKS = b"0\r\n\r\n"
+
+both_signals = pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+
+
+def stopped_soon(server: Served, how: signal.Signals = signal.SIGTERM) -> None:
+    """Stop it: it ends well, and in time."""
+    started = time.monotonic()
+    assert server.stop(how) == 0
+    assert time.monotonic() - started < SOON_SECONDS
+    assert "Traceback" not in server.log
+
+
+def listening(server: Served) -> Connection:
+    """An open subscription, acknowledged."""
+    line = HttpLine(server.port, MODERN)
+    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id="sub"))
+    connection = Connection(server.port)
+    connection.send(line.request(body))
+    assert b" 200 " in connection.head()
+    assert b"acknowledged" in connection.part()
+    return connection
+
+
+@both_signals
+def test_listen_streams_get_their_final_result(tmp_path: Path, how: signal.Signals) -> None:
+    """MCP 2026-07-28: a subscription that the server ends is answered, then closed."""
+    with serving(tmp_path) as server:
+        streams = [listening(server) for _ in range(3)]
+        stopped_soon(server, how)
+        for stream in streams:
+            rest = stream.rest()
+            stream.close()
+            (final,) = messages_of(rest)
+            assert (final["id"], final["result"]["resultType"]) == ("sub", "complete")
+            assert final["result"]["_meta"][f"{PREFIX}subscriptionId"] == "sub"
+            assert rest.endswith(END_OF_CHUNKS)
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_get_streams_end(tmp_path: Path, revision: str) -> None:
+    """The standing streams of the older revisions end as streams do, so that clients know."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, revision)
+        headers = [("Host", HOST), ("Accept", "text/event-stream"), ("Mcp-Session-Id", line.session)]
+        with Connection(server.port) as connection:
+            connection.send(http("GET", "/mcp", headers))
+            assert b" 200 " in connection.head()
+            stopped_soon(server)
+            assert connection.rest().endswith(END_OF_CHUNKS)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_running_calls_are_answered(tmp_path: Path, revision: str) -> None:
+    """What was begun is finished: a plain reply, and a stream of progress with its answer."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, revision)
+        stepping = calling(revision, "steps", {"count": 5, "delay": 0.2})
+        stepping["params"].setdefault("_meta", {})["progressToken"] = 1
+        with Connection(server.port) as plain, Connection(server.port) as stream:
+            plain.send(line.request(encoded(calling(revision, "sleeps", {"seconds": 1.0}))))
+            stream.send(line.request(encoded(stepping)))
+            assert b" 200 " in stream.head()
+            stopped_soon(server)
+            assert answer_of(plain.reply()).text == "slept"
+            assert messages_of(stream.rest())[-1]["result"]["content"][0]["text"] == "done"
+
+
+def test_no_new_call_is_begun(tmp_path: Path) -> None:
+    """While it finishes what runs, nobody else is let in."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, MODERN)
+        with Connection(server.port) as running:
+            running.send(line.request(encoded(calling(MODERN, "sleeps", {"seconds": 1.5}))))
+            assert value(call(line, "number", value=7)) == 7
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.5)
+            with pytest.raises(ConnectionError):
+                call(line, "number", value=7)
+            assert answer_of(running.reply()).text == "slept"
+        assert server.process.wait(5) == 0
+
+
+def test_blocked_thread_does_not_hold_it_up(tmp_path: Path) -> None:
+    """A tool that sleeps in a thread long after its caller was answered cannot keep the process alive."""
+    with serving(tmp_path) as server:
+        assert "0.5 seconds" in call(HttpLine(server.port, MODERN), "blocks", seconds=60).text
+        stopped_soon(server)
+
+
+def test_stubborn_client_does_not_hold_it_up(tmp_path: Path) -> None:
+    """Nor can connections that were opened and never used, or half used."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, MODERN)
+        request = line.request(encoded(calling(MODERN, "number", {"value": 7})))
+        connections = [Connection(server.port) for _ in range(6)]
+        for connection, sent in zip(connections, (b"", request[:30], request, request[:-40], b"GET", b"\r\n"), strict=True):
+            connection.send(sent)
+        stopped_soon(server)
+        for connection in connections:
+            connection.close()
+
+
+def test_every_call_is_recorded(tmp_path: Path) -> None:
+    """Each call that was answered has its record once the server has stopped."""
+    with serving(tmp_path) as server:
+        lines = [HttpLine(server.port, revision) for revision in REVISIONS]
+        for count in range(150):
+            call(lines[count % 3], "number", value=count)
+        stopped_soon(server)
+    written = (tmp_path / "data" / "audit.jsonl").read_text().splitlines()
+    found: list[Any] = [json.loads(line) for line in written]
+    assert [record["outcome"] for record in found] == ["ok"] * 150
+
+
+@both_signals
+def test_stdio_server_stops(tmp_path: Path, how: signal.Signals) -> None:
+    """Over stdio a signal ends the server as well."""
+    with stdio(tmp_path) as line:
+        assert value(call(line, "number", value=7)) == 7
+        line.process.send_signal(how)
+        assert line.process.wait(SOON_SECONDS) == 0
+        assert "Traceback" not in line.log
+
+
+def test_stdio_server_answers_before_it_ends(tmp_path: Path) -> None:
+    """The end of the input leaves running calls the time to answer."""
+    with stdio(tmp_path) as line:
+        line.tell(encoded(calling(MODERN, "sleeps", {"seconds": 0.5})))
+        assert line.process.stdin is not None
+        line.process.stdin.close()
+        assert b"slept" in line.line()
+        assert line.process.wait(SOON_SECONDS) == 0

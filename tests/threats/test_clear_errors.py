@@ -1,0 +1,255 @@
+"""A refusal says what to change, in the revision's own form, and repeats nothing of what was sent but short names."""
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.threats.lines import (
+    LEGACY,
+    MODERN,
+    PREFIX,
+    REVISIONS,
+    HttpLine,
+    Line,
+    answer_of,
+    calling,
+    encoded,
+    handshake,
+    message,
+)
+from tests.threats.served import Served
+from tests.threats.wire import HOST, Header, fetch, http, post
+
+VALUE = "V4LUE-of-the-caller"
+LONG = "n" * 2_000
+
+
+class Refusal(NamedTuple):
+    """A bad message, and how it is refused: by a code or (None) by a result for the model, in words such as these."""
+
+    spoil: Callable[[dict[str, Any]], object]
+    code: int | None
+    words: tuple[str, ...]
+
+
+def with_params(**params: Any) -> Callable[[dict[str, Any]], object]:
+    """Change members of params."""
+    return lambda message: message["params"].update(copy.deepcopy(params))
+
+
+def with_arguments(tool: str, arguments: Any) -> Callable[[dict[str, Any]], object]:
+    """Call this tool with these arguments."""
+    return with_params(name=tool, arguments=arguments)
+
+
+def with_members(**members: Any) -> Callable[[dict[str, Any]], object]:
+    """Change members of the message."""
+    return lambda message: message.update(copy.deepcopy(members))
+
+
+def without(*path: str) -> Callable[[dict[str, Any]], object]:
+    """Leave a member out."""
+
+    def spoil(message: dict[str, Any]) -> None:
+        inner = message
+        for part in path[:-1]:
+            inner = inner[part]
+        del inner[path[-1]]
+
+    return spoil
+
+
+# The same in every revision and over every transport.
+EVERYWHERE = {
+    "wrong_type": Refusal(with_arguments("touch", {"note": [VALUE]}), None, ("/note", "string")),
+    "wrong_type_deep": Refusal(with_arguments("narrow", {"items": ["xxxxx", {"a": VALUE}]}), None, ("/items/1", "string")),
+    "too_short": Refusal(with_arguments("narrow", {"items": ["xxxxx", "V4LU"]}), None, ("/items/1", "5 characters")),
+    "missing_argument": Refusal(with_arguments("number", {}), None, ('"value"', "required")),
+    "unknown_argument": Refusal(with_arguments("touch", {"nota": VALUE}), None, ("nota",)),
+    "long_argument": Refusal(with_arguments("touch", {LONG[:250]: VALUE}), None, ("Additional properties",)),
+    "author_refuses": Refusal(with_arguments("careful", {"order": {"card": VALUE}}), None, ("/order", "form")),
+    "number_as_text": Refusal(with_arguments("number", {"value": VALUE}), None, ("/value", "integer")),
+    "high_level": Refusal(with_arguments("dangerous", {}), None, ("level 8", "person")),
+    "unknown_tool": Refusal(with_arguments("no_such_tool", {"a": VALUE}), -32602, ("unknown tool", "no_such_tool")),
+    "long_tool": Refusal(with_arguments(LONG, {"a": VALUE}), -32602, ("unknown tool",)),
+    "no_tool": Refusal(without("params", "name"), -32602, ("params.name",)),
+    "tool_is_no_text": Refusal(with_params(name=[VALUE]), -32602, ("params.name",)),
+    "arguments_are_no_object": Refusal(with_params(arguments=[VALUE]), -32602, ("params.arguments", "object")),
+    "params_are_no_object": Refusal(with_members(params=[VALUE]), -32602, ("params", "object")),
+    "no_version": Refusal(without("jsonrpc"), -32600, ("jsonrpc", "2.0")),
+    "other_version": Refusal(with_members(jsonrpc=VALUE), -32600, ("jsonrpc", "2.0")),
+    "id_is_null": Refusal(with_members(id=None), -32600, ("id", "string", "number")),
+    "id_is_object": Refusal(with_members(id={"a": VALUE}), -32600, ("id", "string", "number")),
+    "method_is_no_text": Refusal(with_members(method=[VALUE]), -32600, ("method", "string")),
+    "no_method": Refusal(without("method"), -32600, ("method",)),
+    "unknown_member": Refusal(with_members(extra=VALUE), -32600, ("extra", "remove")),
+    "long_member": Refusal(with_members(**{LONG[:250]: VALUE}), -32600, ("remove",)),
+    "unknown_method": Refusal(with_members(method="tools/cal"), -32601, ("tools/cal",)),
+    "long_method": Refusal(with_members(method=LONG), -32601, ("no method",)),
+    "bad_cursor": Refusal(with_members(method="tools/list", params={"cursor": VALUE}), -32602, ("cursor", "nextCursor")),
+    "cursor_is_no_text": Refusal(with_members(method="tools/list", params={"cursor": 1}), -32602, ("cursor", "string")),
+    "odd_progress_token": Refusal(with_params(_meta={"progressToken": [VALUE]}), -32602, ("progressToken", "string")),
+}  # fmt: skip
+
+
+def repaired(revision: str, spoiled: dict[str, Any]) -> dict[str, Any]:
+    """Put back what the newest revision wants, where a case replaced the whole of params or of `_meta`."""
+    params = spoiled.get("params")
+    if revision == MODERN and isinstance(params, dict):
+        usual = message(MODERN, "x")["params"]["_meta"]
+        params["_meta"] = {**usual, **params.get("_meta", {})}
+    return spoiled
+
+
+@pytest.mark.parametrize("case", EVERYWHERE)
+def test_refused_message_is_explained(line: Line, case: str) -> None:
+    """In the same words over every transport and in every revision."""
+    refusal = EVERYWHERE[case]
+    body = calling(line.revision, "touch")
+    refusal.spoil(body)
+    answer = line.ask(encoded(repaired(line.revision, body)))
+    assert answer.code == refusal.code, answer
+    assert answer.is_error == (refusal.code is None)
+    assert all(word in answer.text for word in refusal.words), answer.text
+    assert VALUE.encode() not in answer.raw
+    assert LONG[:201].encode() not in answer.raw
+    assert len(answer.raw) < 900
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "not_json": (b"{x", "not valid JSON"),
+    "empty": (b" ", "not valid JSON"),
+    "cut_off": (b'{"jsonrpc":"2.0","id":1,"method":"tools/', "not valid JSON"),
+    "not_utf8": (b'{"a":"\xff"}', "UTF-8"),
+    "twice": (b'{"a":1,"a":2}', "same key twice"),
+    "nul": (b'{"a":"\\u0000"}', "U+0000"),
+    "deep": (b"[" * 100 + b"]" * 100, "64 levels"),
+    "batch": (b"[]", "one JSON-RPC object"),
+    "digits": (b'{"a":' + b"9" * 30 + b"}", "20 digits"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_unreadable_message_is_explained(line: Line, case: str) -> None:
+    """What is no message gets an error without an id, and words about what is wrong."""
+    body, words = BROKEN[case]
+    if case == "empty" and not isinstance(line, HttpLine):
+        return  # over stdio an empty line is nothing at all
+    answer = line.ask(body)
+    assert answer.code in (-32700, -32600)
+    assert answer.status in (400, None)
+    assert "id" not in answer.message
+    assert words in answer.text, answer.text
+
+
+TERMS: dict[str, tuple[Callable[[dict[str, Any]], object], int, tuple[str, ...]]] = {
+    "no_capabilities": (without("params", "_meta", f"{PREFIX}clientCapabilities"), -32602, (f"{PREFIX}clientCapabilities",)),
+    "odd_capabilities": (
+        lambda body: body["params"]["_meta"].update({f"{PREFIX}clientCapabilities": VALUE}), -32602, (f"{PREFIX}clientCapabilities", "object"),
+    ),
+    "odd_version": (lambda body: body["params"]["_meta"].update({f"{PREFIX}protocolVersion": 1}), -32602, (f"{PREFIX}protocolVersion", "string")),
+    "other_version": (lambda body: body["params"]["_meta"].update({f"{PREFIX}protocolVersion": "2099-01-01"}), -32022, ("2099-01-01", *REVISIONS)),
+    "odd_level": (lambda body: body["params"]["_meta"].update({f"{PREFIX}logLevel": VALUE}), -32602, ("log level", "debug", "emergency")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TERMS)
+def test_wrong_terms_are_explained(server: Served, case: str) -> None:
+    """MCP 2026-07-28: the terms come with every request, and a wrong one is named."""
+    spoil, code, words = TERMS[case]
+    body = calling(MODERN, "touch")
+    spoil(body)
+    version = {"other_version": "2099-01-01", "odd_version": "1"}.get(case, MODERN)
+    headers = [("MCP-Protocol-Version", version), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
+    answer = answer_of(fetch(server.port, post(server.port, encoded(body), *headers)))
+    if case == "odd_version":  # a header cannot say the same as a number
+        assert answer.code in (code, -32020)
+    else:
+        assert answer.code == code
+        assert all(word in answer.text for word in words), answer.text
+    assert VALUE.encode() not in answer.raw
+
+
+@pytest.mark.parametrize("header", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
+@pytest.mark.parametrize("said", [None, VALUE])
+def test_wrong_header_is_named(server: Served, header: str, said: str | None) -> None:
+    """MCP 2026-07-28: a header that is missing or differs is named; its value is not repeated."""
+    body = encoded(calling(MODERN, "touch"))
+    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call", "Mcp-Name": "touch"}
+    headers = [(name, right if name != header else said) for name, right in usual.items()]
+    kept = [(name, value) for name, value in headers if value is not None]
+    answer = answer_of(fetch(server.port, post(server.port, body, *kept)))
+    assert (answer.status, answer.code) == (400, -32020)
+    assert header.lower() in answer.text
+    assert ("missing" if said is None else "other") in answer.text
+    assert VALUE.encode() not in answer.raw
+
+
+SESSIONS: dict[str, tuple[list[Header], int, tuple[str, ...]]] = {
+    "none": ([], 400, ("initialize", "Mcp-Session-Id")),
+    "unknown": ([("Mcp-Session-Id", VALUE)], 404, ("initialize",)),
+    "other_version": ([("MCP-Protocol-Version", "2024-11-05")], 400, ("MCP-Protocol-Version", *LEGACY)),
+}
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("case", SESSIONS)
+def test_missing_session_is_explained(server: Served, case: str, revision: str) -> None:
+    """The older revisions need their handshake first, and say so."""
+    headers, status, words = SESSIONS[case]
+    answer = answer_of(fetch(server.port, post(server.port, encoded(calling(revision, "touch")), *headers)))
+    assert (answer.status, answer.code) == (status, -32600)
+    assert all(word in answer.text for word in words), answer.text
+    assert VALUE.encode() not in answer.raw
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("missing", ["protocolVersion", "capabilities"])
+def test_broken_handshake_is_explained(server: Served, revision: str, missing: str) -> None:
+    """What the handshake lacks is named."""
+    body = handshake(revision)
+    del body["params"][missing]
+    answer = answer_of(fetch(server.port, post(server.port, encoded(body))))
+    assert answer.code == -32602
+    assert missing in answer.text
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_unknown_log_level_is_explained(server: Served, revision: str) -> None:
+    """The levels that there are."""
+    line = HttpLine(server.port, revision)
+    answer = line.ask(encoded(message(revision, "logging/setLevel", {"level": VALUE})))
+    assert answer.code == -32602
+    assert "debug" in answer.text
+    assert VALUE.encode() not in answer.raw
+
+
+TURNED: dict[str, tuple[str, str, list[Header], int, tuple[str, ...]]] = {
+    "host": ("POST", "/mcp", [("Host", "evil.example")], 421, ("evil.example", "allowed_hosts")),
+    "no_host": ("POST", "/mcp", [], 400, ("Host",)),
+    "origin": ("POST", "/mcp", [("Host", HOST), ("Origin", "http://evil.example")], 403, ("Origin", "allowed_hosts")),
+    "type": ("POST", "/mcp", [("Host", HOST), ("Content-Type", VALUE)], 415, ("application/json",)),
+    "coding": (
+        "POST", "/mcp", [("Host", HOST), ("Content-Type", "application/json"), ("Content-Encoding", VALUE)], 415, ("Content-Encoding",),
+    ),
+    "size": (
+        "POST", "/mcp", [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "9999999")], 413, ("1048576 bytes",),
+    ),
+    "twice": ("POST", "/mcp", [("Host", HOST), ("Mcp-Name", VALUE), ("Mcp-Name", VALUE)], 400, ("mcp-name", "twice")),
+    "method": ("GET", "/mcp", [("Host", HOST)], 405, ("POST",)),
+    "path": ("GET", "/" + VALUE, [("Host", HOST)], 404, ("/mcp",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TURNED)
+def test_turned_away_with_a_reason(server: Served, case: str) -> None:
+    """What is refused before any dialect speaks is refused in JSON, with what to change."""
+    method, path, headers, status, words = TURNED[case]
+    reply = fetch(server.port, http(method, path, headers))
+    said = reply.body.decode()
+    assert reply.status == status
+    assert reply.header("content-type") == "application/json"
+    assert all(word in said for word in words), said
+    assert VALUE not in said

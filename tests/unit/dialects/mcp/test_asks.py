@@ -1,0 +1,90 @@
+"""From a request to the ask it stands for."""
+
+from typing import Any
+
+import pytest
+
+from toolhall.dialects.mcp.asks import Hello, read_call, read_initialize, read_list
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.refusals import McpRefusal
+from toolhall.dialects.mcp.revisions import JUNE, NOVEMBER
+from toolhall.model.exchange import CallTool, ListTools
+
+
+def request(**params: Any) -> Request:
+    return Request(1, "any", params)
+
+
+def test_initialize() -> None:
+    assert read_initialize(request(protocolVersion="2025-06-18", capabilities={"roots": {}})) == Hello(
+        JUNE, {"roots": {}}
+    )
+    assert read_initialize(request(protocolVersion="1999-01-01", capabilities={})) == Hello(NOVEMBER, {})
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"protocolVersion": "2025-06-18"},
+        {"protocolVersion": 3, "capabilities": {}},
+        {"protocolVersion": "x", "capabilities": []},
+    ],
+    ids=str,
+)
+def test_a_bad_initialize(params: dict[str, Any]) -> None:
+    with pytest.raises(McpRefusal) as caught:
+        read_initialize(request(**params))
+    assert caught.value.code == -32602
+
+
+@pytest.mark.parametrize(
+    ("params", "ask"),
+    [
+        ({}, ListTools(None)),
+        ({"cursor": None}, ListTools(None)),
+        ({"cursor": ""}, ListTools("")),
+        ({"cursor": "x"}, ListTools("x")),
+    ],
+    ids=str,
+)
+def test_list(params: dict[str, Any], ask: ListTools) -> None:
+    assert read_list(request(**params)) == ask
+
+
+@pytest.mark.parametrize("cursor", [1, [], {}, True])
+def test_a_bad_cursor(cursor: Any) -> None:
+    with pytest.raises(McpRefusal, match="cursor must be a string"):
+        read_list(request(cursor=cursor))
+
+
+@pytest.mark.parametrize(
+    ("params", "arguments"),
+    [
+        ({"name": "pick"}, {}),
+        ({"name": "pick", "arguments": None}, {}),
+        ({"name": "pick", "arguments": {}}, {}),
+        ({"name": "pick", "arguments": {"a": 1}, "_meta": {}}, {"a": 1}),
+    ],
+    ids=str,
+)
+def test_call(params: dict[str, Any], arguments: dict[str, Any]) -> None:
+    assert read_call(request(**params), "mcp@2026-07-28", 99) == CallTool("pick", arguments, "mcp@2026-07-28", 99)
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({}, "params.name must be the name of a tool"),
+        ({"name": 3}, "params.name must be the name of a tool"),
+        ({"name": None}, "params.name must be the name of a tool"),
+        ({"name": "pick", "arguments": []}, "params.arguments must be an object"),
+        ({"name": "pick", "arguments": "{}"}, "params.arguments must be an object"),
+        ({"name": "pick", "arguments": False}, "params.arguments must be an object"),
+    ],
+    ids=str,
+)
+def test_a_bad_call(params: dict[str, Any], told: str) -> None:
+    with pytest.raises(McpRefusal, match=told) as caught:
+        read_call(request(**params), "mcp", 1)
+    assert (caught.value.code, caught.value.status) == (-32602, 200)

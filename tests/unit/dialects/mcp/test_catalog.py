@@ -1,0 +1,66 @@
+"""Tool definitions as each revision spells them."""
+
+import pytest
+
+from tests.unit.parts import tool_named
+from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Annotations, Icon, Output
+
+INPUT: JsonObject = {"type": "object", "properties": {"city": {"type": "string"}}}
+FULL = tool_named(
+    "forecast",
+    title="Forecast",
+    description="What the sky will do.",
+    input=INPUT,
+    output=Output("schema", {"type": "array", "items": {"type": "number"}}),
+    annotations=Annotations(title="Look", read_only=True, open_world=False),
+    icons=(
+        Icon(src="https://example.org/a.png", mime_type="image/png", sizes=("48x48",), theme="dark"),
+        Icon(src="data:image/png,"),
+    ),
+    tags=("sky",),
+    meta={"example.org/owner": "sky"},
+    level=3,
+    timeout=5.0,
+)
+META = {"example.org/owner": "sky", "dev.toolhall/id": "Kit.forecast@1.0.0", "dev.toolhall/level": 3, "dev.toolhall/tags": ["sky"]}
+ICONS = [
+    {"src": "https://example.org/a.png", "mimeType": "image/png", "sizes": ("48x48",), "theme": "dark"},
+    {"src": "data:image/png,"},
+]
+COMMON: JsonObject = {
+    "name": "forecast",
+    "title": "Forecast",
+    "description": "What the sky will do.",
+    "inputSchema": INPUT,
+    "annotations": {"title": "Look", "readOnlyHint": True, "openWorldHint": False},
+    "_meta": META,
+}
+PLAIN: JsonObject = {"type": "array", "items": {"type": "number"}}
+WRAPPED: JsonObject = {"type": "object", "properties": {"result": PLAIN}, "required": ["result"]}
+
+GOLDEN: list[tuple[Revision, JsonObject]] = [
+    (JUNE, {**COMMON, "outputSchema": WRAPPED}),
+    (NOVEMBER, {**COMMON, "outputSchema": WRAPPED, "icons": ICONS}),
+    (MODERN, {**COMMON, "outputSchema": PLAIN, "icons": ICONS}),
+]
+
+
+@pytest.mark.parametrize(("revision", "document"), GOLDEN, ids=[revision.name for revision, _ in GOLDEN])
+def test_a_full_definition(revision: Revision, document: JsonObject) -> None:
+    assert write_tool(FULL, revision) == document
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+def test_what_is_not_said_is_not_written(revision: Revision) -> None:
+    document = write_tool(tool_named("pick"), revision)
+    document.pop("_meta", None)
+    assert document == {"name": "pick", "inputSchema": {"type": "object"}}
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+def test_level_and_timeout_are_nobodys_business(revision: Revision) -> None:
+    document = write_tool(FULL, revision)
+    assert not {"level", "timeout"} & (document.keys() | document["_meta"].keys())

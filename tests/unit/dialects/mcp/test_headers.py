@@ -1,0 +1,194 @@
+"""Headers must say what the body says (MCP 2026-07-28)."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from toolhall.dialects.mcp.headers import check_headers, check_parameters, check_version
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.refusals import McpRefusal
+from toolhall.dialects.mcp.revisions import MODERN
+from toolhall.dialects.mcp.terms import Terms
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import HeaderParameter
+
+VERSION = "io.modelcontextprotocol/protocolVersion"
+
+
+def call(name: Any = "pick", version: Any = "2026-07-28") -> Request:
+    return Request(1, "tools/call", {"name": name, "_meta": {VERSION: version}})
+
+
+def headers(version: bytes = b"2026-07-28", method: bytes = b"tools/call", name: bytes = b"pick") -> dict[bytes, bytes]:
+    return {b"mcp-protocol-version": version, b"mcp-method": method, b"mcp-name": name}
+
+
+def wrapped(text: str) -> bytes:
+    return b"=?base64?" + base64.b64encode(text.encode()) + b"?="
+
+
+def check(sent: dict[bytes, bytes], request: Request) -> None:
+    check_headers(sent, request, Terms(MODERN, {}))
+
+
+def refuse(sent: dict[bytes, bytes], request: Request) -> str:
+    with pytest.raises(McpRefusal) as caught:
+        check(sent, request)
+    assert (caught.value.code, caught.value.status) == (-32020, 400)
+    return caught.value.message
+
+
+def test_headers_that_say_the_same_pass() -> None:
+    check(headers(), call())
+
+
+@pytest.mark.parametrize("name", [b"mcp-protocol-version", b"mcp-method", b"mcp-name"])
+def test_none_may_be_missing(name: bytes) -> None:
+    sent = headers()
+    del sent[name]
+    assert refuse(sent, call()) == f"the header {name.decode()} is missing"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"version": b"2025-11-25"},
+        {"method": b"tools/list"},
+        {"method": b"TOOLS/CALL"},
+        {"name": b"Pick"},
+        {"name": b""},
+    ],
+    ids=str,
+)
+def test_none_may_say_something_else(changed: Any) -> None:
+    assert "says something other than the body" in refuse(headers(**changed), call())
+
+
+@pytest.mark.parametrize("name", [b" pick ", b"\tpick", wrapped("pick")])
+def test_white_space_around_and_base64_are_understood(name: bytes) -> None:
+    check(headers(name=name), call())
+
+
+def test_a_name_beyond_ascii_comes_as_base64() -> None:
+    check(headers(name=wrapped("wétter")), call("wétter"))
+    assert "must be sent as =?base64?" in refuse(headers(name="wétter".encode()), call("wétter"))
+
+
+@pytest.mark.parametrize("name", [b"=?base64?!!?=", b"=?base64?/w==?=", b"=?base64?cGljaw?=", b"=?base64?cGljax==?="])
+def test_bad_base64_is_refused(name: bytes) -> None:
+    assert refuse(headers(name=name), call()) == "the header mcp-name is not valid base64 of UTF-8"
+
+
+@pytest.mark.parametrize("name", [b"=?BASE64?cGljaw==?=", b"=?base64?cGljaw==?= ", b"x=?base64?cGljaw==?="])
+def test_the_marker_is_exact(name: bytes) -> None:
+    if name.endswith(b" "):
+        check(headers(name=name), call())
+    else:
+        assert "says something other" in refuse(headers(name=name), call())
+
+
+def test_base64_is_not_understood_in_other_headers() -> None:
+    assert "says something other" in refuse(headers(method=wrapped("tools/call")), call())
+
+
+@pytest.mark.parametrize("name", [b"pi\x00ck", b"pi\nck", b"pi\x7fck"])
+def test_control_characters_are_refused(name: bytes) -> None:
+    assert "characters that must be sent as =?base64?" in refuse(headers(name=name), call())
+
+
+def test_a_method_without_a_name_needs_no_name_header() -> None:
+    sent = {b"mcp-protocol-version": b"2026-07-28", b"mcp-method": b"tools/list"}
+    check(sent, Request(1, "tools/list", {"_meta": {VERSION: "2026-07-28"}}))
+
+
+def test_a_name_that_is_none_is_left_to_the_reader_of_params() -> None:
+    check(headers(), call(name=3))
+
+
+@pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01"])
+def test_header_and_body_agree_about_the_version_even_if_it_is_none_of_ours(version: str) -> None:
+    check_version(headers(version=version.encode()), call(version=version))
+    with pytest.raises(McpRefusal, match="says something other than the body"):
+        check_version(headers(version=b"2024-11-05"), call(version=version))
+
+
+@pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": "x"}, {"_meta": {VERSION: 3}}], ids=str)
+def test_a_body_without_a_version_has_nothing_to_disagree_with(params: JsonObject) -> None:
+    check_version({}, Request(1, "tools/call", params))
+
+
+REGION = (HeaderParameter("region", ("place", "region")),)
+
+
+def check_region(value: Any, **sent: bytes) -> None:
+    arguments: JsonObject = {"place": {"region": value}}
+    check_parameters({f"mcp-param-{name}".encode(): text for name, text in sent.items()}, REGION, arguments)
+
+
+EQUAL: list[tuple[Any, bytes]] = [
+    ("eu", b"eu"),
+    ("eu", b" eu "),
+    ("eu", wrapped("eu")),
+    ("é", wrapped("é")),
+    ("", b""),
+    (" x ", wrapped(" x ")),
+    ("true", b"true"),
+    (True, b"true"),
+    (False, b"false"),
+    (7, b"7"),
+    (7, b"7.0"),
+    (7, b"7e0"),
+    (-7, b"-7"),
+    (2**53 + 1, b"9007199254740993"),
+    (700, b"7e2"),
+]
+
+
+@pytest.mark.parametrize(("value", "sent"), EQUAL, ids=repr)
+def test_an_argument_is_repeated(value: Any, sent: bytes) -> None:
+    check_region(value, region=sent)
+
+
+DIFFERENT: list[tuple[Any, bytes]] = [
+    ("eu", b"EU"),
+    ("eu", b"us"),
+    (True, b"True"),
+    (True, b"1"),
+    (False, b""),
+    (1, b"true"),
+    (7, b"8"),
+    (7, b""),
+    (7, b"+7"),
+    (7, b"007"),
+    (7, b"0x7"),
+    (10, b"1_0"),
+    (7, b"7 7"),
+    (7, b"nan"),
+    (7, b"9" * 5_000),
+    (2**53 + 1, b"9007199254740992"),
+    ("7", b"7.0"),
+    ([1], b"[1]"),
+    ({}, b"{}"),
+]
+
+
+@pytest.mark.parametrize(("value", "sent"), DIFFERENT, ids=lambda each: repr(each)[:20])
+def test_a_different_value_is_refused(value: Any, sent: bytes) -> None:
+    with pytest.raises(
+        McpRefusal, match="the header mcp-param-region says something other than the argument"
+    ) as caught:
+        check_region(value, region=sent)
+    assert (caught.value.code, caught.value.status) == (-32020, 400)
+
+
+def test_a_missing_header_is_refused() -> None:
+    with pytest.raises(McpRefusal, match="the header mcp-param-region is missing"):
+        check_region("eu")
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"place": {}}, {"place": {"region": None}}, {"place": None}, {"place": "x"}], ids=str
+)
+def test_a_null_or_absent_argument_has_no_header(arguments: JsonObject) -> None:
+    check_parameters({}, REGION, arguments)

@@ -1,0 +1,70 @@
+"""Which output schema a revision is shown."""
+
+import pytest
+
+from tests.unit.parts import tool_named
+from toolhall.dialects.mcp.output import Shown, shown_output
+from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Output
+
+OBJECT: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
+ARRAY: JsonObject = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
+all_revisions = pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+older = pytest.mark.parametrize("revision", [JUNE, NOVEMBER], ids=lambda revision: revision.name)
+
+
+def shown(output: Output, revision: Revision) -> Shown:
+    return shown_output(tool_named("pick", output=output), revision)
+
+
+@all_revisions
+def test_nothing_is_shown_of_nothing_and_of_plain_text(revision: Revision) -> None:
+    for output in (Output("none"), Output("schema", {"type": "string"})):
+        assert shown(output, revision) == Shown(None, structured=False)
+
+
+@all_revisions
+def test_an_unstated_output_has_no_schema_but_may_be_structured(revision: Revision) -> None:
+    assert shown(Output(), revision) == Shown(None, structured=True)
+
+
+@all_revisions
+def test_an_object_is_shown_as_it_is(revision: Revision) -> None:
+    assert shown(Output("schema", OBJECT), revision) == Shown(OBJECT, structured=True)
+
+
+@pytest.mark.parametrize("schema", [ARRAY, {"type": "integer"}, {}, {"anyOf": [OBJECT, {"type": "null"}]}], ids=str)
+def test_the_newest_revision_takes_any_schema(schema: JsonObject) -> None:
+    assert shown(Output("schema", schema), MODERN) == Shown(schema, structured=True)
+
+
+@older
+def test_older_revisions_are_shown_a_wrapper(revision: Revision) -> None:
+    assert shown(Output("schema", ARRAY), revision) == Shown(
+        {
+            "type": "object",
+            "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
+            "required": ["result"],
+            "$defs": {"A": {"type": "integer"}},
+        },
+        structured=True,
+        wrapped=True,
+    )
+
+
+@older
+def test_the_dialect_of_the_schema_stays_on_top(revision: Revision) -> None:
+    draft7 = "http://json-schema.org/draft-07/schema#"
+    found = shown(Output("schema", {"$schema": draft7, "type": "integer"}), revision).schema
+    assert found == {
+        "$schema": draft7,
+        "type": "object",
+        "properties": {"result": {"type": "integer"}},
+        "required": ["result"],
+    }
+
+
+@older
+def test_a_union_is_wrapped_even_if_it_may_be_an_object(revision: Revision) -> None:
+    assert shown(Output("schema", {"anyOf": [OBJECT, {"type": "null"}]}), revision).wrapped

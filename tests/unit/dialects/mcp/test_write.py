@@ -1,0 +1,256 @@
+"""Answers as MCP bytes: golden documents for every revision."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import tool_named
+from toolhall.dialects.mcp.refusals import bad_params, unknown_method
+from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.dialects.mcp.write import Server, Writer, write_error
+from toolhall.model.content import Image, Result, Text
+from toolhall.model.errors import Broken, Denied, Limited, ToolFailed, ToolhallError, Unsupported
+from toolhall.model.exchange import Asked, Finished, Page, Wire
+from toolhall.model.json import JsonObject
+from toolhall.model.question import Roots
+from toolhall.model.tool import Output
+
+SERVER = Server(name="hall", version="1.2.3", title="The hall", instructions="Ask nicely.")
+INFO = {"name": "hall", "version": "1.2.3", "title": "The hall"}
+MODERN_META = {"io.modelcontextprotocol/serverInfo": INFO}
+COMPLETE = {"resultType": "complete", "_meta": MODERN_META}
+every_revision = pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+older = pytest.mark.parametrize("revision", [JUNE, NOVEMBER], ids=lambda revision: revision.name)
+
+
+def usual(revision: Revision) -> JsonObject:
+    return COMPLETE if revision.modern else {}
+
+
+def result_of(wire: Wire, request_id: str | int = 1) -> Any:
+    message = json.loads(wire.body)
+    assert set(message) == {"jsonrpc", "id", "result"}
+    assert (message["jsonrpc"], message["id"], wire.status) == ("2.0", request_id, 200)
+    return message["result"]
+
+
+@older
+def test_initialized(revision: Revision) -> None:
+    assert result_of(Writer(SERVER, revision).initialized("a"), "a") == {
+        "protocolVersion": revision.name,
+        "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+        "serverInfo": INFO,
+        "instructions": "Ask nicely.",
+    }
+
+
+def test_a_hall_may_say_little_of_itself() -> None:
+    found = result_of(Writer(Server(name="hall", version="1"), NOVEMBER).initialized(1))
+    assert found["serverInfo"] == {"name": "hall", "version": "1"}
+    assert "instructions" not in found
+
+
+def test_discovered() -> None:
+    assert result_of(Writer(SERVER, MODERN).discovered(1)) == {
+        "supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18"],
+        "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+        "ttlMs": 60_000,
+        "cacheScope": "public",
+        "instructions": "Ask nicely.",
+        **COMPLETE,
+    }
+
+
+@every_revision
+def test_a_page(revision: Revision) -> None:
+    page = Page((tool_named("a"), tool_named("b")), "more", shared=True)
+    found = result_of(Writer(SERVER, revision).page(7, page), 7)
+    assert [tool["name"] for tool in found.pop("tools")] == ["a", "b"]
+    caching = {"ttlMs": 2_000, "cacheScope": "public"} if revision.modern else {}
+    assert found == {"nextCursor": "more", **caching, **usual(revision)}
+
+
+def test_the_last_page_has_no_cursor_and_a_private_page_says_so() -> None:
+    found = result_of(Writer(SERVER, MODERN).page(1, Page((), None, shared=False)))
+    assert found == {"tools": [], "ttlMs": 2_000, "cacheScope": "private", **COMPLETE}
+
+
+def test_a_page_is_encoded_once_for_each_revision() -> None:
+    page = Page((tool_named("a"),), None, shared=True)
+    for revision in REVISIONS.values():
+        Writer(SERVER, revision).page(1, page)
+    kept = dict(page.encoded)
+    assert set(kept) == set(REVISIONS)
+    Writer(SERVER, MODERN).page("other", page)
+    assert all(page.encoded[name] is kept[name] for name in kept)
+
+
+def finished(result: Result, revision: Revision, output: Output | None = None) -> Any:
+    answer = Finished(tool_named("pick", output=output or Output()), result)
+    return result_of(Writer(SERVER, revision).finished("ä", answer), "ä")
+
+
+OBJECT = Output("schema", {"type": "object"})
+ARRAY = Output("schema", {"type": "array"})
+
+
+@every_revision
+def test_an_object_is_structured_and_repeated_as_text(revision: Revision) -> None:
+    assert finished(Result(b'{"a":"\\u00e9"}'), revision, OBJECT) == {
+        "content": [{"type": "text", "text": '{"a":"\\u00e9"}'}],
+        "structuredContent": {"a": "é"},
+        **usual(revision),
+    }
+
+
+def test_any_value_is_structured_in_the_newest_revision() -> None:
+    for encoded in (b"[1]", b"3", b"null", b'"text"'):
+        found = finished(Result(encoded), MODERN, ARRAY)
+        assert found["structuredContent"] == json.loads(encoded)
+
+
+@older
+def test_older_revisions_get_it_wrapped_where_the_schema_is(revision: Revision) -> None:
+    assert finished(Result(b"[1]"), revision, ARRAY) == {
+        "content": [{"type": "text", "text": "[1]"}],
+        "structuredContent": {"result": [1]},
+    }
+    assert finished(Result(b'{"a":1}'), revision, Output("schema", {}))["structuredContent"] == {"result": {"a": 1}}
+
+
+@older
+def test_older_revisions_get_no_structure_that_is_no_object(revision: Revision) -> None:
+    assert finished(Result(b"[1]"), revision) == {"content": [{"type": "text", "text": "[1]"}]}
+    assert finished(Result(b'{"a":1}'), revision)["structuredContent"] == {"a": 1}
+
+
+@every_revision
+def test_plain_text_is_said_once(revision: Revision) -> None:
+    found = finished(Result(b'"hi \\"you\\""', text='hi "you"'), revision, Output("schema", {"type": "string"}))
+    assert found == {"content": [{"type": "text", "text": 'hi "you"'}], **usual(revision)}
+
+
+@every_revision
+def test_nothing_is_an_empty_list(revision: Revision) -> None:
+    assert finished(Result(None), revision, Output("none")) == {"content": [], **usual(revision)}
+
+
+@every_revision
+def test_blocks_value_meta_and_error_together(revision: Revision) -> None:
+    result = Result(b'{"a":1}', (Text("one"), Image(b"x")), meta={"k": "v"}, is_error=True)
+    meta = {"k": "v", **MODERN_META} if revision.modern else {"k": "v"}
+    assert finished(result, revision, OBJECT) == {
+        "content": [{"type": "text", "text": "one"}, {"type": "image", "data": "eA==", "mimeType": "image/png"}],
+        "structuredContent": {"a": 1},
+        "isError": True,
+        **usual(revision),
+        "_meta": meta,
+    }
+
+
+@every_revision
+@pytest.mark.parametrize("request_id", [0, -1, 2**53 + 1, "", 'qu"ote\\', "ü"])
+def test_the_id_is_echoed_exactly(revision: Revision, request_id: str | int) -> None:
+    writer = Writer(SERVER, revision)
+    answer = Finished(tool_named("pick"), Result(b'{"a":1}'))
+    for wire in (
+        writer.finished(request_id, answer),
+        writer.page(request_id, Page((), None, shared=True)),
+        writer.error(request_id, ToolFailed("no")),
+        writer.error(request_id, Broken()),
+    ):
+        message = json.loads(wire.body)
+        assert message["id"] == request_id
+        assert type(message["id"]) is type(request_id)
+
+
+def test_the_quick_way_and_the_long_way_write_the_same() -> None:
+    """A plain value is put together from bytes; with meta it is encoded as a whole."""
+    for revision in REVISIONS.values():
+        quick = finished(Result(b'{"a":[1,"x"]}'), revision, OBJECT)
+        long = finished(Result(b'{"a":[1,"x"]}', meta={"k": 1}), revision, OBJECT)
+        long["_meta"].pop("k")
+        assert quick == (long if revision.modern else {key: part for key, part in long.items() if key != "_meta"})
+
+
+def test_questions() -> None:
+    found = result_of(Writer(SERVER, MODERN).asked(1, Asked({"where": Roots()}), "sealed"))
+    assert found == {
+        "resultType": "input_required",
+        "inputRequests": {"where": {"method": "roots/list", "params": {}}},
+        "requestState": "sealed",
+        "_meta": MODERN_META,
+    }
+
+
+@every_revision
+def test_an_error_that_the_model_reads(revision: Revision) -> None:
+    found = result_of(Writer(SERVER, revision).error(1, Denied("not yours")))
+    meta = {"dev.toolhall/refused": "Denied", **(MODERN_META if revision.modern else {})}
+    assert found == {
+        "content": [{"type": "text", "text": "not yours"}],
+        "isError": True,
+        **usual(revision),
+        "_meta": meta,
+    }
+
+
+def error_of(wire: Wire) -> Any:
+    message = json.loads(wire.body)
+    assert "result" not in message
+    return message["error"]
+
+
+@every_revision
+def test_an_error_of_the_protocol(revision: Revision) -> None:
+    wire = Writer(SERVER, revision).error(1, Limited(2.5))
+    assert error_of(wire) == {
+        "code": 42900,
+        "message": "too many calls: try again in 2.5 seconds",
+        "data": {"retryAfterMs": 2501},
+    }
+    assert (wire.status, wire.headers) == (429, ((b"retry-after", b"3"),))
+
+
+@every_revision
+def test_a_missing_capability_has_a_code_only_in_the_newest_revision(revision: Revision) -> None:
+    wire = Writer(SERVER, revision).error(1, Unsupported("roots"))
+    if revision.modern:
+        assert error_of(wire)["code"] == -32021
+        assert wire.status == 400
+    else:
+        assert result_of(wire)["isError"] is True
+
+
+@pytest.mark.parametrize("error", [bad_params("no"), unknown_method("x"), Broken(), ToolFailed("no")], ids=repr)
+def test_an_error_without_a_known_id_has_none(error: ToolhallError) -> None:
+    message = json.loads(write_error(None, error).body)
+    assert set(message) == {"jsonrpc", "error"}
+    assert set(message["error"]) == {"code", "message"}
+
+
+def test_a_notice() -> None:
+    assert json.loads(Writer(SERVER, JUNE).notice("x/y", {"a": 1})) == {
+        "jsonrpc": "2.0",
+        "method": "x/y",
+        "params": {"a": 1},
+    }
+
+
+def test_a_changed_list() -> None:
+    assert json.loads(Writer(SERVER, JUNE).tools_changed()) == {
+        "jsonrpc": "2.0",
+        "method": "notifications/tools/list_changed",
+        "params": {},
+    }
+    assert json.loads(Writer(SERVER, MODERN).tools_changed(7))["params"] == {
+        "_meta": {"io.modelcontextprotocol/subscriptionId": 7}
+    }
+
+
+@every_revision
+def test_no_message_holds_a_newline(revision: Revision) -> None:
+    """L-6: over stdio a message is one line."""
+    result = Result(b'{"a":"x\\ny"}', (Text("line\nline\r\n\u2028"),), meta={"k": "a\nb"})
+    assert b"\n" not in Writer(SERVER, revision).finished(1, Finished(tool_named("pick"), result)).body

@@ -1,0 +1,112 @@
+"""The composition root: what a hall opens, and that it closes it again."""
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import tool
+from toolhall.config import Config
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import NeedsVerification
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.json import Json
+from toolhall.registry.registry import Conflict
+
+
+@tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def ask(name: str, size: int = 0, **arguments: Json) -> CallTool:
+    return CallTool(name, arguments, "test", size)
+
+
+async def test_a_data_folder_is_made_and_kept_private(tmp_path: Path) -> None:
+    folder = tmp_path / "inner" / "data"
+    with Toolhall(add, config=Config(data=str(folder))) as hall:
+        await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()} == {
+        "audit.jsonl": 0o600,
+        "state.key": 0o600,
+    }
+    (line,) = (folder / "audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["outcome"] == "ok"
+
+
+async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:
+    config = Config(data=str(tmp_path))
+    Toolhall(config=config).close()
+    key = (tmp_path / "state.key").read_bytes()
+    Toolhall(config=config).close()
+    assert (tmp_path / "state.key").read_bytes() == key
+
+
+async def test_without_a_data_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Toolhall(add) as hall:
+        await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_closing_ends_idle_threads() -> None:
+    hall = Toolhall(add)
+    await asyncio.gather(*(hall.hall.answer(ask("add", a=1, b=n), LOCAL) for n in range(20)))
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-tool")]
+    assert workers
+    hall.close()
+    for worker in workers:
+        worker.join(10)
+        assert not worker.is_alive()
+
+
+async def test_there_are_no_more_threads_than_configured() -> None:
+    release, running = threading.Event(), threading.Semaphore(0)
+
+    @tool
+    def block() -> None:
+        running.release()
+        release.wait(10)
+
+    with Toolhall(block, config=Config(threads=2)) as hall:
+        calls = [asyncio.ensure_future(hall.hall.answer(ask("block"), LOCAL)) for _ in range(4)]
+        try:
+            for _ in range(2):
+                assert await asyncio.to_thread(running.acquire, timeout=10)
+            assert not running.acquire(blocking=False)
+        finally:
+            release.set()
+        assert all(isinstance(answer, Finished) for answer in await asyncio.gather(*calls))
+
+
+async def test_without_an_approver_high_levels_are_refused() -> None:
+    @tool(level=8)
+    def risky() -> None: ...
+
+    with Toolhall(risky) as hall:
+        answer = await hall.hall.answer(ask("risky"), LOCAL)
+    assert isinstance(answer, NeedsVerification)
+    assert "nobody can be asked" in answer.message
+
+
+async def test_costly_arguments_are_checked_in_a_process_of_their_own() -> None:
+    @tool(input={"type": "object", "properties": {"rows": {"items": {"enum": [[number] for number in range(5_000)]}}}})
+    async def pick(**arguments: Json) -> int:
+        return len(arguments["rows"])
+
+    with Toolhall(pick) as hall:
+        answer = await hall.hall.answer(ask("pick", size=1_500, rows=[[4_999]] * 20), LOCAL)
+    assert isinstance(answer, Finished)
+    assert answer.result.encoded == b"20"
+
+
+def test_a_conflict_leaves_the_hall_as_it_was() -> None:
+    with Toolhall(add) as hall:
+        with pytest.raises(Conflict):
+            hall.add(add)
+        assert [entry.tool.name for entry in hall.registry.snapshot.entries] == ["add"]

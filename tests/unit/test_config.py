@@ -1,0 +1,134 @@
+"""Settings: from a file, from the environment, from the command line."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolhall.config import BadConfig, Config, load_config
+
+DEFAULTS = Config()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "toolhall.toml"
+
+
+def test_without_anything_the_defaults_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert load_config(environment={}) == DEFAULTS
+
+
+def test_a_file_in_the_working_directory_is_found(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text('name = "mine"\nport = 9000\nallowed_hosts = ["a.example"]\n')
+    monkeypatch.chdir(file.parent)
+    config = load_config(environment={})
+    assert (config.name, config.port, config.allowed_hosts) == ("mine", 9000, ("a.example",))
+
+
+def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Path) -> None:
+    file.write_text('port = 1\nname = "file"\nhost = "file"\n')
+    environment = {"TOOLHALL_NAME": "environment", "TOOLHALL_HOST": "environment", "OTHER": "x", "PORT": "7"}
+    config = load_config(file, environment, host="given", port=None)
+    assert (config.port, config.name, config.host) == (1, "environment", "given")
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "setting", "value"),
+    [
+        ("TOOLHALL_PORT", "9000", "port", 9000),
+        ("TOOLHALL_CALL_TIMEOUT", "2.5", "call_timeout", 2.5),
+        ("TOOLHALL_PROFILE", "server", "profile", "server"),
+        ("TOOLHALL_DATA", "folder", "data", "folder"),
+        ("TOOLHALL_ALLOWED_HOSTS", "a.example, b.example", "allowed_hosts", ("a.example", "b.example")),
+        ("TOOLHALL_ALLOWED_HOSTS", "", "allowed_hosts", ()),
+        ("TOOLHALL_ALLOWED_HOSTS", ",", "allowed_hosts", ()),
+    ],
+)
+def test_variables_are_read_as_what_they_mean(variable: str, text: str, setting: str, value: Any) -> None:
+    assert getattr(load_config(environment={variable: text}), setting) == value
+
+
+@pytest.mark.parametrize("setting", Config.__struct_fields__)
+def test_every_setting_has_a_variable(setting: str) -> None:
+    default = getattr(DEFAULTS, setting)
+    text = ",".join(default) if isinstance(default, tuple) else str(default if default is not None else "x")
+    expected = "x" if default is None else default
+    assert getattr(load_config(environment={f"TOOLHALL_{setting.upper()}": text}), setting) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [
+        ("prot", "port"),
+        ("page_sise", "page_size"),
+        ("allowed_host", "allowed_hosts"),
+        ("call_time_out", "call_timeout"),
+    ],
+)
+def test_an_unknown_setting_names_the_nearest(file: Path, key: str, nearest: str) -> None:
+    file.write_text(f"{key} = 1\n")
+    with pytest.raises(BadConfig, match=rf"toolhall\.toml: there is no setting '{key}'; did you mean '{nearest}'\?"):
+        load_config(file, {})
+
+
+def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
+    file.write_text("zzzzzz = 1\n")
+    with pytest.raises(BadConfig, match="there is no setting 'zzzzzz'; known are name, profile, host, port"):
+        load_config(file, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('port = "many"', "port"),
+        ("port = 70000", "port"),
+        ("port = -1", "port"),
+        ("name = 3", "name"),
+        ('profile = "cloud"', "profile"),
+        ("page_size = 0", "page_size"),
+        ("threads = 0", "threads"),
+        ("calls_per_second = 0", "calls_per_second"),
+        ("call_burst = 0.5", "call_burst"),
+        ("call_timeout = -1", "call_timeout"),
+        ("max_body_bytes = 0", "max_body_bytes"),
+        ("max_output_bytes = 0", "max_output_bytes"),
+        ("allowed_hosts = 3", "allowed_hosts"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_told_with_its_setting(file: Path, text: str, told: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadConfig, match=rf"toolhall\.toml: .*\$\.{told}"):
+        load_config(file, {})
+
+
+def test_a_wrong_variable_is_told_too() -> None:
+    with pytest.raises(BadConfig, match=r"\$\.port"):
+        load_config(environment={"TOOLHALL_PORT": "many"})
+
+
+def test_a_file_that_is_asked_for_must_be_there(file: Path) -> None:
+    with pytest.raises(BadConfig, match=r"there is no file .*toolhall\.toml; leave out --config or create it"):
+        load_config(file, {})
+
+
+@pytest.mark.parametrize("content", [b"port = = 3", b"port", b"[unclosed", b"\xff\xfe"])
+def test_a_file_must_be_toml(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    with pytest.raises(BadConfig, match=r"toolhall\.toml is not valid TOML: "):
+        load_config(file, {})
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="cannot be read"):
+        load_config(tmp_path, {})
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        DEFAULTS.port = 1  # type: ignore[misc]
+
+
+def test_there_are_few_settings() -> None:
+    assert len(Config.__struct_fields__) <= 40

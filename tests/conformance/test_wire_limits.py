@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from tests.conformance.judge import LEGACY, MODERN
-from tests.conformance.talk import HttpTalk
+from tests.conformance.serving import served
+from tests.conformance.talk import HttpTalk, http_client
 from tests.conformance.wire import Http, modern_request
 from toolhall import Config, Toolhall, tool
 from toolhall.dialects.mcp.revisions import NOVEMBER
@@ -100,8 +101,9 @@ async def test_a_session_that_nobody_uses_is_forgotten() -> None:
 
 
 @pytest.mark.requirement("M-38", "M-26")
-async def test_open_streams_of_one_caller_are_counted(http: Http) -> None:
+async def test_open_streams_of_one_caller_are_counted() -> None:
     body, headers = modern_request("subscriptions/listen", {"notifications": {}})
-    async with AsyncExitStack() as stack:
-        opened = [await stack.enter_async_context(http.open(body, headers)) for _ in range(101)]
-        assert [stream.status for stream in opened] == [200] * 100 + [429]
+    with served("probe.py") as server:
+        async with http_client(server.origin) as http, AsyncExitStack() as stack:
+            opened = [await stack.enter_async_context(http.open(body, headers)) for _ in range(101)]
+            assert [stream.status for stream in opened] == [200] * 100 + [429]

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import psutil
 import pytest
 
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
-from tests.threats.served import Served, environment, eventually, serving, toolhall
+from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
@@ -91,7 +92,7 @@ def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
     key = tmp_path / "data" / "state.key"
     key.write_bytes(left)
     process = subprocess.Popen(
-        toolhall("serve", str(Path(__file__).parent.parent / "threats" / "hostile_tools.py"), "--port", "0", "--json"),
+        toolhall("serve", str(TOOLS), "--port", "0", "--json"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
@@ -144,13 +145,15 @@ def test_killed_stdio_client(tmp_path: Path) -> None:
     """A server over stdio whose client was killed ends by itself."""
     script = (
         "import subprocess, sys, time\n"
-        f"child = subprocess.Popen({toolhall('serve', str(Path(__file__).parent.parent / 'threats' / 'hostile_tools.py'), '--stdio')!r},"
-        " stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+        "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
         "child.stdin.write(b'{}\\n'); child.stdin.flush(); child.stdout.readline()\n"
         "print(child.pid, flush=True); time.sleep(60)\n"
     )
     client = subprocess.Popen(
-        toolhall()[:1] + ["-c", script], stdout=subprocess.PIPE, env=environment(tmp_path, {}), cwd=tmp_path
+        [sys.executable, "-c", script, *toolhall("serve", str(TOOLS), "--stdio")],
+        stdout=subprocess.PIPE,
+        env=environment(tmp_path, {}),
+        cwd=tmp_path,
     )
     assert client.stdout is not None
     server = int(client.stdout.readline())

@@ -95,6 +95,21 @@ def test_running_calls_are_answered(tmp_path: Path, revision: str) -> None:
             assert messages_of(stream.rest())[-1]["result"]["content"][0]["text"] == "done"
 
 
+@pytest.mark.parametrize("revision", LEGACY)
+def test_open_question_does_not_hold_it_up(tmp_path: Path, revision: str) -> None:
+    """A tool that waits for a person's reply hears that none will come, and its caller gets an answer."""
+    with serving(tmp_path) as server:
+        line = HttpLine(server.port, revision)
+        with Connection(server.port) as connection:
+            connection.send(line.request(encoded(calling(revision, "paint", {"wall": "north"}))))
+            connection.head()
+            while b"elicitation/create" not in connection.seen:
+                connection.part()
+            stopped_soon(server)
+            (final,) = messages_of(connection.rest())
+            assert final["result"]["isError"]
+
+
 def test_no_new_call_is_begun(tmp_path: Path) -> None:
     """While it finishes what runs, nobody else is let in."""
     with serving(tmp_path) as server:
@@ -123,7 +138,9 @@ def test_stubborn_client_does_not_hold_it_up(tmp_path: Path) -> None:
         line = HttpLine(server.port, MODERN)
         request = line.request(encoded(calling(MODERN, "number", {"value": 7})))
         connections = [Connection(server.port) for _ in range(6)]
-        for connection, sent in zip(connections, (b"", request[:30], request, request[:-40], b"GET", b"\r\n"), strict=True):
+        for connection, sent in zip(
+            connections, (b"", request[:30], request, request[:-40], b"GET", b"\r\n"), strict=True
+        ):
             connection.send(sent)
         stopped_soon(server)
         for connection in connections:

@@ -43,7 +43,7 @@ class Halls:
         self._legacy = LegacyHttp(self.hall.hall, server, clock)
         modern = Modern(self.hall.hall, server, Rounds(Seal(key), clock))
         self._mcp = McpHttp(self.hall.hall, shield, modern, self._legacy)
-        self.app = HttpApp(shield, Told(), {"/mcp": self._mcp})
+        self.app = HttpApp(shield, Told(), {"/mcp": self._mcp}, {})
 
     def close(self) -> None:
         """End everything."""

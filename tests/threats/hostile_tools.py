@@ -2,9 +2,8 @@
 
 import asyncio
 import dataclasses
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -41,7 +40,9 @@ async def dangerous() -> int:
 
 
 @tool
-async def region(place: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Place"})], size: int = 0) -> str:
+async def region(
+    place: Annotated[str, msgspec.Meta(extra_json_schema={"x-mcp-header": "Place"})], size: int = 0
+) -> str:
     """Repeat an argument that also travels in a header."""
     await touch()
     return place
@@ -304,49 +305,40 @@ def raises_in_thread(how: str) -> Any:
     return _raise(how)
 
 
-def _raise(how: str) -> Any:
-    match how:
-        case "text":
-            raise RuntimeError(CANARY)
-        case "cause":
-            raise RuntimeError("see the cause") from ValueError(CANARY)
-        case "context":
-            try:
-                raise ValueError(CANARY)
-            except ValueError:
-                raise RuntimeError("while handling it")  # noqa: B904 - the context is the point
-        case "group":
-            raise ExceptionGroup(CANARY, [RuntimeError(CANARY), ValueError(CANARY)])
-        case "base_group":
-            raise BaseExceptionGroup(CANARY, [RuntimeError(CANARY), SystemExit(CANARY)])
-        case "note":
-            error = RuntimeError("see the note")
-            error.add_note(CANARY)
-            raise error
-        case "odd":
-            raise Odd
-        case "detail":
-            raise ToolFailed("the tool failed politely", detail=CANARY)
-        case "failed_from":
-            raise ToolFailed("the tool failed politely") from RuntimeError(CANARY)
-        case "exit":
-            sys.exit(CANARY)
-        case "interrupt":
-            raise KeyboardInterrupt(CANARY)
-        case "stop":
-            raise StopIteration(CANARY)
-        case "stop_async":
-            raise StopAsyncIteration(CANARY)
-        case "generator_exit":
-            raise GeneratorExit(CANARY)
-        case "cancelled":
-            raise asyncio.CancelledError(CANARY)
-        case "timeout":
-            raise TimeoutError(CANARY)
-        case "os":
-            raise ConnectionResetError(CANARY)
-        case _:
-            raise KeyError(CANARY)
+def _raise(how: str) -> NoReturn:
+    raise RAISES[how]()
+
+
+def _linked(error: Exception, *, cause: Exception | None = None, context: Exception | None = None) -> Exception:
+    error.__cause__, error.__context__ = cause, context or cause
+    return error
+
+
+def _noted() -> Exception:
+    error = RuntimeError("see the note")
+    error.add_note(CANARY)
+    return error
+
+
+RAISES: dict[str, Callable[[], BaseException]] = {
+    "text": lambda: RuntimeError(CANARY),
+    "cause": lambda: _linked(RuntimeError("see the cause"), cause=ValueError(CANARY)),
+    "context": lambda: _linked(RuntimeError("while handling it"), context=ValueError(CANARY)),
+    "group": lambda: ExceptionGroup(CANARY, [RuntimeError(CANARY), ValueError(CANARY)]),
+    "base_group": lambda: BaseExceptionGroup(CANARY, [RuntimeError(CANARY), SystemExit(CANARY)]),
+    "note": _noted,
+    "odd": Odd,
+    "detail": lambda: ToolFailed("the tool failed politely", detail=CANARY),
+    "failed_from": lambda: _linked(ToolFailed("the tool failed politely"), cause=RuntimeError(CANARY)),
+    "exit": lambda: SystemExit(CANARY),
+    "stop": lambda: StopIteration(CANARY),
+    "stop_async": lambda: StopAsyncIteration(CANARY),
+    "cancelled": lambda: asyncio.CancelledError(CANARY),
+    "timeout": lambda: TimeoutError(CANARY),
+    "os": lambda: ConnectionResetError(CANARY),
+    "key": lambda: KeyError(CANARY),
+    "interrupt": lambda: KeyboardInterrupt(CANARY),
+}
 
 
 @tool
@@ -361,7 +353,20 @@ async def promises(how: str) -> Any:
     return RETURNS[how]()
 
 
-RETURNS: dict[str, Any] = {
+def _loop() -> list[Any]:
+    loop: list[Any] = []
+    loop.append(loop)
+    return loop
+
+
+def _deep() -> Any:
+    deep: Any = CANARY
+    for _ in range(100_000):
+        deep = [deep]
+    return deep
+
+
+RETURNS: dict[str, Callable[[], Any]] = {
     "object": Unwritable,
     "nested": lambda: {"a": [Unwritable()]},
     "key": lambda: {Unwritable(): 1},
@@ -387,22 +392,9 @@ RETURNS: dict[str, Any] = {
     "object_as_uri": lambda: ResourceLink(uri=Unwritable(), name="x"),  # type: ignore[arg-type]
     "object_as_mime_type": lambda: Image(b"x", Unwritable()),  # type: ignore[arg-type]
     "nothing_as_content": lambda: Reply(None),  # type: ignore[arg-type]
-    "loop": lambda: _loop(),
-    "deep": lambda: _deep(),
+    "loop": _loop,
+    "deep": _deep,
 }
-
-
-def _loop() -> list[Any]:
-    loop: list[Any] = []
-    loop.append(loop)
-    return loop
-
-
-def _deep() -> Any:
-    deep: Any = CANARY
-    for _ in range(100_000):
-        deep = [deep]
-    return deep
 
 
 @tool
@@ -444,7 +436,7 @@ def _fails(message: str = OSC_LINK) -> NoReturn:
     raise ToolFailed(message)
 
 
-ESCAPES: dict[str, Any] = {
+ESCAPES: dict[str, Callable[[], Any]] = {
     "text": lambda: Text(OSC_LINK),
     "value": lambda: {"deep": [OSC_LINK]},
     "key": lambda: {OSC_LINK: 1},
@@ -478,7 +470,7 @@ async def large(how: str, size: int) -> Reply:
     return LARGE[how](size)  # type: ignore[no-any-return]
 
 
-LARGE: dict[str, Any] = {
+LARGE: dict[str, Callable[[int], Any]] = {
     "text": lambda size: "x" * size,
     "wide_text": lambda size: "\N{SNOWMAN}" * (size // 3),
     "value": lambda size: {"items": ["x" * 1_000] * (size // 1_000)},

@@ -4,7 +4,7 @@ import json
 import os
 import select
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -237,7 +237,7 @@ class StdioLine:
 
 
 @contextmanager
-def stdio(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[StdioLine]:
+def stdio(folder: Path, target: Path = TOOLS, **settings: Any) -> Generator[StdioLine]:
     """Serve a file of tools over stdio."""
     log = folder / "stdio.log"
     with log.open("wb") as errors:
@@ -260,5 +260,3 @@ def stdio(folder: Path, target: Path = TOOLS, **settings: Any) -> Iterator[Stdio
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class Served:
 
 
 @contextmanager
-def serving(folder: Path, target: Path = TOOLS, *, port: int = 0, **settings: Any) -> Iterator[Served]:
+def serving(folder: Path, target: Path = TOOLS, *, port: int = 0, **settings: Any) -> Generator[Served]:
     """Serve a file of tools over HTTP; settings are those of the configuration."""
     log = folder / "server.log"
     command = toolhall("serve", str(target), "--port", str(port), "--json")

@@ -25,7 +25,8 @@ from tests.threats.lines import (
     value,
 )
 from tests.threats.served import Served, environment, toolhall
-from tests.threats.wire import HOST, Connection, Header, Reply, fetch, http as request_of
+from tests.threats.wire import HOST, Connection, Header, Reply, fetch
+from tests.threats.wire import http as request_of
 
 TOUCH = encoded(calling(MODERN, "touch"))
 MODERN_HEADERS = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "touch")]
@@ -314,18 +315,15 @@ def test_B17_arguments_in_headers(server: Served, case: str) -> None:
 
 
 @pytest.mark.threat("B17")
-@pytest.mark.parametrize(
-    ("said", "right"),
-    [("12", True), ("12.0", True), ("1_2", False), ("0012", False), ("+12", False), ("0xc", False), ("\uff11\uff12", False),
-     ("1" * 5_000, False), ("nan", False), ("inf", False), ("12 ", True), ("1.2e1", True), ("1e999", False), ("", False)],
-)  # fmt: skip
-def test_B17_numbers_in_headers(server: Served, said: str, right: bool) -> None:
+@pytest.mark.parametrize("said", ["12", "12.0", "12 ", "1.2e1", "1_2", "0012", "+12", "0xc", "\uff11\uff12", "nan", "inf",
+                                  "1e999", "", "1" * 5_000])  # fmt: skip
+def test_B17_numbers_in_headers(server: Served, said: str) -> None:
     """A number is compared as a number, as long as it is written as JSON would."""
     headers = [("MCP-Protocol-Version", MODERN), ("Mcp-Method", "tools/call"), ("Mcp-Name", "sized")]
     sized = wrapped(said) if not said.isascii() else said
     body = encoded(calling(MODERN, "sized", {"size": 12}))
     reply = sent(server, [("Host", HOST), *headers, ("Mcp-Param-Size", sized)], body)
-    assert reply.status == (200 if right else 400)
+    assert reply.status == (200 if said in ("12", "12.0", "12 ", "1.2e1") else 400)
 
 
 @pytest.mark.threat("B17")

@@ -77,7 +77,10 @@ async def test_B6_anothers_calls_and_streams_go_on(halls: Halls, revision: str) 
     assert await stream.begun() == 200
     painting = alice.visit(encoded(calling(revision, "paint", {"wall": "north"})))
     question = await painting.until(b"elicitation/create")
-    for body in (answer_to(question, "black"), encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})):
+    for body in (
+        answer_to(question, "black"),
+        encoded({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}),
+    ):
         assert (await bob.visit(body).reply()).status == 404
     for method in ("GET", "DELETE"):
         assert (await bob.visit(method=method).reply()).status == 404
@@ -164,13 +167,19 @@ def test_B6_session_ids_cannot_be_guessed(server: Served, revision: str) -> None
 @pytest.mark.threat("B6")
 @each_legacy
 @pytest.mark.parametrize(
-    "place", ["c1-0", "c1-\u00b2", "c1-" + "9" * 5_000, "c1--1", "c1-1e9", "c1", "s-1", "-", "\u00e4", "c1-1 ", "c1-+1", ""]
+    "place",
+    ["c1-0", "c1-\u00b2", "c1-" + "9" * 5_000, "c1--1", "c1-1e9", "c1", "s-1", "-", "\u00e4", "c1-1 ", "c1-+1", ""],
 )
 def test_B6_odd_places_to_resume_from(server: Served, revision: str, place: str) -> None:
     """An event id that was never given is no fault: it opens an ordinary stream or none."""
     line = HttpLine(server.port, revision)
     line.ask(encoded(calling(revision, "number", {"value": 7})))
-    headers = [("Host", HOST), ("Accept", "text/event-stream"), ("Mcp-Session-Id", line.session), ("Last-Event-ID", place)]
+    headers = [
+        ("Host", HOST),
+        ("Accept", "text/event-stream"),
+        ("Mcp-Session-Id", line.session),
+        ("Last-Event-ID", place),
+    ]
     with Connection(server.port) as connection:
         connection.send(http("GET", "/mcp", headers))
         assert re.match(rb"HTTP/1.1 (200|400|409)", connection.head())

@@ -64,7 +64,7 @@ def without(*path: str) -> Callable[[dict[str, Any]], object]:
 # The same in every revision and over every transport.
 EVERYWHERE = {
     "wrong_type": Refusal(with_arguments("touch", {"note": [VALUE]}), None, ("/note", "string")),
-    "wrong_type_deep": Refusal(with_arguments("narrow", {"items": ["xxxxx", {"a": VALUE}]}), None, ("/items/1", "string")),
+    "wrong_type_deep": Refusal(with_arguments("narrow", {"items": ["xxxxx", [VALUE]]}), None, ("/items/1", "string")),
     "too_short": Refusal(with_arguments("narrow", {"items": ["xxxxx", "V4LU"]}), None, ("/items/1", "5 characters")),
     "missing_argument": Refusal(with_arguments("number", {}), None, ('"value"', "required")),
     "unknown_argument": Refusal(with_arguments("touch", {"nota": VALUE}), None, ("nota",)),
@@ -88,10 +88,10 @@ EVERYWHERE = {
     "long_member": Refusal(with_members(**{LONG[:250]: VALUE}), -32600, ("remove",)),
     "unknown_method": Refusal(with_members(method="tools/cal"), -32601, ("tools/cal",)),
     "long_method": Refusal(with_members(method=LONG), -32601, ("no method",)),
-    "bad_cursor": Refusal(with_members(method="tools/list", params={"cursor": VALUE}), -32602, ("cursor", "nextCursor")),
+    "bad_cursor": Refusal(with_members(method="tools/list", params={"cursor": VALUE}), -32602, ("nextCursor",)),
     "cursor_is_no_text": Refusal(with_members(method="tools/list", params={"cursor": 1}), -32602, ("cursor", "string")),
     "odd_progress_token": Refusal(with_params(_meta={"progressToken": [VALUE]}), -32602, ("progressToken", "string")),
-}  # fmt: skip
+}
 
 
 def repaired(revision: str, spoiled: dict[str, Any]) -> dict[str, Any]:
@@ -144,15 +144,22 @@ def test_unreadable_message_is_explained(line: Line, case: str) -> None:
     assert words in answer.text, answer.text
 
 
-TERMS: dict[str, tuple[Callable[[dict[str, Any]], object], int, tuple[str, ...]]] = {
-    "no_capabilities": (without("params", "_meta", f"{PREFIX}clientCapabilities"), -32602, (f"{PREFIX}clientCapabilities",)),
-    "odd_capabilities": (
-        lambda body: body["params"]["_meta"].update({f"{PREFIX}clientCapabilities": VALUE}), -32602, (f"{PREFIX}clientCapabilities", "object"),
+def with_term(name: str, term: Any) -> Callable[[dict[str, Any]], object]:
+    """Change one of the terms that come with a request of the newest revision."""
+    return lambda message: message["params"]["_meta"].update({f"{PREFIX}{name}": term})
+
+
+TERMS = {
+    "no_capabilities": Refusal(
+        without("params", "_meta", f"{PREFIX}clientCapabilities"), -32602, (f"{PREFIX}clientCapabilities",)
     ),
-    "odd_version": (lambda body: body["params"]["_meta"].update({f"{PREFIX}protocolVersion": 1}), -32602, (f"{PREFIX}protocolVersion", "string")),
-    "other_version": (lambda body: body["params"]["_meta"].update({f"{PREFIX}protocolVersion": "2099-01-01"}), -32022, ("2099-01-01", *REVISIONS)),
-    "odd_level": (lambda body: body["params"]["_meta"].update({f"{PREFIX}logLevel": VALUE}), -32602, ("log level", "debug", "emergency")),
-}  # fmt: skip
+    "odd_capabilities": Refusal(
+        with_term("clientCapabilities", VALUE), -32602, (f"{PREFIX}clientCapabilities", "object")
+    ),
+    "odd_version": Refusal(with_term("protocolVersion", 1), -32602, (f"{PREFIX}protocolVersion", "string")),
+    "other_version": Refusal(with_term("protocolVersion", "2099-01-01"), -32022, ("2099-01-01", *REVISIONS)),
+    "odd_level": Refusal(with_term("logLevel", VALUE), -32602, ("log level", "debug", "emergency")),
+}
 
 
 @pytest.mark.parametrize("case", TERMS)
@@ -226,27 +233,26 @@ def test_unknown_log_level_is_explained(server: Served, revision: str) -> None:
     assert VALUE.encode() not in answer.raw
 
 
-TURNED: dict[str, tuple[str, str, list[Header], int, tuple[str, ...]]] = {
-    "host": ("POST", "/mcp", [("Host", "evil.example")], 421, ("evil.example", "allowed_hosts")),
-    "no_host": ("POST", "/mcp", [], 400, ("Host",)),
-    "origin": ("POST", "/mcp", [("Host", HOST), ("Origin", "http://evil.example")], 403, ("Origin", "allowed_hosts")),
-    "type": ("POST", "/mcp", [("Host", HOST), ("Content-Type", VALUE)], 415, ("application/json",)),
-    "coding": (
-        "POST", "/mcp", [("Host", HOST), ("Content-Type", "application/json"), ("Content-Encoding", VALUE)], 415, ("Content-Encoding",),
-    ),
-    "size": (
-        "POST", "/mcp", [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "9999999")], 413, ("1048576 bytes",),
-    ),
-    "twice": ("POST", "/mcp", [("Host", HOST), ("Mcp-Name", VALUE), ("Mcp-Name", VALUE)], 400, ("mcp-name", "twice")),
-    "method": ("GET", "/mcp", [("Host", HOST)], 405, ("POST",)),
-    "path": ("GET", "/" + VALUE, [("Host", HOST)], 404, ("/mcp",)),
-}  # fmt: skip
+OURS: Header = ("Host", HOST)
+JSON: Header = ("Content-Type", "application/json")
+TURNED: dict[str, tuple[str, list[Header], int, tuple[str, ...]]] = {
+    "host": ("POST /mcp", [("Host", "evil.example")], 421, ("evil.example", "allowed_hosts")),
+    "no_host": ("POST /mcp", [], 400, ("Host",)),
+    "origin": ("POST /mcp", [OURS, ("Origin", "http://evil.example")], 403, ("Origin", "allowed_hosts")),
+    "type": ("POST /mcp", [OURS, ("Content-Type", VALUE)], 415, ("application/json",)),
+    "coding": ("POST /mcp", [OURS, JSON, ("Content-Encoding", VALUE)], 415, ("Content-Encoding",)),
+    "size": ("POST /mcp", [OURS, JSON, ("Content-Length", "9999999")], 413, ("1048576 bytes",)),
+    "twice": ("POST /mcp", [OURS, ("Mcp-Name", VALUE), ("Mcp-Name", VALUE)], 400, ("mcp-name", "twice")),
+    "method": ("GET /mcp", [OURS], 405, ("POST",)),
+    "path": (f"GET /{VALUE}", [OURS], 404, ("/mcp",)),
+}
 
 
 @pytest.mark.parametrize("case", TURNED)
 def test_turned_away_with_a_reason(server: Served, case: str) -> None:
     """What is refused before any dialect speaks is refused in JSON, with what to change."""
-    method, path, headers, status, words = TURNED[case]
+    line, headers, status, words = TURNED[case]
+    method, _, path = line.partition(" ")
     reply = fetch(server.port, http(method, path, headers))
     said = reply.body.decode()
     assert reply.status == status

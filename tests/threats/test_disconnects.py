@@ -2,13 +2,13 @@
 """F7: a client that goes away, at whatever moment, leaves nothing behind in the server."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded, meta, stdio, value
+from tests.threats.lines import LEGACY, MODERN, HttpLine, call, calling, encoded, message, stdio, value
 from tests.threats.served import Served, eventually
 from tests.threats.wire import HOST, Connection, healthy, http
 
@@ -17,7 +17,7 @@ MOST_THREADS = 32 + 8  # those for tools, which are kept, and the server's own
 
 
 @contextmanager
-def nothing_left(server: Served) -> Iterator[None]:
+def nothing_left(server: Served) -> Generator[None]:
     """What happens here leaves no task, no descriptor and no thread, and the server healthy."""
     line = HttpLine(server.port, MODERN)
 
@@ -63,9 +63,9 @@ def test_F7_disconnect_in_a_body_of_many_chunks(http: HttpLine, server: Served) 
 @pytest.mark.threat("F7")
 def test_F7_disconnect_at_every_stage_of_a_reply(http: HttpLine, server: Served) -> None:
     """A stream of progress is left after its head, after every event, and while nothing is sent."""
-    params = {"name": "steps", "arguments": {"count": 6, "delay": 0.01}, **meta(http.revision)}
-    params["_meta"] = {**params.get("_meta", {}), "progressToken": "t"}
-    request = http.request(encoded({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+    body = calling(http.revision, "steps", {"count": 6, "delay": 0.01})
+    body["params"].setdefault("_meta", {})["progressToken"] = "t"
+    request = http.request(encoded(body))
     with nothing_left(server):
         for parts in range(9):
             for rudely in (False, True):
@@ -102,8 +102,7 @@ def test_F7_disconnect_between_pipelined_requests(http: HttpLine, server: Served
 def test_F7_dropped_listen_streams(server: Served) -> None:
     """A hundred subscriptions are opened and dropped, more than one caller may hold at once."""
     line = HttpLine(server.port, MODERN)
-    params = {"notifications": {"toolsListChanged": True}, **meta(MODERN)}
-    body = encoded({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
     with nothing_left(server):
         for _ in range(2):
             connections = [Connection(server.port) for _ in range(60)]

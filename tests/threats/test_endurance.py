@@ -27,7 +27,9 @@ def worst_ping(server: Served, busy: list[Connection]) -> float:
 
 @pytest.mark.threat("I7")
 @pytest.mark.parametrize(("tool", "seconds", "words"), [("blocks", 1.5, "0.5 seconds"), ("spins", 0.5, "spun")])
-def test_I7_a_tool_in_a_thread_stalls_nobody(http: HttpLine, server: Served, tool: str, seconds: float, words: str) -> None:
+def test_I7_a_tool_in_a_thread_stalls_nobody(
+    http: HttpLine, server: Served, tool: str, seconds: float, words: str
+) -> None:
     """Others are answered meanwhile; the caller of a tool that blocks is answered at the tool's deadline."""
     busy = [Connection(server.port) for _ in range(3)]
     started = time.monotonic()

@@ -287,7 +287,11 @@ def test_F6_messages_that_nobody_waits_for(line: Line, reply: str) -> None:
     assert value(call(line, "number", value=7)) == 7
 
 
-BROKEN_REPLIES = ['{"jsonrpc":"2.0","id":1}', '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}', '{"jsonrpc":"2.0","result":{}}']
+BROKEN_REPLIES = [
+    '{"jsonrpc":"2.0","id":1}',
+    '{"jsonrpc":"2.0","id":1,"result":{},"error":{}}',
+    '{"jsonrpc":"2.0","result":{}}',
+]
 
 
 @pytest.mark.threat("F6")
@@ -346,7 +350,13 @@ def test_F6_ids_are_strings_or_integers(line: Line) -> None:
 def test_F6_content_type_must_be_json(http: HttpLine, server: Served) -> None:
     """A form or plain text, which a web page may send anywhere, is not read."""
     body = touching(http.revision).encode()
-    for kind in (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data", b"application/jsonx", b""):
+    for kind in (
+        b"text/plain",
+        b"application/x-www-form-urlencoded",
+        b"multipart/form-data",
+        b"application/jsonx",
+        b"",
+    ):
         request = http.request(body).replace(b"Content-Type: application/json", b"Content-Type: " + kind)
         reply = fetch(server.port, request)
         assert (reply.status, b"application/json" in reply.body) == (415, True)

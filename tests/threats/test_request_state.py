@@ -106,7 +106,11 @@ async def test_C3_state_of_another_server(painter: Painter, clock: Clock) -> Non
 async def test_C3_state_changed_at_every_byte(painter: Painter) -> None:
     """Each letter changed, each letter left out, each cut, anything added: never opened."""
     state, before = await painter.state(), await painter.touches()
-    forged = [state[:place] + CODE[(CODE.index(letter) + 1) % 64] + state[place + 1 :] for place, letter in enumerate(state) if letter in CODE]
+    forged = [
+        state[:place] + CODE[(CODE.index(letter) + 1) % 64] + state[place + 1 :]
+        for place, letter in enumerate(state)
+        if letter in CODE
+    ]
     forged += [state[:place] + state[place + 1 :] for place in range(len(state))]
     forged += [state[:place] for place in range(len(state))]
     forged += [state + extra for extra in ("A", "=", "====", "\n", " ", "\u00e4")]

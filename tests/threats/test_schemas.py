@@ -271,6 +271,20 @@ def test_F11_many_costly_validations(server: Served) -> None:
     assert not call(line, "narrow", items=["xxxxx"]).is_error
 
 
+@pytest.mark.threat("F11")
+def test_F11_abandoned_validation_is_in_nobodys_way(server: Served) -> None:
+    """Whoever hangs up on a costly check takes it along; the next one that needs the checker finds it free."""
+    line = HttpLine(server.port, MODERN)
+    hostile = encoded(calling(MODERN, "widest", {"items": ["xxxxx"] * 100_000}))
+    fair = encoded(calling(MODERN, "wide", {"items": ["xxxxx"] * 500}))
+    assert not line.ask(fair).is_error
+    for _ in range(3):
+        with Connection(server.port) as connection:
+            connection.send(line.request(hostile))
+            assert not connection.answered
+        assert not line.ask(fair).is_error
+
+
 MISTAKES: dict[str, tuple[str, Any]] = {
     "65536_errors": ("wide", {"items": [""] * 128}),
     "many_items": ("narrow", {"items": [""] * 1_300}),

@@ -110,7 +110,9 @@ def test_F14_nothing_follows_a_refused_body(server: Served, status: str) -> None
     inner = SECOND
     refused = {
         "413": HEAD + b"Content-Length: 2000000\r\n\r\n" + inner,
-        "415": HEAD.replace(b"application/json\r\nAccept", b"text/plain\r\nAccept") + b"Content-Length: %d\r\n\r\n" % len(inner) + inner,
+        "415": HEAD.replace(b"application/json\r\nAccept", b"text/plain\r\nAccept")
+        + b"Content-Length: %d\r\n\r\n" % len(inner)
+        + inner,
         "403": HEAD + b"Origin: http://evil.example\r\nContent-Length: %d\r\n\r\n" % len(inner) + inner,
         "421": HEAD.replace(b"127.0.0.1", b"evil.example") + b"Content-Length: %d\r\n\r\n" % len(inner) + inner,
     }[status]

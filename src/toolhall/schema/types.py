@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 import msgspec
 
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.schema.fields import annotate_fields
 from toolhall.schema.inline import hoist, inline
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
@@ -23,6 +24,7 @@ def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObje
         schema_hook=functools.partial(_schema_hook, mode),
         ref_template="#/$defs/{name}",
     )
+    annotate_fields(list(hints), components)
     definitions: JsonObject = {}
     for name, component in components.items():
         definitions[name] = hoist(component, definitions)

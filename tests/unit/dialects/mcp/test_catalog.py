@@ -25,7 +25,12 @@ FULL = tool_named(
     level=3,
     timeout=5.0,
 )
-META = {"example.org/owner": "sky", "dev.toolhall/id": "Kit.forecast@1.0.0", "dev.toolhall/level": 3, "dev.toolhall/tags": ["sky"]}
+META = {
+    "example.org/owner": "sky",
+    "dev.toolhall/id": "Kit.forecast@1.0.0",
+    "dev.toolhall/level": 3,
+    "dev.toolhall/tags": ["sky"],
+}
 ICONS = [
     {"src": "https://example.org/a.png", "mimeType": "image/png", "sizes": ("48x48",), "theme": "dark"},
     {"src": "data:image/png,"},

@@ -1,6 +1,6 @@
 """Real parts for tests of one thing at a time: tools, entries, calls, and a clock that a test moves by hand."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -74,7 +74,7 @@ def entry_named(name: str = "pick", *, returns: JsonObject | None = None, **stat
 
 
 @contextmanager
-def entry_of(function: Any) -> Iterator[Entry]:
+def entry_of(function: Any) -> Generator[Entry]:
     """A marked function, registered as it would be in a hall."""
     with ThreadPoolExecutor(2) as threads:
         definition = next(definitions_of(function))

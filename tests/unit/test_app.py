@@ -47,10 +47,10 @@ async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:
     assert (tmp_path / "state.key").read_bytes() == key
 
 
-async def test_without_a_data_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_data_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Toolhall(add) as hall:
-        await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+        assert isinstance(asyncio.run(hall.hall.answer(ask("add", a=1, b=2), LOCAL)), Finished)
     assert list(tmp_path.iterdir()) == []
 
 

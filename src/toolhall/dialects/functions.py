@@ -19,11 +19,11 @@ def function_names(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> 
     A name that the API refuses is changed and ends with a hash of the whole name: always the same, whatever else is
     listed. Only of two tools with one name (two versions of a tool) does the later one get a hash of its id.
     """
-    names: list[str] = []
+    names: dict[str, None] = {}
     for tool in tools:
         name = tool.name if allowed.fullmatch(tool.name) else _hashed(tool.name, tool.name, allowed)
-        names.append(_hashed(name, str(tool.id), allowed) if name in names else name)
-    return names
+        names[_hashed(name, str(tool.id), allowed) if name in names else name] = None
+    return list(names)
 
 
 def _hashed(name: str, whole: str, allowed: re.Pattern[str]) -> str:

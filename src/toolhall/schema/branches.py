@@ -7,7 +7,7 @@ from toolhall.schema.keywords import ANNOTATIONS
 from toolhall.schema.merge import both, const_as_enum, disjoint, either
 from toolhall.schema.place import Place
 from toolhall.schema.reshape import Reshaping
-from toolhall.schema.sentences import choice
+from toolhall.schema.sentences import choice, sentence
 
 _MOST_COMPARED = 40
 # What a schema says of itself, as opposed to the values it accepts.
@@ -57,7 +57,8 @@ def one_object(reshaping: Reshaping, schema: JsonObject, place: Place) -> Branch
     for key in ("enum", "const", "not"):
         if key in schema:
             reshaping.lose(place, key, f"{reshaping.target.name} allows no {key} at the top level")
-            reshaping.say(schema, place, [(key, schema[key])])
+            text = sentence(key, schema[key])
+            reshaping.note(schema, place, [text] if text else [])
             schema = {name: part for name, part in schema.items() if name != key}
     if schema.get("type", "object") not in ("object", ["object"]):
         reshaping.lose(place, "type", "arguments are always an object")

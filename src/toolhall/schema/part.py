@@ -3,6 +3,7 @@
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.place import Place
 from toolhall.schema.reshape import Reshaping
+from toolhall.schema.sentences import sentence
 
 
 class Part:
@@ -15,16 +16,19 @@ class Part:
         self.schema = schema
         self.place = place
         self.made = made
-        self._said: list[tuple[str, Json]] = []
+        self._said: list[str] = []
 
     def lose(self, keyword: str, reason: str, *, widens: bool = True) -> None:
         """Report a keyword that the target does not get."""
         self.reshaping.lose(self.place, keyword, reason, widens=widens)
 
     def tell(self, keyword: str, value: Json, reason: str, *, widens: bool = True) -> None:
-        """Report a keyword, and put what it says into the description."""
+        """Report a keyword, and put what it says into the description, if that can be said shortly."""
+        text = sentence(keyword, value)
+        if text is not None:
+            self._said.append(text)
+            reason = f"{reason}; it is in the description"
         self.lose(keyword, reason, widens=widens)
-        self._said.append((keyword, value))
 
     def shape(self, schema: Json, *parts: str) -> JsonObject:
         """A schema that this one holds, as the target wants it."""
@@ -32,4 +36,4 @@ class Part:
 
     def done(self) -> JsonObject:
         """What the target gets."""
-        return self.reshaping.say(self.made, self.place, self._said) if self._said else self.made
+        return self.reshaping.note(self.made, self.place, self._said) if self._said else self.made

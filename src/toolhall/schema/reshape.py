@@ -11,7 +11,7 @@ from toolhall.schema.keywords import ANNOTATIONS, HOLDERS, LIST, ONE, SWITCHES
 from toolhall.schema.merge import both
 from toolhall.schema.place import Path, Place
 from toolhall.schema.references import DEFINITIONS, REFERENCES, References
-from toolhall.schema.sentences import described, sentence
+from toolhall.schema.sentences import described
 
 MAX_INLINED = 2_000
 MAX_DEPTH = 60
@@ -115,11 +115,6 @@ class Reshaping:
         """Report a keyword (or the schema object itself, by '') that the target does not get."""
         pointer = place.pointer(self.root, *([keyword] if keyword else []))
         self.lost.setdefault((pointer, reason), Lost(pointer, keyword, reason, widens))
-
-    def say(self, schema: JsonObject, place: Place, said: list[tuple[str, Json]]) -> JsonObject:
-        """The schema with what the target has no keywords for, as sentences in its description."""
-        notes = [text for key, value in said if (text := sentence(key, value))]
-        return self.note(schema, place, notes)
 
     def note(self, schema: JsonObject, place: Place, notes: list[str]) -> JsonObject:
         """The schema with sentences in its description; those on the whole are kept for the tool's own."""

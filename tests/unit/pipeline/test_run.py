@@ -1,6 +1,7 @@
 """Running a tool: deadline, cancellation, and exceptions that tell the caller nothing."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -83,10 +84,8 @@ async def test_a_tool_may_clean_up_after_its_deadline() -> None:
 
 async def test_a_tool_that_finishes_in_spite_of_its_deadline_is_heard() -> None:
     async def work() -> str:
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await forever()
-        except asyncio.CancelledError:
-            pass
         return "partial"
 
     task = asyncio.current_task()

@@ -12,8 +12,8 @@ def names(registry: Registry) -> list[str]:
     return [entry.tool.name for entry in registry.snapshot.entries]
 
 
-def published_as(name: str, id: ToolId) -> Entry:
-    return compile_entry(tool_named(name, id=id), entry_named().runner)
+def published_as(name: str, tool_id: ToolId) -> Entry:
+    return compile_entry(tool_named(name, id=tool_id), entry_named().runner)
 
 
 def test_order_is_that_of_adding() -> None:

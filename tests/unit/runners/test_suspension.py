@@ -27,7 +27,8 @@ def drive(awaitable: Awaitable[Any], *inputs: BaseException | None) -> list[obje
     try:
         seen.append(next(steps))
         for given in inputs:
-            seen.append(steps.throw(given) if given else next(steps))
+            step = steps.throw(given) if given else next(steps)
+            seen.append(step)
     except StopIteration as finished:
         seen.append(("returned", finished.value))
     except BaseException as error:  # noqa: BLE001 - every way to end is compared

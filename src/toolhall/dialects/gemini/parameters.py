@@ -15,6 +15,8 @@ from toolhall.schema.place import Place
 from toolhall.schema.reshape import Reshaping, Target
 
 _ALL = ("string", "number", "boolean", "object", "array")
+_SCALARS = ("string", "number", "integer", "boolean")
+_EASY = frozenset({"type", "title", "description"})
 _KEPT = {
     "string": frozenset({"minLength", "maxLength", "pattern"}),
     "array": frozenset({"minItems", "maxItems"}),
@@ -26,10 +28,11 @@ _OWN = frozenset({"type", "enum", "format", "properties", "required", "items", "
 _SHAPES = frozenset({"type", "properties", "items", "prefixItems", "enum", "const", "anyOf", "oneOf"})
 _OPEN: tuple[Json, ...] = (True, {})
 _CANNOT = "gemini cannot say this"
-_DESCRIBED = "gemini cannot say this; it is in the description"
 
 
 def _node(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
+    if schema.get("type") in _SCALARS and schema.keys() <= _EASY:
+        return schema  # most parts of most tools
     schema, place = merge_all(reshaping, schema, place)
     schema = const_as_enum(widen_one_of(reshaping, schema, place))
     key = choice_in(schema)
@@ -125,10 +128,8 @@ def _add_other(part: Part, key: str, kind: str, of: int) -> None:
     elif belongs != kind and not (belongs == "number" and kind == "integer"):
         if of == 1:
             part.lose(key, f"{key} says nothing of the type {kind}", widens=False)
-    elif value is False:
-        part.lose(key, _CANNOT)
     elif key != "additionalProperties" or value not in _OPEN:  # an open object needs no words
-        part.tell(key, value, _DESCRIBED)
+        part.tell(key, value, _CANNOT)
 
 
 def _add_values(part: Part, kind: str) -> None:
@@ -137,7 +138,7 @@ def _add_values(part: Part, kind: str) -> None:
     if kind == "string" and values and all(values):
         part.made["enum"] = list(dict.fromkeys(values))
     else:
-        part.tell("enum", values, _DESCRIBED)
+        part.tell("enum", values, _CANNOT)
 
 
 def _add_format(part: Part, kind: str) -> None:
@@ -145,7 +146,7 @@ def _add_format(part: Part, kind: str) -> None:
     if form in _FORMATS.get(kind, ()):
         part.made["format"] = form
     else:
-        part.tell("format", form, _DESCRIBED, widens=False)
+        part.tell("format", form, _CANNOT, widens=False)
 
 
 def _add_bounds(part: Part, kind: str) -> None:
@@ -162,7 +163,7 @@ def _add_bounds(part: Part, kind: str) -> None:
         part.made["maximum"] = min(highs)
     for key in ("exclusiveMinimum", "exclusiveMaximum"):
         if key in schema and not whole:
-            part.tell(key, schema[key], _DESCRIBED)
+            part.tell(key, schema[key], _CANNOT)
 
 
 def _add_members(part: Part) -> None:
@@ -188,7 +189,7 @@ def _add_items(part: Part) -> None:
     """Items must have a schema: that of any of the first ones and the rest, or nearly anything."""
     items = part.schema.get("items", True)
     if "prefixItems" in part.schema:
-        part.tell("prefixItems", part.schema["prefixItems"], _DESCRIBED)
+        part.tell("prefixItems", part.schema["prefixItems"], _CANNOT)
         if items not in _OPEN:
             part.made["items"] = part.shape({"anyOf": [*part.schema["prefixItems"], items]})
             return
@@ -220,7 +221,7 @@ def _add_about(part: Part, *, alone: bool) -> None:
         elif key == "title" or (key == "default" and value is None):
             part.lose(key, _CANNOT, widens=False)
         elif key in ABOUT:
-            part.tell(key, value, _DESCRIBED, widens=False)
+            part.tell(key, value, _CANNOT, widens=False)
 
 
 def _is_null(schema: JsonObject) -> bool:

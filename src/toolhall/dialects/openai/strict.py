@@ -140,7 +140,7 @@ def _add_format(part: Part) -> None:
     if form in _FORMATS and "string" in part.made["type"]:
         part.made["format"] = form
     else:
-        part.tell("format", form, "strict mode does not know this format; it is in the description", widens=False)
+        part.tell("format", form, "strict mode does not know this format", widens=False)
 
 
 def _add_values(part: Part, kinds: list[str]) -> None:
@@ -187,7 +187,7 @@ def _add_about(part: Part) -> None:
         elif key == "default" and value is None:
             part.lose(key, "strict mode has no defaults", widens=False)
         elif key in ABOUT:
-            part.tell(key, value, "strict mode has no place for this but the description", widens=False)
+            part.tell(key, value, "strict mode has no place for this", widens=False)
 
 
 TARGET = Target("openai@strict", _node, _root, recursion=True)

@@ -310,7 +310,9 @@ def _raise(how: str) -> NoReturn:
 
 
 def _linked(error: Exception, *, cause: Exception | None = None, context: Exception | None = None) -> Exception:
-    error.__cause__, error.__context__ = cause, context or cause
+    error.__context__ = context
+    if cause:
+        error.__cause__ = cause
     return error
 
 

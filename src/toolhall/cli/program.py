@@ -13,10 +13,12 @@ def _version() -> str:
     return f"toolhall {version('toolhall')}"
 
 
+_CODES = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage."
+
 app = App(
     name="toolhall",
     help="One hall for every agent's tools: write a tool once, serve it in every dialect.",
-    help_epilogue="Every command takes --json and --help. Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
+    help_epilogue=f"Every command takes --json and --help. {_CODES}",
     help_format="plaintext",
     version=_version,
     suppress_keyboard_interrupt=False,
@@ -30,14 +32,20 @@ _CALL = Group("Call tools", help="Example: toolhall call get_weather location=Os
 _MAKE = Group("Make tools", help="Example: toolhall new my_tools", sort_key=4)
 app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
-for _name, _home, _group, _help in (
-    ("serve", "serve:serve", _SERVE, "Serve tools over HTTP or stdio."),
-    ("list", "listing:list_tools", _LOOK, "List tools."),
-    ("inspect", "inspection:inspect", _LOOK, "Show everything about tools."),
-    ("call", "call:call", _CALL, "Call one tool, in process or over MCP."),
-    ("new", "new:new", _MAKE, "Start a toolkit with one tool and one test."),
+for _home, _group, _help, _example in (
+    ("serve:serve", _SERVE, "Serve tools over HTTP or stdio.", "serve my_tools.py --port 0 --json"),
+    ("listing:list_tools", _LOOK, "List tools.", "list --url http://127.0.0.1:8000"),
+    ("inspection:inspect", _LOOK, "Show everything about tools.", "inspect my_tools.py get_weather"),
+    ("call:call", _CALL, "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),
+    ("new:new", _MAKE, "Start a toolkit with one tool and one test.", "new my_tools"),
 ):
-    app.command(f"toolhall.cli.{_home}", name=_name, group=_group, help=_help)
+    app.command(
+        f"toolhall.cli.{_home}",
+        name=_example.split()[0],
+        group=_group,
+        help=_help,
+        help_epilogue=f"Example: toolhall {_example}\n\n{_CODES}",
+    )
 
 
 def run(words: Sequence[str]) -> int:

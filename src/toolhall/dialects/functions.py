@@ -9,6 +9,7 @@ from toolhall.model.names import NAME_LIMIT
 from toolhall.model.tool import About, Tool
 from toolhall.schema.reshape import Reshaped
 
+_NOTHING = About()
 _UNSTATED_VERSION = "0.1.0"  # what a tool gets whose author states none
 NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}")
 
@@ -22,7 +23,11 @@ def function_names(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> 
     names: dict[str, None] = {}
     for tool in tools:
         name = tool.name if allowed.fullmatch(tool.name) else _hashed(tool.name, tool.name, allowed)
-        names[_hashed(name, str(tool.id), allowed) if name in names else name] = None
+        if name in names:
+            name = _hashed(name, str(tool.id), allowed)
+        while name in names:  # the very same tool once more
+            name = _hashed(name, name, allowed)
+        names[name] = None
     return list(names)
 
 
@@ -66,7 +71,7 @@ def unsaid(tool: Tool, dialect: str) -> Iterator[Loss]:
         ("/permissions", tool.permissions is not None),
         ("/timeout", tool.timeout is not None),
         ("/_meta", tool.meta is not None),
-        ("/toolkit", tool.about != About()),
+        ("/toolkit", tool.about != _NOTHING),
     )
     for path, said in stated:
         if said:

@@ -5,7 +5,18 @@ from typing import TypeGuard
 
 import msgspec
 
-from toolhall.model.content import CONTENT_TYPES, Audio, Content, Image, Reply, Resource, Result, Text
+from toolhall.model.content import (
+    CONTENT_TYPES,
+    Audio,
+    Content,
+    Image,
+    Notes,
+    Reply,
+    Resource,
+    ResourceLink,
+    Result,
+    Text,
+)
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
 from toolhall.pipeline.states import Checked, Raw
@@ -53,7 +64,12 @@ class Check:
         return self._sized_blocks(result, entry)
 
     def _sized_blocks(self, result: Result, entry: Entry) -> Result:
-        metas = [each.meta for each in (*result.content, result) if each.meta]
+        if not _is_sound(result) or not all(map(_is_sound, result.content)):
+            _log.error("tool %s returned a block of content with a part of the wrong type", entry.id)
+            raise BadOutput("the tool returned content that cannot be written")
+        metas = [
+            each for block in (*result.content, result) for each in (block.meta, getattr(block, "notes", None)) if each
+        ]
         size = sum(map(_size, result.content)) + (len(self._encoded(metas, entry)) if metas else 0)
         if size > self._max_bytes:
             _log.error("tool %s returned %d bytes of content", entry.id, size)
@@ -97,6 +113,24 @@ def _blocks(value: object) -> tuple[Content, ...]:
     if isinstance(value, list | tuple) and all(_is_content(part) for part in value):
         return tuple(value)
     return ()
+
+
+def _is_sound(block: object) -> bool:
+    """Whether every part has the type that dialects rely on: an author's slip must not cost the caller its answer."""
+    parts = _PARTS.get(type(block))
+    return parts is not None and all(isinstance(getattr(block, name), types) for name, types in parts.items())
+
+
+_TEXT, _MAYBE_TEXT = (str,), (str, type(None))
+_EVERY = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
+_PARTS: dict[type, dict[str, tuple[type, ...]]] = {
+    Text: {"text": _TEXT, **_EVERY},
+    Image: {"data": (bytes,), "mime_type": _TEXT, **_EVERY},
+    Audio: {"data": (bytes,), "mime_type": _TEXT, **_EVERY},
+    ResourceLink: {"uri": _TEXT, "name": _TEXT, "title": _MAYBE_TEXT, "description": _MAYBE_TEXT, **_EVERY},
+    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _MAYBE_TEXT, **_EVERY},
+    Result: {"content": (list, tuple), "meta": (dict, type(None))},
+}
 
 
 def _size(block: Content) -> int:

@@ -28,11 +28,14 @@ def draft_in(root: JsonObject) -> str:
     return DRAFTS.get(declared.rstrip("#"), "draft-07")
 
 
+def is_sound(schema: JsonObject, draft: str) -> bool:
+    """Whether a schema object needs no renewal."""
+    return not unsound(schema) and _TOUCHED.isdisjoint(schema) and (draft == NEWEST or _LATER[draft].isdisjoint(schema))
+
+
 def renewed(schema: JsonObject, draft: str, lose: Lose) -> JsonObject:
     """The same schema object in 2020-12, without what only references need; keywords with impossible values go."""
     bad = unsound(schema)
-    if not bad and _TOUCHED.isdisjoint(schema) and (draft == NEWEST or _LATER[draft].isdisjoint(schema)):
-        return schema
     schema = dict(schema)
     tuple_form = isinstance(schema.get("items"), list) and bool(schema["items"])
     if draft != NEWEST:

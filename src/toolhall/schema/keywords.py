@@ -1,5 +1,6 @@
 """JSON Schema's keywords: what each may hold, to which types it belongs, where other schemas stand."""
 
+from collections.abc import Callable
 from typing import Any
 
 from toolhall.model.json import Json, JsonObject
@@ -43,34 +44,12 @@ _OF_TYPE = {
 # The one type that a keyword judges; those of numbers judge integers too.
 TYPE_OF = {key: kind for kind, keys in _OF_TYPE.items() for key in keys}
 
-_OBJECT_OR_SWITCH = frozenset({dict, bool})
+_SCHEMA = frozenset({dict, bool})
 _NUMBER = frozenset({int, float})
-_KINDS: dict[str, frozenset[type[Any]]] = {
-    "type": frozenset({str, list}),
-    **dict.fromkeys((*ONE,), _OBJECT_OR_SWITCH),
-    **dict.fromkeys((*MAP, "dependentRequired"), frozenset({dict})),
-    **dict.fromkeys((*LIST, "required", "enum", "examples"), frozenset({list})),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains"), _NUMBER
-    ),
-    "maxContains": _NUMBER,
-    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), frozenset({bool})),
-    **dict.fromkeys(
-        ("title", "description", "format", "pattern", "$comment", "$ref", "$id", "$schema", "$anchor"), frozenset({str})
-    ),
-    **dict.fromkeys(("contentEncoding", "contentMediaType", "$dynamicRef", "$recursiveRef"), frozenset({str})),
-}
-
-
-def unsound(schema: JsonObject) -> list[str]:
-    """The keywords of a schema object whose values JSON Schema does not allow."""
-    bad = []
-    for key, value in schema.items():
-        kinds = _KINDS.get(key)
-        if kinds is not None and (type(value) not in kinds or (key in _CHECKS and not _CHECKS[key](value))):
-            bad.append(key)
-    return bad
+_TEXT = frozenset({str})
+_SWITCH = frozenset({bool})
+_LIST = frozenset({list})
+_MAP = frozenset({dict})
 
 
 def is_count(value: float) -> bool:
@@ -79,7 +58,7 @@ def is_count(value: float) -> bool:
 
 
 def _is_type(value: Json) -> bool:
-    if isinstance(value, str):
+    if type(value) is str:
         return value in TYPES
     return bool(value) and all(isinstance(each, str) and each in TYPES for each in value) and _unique(value)
 
@@ -88,22 +67,44 @@ def _is_names(value: list[Json]) -> bool:
     return all(isinstance(each, str) for each in value) and _unique(value)
 
 
+def _is_name_lists(value: JsonObject) -> bool:
+    return all(isinstance(each, list) and _is_names(each) for each in value.values())
+
+
 def _unique(value: list[str]) -> bool:
     return len(set(value)) == len(value)
 
 
-_CHECKS: dict[str, Any] = {
-    "type": _is_type,
-    "required": _is_names,
-    "enum": bool,
-    **dict.fromkeys(LIST, bool),
-    "multipleOf": lambda value: value > 0,
-    "dependentRequired": lambda value: all(isinstance(each, list) and _is_names(each) for each in value.values()),
-    **dict.fromkeys(
-        (
-            "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains",
-            "maxContains",
-        ),
-        is_count,
-    ),
-}  # fmt: skip
+def _is_positive(value: float) -> bool:
+    return value > 0
+
+
+_Rule = tuple[frozenset[type[Any]], Callable[[Any], bool] | None]
+_RULES: dict[str, _Rule] = {
+    "type": (frozenset({str, list}), _is_type),
+    "required": (_LIST, _is_names),
+    "enum": (_LIST, bool),
+    "examples": (_LIST, None),
+    "dependentRequired": (_MAP, _is_name_lists),
+    "multipleOf": (_NUMBER, _is_positive),
+    **dict.fromkeys(ONE, (_SCHEMA, None)),
+    **dict.fromkeys(LIST, (_LIST, bool)),
+    **dict.fromkeys(MAP, (_MAP, None)),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (_NUMBER, None)),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), (_NUMBER, is_count)),
+    **dict.fromkeys(("minProperties", "maxProperties", "minContains", "maxContains"), (_NUMBER, is_count)),
+    **dict.fromkeys(("uniqueItems", "deprecated", "readOnly", "writeOnly"), (_SWITCH, None)),
+    **dict.fromkeys(("title", "description", "format", "pattern", "$comment"), (_TEXT, None)),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), (_TEXT, None)),
+    **dict.fromkeys(("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "$anchor"), (_TEXT, None)),
+}
+
+
+def unsound(schema: JsonObject) -> list[str]:
+    """The keywords of a schema object whose values JSON Schema does not allow."""
+    bad = []
+    for key, value in schema.items():
+        rule = _RULES.get(key)
+        if rule is not None and (type(value) not in rule[0] or (rule[1] is not None and not rule[1](value))):
+            bad.append(key)
+    return bad

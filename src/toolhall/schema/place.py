@@ -33,10 +33,15 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
     def pointer(self, root: Json, *parts: str) -> str:
         """The pointer to a part of this part, or to the nearest thing around it that is in the source."""
-        candidates = [_nearest(root, path + parts) for path in self.paths]
-        whole = [found for found, path in zip(candidates, self.paths, strict=True) if len(found) == len(path + parts)]
-        best = whole[0] if whole else candidates[0]
-        return "".join([f"/{escape(part)}" for part in best])
+        best: Path | None = None
+        for path in self.paths:
+            wanted = path + parts
+            found = _nearest(root, wanted)
+            if len(found) == len(wanted):
+                best = found
+                break
+            best = best or found
+        return "".join([f"/{escape(part)}" for part in best or ()])
 
 
 def look(found: Json, part: str) -> Json:

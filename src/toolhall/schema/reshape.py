@@ -6,14 +6,16 @@ from collections.abc import Callable
 import msgspec
 
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.drafts import draft_in, renewed
+from toolhall.schema.drafts import draft_in, is_sound, renewed
 from toolhall.schema.keywords import ANNOTATIONS, HOLDERS, LIST, ONE, SWITCHES
 from toolhall.schema.merge import both
 from toolhall.schema.place import Path, Place
 from toolhall.schema.references import DEFINITIONS, REFERENCES, References
 from toolhall.schema.sentences import described
 
-MAX_INLINED = 2_000
+# References are followed until the result would be too large; a few lines of schema can ask for gigabytes.
+MAX_INLINED = 500
+MAX_PARTS = 5_000
 MAX_DEPTH = 60
 _NAMING = (*REFERENCES, *DEFINITIONS)
 
@@ -55,11 +57,13 @@ class Reshaping:
         self._base = base
         self._draft = draft_in(root)
         self._references = References(root)
-        self._left = MAX_INLINED
+        self._inlined = 0
+        self._parts = 0
         self._names: dict[Path, str] = {}
 
     def shape(self, schema: Json, place: Place) -> JsonObject:
         """A schema as the target wants it."""
+        self._parts += 1
         schema = self.sound(schema, place)
         if "$ref" in schema:
             kept = self._kept(schema, place) if self.target.recursion else None
@@ -85,6 +89,8 @@ class Reshaping:
     def sound(self, schema: Json, place: Place) -> JsonObject:
         """A schema object in the newest draft; `true` and `false` become objects too."""
         if type(schema) is dict:
+            if is_sound(schema, self._draft):
+                return schema
             return renewed(
                 schema, self._draft, lambda key, reason, widens: self.lose(place, key, reason, widens=widens)
             )
@@ -103,12 +109,13 @@ class Reshaping:
             if found is None:
                 self.lose(place, "$ref", "this leads to nothing inside the schema; anything is allowed here")
                 return rest, place
-            target = self.sound(self._references.at(found), place)
-            if self._recurs(found, place):
-                self.lose(place, "$ref", f"{self.target.name} has no references; what recurs here is not described")
+            inner = place.followed(found)
+            target = self.sound(self._references.at(found), inner)
+            if self._ends(found, place):
+                self.lose(place, "$ref", f"{self.target.name} gets no references; what recurs here is not described")
                 return {**_outline(target), **rest}, place
-            self._left -= 1
-            schema, place = self._beside(target, rest), place.followed(found)
+            self._inlined += 1
+            schema, place = self._beside(target, rest), inner
         return schema, place
 
     def lose(self, place: Place, keyword: str, reason: str, *, widens: bool = True) -> None:
@@ -123,8 +130,10 @@ class Reshaping:
             return schema
         return described(schema, notes)
 
-    def _recurs(self, found: Path, place: Place) -> bool:
-        return found in place.above or self._left <= 0 or place.depth > MAX_DEPTH
+    def _ends(self, found: Path, place: Place) -> bool:
+        """Whether a reference is not followed: it recurs, or there has been enough."""
+        enough = self._inlined >= MAX_INLINED or self._parts >= MAX_PARTS or place.depth > MAX_DEPTH
+        return enough or found in place.above
 
     def _beside(self, target: JsonObject, rest: JsonObject) -> JsonObject:
         """What a reference refers to, together with what stands beside it."""
@@ -138,7 +147,7 @@ class Reshaping:
     def _kept(self, schema: JsonObject, place: Place) -> JsonObject | None:
         """The reference itself, where inlining would never end."""
         found = self._references.find(schema["$ref"])
-        if found is None or not self._recurs(found, place):
+        if found is None or not self._ends(found, place):
             return None
         return self.target.node(self, {**schema, "$ref": self._name(found)}, place)
 
@@ -176,7 +185,7 @@ def whole(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
     shape = reshaping.shape
     shaped: JsonObject = {}
     for key, part in schema.items():
-        if key not in HOLDERS or (type(part) is bool and key in SWITCHES):
+        if key not in HOLDERS or (key in SWITCHES and part in (True, False)):
             shaped[key] = part
         elif key in ONE:
             shaped[key] = shape(part, place.at(key))

@@ -25,6 +25,9 @@ def write(tools: tuple[Tool, ...]) -> Written:
 def _write(tool: Tool, given: str) -> tuple[JsonObject, list[Loss]]:
     reshaped = reshape(tool.input, TARGET)
     document: JsonObject = {"name": given, "description": description_of(tool, reshaped.notes) or tool.name}
+    losses = [*losses_of(tool, given, name), *losses_in(reshaped)]
     if "properties" in reshaped.schema or tool.input.get("additionalProperties"):
         document["parameters"] = reshaped.schema
-    return document, [*losses_of(tool, given, name), *losses_in(reshaped)]
+        return document, losses
+    # A function without parameters has none at all: that it takes no others is said by that.
+    return document, [loss for loss in losses if loss.path != "/inputSchema/additionalProperties"]

@@ -42,7 +42,7 @@ def _node(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
         shaped, nullable = _by_type(reshaping, schema, place)
     if not shaped:  # null and nothing else
         reshaping.lose(place, "", "gemini has no type for null alone")
-        shaped = [{"type": "string"}]
+        shaped.append({"type": "string"})
     if nullable:
         shaped[0] = {**shaped[0], "nullable": True}
     return _united(reshaping, schema, place, shaped)
@@ -52,7 +52,8 @@ def _only_narrows(reshaping: Reshaping, schema: JsonObject, place: Place, key: s
     """Whether the branches say nothing but which members are needed: as a choice, they would repeat everything."""
     if "type" not in schema:
         return False
-    return all(_SHAPES.isdisjoint(reshaping.opened(part, place)[0]) for part in schema[key])
+    opened = (reshaping.opened(part, place.at(key, str(index)))[0] for index, part in enumerate(schema[key]))
+    return all(map(_SHAPES.isdisjoint, opened))
 
 
 def _by_branch(reshaping: Reshaping, schema: JsonObject, place: Place, key: str) -> tuple[list[JsonObject], bool]:

@@ -82,8 +82,9 @@ def _shaped(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObjec
         return {"anyOf": [_node(reshaping, *branch) for branch in alternatives(reshaping, schema, place, key)]}
     kinds = _kinds(reshaping, schema, place)
     if len(kinds) == 1 or _SCALARS.issuperset(kinds):
-        return _typed(Part(reshaping, schema, place, {}), kinds)
-    return {"anyOf": [_typed(Part(reshaping, schema, place, {}), [kind]) for kind in kinds]}
+        made: JsonObject = {"type": kinds[0] if len(kinds) == 1 else kinds}
+        return _typed(Part(reshaping, schema, place, made), kinds)
+    return {"anyOf": [_typed(Part(reshaping, schema, place, {"type": kind}), [kind]) for kind in kinds]}
 
 
 def _reference(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
@@ -105,7 +106,6 @@ def _kinds(reshaping: Reshaping, schema: JsonObject, place: Place) -> list[str]:
 
 def _typed(part: Part, kinds: list[str]) -> JsonObject:
     schema = part.schema
-    part.made = {"type": kinds[0] if len(kinds) == 1 else kinds}
     if kinds == ["object"]:
         _add_members(part)
     elif kinds == ["array"]:

@@ -1,0 +1,29 @@
+"""The command line's reference page is what `--help` prints; UPDATE_DOCS=1 writes it anew."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
+COMMANDS = ("", "serve", "list", "inspect", "call", "new")
+HEAD = """# Command line
+
+What `--help` prints. [Settings](settings.md) says what else can be set.
+"""
+
+
+def helped(command: str) -> str:
+    words = [sys.executable, "-m", "toolhall.cli", *command.split(), "--help"]
+    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "HOME": "/home/me"}
+    environment.pop("XDG_DATA_HOME", None)
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=30, env=environment)
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines())
+
+
+def test_the_page_is_what_help_prints() -> None:
+    parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{helped(command)}\n```\n" for command in COMMANDS]
+    page = HEAD + "".join(parts)
+    if os.environ.get("UPDATE_DOCS"):
+        PAGE.write_text(page)
+    assert PAGE.read_text() == page, "run the tests in tests/docs once with UPDATE_DOCS=1"

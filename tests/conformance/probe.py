@@ -354,10 +354,14 @@ class Questions(Toolkit, name="probe"):
         agreed = await ctx.visit("Please sign in.", "https://example.com/connect/1", key="connect")
         return "agreed" if agreed else "refused"
 
-    @tool(effect="reads", timeout=0.2)
+    @tool(effect="reads")
     async def impatient(self, ctx: Context) -> str:
         """Ask for a name, but wait only for a moment."""
-        return (await ctx.ask("Your name, quickly?", Name, key="name")).action
+        try:
+            async with asyncio.timeout(0.1):
+                return (await ctx.ask("Your name, quickly?", Name, key="name")).action
+        except TimeoutError:
+            return "too slow"
 
 
 class Changes(Toolkit, name="probe"):

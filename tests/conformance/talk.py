@@ -37,6 +37,7 @@ from tests.conformance.wire import (
 Respond: TypeAlias = Callable[[Message], Message]
 
 EVERY_FEATURE: Message = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
+_ids = itertools.count(100)  # not one for each conversation: several may follow each other on one line
 LINE_LIMIT = 16 * 1024 * 1024
 
 
@@ -80,7 +81,6 @@ class Talk(ABC):
         self.capabilities = capabilities
         self.seen: set[str] = set()
         self._level: str | None = None
-        self._ids = itertools.count(1)
 
     @property
     def modern(self) -> bool:
@@ -133,7 +133,7 @@ class Talk(ABC):
         if self.modern:
             meta = modern_meta(self.capabilities, **meta, **({LEVEL_KEY: self._level} if self._level else {}))
         both = {**(params or {}), **({"_meta": meta} if meta else {})}
-        return request(method, both or None, next(self._ids) if id is None else id)
+        return request(method, both or None, next(_ids) if id is None else id)
 
     def check(self, message: Message, asked: Message | None = None) -> None:
         """Refuse a message that this revision does not allow, and remember what kind it was."""

@@ -26,6 +26,8 @@ def open_hall(targets: Sequence[str], config: Config, approver: Approver | None 
             if not halls:
                 return Toolhall(*others, config=config, approver=approver)
             halls[0].add(*others)
+            if approver is not None:
+                halls[0].ask_through(approver)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandFailed(str(error)) from None
         except TypeError as error:  # a Toolkit whose constructor wants arguments

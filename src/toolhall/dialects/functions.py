@@ -56,6 +56,8 @@ def losses_of(tool: Tool, name: str, dialect: str) -> Iterator[Loss]:
     yield from unsaid(tool, dialect)
     if tool.tags:
         yield Loss("/tags", f"{dialect} has no place for this")
+    if tool.about != _NOTHING:
+        yield Loss("/toolkit", f"{dialect} says nothing of toolkits")
     if tool.id.version != _UNSTATED_VERSION:
         yield Loss("/version", f"{dialect} has no versions")
 
@@ -71,7 +73,6 @@ def unsaid(tool: Tool, dialect: str) -> Iterator[Loss]:
         ("/permissions", tool.permissions is not None),
         ("/timeout", tool.timeout is not None),
         ("/_meta", tool.meta is not None),
-        ("/toolkit", tool.about != _NOTHING),
     )
     for path, said in stated:
         if said:

@@ -73,7 +73,7 @@ def meta_problem(key: str) -> str | None:
 
 def published_name(toolkit: str, tool: str) -> str:
     """The name that model APIs accept: `Toolkit_tool`, shortened by a stable hash when it is too long."""
-    whole = f"{toolkit}_{tool}"
+    whole = tool if tool == toolkit else f"{toolkit}_{tool}"
     if len(whole) <= NAME_LIMIT:
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:8]

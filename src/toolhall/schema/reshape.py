@@ -57,6 +57,7 @@ class Reshaping:
         self._base = base
         self._draft = draft_in(root)
         self._references = References(root)
+        self._renewed: dict[int, JsonObject] = {}
         self._inlined = 0
         self._parts = 0
         self._names: dict[Path, str] = {}
@@ -89,11 +90,7 @@ class Reshaping:
     def sound(self, schema: Json, place: Place) -> JsonObject:
         """A schema object in the newest draft; `true` and `false` become objects too."""
         if type(schema) is dict:
-            if is_sound(schema, self._draft):
-                return schema
-            return renewed(
-                schema, self._draft, lambda key, reason, widens: self.lose(place, key, reason, widens=widens)
-            )
+            return schema if is_sound(schema, self._draft) else self._renew(schema, place)
         if schema is False:
             return {"not": {}}
         if schema is not True:
@@ -129,6 +126,14 @@ class Reshaping:
             self.notes.extend(note for note in notes if note not in self.notes)
             return schema
         return described(schema, notes)
+
+    def _renew(self, schema: JsonObject, place: Place) -> JsonObject:
+        """A schema object in the newest draft, once: what it says then would mean nothing in the old one."""
+        if id(schema) not in self._renewed:
+            new = renewed(schema, self._draft, lambda key, reason, widens: self.lose(place, key, reason, widens=widens))
+            self._renewed[id(new)] = new
+            return new
+        return schema
 
     def _ends(self, found: Path, place: Place) -> bool:
         """Whether a reference is not followed: it recurs, or there has been enough."""

@@ -54,9 +54,9 @@ def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> Non
 
 def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> JsonObject:
     for parameter in parameters:
-        _schema_of(f"parameter '{parameter.name}'", hints[parameter.name])
+        _schemas_of(f"parameter '{parameter.name}'", [hints[parameter.name]])
     # Together, so that two types of one name get definitions of different names.
-    schemas = schemas_of([hints[parameter.name] for parameter in parameters])
+    schemas = _schemas_of("the parameters", [hints[parameter.name] for parameter in parameters])
     definitions: JsonObject = {}
     properties: JsonObject = {}
     for parameter, schema in zip(parameters, schemas, strict=True):
@@ -72,9 +72,9 @@ def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) ->
     return result | ({"$defs": definitions} if definitions else {})
 
 
-def _schema_of(what: str, hint: Any, mode: Mode = "validation") -> JsonObject:
+def _schemas_of(what: str, hints: list[Any], mode: Mode = "validation") -> list[JsonObject]:
     try:
-        return schemas_of([hint], mode)[0]
+        return schemas_of(hints, mode)
     except (TypeError, NotImplementedError) as error:
         lines = str(error).splitlines()
         text = lines[-1] if lines[0].endswith(":") else lines[0]  # the rest speaks of msgspec's own hooks
@@ -98,7 +98,7 @@ def output_of(hint: Any) -> Output:
         return Output()
     if hint is None or hint is type(None):
         return Output("none")
-    return Output("schema", _schema_of("the return type", hint, "serialization"))
+    return Output("schema", _schemas_of("the return type", [hint], "serialization")[0])
 
 
 def _is_content(hint: Any) -> bool:

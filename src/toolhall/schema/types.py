@@ -19,11 +19,14 @@ Mode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases an
 
 def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObject]:
     """One self-contained schema per type, of what is taken or given; raises TypeError where JSON cannot express it."""
-    schemas, components = msgspec.json.schema_components(
-        [prepared(hint) for hint in hints],
-        schema_hook=functools.partial(_schema_hook, mode),
-        ref_template="#/$defs/{name}",
-    )
+    try:
+        schemas, components = msgspec.json.schema_components(
+            [prepared(hint) for hint in hints],
+            schema_hook=functools.partial(_schema_hook, mode),
+            ref_template="#/$defs/{name}",
+        )
+    except KeyError as error:  # msgspec tells types apart by module and name
+        raise TypeError(f"there are two different types {error}; rename one of them") from None
     annotate_fields(list(hints), components)
     definitions: JsonObject = {}
     for name, component in components.items():

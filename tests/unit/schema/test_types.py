@@ -125,3 +125,10 @@ def test_a_decoder_makes_the_declared_type() -> None:
     assert decoder_of(datetime.date)("2026-07-28") == datetime.date(2026, 7, 28)
     with pytest.raises(msgspec.ValidationError):
         decoder_of(Inner)({"n": "x"})
+
+
+def test_two_types_that_cannot_be_told_apart_are_an_error() -> None:
+    inner = msgspec.defstruct("Same", [("a", int)])
+    outer = msgspec.defstruct("Same", [("inner", inner)])
+    with pytest.raises(TypeError, match="there are two different types .*Same.*; rename one of them"):
+        schema_of(outer)

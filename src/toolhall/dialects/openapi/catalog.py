@@ -104,6 +104,9 @@ def _losses(tool: Tool, given: str, taken: Reshaped, returned: Reshaped | None) 
         found.append(Loss("/name", f"another tool has this operationId; written as {given}"))
     if tool.tags:
         found.append(Loss("/tags", "openapi's tags are the toolkits"))
+    about = tool.about
+    if about.metadata is not None or about.resources is not None or (about.title and about.description):
+        found.append(Loss("/toolkit", "of a toolkit, openapi has a name and a description"))
     found.extend(losses_in(taken))
     found.extend(losses_in(returned, "/outputSchema") if returned is not None else ())
     return found

@@ -1,0 +1,52 @@
+"""The limiter never admits more than it promises, and never lies about when to come back."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.parts import Clock, call_of, entry_named
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Limited
+from toolhall.model.verdict import Allow
+from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.states import Allowed
+
+ALLOWED = Allowed(call_of(caller=Caller("ada")), entry_named(), Allow("test"))
+rates = st.sampled_from([0.1, 0.5, 1.0, 3.0, 7.0, 10.0, 333.3, 50_000.0])
+bursts = st.integers(1, 20)
+starts = st.sampled_from([0.0, 0.1, 12_345.678, 9e6])
+# Steps in units of one call's worth of time, so that something happens at every rate.
+steps = st.lists(st.sampled_from([0.0, 0.0, 0.0, 0.01, 0.3, 0.5, 1.0, 1.7, 5.0]), max_size=60)
+
+
+@settings(max_examples=300)
+@given(rates, bursts, starts, steps)
+def test_no_window_holds_more_than_burst_and_rate_allow(
+    rate: float, burst: int, start: float, steps: list[float]
+) -> None:
+    clock, admitted = Clock(start), list[float]()
+    limit = Limit(rate, burst, clock)
+    for step in steps:
+        clock.now += step / rate
+        try:
+            limit(ALLOWED)
+        except Limited:
+            continue
+        admitted.append(clock.now)
+    for first, since in enumerate(admitted):
+        for last in range(first, len(admitted)):
+            assert last - first + 1 <= burst + rate * (admitted[last] - since) + 0.01
+
+
+@settings(max_examples=300)
+@given(rates, bursts, starts, steps)
+def test_who_waits_as_told_is_admitted(rate: float, burst: int, start: float, steps: list[float]) -> None:
+    clock = Clock(start)
+    limit = Limit(rate, burst, clock)
+    for step in steps:
+        clock.now += step / rate
+        try:
+            limit(ALLOWED)
+        except Limited as error:
+            assert 0 < error.retry_after <= 1 / rate * 1.001
+            clock.now += error.retry_after
+            limit(ALLOWED)

@@ -1,0 +1,119 @@
+"""Documents of every dialect go to every other dialect and come back exactly; what is lost on the way is listed."""
+
+import copy
+import json
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolhall.dialects.carrier import unload
+from toolhall.dialects.catalog import Loss
+from toolhall.dialects.catalogs import CATALOGS, catalog_named
+from toolhall.dialects.converter import Converted, Converter, detected
+from toolhall.dialects.findings import BadDocument
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+FILES = sorted(VECTORS.glob("*/*.json"))
+
+
+def converted(given: list[Any], target: str, source: str | None = None) -> list[Converted]:
+    converter = Converter(CATALOGS[target], CATALOGS[source] if source else None)
+    found = [each for index, part in enumerate(given) for each in converter.feed(copy.deepcopy(part), index)]
+    return [*found, *converter.finish()]
+
+
+def documents(parts: list[Converted]) -> list[Any]:
+    return [document for part in parts for document in part.documents]
+
+
+def losses(parts: list[Converted]) -> list[Loss]:
+    return [loss for part in parts for loss in part.losses]
+
+
+@pytest.mark.parametrize(
+    ("file", "target"),
+    [(file, target) for file, target in product(FILES, CATALOGS) if target.partition("@")[0] != file.parent.name],
+    ids=lambda part: f"{part.parent.name}-{part.stem}" if isinstance(part, Path) else str(part),
+)
+def test_there_and_back(file: Path, target: str) -> None:
+    original = json.loads(file.read_text())
+    source = detected(original).name
+    there = documents(converted([original], target, source))
+    for document in there:
+        bare, _ = unload(document, CATALOGS[target])
+        CATALOGS[target].read(bare)  # a reader that drops the carrier gets a valid document
+    back = documents(converted(there, source, target))
+    assert back == [original]
+    assert json.dumps(back, sort_keys=True) == json.dumps([original], sort_keys=True), "1, 1.0 and true are told apart"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_a_document_of_the_target_dialect_comes_back_untouched(file: Path) -> None:
+    original = json.loads(file.read_text())
+    source = detected(original).name
+    parts = converted([original], source, source)
+    assert documents(parts) == [original]
+    assert losses(parts) == []
+
+
+def test_the_long_way_round() -> None:
+    original = json.loads((VECTORS / "machine/calculator.json").read_text())
+    there = [original]
+    for target in ("hub", "oxp", "mcp@2025-06-18", "mcp@2026-07-28", "machine"):
+        there = documents(converted(there, target))
+    assert there == [original]
+
+
+def test_losses_have_paths_in_the_source() -> None:
+    original = json.loads((VECTORS / "machine/calculator.json").read_text())
+    paths = [loss.path for loss in losses(converted([original], "mcp@2026-07-28"))]
+    assert paths == [
+        "/name",
+        "/description",
+        "/metadata",
+        "/capabilities/0/return/description",
+        "/capabilities/1/return/description",
+    ]
+
+
+def test_an_edited_field_wins_over_the_carrier() -> None:
+    original = json.loads((VECTORS / "mcp/everything.json").read_text())
+    (machine,) = documents(converted([original], "machine"))
+    machine["capabilities"][0]["description"] = "edited"
+    machine["capabilities"][0]["parameters"][0]["description"] = "edited too"
+    (back,) = documents(converted([machine], "mcp@2026-07-28", "machine"))
+    assert back["description"] == "edited"
+    assert back["inputSchema"]["properties"]["query"]["description"] == "edited too"
+    assert back["inputSchema"]["properties"]["query"]["minLength"] == 1, "what the edit does not touch is restored"
+    assert back["annotations"] == original["annotations"]
+
+
+def test_a_split_toolkit_becomes_whole_again_only_with_all_its_parts() -> None:
+    original = json.loads((VECTORS / "machine/calculator.json").read_text())
+    add, subtract = documents(converted([original], "oxp"))
+    (half,) = documents(converted([subtract], "machine"))
+    assert [part["name"] for part in half["capabilities"]] == ["subtract"]
+    assert half["name"] == "Calculator Tool"
+    two = documents(converted([subtract, add], "machine"))
+    assert len(two) == 2, "out of order they are not one original"
+
+
+def test_a_foreign_carrier_is_only_data() -> None:
+    document = json.loads((VECTORS / "mcp/get_weather.json").read_text())
+    for carrier in ({"from": "nowhere"}, {"v": 99, "from": "machine"}, {"from": "machine", "group": 3}, [], "x"):
+        strange = {**document, "_meta": {"dev.toolhall/carrier": carrier}}
+        assert documents(converted([strange], "oxp"))[0]["id"] == "get_weather.get_weather@0.1.0"
+
+
+def test_what_looks_like_nothing_is_refused() -> None:
+    strange: list[Any] = [{}, [], "x", None, {"name": "x"}]
+    for document in strange:
+        with pytest.raises(BadDocument, match="no known definition"):
+            detected(document)
+
+
+def test_names_and_aliases() -> None:
+    assert catalog_named("mcp") is CATALOGS["mcp@2026-07-28"]
+    assert catalog_named("nothing") is None

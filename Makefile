@@ -66,9 +66,9 @@ gate-lint:
 gate-imports:
 	$(BIN)/lint-imports --no-logo
 gate-mypy:
-	$(BIN)/mypy $(SOURCES)
+	$(BIN)/mypy
 gate-pyright:
-	tools/node/node_modules/.bin/pyright --warnings $(SOURCES)
+	tools/node/node_modules/.bin/pyright --warnings
 
 # --- what is installed, each with a stamp: nothing happens unless its lock changed --------------------------------------
 

@@ -70,9 +70,15 @@ plain = st.sampled_from(
         errors.ToolhallError,
     ]
 )
+
+
+def plain_error(kind: type[errors.ToolhallError], message: str | None, detail: str | None) -> errors.ToolhallError:
+    return kind(message, detail=detail)
+
+
 detail = st.none() | st.just(CANARY)
 every_error: st.SearchStrategy[errors.ToolhallError] = st.one_of(
-    st.builds(lambda kind, message, detail: kind(message, detail=detail), plain, st.none() | text, detail),
+    st.builds(plain_error, plain, st.none() | text, detail),
     st.builds(errors.BadArguments, problems, detail=detail),
     st.builds(errors.Limited, st.floats(0, 1e6), detail=detail),
     st.builds(

@@ -69,7 +69,7 @@ def drive(work: Awaitable[Any], script: list[Input]) -> list[object]:
     return seen
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(steps, inputs)
 def test_it_equals_the_plain_await(script: list[Step], given_to_it: list[Input]) -> None:
     plain_log, noticed_log, waits = list[str](), list[str](), list[str]()

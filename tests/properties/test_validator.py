@@ -68,7 +68,7 @@ def combined(schemas: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return chosen.flatmap(lambda keys: st.fixed_dictionaries({key: keywords[key] for key in sorted(keys)}))
 
 
-schemas = st.recursive(st.booleans() | st.just({}), combined, max_leaves=5)
+schemas: st.SearchStrategy[Any] = st.recursive(st.booleans() | st.just({}), combined, max_leaves=5)
 
 
 @st.composite
@@ -85,7 +85,7 @@ def compiled(schema: dict[str, Any]) -> Validator:
         raise
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(documents(), values)
 def test_it_agrees_with_the_reference(schema: dict[str, Any], value: Any) -> None:
     validator = compiled(schema)
@@ -103,7 +103,7 @@ canaries = st.recursive(
 )
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(documents(), canaries)
 def test_a_problem_never_repeats_a_value(schema: dict[str, Any], value: Any) -> None:
     problems = compiled(schema).problems(value, 100)

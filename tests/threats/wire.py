@@ -81,6 +81,13 @@ class Connection:
         data, self._read = self._read, b""
         return data
 
+    def until(self, text: bytes) -> None:
+        """Read on until this has come."""
+        while text not in self.seen:
+            if not self._more():
+                raise ConnectionError(f"the server closed the connection after {self._read[-200:]!r}")
+        self._read = b""
+
     @property
     def answered(self) -> bool:
         """Whether there is something to read, or the other side has closed."""

@@ -1,7 +1,7 @@
 """The time a tool has; it stands still while the tool waits for a person's answer."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 _AGAIN_SECONDS = 1.0
@@ -36,7 +36,7 @@ class Deadline:
                 task.uncancel()
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> Generator[None, None, None]:
         """Time does not count meanwhile: whoever asks a person has a deadline of its own for that."""
         self._holds += 1
         if self._timer is not None and self._holds == 1:

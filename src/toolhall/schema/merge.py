@@ -115,10 +115,10 @@ def _members(one: JsonObject, other: JsonObject) -> JsonObject | None:
 
 def _and(one: Json, other: Json) -> Json:
     """What both accept, as a subschema: there `allOf` is always possible."""
-    if one in _OPEN or one is other:
-        return other if one in _OPEN else one
-    if other in _OPEN:
+    if other in _OPEN or one is other:
         return one
+    if one in _OPEN:
+        return other
     if one is False or other is False:
         return False
     if isinstance(one, dict) and isinstance(other, dict):

@@ -67,9 +67,6 @@ class Reshaping:
         self._parts += 1
         schema = self.sound(schema, place)
         if "$ref" in schema:
-            kept = self._kept(schema, place) if self.target.recursion else None
-            if kept is not None:
-                return kept
             schema, place = self.opened(schema, place)
         if place.depth > MAX_DEPTH:
             self.lose(place, "", "nested too deeply to be described")
@@ -98,7 +95,10 @@ class Reshaping:
         return {}
 
     def opened(self, schema: Json, place: Place) -> tuple[JsonObject, Place]:
-        """A schema with its references followed, and where that stands; where one recurs, anything is allowed."""
+        """A schema with its references followed, and where that stands.
+
+        One that recurs stays, as the target will see it, or anything is allowed in its place.
+        """
         schema = self.sound(schema, place)
         while "$ref" in schema:
             rest = {key: part for key, part in schema.items() if key != "$ref"}
@@ -106,14 +106,22 @@ class Reshaping:
             if found is None:
                 self.lose(place, "$ref", "this leads to nothing inside the schema; anything is allowed here")
                 return rest, place
-            inner = place.followed(found)
-            target = self.sound(self._references.at(found), inner)
             if self._ends(found, place):
-                self.lose(place, "$ref", f"{self.target.name} gets no references; what recurs here is not described")
-                return {**_outline(target), **rest}, place
+                return self._ended(found, rest, place), place
             self._inlined += 1
-            schema, place = self._beside(target, rest), inner
+            place = place.followed(found)
+            schema = self._beside(self.sound(self._references.at(found), place), rest)
         return schema, place
+
+    def peek(self, schema: Json) -> JsonObject:
+        """What a schema says at its own level, references followed; nothing is counted or reported."""
+        for _ in range(MAX_DEPTH):
+            schema = renewed(schema, self._draft, _ignore) if isinstance(schema, dict) else {}
+            found = self._references.find(schema["$ref"]) if "$ref" in schema else None
+            if found is None:
+                break
+            schema = self._references.at(found)
+        return schema if isinstance(schema, dict) else {}
 
     def lose(self, place: Place, keyword: str, reason: str, *, widens: bool = True) -> None:
         """Report a keyword (or the schema object itself, by '') that the target does not get."""
@@ -149,12 +157,12 @@ class Reshaping:
         merged = both({**target, **notes}, constraints)
         return {"allOf": [target, rest]} if merged is None else merged
 
-    def _kept(self, schema: JsonObject, place: Place) -> JsonObject | None:
-        """The reference itself, where inlining would never end."""
-        found = self._references.find(schema["$ref"])
-        if found is None or not self._ends(found, place):
-            return None
-        return self.target.node(self, {**schema, "$ref": self._name(found)}, place)
+    def _ended(self, found: Path, rest: JsonObject, place: Place) -> JsonObject:
+        """What stands for a reference that is not followed."""
+        if self.target.recursion:
+            return {**rest, "$ref": self._name(found)}
+        self.lose(place, "$ref", f"{self.target.name} gets no references; what recurs here is not described")
+        return {**_outline(self.peek(self._references.at(found))), **rest}
 
     def _name(self, found: Path) -> str:
         if not found:
@@ -223,6 +231,10 @@ def has_references(schema: Json) -> bool:
         if isinstance(inner, list) and any(map(has_references, inner)):
             return True
     return False
+
+
+def _ignore(keyword: str, reason: str, widens: bool) -> None:  # noqa: ARG001, FBT001 - nothing is reported
+    pass
 
 
 def _outline(target: JsonObject) -> JsonObject:

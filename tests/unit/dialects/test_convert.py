@@ -102,7 +102,8 @@ def test_a_split_toolkit_becomes_whole_again_only_with_all_its_parts() -> None:
 
 def test_a_foreign_carrier_is_only_data() -> None:
     document = json.loads((VECTORS / "mcp/get_weather.json").read_text())
-    for carrier in ({"from": "nowhere"}, {"v": 99, "from": "machine"}, {"from": "machine", "group": 3}, [], "x"):
+    carriers: list[Any] = [{"from": "nowhere"}, {"v": 99, "from": "machine"}, {"from": "machine", "group": 3}, [], "x"]
+    for carrier in carriers:
         strange = {**document, "_meta": {"dev.toolhall/carrier": carrier}}
         assert documents(converted([strange], "oxp"))[0]["id"] == "get_weather.get_weather@0.1.0"
 

@@ -37,14 +37,35 @@ def _optional(**keywords: st.SearchStrategy[Json]) -> st.SearchStrategy[JsonObje
     return st.fixed_dictionaries({}, optional=dict(keywords))
 
 
+def _typed(kind: str, keywords: JsonObject) -> JsonObject:
+    return {"type": kind, **keywords}
+
+
+def _beside(part: Json, other: JsonObject) -> Json:
+    return {**part, **other} if isinstance(part, dict) else part
+
+
+def _choice(key: str, some: list[Json], beside: Json = True) -> Json:
+    return {**(beside if isinstance(beside, dict) else {}), key: some}
+
+
+def _member(key: str, value: Json) -> JsonObject:
+    return {key: value}
+
+
 counts = st.integers(0, 3)
-strings = _optional(
-    minLength=counts,
-    maxLength=counts,
-    pattern=st.sampled_from(["^a", "b"]),
-    format=st.sampled_from(["uri", "date", "date-time"]),
-).map(lambda keywords: {"type": "string", **keywords})
-numerics = st.tuples(
+strings = st.builds(
+    _typed,
+    st.just("string"),
+    _optional(
+        minLength=counts,
+        maxLength=counts,
+        pattern=st.sampled_from(["^a", "b"]),
+        format=st.sampled_from(["uri", "date", "date-time"]),
+    ),
+)
+numerics = st.builds(
+    _typed,
     st.sampled_from(["integer", "number"]),
     _optional(
         minimum=numbers,
@@ -53,78 +74,115 @@ numerics = st.tuples(
         exclusiveMaximum=numbers,
         multipleOf=st.sampled_from([1, 2]),
     ),
-).map(lambda pair: {"type": pair[0], **pair[1]})
-plain: st.SearchStrategy[Json] = st.sampled_from([{"type": "boolean"}, {"type": "null"}, {}, True])
-listed = st.lists(scalars, min_size=1, max_size=3).map(lambda choices: {"enum": choices}) | scalars.map(
-    lambda value: {"const": value}
 )
-typed_list = st.tuples(
-    st.lists(st.sampled_from(["string", "integer", "number", "boolean", "null"]), min_size=1, max_size=3, unique=True),
-    st.lists(scalars, min_size=1, max_size=4),
-).map(lambda pair: {"type": pair[0], "enum": pair[1]})
-references = st.sampled_from(DEFINED).map(lambda name: {"$ref": f"#/$defs/{name}"})
-leaves: st.SearchStrategy[Json] = st.one_of(strings, numerics, plain, listed, typed_list, references)
+plain: st.SearchStrategy[Json] = st.sampled_from([{"type": "boolean"}, {"type": "null"}, {}, True])
+consts = st.builds(_member, st.just("const"), scalars)
+enums = st.builds(_member, st.just("enum"), st.lists(scalars, min_size=1, max_size=4))
+several = st.lists(
+    st.sampled_from(["string", "integer", "number", "boolean", "null"]), min_size=1, max_size=3, unique=True
+)
+references = st.builds(_member, st.just("$ref"), st.sampled_from([f"#/$defs/{name}" for name in DEFINED]))
+leaves: st.SearchStrategy[Json] = st.one_of(
+    strings,
+    numerics,
+    plain,
+    consts,
+    enums,
+    st.builds(_beside, enums, st.builds(_member, st.just("type"), several)),
+    references,
+)
 
 
 def _arrays(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[JsonObject]:
-    return _optional(
+    keywords = _optional(
         items=inner,
         minItems=counts,
         maxItems=counts,
         uniqueItems=st.booleans(),
         prefixItems=st.lists(inner, min_size=1, max_size=2),
-    ).map(lambda keywords: {"type": "array", **keywords})
+    )
+    return st.builds(_typed, st.just("array"), keywords)
 
 
 def objects(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[JsonObject]:
-    return _optional(
+    """Objects with members of these kinds."""
+    keywords = _optional(
         properties=st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
         required=st.lists(st.sampled_from(NAMES), max_size=2, unique=True),
         additionalProperties=st.booleans() | inner,
         minProperties=st.integers(0, 1),
         dependentRequired=st.just({"a": ["b"]}),
-    ).map(lambda keywords: {"type": "object", **keywords})
+    )
+    return st.builds(_typed, st.just("object"), keywords)
 
 
-def _combined(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[JsonObject]:
+def _combined(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
     some = st.lists(inner, min_size=1, max_size=3)
     return st.one_of(
-        st.builds(lambda parts: {"anyOf": parts}, some),
-        st.builds(lambda parts: {"oneOf": parts}, some),
-        st.builds(lambda parts: {"allOf": parts}, some),
-        st.builds(
-            lambda part, parts: {**part, "anyOf": parts} if isinstance(part, dict) else {"anyOf": parts}, inner, some
-        ),
-        st.builds(lambda part: {"not": part}, inner),
+        st.builds(_choice, st.sampled_from(["anyOf", "oneOf", "allOf"]), some),
+        st.builds(_choice, st.just("anyOf"), some, inner),
+        st.builds(_member, st.just("not"), inner),
     )
 
 
 def _described(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
-    return st.builds(lambda part, said: {**part, **said} if isinstance(part, dict) else part, inner, about)
+    return st.builds(_beside, inner, about)
 
 
-parts: st.SearchStrategy[Json] = st.recursive(
-    _described(leaves), lambda inner: _described(_arrays(inner) | objects(inner) | _combined(inner)), max_leaves=5
-)
-definitions = st.fixed_dictionaries(
-    {
-        "Leaf": st.sampled_from(
-            [{"type": "string", "minLength": 1}, {"enum": ["x", 1]}, {"type": "integer", "title": "L"}]
-        ),
-        "Node": st.just(
-            {
-                "type": "object",
-                "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/Node"}}, "b": {"type": "string"}},
-                "required": ["a"],
-            }
-        ),
-    }
-)
+def _grown(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    return _described(_arrays(inner) | objects(inner) | _combined(inner))
 
 
-def roots() -> st.SearchStrategy[JsonObject]:
+parts: st.SearchStrategy[Json] = st.recursive(_described(leaves), _grown, max_leaves=5)
+LEAVES: list[JsonObject] = [
+    {"type": "string", "minLength": 1},
+    {"enum": ["x", 1]},
+    {"type": "integer", "title": "L"},
+]
+NODE: JsonObject = {
+    "type": "object",
+    "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/Node"}}, "b": {"type": "string"}},
+    "required": ["a"],
+}
+definitions = st.fixed_dictionaries({"Leaf": st.sampled_from(LEAVES), "Node": st.just(NODE)})
+
+
+def _defining(root: JsonObject, defined: JsonObject) -> JsonObject:
+    return {**root, "$defs": defined}
+
+
+def roots(inner: st.SearchStrategy[Json] = parts) -> st.SearchStrategy[JsonObject]:
     """Input schemas: an object at the root, definitions to refer to."""
-    return st.builds(lambda root, defined: {**root, "$defs": defined}, objects(parts), definitions)
+    return st.builds(_defining, objects(inner), definitions)
+
+
+def _closed(members: JsonObject, required: list[str]) -> JsonObject:
+    listed = [name for name in required if name in members]
+    return {"type": "object", "properties": members, "required": listed, "additionalProperties": False}
+
+
+def closed_choices() -> st.SearchStrategy[JsonObject]:
+    """Input schemas whose root offers alternatives, each with all its members listed."""
+    members = st.dictionaries(st.sampled_from(NAMES), leaves, min_size=1, max_size=3)
+    branch = st.builds(_closed, members, st.lists(st.sampled_from(NAMES), max_size=3, unique=True))
+    some = st.lists(branch, min_size=1, max_size=3)
+    choice = st.builds(_choice, st.sampled_from(["anyOf", "oneOf"]), some, st.just({"type": "object"}))
+    return st.builds(_defining, choice, definitions)
+
+
+def old_roots() -> st.SearchStrategy[JsonObject]:
+    """Input schemas of draft-07, with what was called otherwise there."""
+    items = st.lists(leaves, min_size=1, max_size=2) | leaves
+    pairs = st.builds(_typed, st.just("array"), _optional(items=items, additionalItems=st.booleans() | leaves))
+    members = st.dictionaries(st.sampled_from(NAMES), st.builds(_beside, references, strings) | pairs, max_size=3)
+    keywords = st.fixed_dictionaries(
+        {"$schema": st.just("http://json-schema.org/draft-07/schema#"), "properties": members},
+        optional={
+            "dependencies": st.sampled_from([{"a": ["b"]}, {"a": {"required": ["c"]}}, {"b": False}]),
+            "dependentRequired": st.just({"a": ["c"]}),
+        },
+    )
+    return st.builds(_defining, st.builds(_typed, st.just("object"), keywords), definitions)
 
 
 def fitting(draw: Draw, schema: Json, root: JsonObject, depth: int = 0) -> Json:
@@ -150,16 +208,9 @@ def fitting(draw: Draw, schema: Json, root: JsonObject, depth: int = 0) -> Json:
 
 def _of_kind(draw: Draw, kind: str | None, schema: JsonObject, root: JsonObject, depth: int) -> Json:
     match kind:
-        case "string":
-            return draw(texts)
-        case "integer" | "number":
-            return draw(numbers)
-        case "boolean":
-            return draw(st.booleans())
-        case "null":
-            return None
         case "array":
-            first = [fitting(draw, part, root, depth + 1) for part in schema.get("prefixItems", [])]
+            first = [fitting(draw, part, root, depth + 1) for part in _listed(schema, "prefixItems")]
+            first += [fitting(draw, part, root, depth + 1) for part in _listed(schema, "items")]
             return first + [fitting(draw, schema.get("items", True), root, depth + 1) for _ in range(draw(counts))]
         case "object":
             members = schema.get("properties", {})
@@ -171,4 +222,18 @@ def _of_kind(draw: Draw, kind: str | None, schema: JsonObject, root: JsonObject,
                 if name in members or other is not False
             }
         case _:
-            return draw(values)
+            return draw(_PLAIN.get(kind or "", values))
+
+
+def _listed(schema: JsonObject, key: str) -> list[Json]:
+    found = schema.get(key)
+    return found if isinstance(found, list) else []
+
+
+_PLAIN: dict[str, st.SearchStrategy[Json]] = {
+    "string": texts,
+    "integer": numbers,
+    "number": numbers,
+    "boolean": st.booleans(),
+    "null": st.none(),
+}

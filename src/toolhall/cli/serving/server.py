@@ -29,7 +29,15 @@ class GracefulServer(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """A stream that stays open would hold up the end, so clients are told first."""
         self._hall.end_streams()
+        self._drop_half_requests()
         await super().shutdown(sockets)
+
+    def _drop_half_requests(self) -> None:
+        """A client that never sends the rest of its body must not hold up the end either."""
+        for connection in list(self.server_state.connections):
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None and cycle.more_body:
+                connection.transport.close()
 
     def stop(self) -> None:
         """Stop at the next tick, gracefully."""

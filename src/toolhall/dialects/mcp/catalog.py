@@ -40,8 +40,8 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
         document["description"] = tool.description
     document["inputSchema"] = tool.input
     shown = shown_output(tool, revision)
-    if shown.schema is not None:
-        document["outputSchema"] = shown.schema
+    if (published := shown.published) is not None:
+        document["outputSchema"] = published
     if tool.annotations is not None:
         document["annotations"] = _annotations(tool.annotations)
     if tool.icons and revision.icons:

@@ -3,18 +3,24 @@
 import msgspec
 
 from toolhall.dialects.mcp.revisions import Revision
-from toolhall.model.json import JsonObject
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 
 WRAPPER = "result"
+_OF_THE_ROOT = ("$schema", "$id", "$defs", "definitions")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The schema to publish (None: none), whether a value goes out as structured content, and in a wrapper."""
+    """The tool's own schema (None: none), whether a value goes out as structured content, and in a wrapper."""
 
     schema: JsonObject | None
     structured: bool
     wrapped: bool = False
+
+    @property
+    def published(self) -> JsonObject | None:
+        """The schema that clients are shown."""
+        return _wrapper(self.schema) if self.wrapped and self.schema is not None else self.schema
 
 
 _NOTHING = Shown(None, structured=False)
@@ -31,7 +37,25 @@ def shown_output(tool: Tool, revision: Revision) -> Shown:
     if revision.any_output or schema.get("type") == "object":
         return Shown(schema, structured=True)
     # MCP 2025-06-18 and 2025-11-25: the root of an output schema must be an object.
-    inner = {key: part for key, part in schema.items() if key not in ("$defs", "$schema")}
-    outer = {key: part for key, part in schema.items() if key in ("$defs", "$schema")}
-    wrapper: JsonObject = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], **outer}
-    return Shown(wrapper, structured=True, wrapped=True)
+    return Shown(schema, structured=True, wrapped=True)
+
+
+def _wrapper(schema: JsonObject) -> JsonObject:
+    """An object that holds the value; what belongs to the root of a document stays there."""
+    inner = {key: _moved(part, key) for key, part in schema.items() if key not in _OF_THE_ROOT}
+    outer = {key: _moved(part, key) for key, part in schema.items() if key in _OF_THE_ROOT}
+    return {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], **outer}
+
+
+def _moved(part: Json, key: str) -> Json:
+    """References to places that are now inside the wrapper lead there."""
+    match part:
+        case str() if key in ("$ref", "$dynamicRef", "$recursiveRef") and part.partition("/")[0] == "#":
+            stays = part.startswith(tuple(f"#/{name}/" for name in _OF_THE_ROOT))
+            return part if stays else f"#/properties/{WRAPPER}{part[1:]}"
+        case dict():
+            return {name: _moved(value, name) for name, value in part.items()}
+        case list():
+            return [_moved(value, "") for value in part]
+        case _:
+            return part

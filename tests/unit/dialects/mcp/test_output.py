@@ -7,6 +7,7 @@ from toolhall.dialects.mcp.output import Shown, shown_output
 from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Output
+from toolhall.schema.validator import Validator
 
 OBJECT: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
 ARRAY: JsonObject = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
@@ -41,22 +42,20 @@ def test_the_newest_revision_takes_any_schema(schema: JsonObject) -> None:
 
 @older
 def test_older_revisions_are_shown_a_wrapper(revision: Revision) -> None:
-    assert shown(Output("schema", ARRAY), revision) == Shown(
-        {
-            "type": "object",
-            "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
-            "required": ["result"],
-            "$defs": {"A": {"type": "integer"}},
-        },
-        structured=True,
-        wrapped=True,
-    )
+    found = shown(Output("schema", ARRAY), revision)
+    assert found == Shown(ARRAY, structured=True, wrapped=True)
+    assert found.published == {
+        "type": "object",
+        "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
+        "required": ["result"],
+        "$defs": {"A": {"type": "integer"}},
+    }
 
 
 @older
 def test_the_dialect_of_the_schema_stays_on_top(revision: Revision) -> None:
     draft7 = "http://json-schema.org/draft-07/schema#"
-    found = shown(Output("schema", {"$schema": draft7, "type": "integer"}), revision).schema
+    found = shown(Output("schema", {"$schema": draft7, "type": "integer"}), revision).published
     assert found == {
         "$schema": draft7,
         "type": "object",
@@ -68,3 +67,38 @@ def test_the_dialect_of_the_schema_stays_on_top(revision: Revision) -> None:
 @older
 def test_a_union_is_wrapped_even_if_it_may_be_an_object(revision: Revision) -> None:
     assert shown(Output("schema", {"anyOf": [OBJECT, {"type": "null"}]}), revision).wrapped
+
+
+LISTS: list[JsonObject] = [
+    {"type": "array", "items": {"$ref": "#"}},
+    {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"$ref": "#/prefixItems/0"}},
+    {
+        "$id": "https://example.org/a",
+        "type": "array",
+        "items": {"$ref": "#/$defs/A"},
+        "$defs": {"A": {"items": {"$ref": "#"}}},
+    },
+    {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "array",
+        "items": {"$ref": "#/definitions/A"},
+        "definitions": {"A": {"type": "integer"}},
+    },
+    {"type": "array", "items": {"$ref": "#named"}, "$defs": {"A": {"$anchor": "named", "type": "integer"}}},
+]
+
+
+@older
+@pytest.mark.parametrize("schema", LISTS, ids=str)
+def test_references_still_lead_to_what_they_meant(revision: Revision, schema: JsonObject) -> None:
+    plain, published = Validator(schema), shown(Output("schema", schema), revision).published
+    assert published is not None
+    wrapped = Validator(published)
+    for value in ([], [1], [[]], [[1]], ["x"], [1, 2], [1, "x"], [[["x"]]], 3):
+        assert wrapped.accepts({"result": value}) == plain.accepts(value), value
+
+
+@all_revisions
+def test_what_is_published_unwrapped_is_the_schema_itself(revision: Revision) -> None:
+    assert shown(Output("schema", OBJECT), revision).published is OBJECT
+    assert shown(Output(), revision).published is None

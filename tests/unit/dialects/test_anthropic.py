@@ -1,0 +1,76 @@
+"""Anthropic tool definitions."""
+
+import pytest
+
+from tests.unit.dialects.judges import NAME, check_anthropic, check_losses
+from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
+from toolhall.dialects.anthropic import catalog
+from toolhall.dialects.catalog import Loss
+from toolhall.model.tool import Tool
+
+
+def test_a_definition() -> None:
+    written = catalog.write((FORECAST, MOVE))
+    assert written.documents == [
+        {
+            "name": "Weather_forecast",
+            "description": "Forecast the weather for a city.",
+            "input_schema": FORECAST.input,
+        },
+        {"name": "Files_move", "description": "Move a file.", "input_schema": MOVE.input},
+    ]
+    assert {loss.path for loss in written.losses} == {
+        "/0/title", "/0/outputSchema", "/0/annotations", "/0/icons", "/0/level", "/0/requirements", "/0/_meta",
+        "/0/tags", "/0/toolkit", "/0/version",
+    }  # fmt: skip
+
+
+def test_a_tool_without_parameters() -> None:
+    (document,) = catalog.write((NOTHING,)).documents
+    assert document == {
+        "name": "System_get_timestamp",
+        "input_schema": {"type": "object", "additionalProperties": False, "properties": {}},
+    }
+
+
+def test_recursion_is_cut() -> None:
+    written = catalog.write((TREE,))
+    tree = written.documents[0]["input_schema"]["properties"]["tree"]
+    assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
+    place = "/inputSchema/$defs/Tree/properties/branches/items/$ref"
+    assert written.losses == [Loss(place, "anthropic gets no references; what recurs here is not described")]
+
+
+def test_alternatives_at_the_top_level_become_one_object() -> None:
+    (document,) = catalog.write((FIND,)).documents
+    assert document["input_schema"]["required"] == ["by"]
+    assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
+
+
+def test_members_with_names_that_are_refused_are_told() -> None:
+    members = {"filter[id]": {"type": "string"}, "ok.name": {"type": "object", "properties": {"$in": {}}}}
+    schema = {"type": "object", "properties": members, "required": ["filter[id]"], "additionalProperties": False}
+    written = catalog.write((tool(schema),))
+    (document,) = written.documents
+    assert document["input_schema"] == {
+        "type": "object",
+        "properties": {"ok.name": members["ok.name"]},
+        "required": [],
+    }
+    assert document["description"] == "D.\n\nIt also takes these, which are not described: 'filter[id]'."
+    assert [loss.path for loss in written.losses] == ["/inputSchema/properties/filter[id]"]
+
+
+@pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
+def test_samples_are_accepted(of: Tool) -> None:
+    written = catalog.write((of,))
+    check_anthropic(written.documents[0]["input_schema"])
+    check_losses(of, written.losses)
+
+
+def test_real_definitions_are_accepted() -> None:
+    for of in corpora() or pytest.skip("no corpora here"):
+        (document,) = (written := catalog.write((of,))).documents
+        assert NAME.fullmatch(document["name"])
+        check_anthropic(document["input_schema"])
+        check_losses(of, written.losses)

@@ -10,11 +10,13 @@ from tests.conformance.judge import MODERN
 from tests.conformance.serving import HERE, ROOT, served, stdio_command
 
 ACCEPT = "accept.py"
-RUN_SECONDS = 50
+RUN_SECONDS = 150
 PYTHON = str(ROOT / ".venv-clients/bin/python")
 OFFICIAL = [PYTHON, str(HERE / "clients/official.py")]
 FAST = [PYTHON, str(HERE / "clients/fast.py")]
 NODE = [str(HERE / "node/node_modules/node/bin/node"), str(HERE / "node/client.mjs")]
+
+pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
 
 CLIENTS = {
     "python-mcp-legacy": [*OFFICIAL, "legacy"],

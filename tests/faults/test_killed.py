@@ -85,7 +85,7 @@ def test_question_survives_a_restart(tmp_path: Path) -> None:
         assert HttpLine(server.port, MODERN).ask(encoded(replied)).text == "north is red"
 
 
-@pytest.mark.parametrize("left", [b"", b"short", b"x" * 33])
+@pytest.mark.parametrize("left", [b"", b"x" * 33], ids=["nothing", "too_much"])
 def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
     """A key file that a crash or a full disk left unfinished is replaced, or refused in one line; never used."""
     (tmp_path / "data").mkdir()
@@ -114,11 +114,14 @@ def test_half_a_key_is_no_key(tmp_path: Path, left: bytes) -> None:
 def worker_of(server: Served) -> int:
     """The process that checks costly arguments, started by a call that needs it."""
     line = HttpLine(server.port, MODERN)
-    answers = [call(line, *COSTLY[:1], **COSTLY[1]) for _ in range(2)]  # the first may find a slow start
-    assert not answers[-1].is_error, answers[-1].text
-    workers = [pid for pid in server.children if "resource_tracker" not in " ".join(psutil.Process(pid).cmdline())]
-    assert workers
-    return workers[0]
+    # On a loaded machine a check may be late, and is then refused together with its worker.
+    assert eventually(lambda: not call(line, COSTLY[0], **COSTLY[1]).is_error and workers(server) != [])
+    return workers(server)[0]
+
+
+def workers(server: Served) -> list[int]:
+    """The processes that the server started for its own work."""
+    return [pid for pid in server.children if "resource_tracker" not in " ".join(psutil.Process(pid).cmdline())]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
@@ -136,8 +139,10 @@ def test_killed_worker_is_replaced(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         line = HttpLine(server.port, MODERN)
         for _ in range(2):
-            os.kill(worker_of(server), signal.SIGKILL)
-            call(line, *COSTLY[:1], **COSTLY[1])  # may be the one that finds it dead
+            worker = worker_of(server)
+            os.kill(worker, signal.SIGKILL)
+            assert eventually(lambda gone=worker: not psutil.pid_exists(gone))
+            call(line, COSTLY[0], **COSTLY[1])  # may be the one that finds it dead
         assert healthy(server.port)
 
 

@@ -68,6 +68,12 @@ class Served:
         return times.user + times.system + times.children_user + times.children_system
 
     @property
+    def loop_cpu(self) -> float:
+        """Seconds of processor time that the thread of the event loop used so far."""
+        (loop,) = (thread for thread in self._inside.threads() if thread.id == self.process.pid)
+        return float(loop.user_time + loop.system_time)
+
+    @property
     def children(self) -> list[int]:
         """The processes it started."""
         return [child.pid for child in self._inside.children(recursive=True)]
@@ -99,7 +105,7 @@ def environment(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     return {**os.environ, **{f"TOOLHALL_{name.upper()}": str(value) for name, value in chosen.items()}}
 
 
-def eventually(holds: "Any", seconds: float = 5.0) -> bool:
+def eventually(holds: "Any", seconds: float = 10.0) -> bool:
     """Whether something becomes true in time."""
     end = time.monotonic() + seconds
     while not holds():

@@ -84,16 +84,16 @@ HOSTS: dict[str, tuple[list[str], int]] = {
 
 @pytest.mark.threat("B2")
 @pytest.mark.threat("B14")
-@pytest.mark.parametrize("path", ["/mcp", "/health", "/nothing"])
 @pytest.mark.parametrize("case", HOSTS)
-def test_B2_B14_foreign_hosts(server: Served, case: str, path: str) -> None:
+def test_B2_B14_foreign_hosts(server: Served, case: str) -> None:
     """Exactly one Host, and one of ours; the path is never taken from it."""
     hosts, status = HOSTS[case]
     before = touched(server)
-    reply = sent(server, [("Host", host) for host in hosts] + MODERN_HEADERS, path=path)
-    assert reply.status == status
-    assert b"healthy" not in reply.body
-    assert len(reply.body) < 300
+    for path in ("/mcp", "/health", "/nothing"):
+        reply = sent(server, [("Host", host) for host in hosts] + MODERN_HEADERS, path=path)
+        assert reply.status == status
+        assert b"healthy" not in reply.body
+        assert len(reply.body) < 300
     assert touched(server) == before
 
 
@@ -190,7 +190,7 @@ def test_B2_absolute_target_does_not_replace_the_host(server: Served) -> None:
 
 
 @pytest.mark.threat("B16")
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.com"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "example.com"])
 def test_B16_other_machines_are_not_served_without_credentials(tmp_path: Path, host: str) -> None:
     """To listen where others can reach needs credentials; the server does not start, and says so."""
     ended = subprocess.run(

@@ -133,7 +133,7 @@ def test_F7_dropped_get_streams(server: Served, revision: str) -> None:
 
 
 @pytest.mark.threat("F7")
-@pytest.mark.parametrize("cut", [0, 1, 40, -2, -1])
+@pytest.mark.parametrize("cut", [0, 40, -1])
 def test_F7_input_that_ends_early(tmp_path: Path, cut: int) -> None:
     """Over stdio the end of the input, even in the middle of a message, is the end of the server, and no fault."""
     with stdio(tmp_path) as line:

@@ -10,7 +10,7 @@ from tests.threats.served import Served
 from tests.threats.wire import Connection
 
 PING = encoded(message(MODERN, "server/discover"))
-LATE_SECONDS = 0.75  # usual are a few milliseconds, but the machine may be busy with other things
+LATE_SECONDS = 1.5  # usual are a few milliseconds, but the machine may be busy with other things
 
 
 def worst_ping(server: Served, busy: list[Connection]) -> float:
@@ -26,7 +26,7 @@ def worst_ping(server: Served, busy: list[Connection]) -> float:
 
 
 @pytest.mark.threat("I7")
-@pytest.mark.parametrize(("tool", "seconds", "words"), [("blocks", 1.5, "0.5 seconds"), ("spins", 0.5, "spun")])
+@pytest.mark.parametrize(("tool", "seconds", "words"), [("blocks", 4.0, "0.5 seconds"), ("spins", 0.5, "spun")])
 def test_I7_a_tool_in_a_thread_stalls_nobody(
     http: HttpLine, server: Served, tool: str, seconds: float, words: str
 ) -> None:
@@ -37,7 +37,7 @@ def test_I7_a_tool_in_a_thread_stalls_nobody(
         connection.send(http.request(encoded(calling(http.revision, tool, {"seconds": seconds}))))
     assert worst_ping(server, busy) < LATE_SECONDS
     if tool == "blocks":
-        assert 0.4 < time.monotonic() - started < 1.4
+        assert 0.4 < time.monotonic() - started < 3.5
     for connection in busy:
         assert words in answer_of(connection.reply()).text
         connection.close()
@@ -66,7 +66,7 @@ def test_I7_a_tool_that_ignores_its_cancellation(line: Line, times: int, seconds
     answer = call(line, "stubborn", times=times)
     assert answer.is_error
     assert "0.3 seconds" in answer.text
-    assert seconds - 0.1 < time.monotonic() - started < seconds + 2
+    assert seconds - 0.1 < time.monotonic() - started < seconds + 5
     assert value(call(line, "number", value=7)) == 7
 
 

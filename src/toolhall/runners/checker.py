@@ -30,9 +30,9 @@ class ProcessChecker:
         """What is wrong with the value; BadArguments when it takes too long to find out."""
         loop = asyncio.get_running_loop()
         async with self._turn:
-            pool = await self._started()
-            work = loop.run_in_executor(pool, _problems, encode(schema), encode(value), size)
             try:
+                pool = await self._started()
+                work = loop.run_in_executor(pool, _problems, encode(schema), encode(value), size)
                 return await asyncio.wait_for(work, self._budget)
             except asyncio.CancelledError:
                 self.close()  # the worker would go on, and the next value would wait for it in vain

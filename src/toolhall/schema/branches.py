@@ -37,7 +37,7 @@ def widen_one_of(reshaping: Reshaping, schema: JsonObject, place: Place) -> Json
     if "anyOf" in schema:
         reshaping.lose(place, "oneOf", "a second choice beside anyOf cannot be said")
         return {key: part for key, part in schema.items() if key != "oneOf"}
-    branches = [reshaping.opened(part, place.at("oneOf", str(index)))[0] for index, part in enumerate(schema["oneOf"])]
+    branches = [reshaping.peek(part) for part in schema["oneOf"]]
     if len(branches) > _MOST_COMPARED or not all(disjoint(*pair) for pair in combinations(branches, 2)):
         reshaping.lose(place, "oneOf", "written as anyOf: a value may fit more than one")
     return schema

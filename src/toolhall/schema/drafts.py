@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.bounds import DRAFTS
-from toolhall.schema.keywords import ANNOTATIONS, MEANT, TYPES, unsound
+from toolhall.schema.keywords import ANNOTATIONS, MEANT, TYPES, is_names, unsound
 from toolhall.schema.references import DEFINITIONS
 
 Lose = Callable[[str, str, bool], None]  # keyword, reason, whether more values are accepted without it
@@ -35,14 +35,13 @@ def is_sound(schema: JsonObject, draft: str) -> bool:
 
 def renewed(schema: JsonObject, draft: str, lose: Lose) -> JsonObject:
     """The same schema object in 2020-12, without what only references need; keywords with impossible values go."""
-    bad = unsound(schema)
     schema = dict(schema)
     tuple_form = isinstance(schema.get("items"), list) and bool(schema["items"])
     if draft != NEWEST:
         for key in _LATER[draft].intersection(schema):
             del schema[key]
             lose(key, f"{key} means nothing in {draft}", False)
-    for key in bad:
+    for key in unsound(schema):
         _mend(schema, key, lose)
     if not _TOUCHED.isdisjoint(schema):
         _rename(schema, draft, lose)
@@ -99,7 +98,7 @@ def _replace(schema: JsonObject, draft: str, *, tuple_form: bool) -> None:
     needed = schema.pop("dependencies", None)
     if draft != "draft-07" or not isinstance(needed, dict):
         return
-    lists = {name: value for name, value in needed.items() if isinstance(value, list)}
+    lists = {name: value for name, value in needed.items() if isinstance(value, list) and is_names(value)}
     if lists:
         schema["dependentRequired"] = lists
     schemas = {name: value for name, value in needed.items() if isinstance(value, dict | bool)}

@@ -63,12 +63,13 @@ def _is_type(value: Json) -> bool:
     return bool(value) and all(isinstance(each, str) and each in TYPES for each in value) and _unique(value)
 
 
-def _is_names(value: list[Json]) -> bool:
+def is_names(value: list[Json]) -> bool:
+    """Whether a list holds texts, none of them twice."""
     return all(isinstance(each, str) for each in value) and _unique(value)
 
 
 def _is_name_lists(value: JsonObject) -> bool:
-    return all(isinstance(each, list) and _is_names(each) for each in value.values())
+    return all(isinstance(each, list) and is_names(each) for each in value.values())
 
 
 def _unique(value: list[str]) -> bool:
@@ -82,7 +83,7 @@ def _is_positive(value: float) -> bool:
 _Rule = tuple[frozenset[type[Any]], Callable[[Any], bool] | None]
 _RULES: dict[str, _Rule] = {
     "type": (frozenset({str, list}), _is_type),
-    "required": (_LIST, _is_names),
+    "required": (_LIST, is_names),
     "enum": (_LIST, bool),
     "examples": (_LIST, None),
     "dependentRequired": (_MAP, _is_name_lists),

@@ -233,7 +233,7 @@ def has_references(schema: Json) -> bool:
     return False
 
 
-def _ignore(keyword: str, reason: str, widens: bool) -> None:  # noqa: ARG001, FBT001 - nothing is reported
+def _ignore(keyword: str, reason: str, widens: bool) -> None:
     pass
 
 

@@ -40,6 +40,8 @@ def sentence(key: str, value: Json) -> str | None:
     """A sentence for a description; None where there is nothing to say, or too much."""
     if key in _PLAIN:
         return _PLAIN[key] if value else None
+    if key in ("anyOf", "oneOf"):
+        return choice(value, one=key == "oneOf")
     form = _SENTENCES.get(key)
     if form is None or value is False:
         return None
@@ -47,13 +49,18 @@ def sentence(key: str, value: Json) -> str | None:
     return text if len(text) <= LONGEST else None
 
 
-def choice(branches: list[JsonObject], *, one: bool) -> str | None:
+def choice(branches: list[Json], *, one: bool) -> str | None:
     """A sentence for alternatives that differ in what they require."""
-    sets = list(dict.fromkeys(" and ".join(branch.get("required", [])) for branch in branches))
+    sets = list(dict.fromkeys(" and ".join(_required(branch)) for branch in branches))
     if not all(sets) or len(sets) == 1:
         return None
     text = f"Give {'exactly' if one else 'at least'} one of these: {', or '.join(sets)}."
     return text if len(text) <= LONGEST else None
+
+
+def _required(branch: Json) -> list[str]:
+    found = branch.get("required") if isinstance(branch, dict) else None
+    return [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
 
 
 def described(schema: JsonObject, notes: list[str]) -> JsonObject:

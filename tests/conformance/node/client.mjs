@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 
-const CHECK_MS = 15_000;
-const CANCEL_MS = 5_000;
+const CHECK_MS = 30_000;
+const CANCEL_MS = 20_000;
 const POLL_MS = 20;
 const BULK = 120;
 

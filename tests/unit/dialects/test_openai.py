@@ -142,7 +142,8 @@ def named(*names: str) -> list[str]:
 def test_names_are_shortened_always_in_the_same_way() -> None:
     long, dotted = "x" * 65, "math.sum"
     shortened, plain = named(long, dotted)
-    assert shortened == f"{'x' * 55}_0df2cd1c"[:64] or NAME.fullmatch(shortened)
+    assert shortened.startswith("x" * 55 + "_")
+    assert len(shortened) == 64
     assert plain.startswith("math_sum_")
     assert len(plain) == len("math_sum_") + 8
     assert named(dotted, long) == [plain, shortened]

@@ -108,6 +108,33 @@ def test_a_block_with_meta_that_cannot_be_written() -> None:
         check(Text("a", meta={"a": object()}))
 
 
+def loose(value: object) -> Any:
+    """What an author without a type checker might pass."""
+    return value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Text(loose(None)),
+        [Text("fine"), Text(loose(3))],
+        Image(loose("text")),
+        ResourceLink(uri=loose(None), name="a"),
+        ResourceLink(uri="a", name=loose(None)),
+        Resource(uri="a", content=loose(None)),
+        Text("a", notes=loose({"priority": 1})),
+        Text("a", meta=loose(["k"])),
+        Reply(loose(("not a block",))),
+        Reply((Text("fine"),), meta=loose(["k"])),
+        Reply((Text("fine"),), 3, meta=loose("k")),
+    ],
+    ids=repr,
+)
+def test_a_block_with_a_part_of_the_wrong_type(value: object) -> None:
+    with pytest.raises(BadOutput, match="the tool returned content that cannot be written"):
+        check(value)
+
+
 BIG = "x" * 101
 LARGE: list[Any] = [
     BIG,

@@ -52,6 +52,29 @@ async def test_time_stands_still_while_it_is_held() -> None:
     deadline.stop()
 
 
+async def test_one_hold_is_enough() -> None:
+    deadline = Deadline(SHORT)
+    deadline.start()
+    with deadline.hold():
+        await pause(SHORT * 2)
+    assert deadline.passed == 0
+    deadline.stop()
+
+
+async def test_after_a_hold_only_the_rest_of_the_time_is_left() -> None:
+    deadline, loop = Deadline(0.2), asyncio.get_running_loop()
+    start = loop.time()
+    deadline.start()
+    await pause(0.1)
+    with deadline.hold():
+        held = loop.time() - start
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    deadline.stop()
+    assert held >= 0.1
+    assert loop.time() - start < held + 0.2
+
+
 async def test_a_hold_before_the_start_counts_too() -> None:
     deadline = Deadline(SHORT)
     with deadline.hold():

@@ -185,6 +185,28 @@ def old_roots() -> st.SearchStrategy[JsonObject]:
     return st.builds(_defining, st.builds(_typed, st.just("object"), keywords), definitions)
 
 
+KEYWORDS = (
+    "type", "properties", "required", "items", "prefixItems", "additionalProperties", "patternProperties", "enum",
+    "const", "anyOf", "oneOf", "allOf", "not", "if", "then", "$ref", "$dynamicRef", "$defs", "definitions", "$schema",
+    "$id", "$anchor", "description", "title", "default", "examples", "format", "pattern", "minLength", "maxItems",
+    "minimum", "exclusiveMaximum", "multipleOf", "dependencies", "dependentRequired", "additionalItems", "nullable",
+    "uniqueItems", "a", "b",
+)  # fmt: skip
+oddities: st.SearchStrategy[Json] = st.sampled_from(
+    ["#", "#/$defs/a", "#/properties/a", "#a", "string", "object", "array", "dict", "", 0, -1, 1.5, 10**30, True, False]
+)
+
+
+def _garbled(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
+    return st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=5)
+
+
+def garbage() -> st.SearchStrategy[JsonObject]:
+    """What looks like a schema, and mostly is none."""
+    odd = st.recursive(oddities | scalars, _garbled, max_leaves=25)
+    return st.dictionaries(st.sampled_from(KEYWORDS), odd | parts, max_size=8)
+
+
 def fitting(draw: Draw, schema: Json, root: JsonObject, depth: int = 0) -> Json:
     """A value that often fits a schema, and otherwise nearly does."""
     if not isinstance(schema, dict) or depth > 6 or draw(st.integers(0, 9)) == 0:

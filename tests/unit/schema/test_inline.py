@@ -61,6 +61,12 @@ def test_an_embedded_definition_of_a_taken_name_gets_another() -> None:
     assert definitions == {"A": {"type": "string"}, "A_2": {"type": "null"}}
 
 
+def test_a_third_of_that_name_gets_a_third() -> None:
+    definitions: JsonObject = {"A": {"type": "string"}, "A_2": {"type": "null"}}
+    embedded = {"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
+    assert hoist(embedded, definitions) == {"items": {"$ref": "#/$defs/A_3"}}
+
+
 def test_the_same_definition_twice_is_kept_once() -> None:
     definitions: JsonObject = {"A": {"type": "string"}}
     embedded = {"items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "string"}}}

@@ -7,12 +7,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.judges import accepts, check_losses
+from tests.unit.dialects.judges import accepts, check_anthropic, check_gemini, check_losses, check_openai, check_strict
 from tests.unit.dialects.sample_tools import tool
-from tests.unit.schema.random_schemas import closed_choices, fitting, old_roots, roots
+from tests.unit.schema.random_schemas import closed_choices, fitting, garbage, old_roots, roots
 from toolhall.dialects.anthropic.catalog import TARGET as ANTHROPIC
 from toolhall.dialects.functions import losses_in
+from toolhall.dialects.gemini.parameters import TARGET as GEMINI
 from toolhall.dialects.openai.catalog import LOOSE
+from toolhall.dialects.openai.strict import TARGET as STRICT
+from toolhall.dialects.openai.strict import NotStrict, strict_parameters
 from toolhall.dialects.openapi.catalog import TARGET as OPENAPI
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.merge import both, disjoint, either
@@ -20,7 +23,9 @@ from toolhall.schema.reshape import MAX_INLINED, PLAIN, Lost, Target, has_refere
 
 TARGETS = [LOOSE, ANTHROPIC, OPENAPI, PLAIN]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
-many = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+many = settings(max_examples=100, suppress_health_check=SLOW)
+some = settings(max_examples=40, suppress_health_check=SLOW)
 
 NODE: JsonObject = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 
@@ -71,6 +76,35 @@ def test_old_drafts_accept_the_same_in_the_new_one(data: st.DataObject, schema: 
     for _ in range(3):
         value = fitting(data.draw, schema, schema)
         assert after.is_valid(value) is before.is_valid(value)
+
+
+JUDGES = {
+    "openai": (LOOSE, check_openai),
+    "anthropic": (ANTHROPIC, check_anthropic),
+    "gemini": (GEMINI, check_gemini),
+    "openapi": (OPENAPI, jsonschema_rs.meta.validate),
+    "openai@strict": (STRICT, lambda schema: None),
+    "plain": (PLAIN, jsonschema_rs.meta.validate),
+}
+
+
+@pytest.mark.parametrize("name", JUDGES)
+@some
+@given(garbage())
+def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObject) -> None:
+    target, judge = JUDGES[name]
+    reshaped = reshape(schema, target)
+    judge(reshaped.schema)
+    check_losses(tool(schema), list(losses_in(reshaped)))
+
+
+@some
+@given(garbage())
+def test_whatever_comes_in_is_strict_or_refused(schema: JsonObject) -> None:
+    try:
+        check_strict(strict_parameters(schema).schema)
+    except NotStrict as refused:
+        assert refused.findings
 
 
 # --- references -------------------------------------------------------------------------------------------------------

@@ -74,6 +74,16 @@ def test_notes_that_say_nothing_are_ignored() -> None:
     assert schema_of(Annotated[int, object(), annotated_types.Predicate(bool)]) == {"type": "integer"}
 
 
+def test_an_extra_that_is_a_function_is_ignored() -> None:
+    def extend(schema: dict[str, Any]) -> None:
+        schema["x"] = 1
+
+    assert schema_of(Annotated[int, pydantic.Field(ge=1, json_schema_extra=extend)]) == {
+        "type": "integer",
+        "minimum": 1,
+    }
+
+
 def test_notes_add_up() -> None:
     hint = Annotated[Annotated[int, annotated_types.Ge(1)], annotated_types.Le(3), "A number"]
     assert schema_of(hint) == {"type": "integer", "minimum": 1, "maximum": 3, "description": "A number"}
@@ -130,5 +140,5 @@ def test_a_decoder_makes_the_declared_type() -> None:
 def test_two_types_that_cannot_be_told_apart_are_an_error() -> None:
     inner = msgspec.defstruct("Same", [("a", int)])
     outer = msgspec.defstruct("Same", [("inner", inner)])
-    with pytest.raises(TypeError, match="there are two different types .*Same.*; rename one of them"):
+    with pytest.raises(TypeError, match=r"there are two different types .*Same.*; rename one of them"):
         schema_of(outer)

@@ -36,7 +36,7 @@ def _node(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
     schema, place = merge_all(reshaping, schema, place)
     schema = const_as_enum(widen_one_of(reshaping, schema, place))
     key = choice_in(schema)
-    if key is not None and not _only_narrows(reshaping, schema, place, key):
+    if key is not None and not _only_narrows(reshaping, schema, key):
         shaped, nullable = _by_branch(reshaping, schema, place, key)
     else:
         shaped, nullable = _by_type(reshaping, schema, place)
@@ -48,12 +48,11 @@ def _node(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
     return _united(reshaping, schema, place, shaped)
 
 
-def _only_narrows(reshaping: Reshaping, schema: JsonObject, place: Place, key: str) -> bool:
+def _only_narrows(reshaping: Reshaping, schema: JsonObject, key: str) -> bool:
     """Whether the branches say nothing but which members are needed: as a choice, they would repeat everything."""
     if "type" not in schema:
         return False
-    opened = (reshaping.opened(part, place.at(key, str(index)))[0] for index, part in enumerate(schema[key]))
-    return all(map(_SHAPES.isdisjoint, opened))
+    return all(_SHAPES.isdisjoint(reshaping.peek(part)) for part in schema[key])
 
 
 def _by_branch(reshaping: Reshaping, schema: JsonObject, place: Place, key: str) -> tuple[list[JsonObject], bool]:

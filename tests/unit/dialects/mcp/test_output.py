@@ -5,7 +5,7 @@ import pytest
 from tests.unit.parts import tool_named
 from toolhall.dialects.mcp.output import Shown, shown_output
 from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
-from toolhall.model.json import JsonObject
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Output
 from toolhall.schema.validator import Validator
 
@@ -94,7 +94,8 @@ def test_references_still_lead_to_what_they_meant(revision: Revision, schema: Js
     plain, published = Validator(schema), shown(Output("schema", schema), revision).published
     assert published is not None
     wrapped = Validator(published)
-    for value in ([], [1], [[]], [[1]], ["x"], [1, 2], [1, "x"], [[["x"]]], 3):
+    values: list[Json] = [[], [1], [[]], [[1]], ["x"], [1, 2], [1, "x"], [[["x"]]], 3]
+    for value in values:
         assert wrapped.accepts({"result": value}) == plain.accepts(value), value
 
 

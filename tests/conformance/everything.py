@@ -11,7 +11,6 @@ from typing import Annotated, TypedDict
 from msgspec import Meta
 
 from toolhall import Audio, Context, Image, Resource, Text, ToolFailed, Toolhall, tool
-from toolhall.model.errors import Unsupported
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Form, Roots, Sample
 
@@ -238,8 +237,7 @@ async def streaming_elicitation(ctx: Context) -> str:
 @tool(name="test_missing_capability", effect="reads")
 async def missing_capability(ctx: Context) -> str:
     """Refuse a client that has no model to lend."""
-    if not ctx.can("sampling"):
-        raise Unsupported("sampling")
+    ctx.need("sampling")
     return "the client can sample"
 
 

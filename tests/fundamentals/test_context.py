@@ -272,3 +272,15 @@ async def test_an_unconnected_context_does_nothing() -> None:
 
 async def test_so_a_tool_can_be_called_directly_in_a_test() -> None:
     assert await order(Context()) == "cancel"
+
+
+async def test_a_tool_can_refuse_clients_that_lack_a_feature() -> None:
+    @tool
+    async def picky(ctx: Context) -> str:
+        ctx.need("sampling")
+        return "fine"
+
+    async with Client(picky) as client:
+        with pytest.raises(ToolhallError, match="sampling"):
+            await client.call(picky)
+    assert await picky(Context()) == "fine"

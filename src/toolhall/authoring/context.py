@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, Literal, Protocol, TypeVar, overload
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Malformed
+from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
@@ -15,6 +15,7 @@ from toolhall.schema.flat import flat_form
 from toolhall.schema.types import decoder_of
 
 T = TypeVar("T")
+Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
 
 
 class Given(Generic[T]):
@@ -69,9 +70,14 @@ class Context:
         self.caller = caller
         self.cancelled = False  # becomes True while a tool in a thread still runs for nobody
 
-    def can(self, feature: Literal["elicitation", "elicitation.url", "sampling", "roots"]) -> bool:
+    def can(self, feature: Feature) -> bool:
         """Whether the caller's program can do this."""
         return self._link.can(feature)
+
+    def need(self, feature: Feature) -> None:
+        """Refuse the call, in the caller's dialect, unless its program can do this."""
+        if self._link is not SILENT and not self._link.can(feature):
+            raise Unsupported(feature)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the work has come; `done` must rise."""

@@ -11,7 +11,7 @@ from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.hall import Hall
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Broken, Malformed, NotFound, ToolFailed
+from toolhall.model.errors import Broken, Malformed, NotFound, Problem, ToolFailed
 from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools, Page, Progress
 from toolhall.model.question import Roots
 from toolhall.pipeline.audit import Audit
@@ -94,6 +94,27 @@ async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
         answer = await Built(entry).call()
     assert isinstance(answer, ToolFailed)
     assert "ToolFailed: room 101" in caplog.text
+
+
+async def test_without_details_there_is_nothing_to_log(caplog: pytest.LogCaptureFixture) -> None:
+    await Built().call("missing")
+    assert not caplog.records
+
+
+async def test_a_costly_check_is_waited_for() -> None:
+    @tool
+    async def pick(n: int) -> int:
+        return n
+
+    class Elsewhere:
+        async def problems(self, *_: object) -> list[Problem]:
+            await asyncio.sleep(0)
+            return []
+
+    with entry_of(pick) as entry:
+        hall = Built(entry, validate=Validate(Elsewhere())).hall
+        answer = await hall.answer(CallTool("pick", {"n": 1}, "test", 10**8), LOCAL)
+    assert isinstance(answer, Finished)
 
 
 class Raising:

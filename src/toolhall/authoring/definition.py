@@ -12,11 +12,9 @@ import msgspec
 from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
-from toolhall.model.names import ToolId, published_name
+from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
 from toolhall.model.tool import Annotations, Effect, Tool
 from toolhall.schema.headers import header_parameters
-
-DEFAULT_VERSION = "0.1.0"
 
 
 class Body(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from toolhall.dialects.catalog import Catalog
+from toolhall.dialects.function import catalog as function
 from toolhall.dialects.hub import catalog as hub
 from toolhall.dialects.machine import catalog as machine
 from toolhall.dialects.mcp.catalog import McpCatalog
@@ -17,6 +18,7 @@ CATALOGS: dict[str, Catalog] = {
     "machine": machine,
     "hub": hub,
     "oxp": oxp,
+    "function": function,
 }
 ALIASES = {"mcp": f"mcp@{MODERN.name}"}
 

@@ -81,7 +81,7 @@ def _look(document: JsonObject) -> str | None:
         return "machine"
     if isinstance(document.get("tool"), dict) or isinstance(document.get("capabilities"), dict):
         return "hub"
-    return None
+    return "function" if isinstance(document.get("name"), str) or "function" in document else None
 
 
 def _as_it_is(document: JsonObject, catalog: Catalog) -> Written:

@@ -5,6 +5,7 @@ import re
 
 import msgspec
 
+DEFAULT_VERSION = "0.1.0"
 NAME_LIMIT = 64  # OpenAI, Anthropic and Gemini refuse longer tool names.
 # fullmatch, never `$`: `$` would let a trailing newline through.
 _PART = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -69,6 +70,15 @@ def meta_problem(key: str) -> str | None:
     if len(labels) > 1 and labels[1] in ("mcp", "modelcontextprotocol"):
         return f"{key!r} has a prefix that MCP keeps to itself; use one of your own"
     return None
+
+
+def safe_name(name: str) -> str:
+    """A name that can be published: itself, or with other characters replaced and a stable hash of the original."""
+    if _PUBLISHED.fullmatch(name) and len(name) <= NAME_LIMIT:
+        return name
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return f"{plain[: NAME_LIMIT - 9]}_{digest}"
 
 
 def published_name(toolkit: str, tool: str) -> str:

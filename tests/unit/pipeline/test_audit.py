@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.parts import Clock, call_of
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
@@ -17,6 +18,7 @@ from toolhall.model.errors import ToolFailed, Unavailable
 from toolhall.model.exchange import Asking, CallTool
 from toolhall.model.question import Roots
 from toolhall.model.record import Record
+from toolhall.pipeline.audit import Audit
 from toolhall.stores.journal import MemoryJournal
 
 CANARY = "hunter2"
@@ -155,6 +157,20 @@ async def test_arguments_are_kept_as_a_digest_only(hall: Toolhall) -> None:
     (record,) = records(hall)
     assert record.arguments_sha256 == hashlib.sha256(b'{"text":"hunter2"}').hexdigest()
     assert CANARY not in str(record)
+
+
+def test_the_duration_is_in_microseconds() -> None:
+    journal, timer = MemoryJournal(), Clock(1_000.25)
+    Audit(journal, Clock(7.0), timer).write(call_of(), None, "ok")
+    (record,) = journal.records
+    assert (record.time, record.duration_us, record.bytes_out) == (7.0, 250_000, 0)
+
+
+@pytest.mark.parametrize("name", ["fail", "missing", "ask"])
+async def test_what_did_not_end_well_sent_nothing(hall: Toolhall, name: str) -> None:
+    await answer(hall, name)
+    (record,) = records(hall)
+    assert record.bytes_out == 0
 
 
 async def test_a_long_name_is_cut(hall: Toolhall) -> None:

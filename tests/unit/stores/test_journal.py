@@ -119,6 +119,47 @@ async def test_a_new_start_appends(tmp_path: Path) -> None:
     assert written(path) == ["call-0", "call-1"]
 
 
+@pytest.mark.parametrize(
+    ("left", "lines"),
+    [("", 1), ('{"call":"call-0"}\n', 2), ('{"call":"ca', 2), ("\n", 2)],
+    ids=["nothing", "a whole record", "half a record", "an empty line"],
+)
+async def test_a_record_that_a_crash_cut_off_spoils_none_that_follows(tmp_path: Path, left: str, lines: int) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text(left)
+    journal = FileJournal(path)
+    journal.append(record(1))
+    journal.close()
+    found = path.read_text().splitlines()
+    assert len(found) == lines
+    assert json.loads(found[-1])["call"] == "call-1"
+
+
+async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    write = os.write
+
+    def counting(file: int, data: bytes) -> int:
+        writes.append(len(data))
+        return write(file, data)
+
+    journal = FileJournal(tmp_path / "audit.jsonl")
+    monkeypatch.setattr("toolhall.stores.journal.os.write", counting)
+    for number in range(20):
+        journal.append(record(number))
+    journal.close()
+    assert writes == [(tmp_path / "audit.jsonl").stat().st_size]
+
+
+async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    journal = FileJournal(tmp_path / "audit.jsonl")
+    monkeypatch.setattr("toolhall.stores.journal.os.write", lambda file, data: write(file, data[:7]))
+    journal.append(record(1))
+    journal.close()
+    assert written(tmp_path / "audit.jsonl") == ["call-1"]
+
+
 async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
     journal = FileJournal(tmp_path / "audit.jsonl")
     journal.append(record(1))

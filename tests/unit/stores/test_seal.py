@@ -2,6 +2,7 @@
 
 import base64
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,35 @@ def test_nothing_can_be_added_or_cut_off() -> None:
 @pytest.mark.parametrize("sealed", ["", "x", "====", "ä", "\ud800", "not base64!", "A" * 15, "\x00", "A" * 10_000])
 def test_garbage_does_not_open(sealed: str) -> None:
     assert Seal(KEY).open(sealed, BOUND) is None
+
+
+def test_another_spelling_of_the_same_bytes_does_not_open() -> None:
+    seal = Seal(KEY)
+    sealed = seal.close(b"x", BOUND)  # 29 bytes, so the last letter before the padding has bits to spare
+    assert sealed.endswith("=")
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    last = alphabet.index(sealed[-2])
+    respelled = [f"{sealed[:-2]}{alphabet[last ^ bit]}=" for bit in (1, 2)]
+    same = [each for each in respelled if base64.urlsafe_b64decode(each) == base64.urlsafe_b64decode(sealed)]
+    assert same
+    for spelling in (*same, sealed + "\n", f"{sealed[:9]}\n{sealed[9:]}", sealed.rstrip("="), sealed + "="):
+        assert seal.open(spelling, BOUND) is None
+
+
+def test_less_than_a_key_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "state.key"
+    path.write_bytes(b"half a key")
+    key = kept_key(path)
+    assert len(key) == KEY_BYTES
+    assert path.read_bytes() == key
+    assert [each.name for each in tmp_path.iterdir()] == ["state.key"]
+
+
+def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
+    path = tmp_path / "state.key"
+    with ThreadPoolExecutor(8) as threads:
+        keys = set(threads.map(lambda _: kept_key(path), range(32)))
+    assert keys == {path.read_bytes()}
 
 
 def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import re
 
 from toolhall.dialects.findings import Reading
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_problem
+from toolhall.model.names import DEFAULT_VERSION, ToolId, safe_name
 from toolhall.model.tool import LEVELS, Annotations, Icon, Output, Tool
 
 ID_KEY = "dev.toolhall/id"
@@ -17,22 +17,20 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
-_DEFAULT_VERSION = "0.1.0"
 _ID = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
 
 
 def derived_id(name: str) -> ToolId:
     """The id of a tool of which MCP says nothing but its name."""
-    return ToolId(name, name, _DEFAULT_VERSION)
+    return ToolId(name, name, DEFAULT_VERSION)
 
 
 def read_tool(document: Json) -> Tool:
     """The tool of one definition; BadDocument with every finding."""
     reading = Reading("mcp")
     document = reading.object(document, "")
-    name = reading.text(document, "name", "") or ""
-    if name and (problem := published_problem(name)):
-        reading.fault("/name", "name", problem)
+    # MCP only advises against spaces and other scripts in names: such a tool is published under a safe one.
+    name = safe_name(reading.text(document, "name", "") or "")
     meta = document.get("_meta")
     meta = None if meta is None else reading.object(meta, "/_meta")
     tags = (meta or {}).get(TAGS_KEY)

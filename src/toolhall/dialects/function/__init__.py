@@ -1,0 +1,1 @@
+"""Bare function descriptions, as benchmarks and catalogues publish them."""

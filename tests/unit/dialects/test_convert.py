@@ -109,7 +109,7 @@ def test_a_foreign_carrier_is_only_data() -> None:
 
 
 def test_what_looks_like_nothing_is_refused() -> None:
-    strange: list[Any] = [{}, [], "x", None, {"name": "x"}]
+    strange: list[Any] = [{}, [], "x", None, {"title": "x"}]
     for document in strange:
         with pytest.raises(BadDocument, match="no known definition"):
             detected(document)

@@ -46,7 +46,7 @@ class Hall:
             return error
         except Asking as asking:
             return Asked(asking.questions)
-        except Exception:  # noqa: BLE001 - the only one: a fault of ours ends one call, never the server
+        except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
             _log.exception("internal error while answering %s", type(ask).__name__)
             return Broken()
 

@@ -13,6 +13,7 @@ from toolhall.hall import Hall
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Broken, Malformed, NotFound, Problem, ToolFailed
 from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools, Page, Progress
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Roots
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize, LocalPolicy
@@ -107,7 +108,7 @@ async def test_a_costly_check_is_waited_for() -> None:
         return n
 
     class Elsewhere:
-        async def problems(self, *_: object) -> list[Problem]:
+        async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
             await asyncio.sleep(0)
             return []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolhall.authoring.declaration import BadDeclaration, tool
-from toolhall.authoring.definition import DEFAULT_VERSION, definitions_of
+from toolhall.authoring.definition import definitions_of
 from toolhall.authoring.toolkit import Toolkit
 
 
@@ -26,7 +26,7 @@ def test_a_function_has_a_default_version() -> None:
     def pick() -> None: ...
 
     (definition,) = definitions_of(pick)
-    assert definition.tool.id.version == DEFAULT_VERSION
+    assert definition.tool.id.version == "0.1.0"
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from tests.unit.schema.random_schemas import fitting, roots
 from toolhall.dialects.catalog import Loss
 from toolhall.dialects.openapi import catalog
 from toolhall.dialects.openapi.catalog import Info
+from toolhall.dialects.openapi.errors import TABLE
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import About, Output, Tool
 
-STATUSES = ["200", "400", "401", "403", "404", "422", "429", "500", "503"]
+STATUSES = ["200", "400", "401", "403", "404", "422", "429", "500", "503", "504"]
 
 
 def document_of(*tools: Tool) -> JsonObject:
@@ -106,6 +107,30 @@ def test_every_error_has_a_code_and_a_message() -> None:
         if status != "200":
             named = document["components"]["responses"][answer["$ref"].rpartition("/")[2]]
             assert named["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
+
+
+def test_every_error_of_the_tree_is_described() -> None:
+    assert {str(status) for status, _ in TABLE.values()} | {"200"} == set(STATUSES)
+    described = document_of(NOTHING)["components"]["responses"]
+    assert "Retry-After" in described["Limited"]["headers"]
+    assert "WWW-Authenticate" in described["Unauthenticated"]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "needed"),
+    [
+        ({"type": "object"}, False),
+        ({"type": "object", "properties": {"a": {}}, "required": ["a"]}, True),
+        ({"type": "object", "required": []}, False),
+        ({"type": "object", "minProperties": 1}, True),
+        ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, True),
+        ({"anyOf": [{"required": ["a"]}, {}]}, False),
+        ({"type": "object", "$ref": "https://example.com"}, True),
+    ],
+)
+def test_a_body_is_required_where_arguments_are(schema: JsonObject, needed: bool) -> None:
+    operation = document_of(tool(schema))["paths"]["/tools/K/t"]["post"]
+    assert operation["requestBody"]["required"] is needed
 
 
 def test_info_and_servers_are_given() -> None:

@@ -153,8 +153,12 @@ async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
+
+    def reluctant(file: int, data: bytes) -> int:
+        return write(file, data[:7])
+
     journal = FileJournal(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("toolhall.stores.journal.os.write", lambda file, data: write(file, data[:7]))
+    monkeypatch.setattr("toolhall.stores.journal.os.write", reluctant)
     journal.append(record(1))
     journal.close()
     assert written(tmp_path / "audit.jsonl") == ["call-1"]

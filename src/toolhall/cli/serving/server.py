@@ -54,7 +54,8 @@ def _config(hall: Toolhall) -> uvicorn.Config:
         hall,
         loop="auto",  # uvloop, where there is one
         http="httptools",
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=hall.config.max_body_bytes,
         lifespan="on",
         log_config=None,
         access_log=False,

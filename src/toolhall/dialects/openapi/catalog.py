@@ -10,11 +10,14 @@ from toolhall.dialects.functions import function_names, losses_in, placed, unsai
 from toolhall.dialects.openapi.responses import ERROR, RESPONSES, VERSION, responses_of
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
+from toolhall.schema.bounds import BadSchema
 from toolhall.schema.reshape import Reshaped, Target, reshape, whole
+from toolhall.schema.validator import Validator
 
 name = "openapi"
 grouped = True
 
+_SIMPLE = frozenset({"$schema", "type", "title", "description", "properties", "required", "additionalProperties"})
 _ANY_NAME = re.compile(r".+", re.DOTALL)
 # Every keyword is known; references stay where they recur, and are told where the schema stands.
 TARGET = Target(name, whole, recursion=True)
@@ -91,11 +94,21 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
         operation["description"] = tool.description
     operation["parameters"] = [{"$ref": "#/components/parameters/version"}]
     operation["requestBody"] = {
-        "required": True,
+        "required": _needs_body(tool.input),
         "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{key}.input"}}},
     }
     operation["responses"] = responses_of(tool.output, f"#/components/schemas/{key}.output")
     return operation
+
+
+def _needs_body(schema: JsonObject) -> bool:
+    """Whether a call without arguments, which is one without a body, is refused."""
+    if _SIMPLE.issuperset(schema):
+        return bool(schema.get("required"))
+    try:
+        return not Validator(schema).accepts({})
+    except BadSchema:
+        return True
 
 
 def _losses(tool: Tool, given: str, taken: Reshaped, returned: Reshaped | None) -> list[Loss]:

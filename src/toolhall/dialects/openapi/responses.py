@@ -26,32 +26,42 @@ VERSION: JsonObject = {
     "schema": {"type": "string"},
 }
 
-_REFUSALS = {
-    "400": ("Malformed", "The message is malformed."),
+_ERRORS = {
+    "400": ("Malformed", "The message is malformed, or asks for what this interface cannot do."),
     "401": ("Unauthenticated", "A valid credential is required."),
-    "403": ("Denied", "This caller may not do this, or a person must say yes first."),
+    "403": ("Denied", "This caller may not do this, or something has to be done first."),
     "404": ("NotFound", "There is no such tool, or none that this caller may see."),
     "422": ("BadArguments", "The arguments do not match the tool's input schema."),
     "429": ("Limited", "Too many calls; try again later."),
     "500": ("Failed", "The tool failed, or the server has a fault."),
     "503": ("Unavailable", "What the tool runs on cannot be reached now."),
+    "504": ("TimedOut", "The tool did not finish in time."),
+}
+_HEADERS: JsonObject = {
+    "Unauthenticated": {
+        "WWW-Authenticate": {"description": "How to prove who is calling.", "schema": {"type": "string"}},
+    },
+    "Limited": {
+        "Retry-After": {"description": "In how many seconds.", "schema": {"type": "integer", "minimum": 1}},
+    },
 }
 
 
-def _response(description: str) -> JsonObject:
+def _response(key: str, description: str) -> JsonObject:
+    headers = {"headers": _HEADERS[key]} if key in _HEADERS else {}
     schema = {"$ref": "#/components/schemas/Error"}
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+    return {"description": description, **headers, "content": {"application/json": {"schema": schema}}}
 
 
-RESPONSES: JsonObject = {key: _response(description) for key, description in _REFUSALS.values()}
+RESPONSES: JsonObject = {key: _response(key, description) for key, description in _ERRORS.values()}
 
 
 def responses_of(output: Output, schema: str) -> JsonObject:
     """Every answer of an operation; `schema` is where the schema of its result stands, if it has one."""
     described = output.description or "The result."
     content = {"application/json": {"schema": _result(output, schema)}}
-    refusals = {status: {"$ref": f"#/components/responses/{key}"} for status, (key, _) in _REFUSALS.items()}
-    return {"200": {"description": described, "content": content}, **refusals}
+    errors = {status: {"$ref": f"#/components/responses/{key}"} for status, (key, _) in _ERRORS.items()}
+    return {"200": {"description": described, "content": content}, **errors}
 
 
 def _result(output: Output, schema: str) -> JsonObject:

@@ -103,6 +103,15 @@ def test_a_value_that_cannot_be_used_is_told_with_its_setting(file: Path, text: 
         load_config(file, {})
 
 
+def test_the_smallest_values_can_be_used(file: Path) -> None:
+    file.write_text(
+        "port = 0\npage_size = 1\nthreads = 1\ncall_burst = 1\ncalls_per_second = 0.01\ncall_timeout = 0.01\n"
+        "max_body_bytes = 1\nmax_output_bytes = 1\n"
+    )
+    config = load_config(file, {})
+    assert (config.port, config.page_size, config.call_burst, config.max_body_bytes) == (0, 1, 1, 1)
+
+
 def test_a_wrong_variable_is_told_too() -> None:
     with pytest.raises(BadConfig, match=r"\$\.port"):
         load_config(environment={"TOOLHALL_PORT": "many"})

@@ -25,7 +25,7 @@ class Run:
         deadline = Deadline(entry.tool.timeout or self._default_timeout)
         try:
             work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
-            return Raw(entry, await Noticed(work, deadline.start))
+            return Raw(entry, await Noticed(work, deadline.start, deadline.is_over))
         except ToolhallError as error:
             error.message = clean_text(error.message[:_MOST_LETTERS])  # the tool's own words, like any of its output
             error.args = (error.message,)

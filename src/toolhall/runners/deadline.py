@@ -35,6 +35,10 @@ class Deadline:
             for _ in range(self.passed):
                 task.uncancel()
 
+    def is_over(self) -> bool:
+        """Whether the tool was told twice: its time to clean up is over too."""
+        return self.passed > 1
+
     @contextmanager
     def hold(self) -> Generator[None, None, None]:
         """Time does not count meanwhile: whoever asks a person has a deadline of its own for that."""

@@ -1,19 +1,30 @@
-"""Runs an awaitable and tells at the moment it first has to wait, so that quick calls pay for no timer or task."""
+"""Runs an awaitable step by step: tells when it first has to wait, so that quick calls pay for no timer or task."""
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+_log = logging.getLogger("toolhall.run")
+
+
+def _never() -> bool:
+    return False
 
 
 class Noticed(Generic[T]):
-    """`await Noticed(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once."""
+    """`await Noticed(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once.
 
-    __slots__ = ("_hook", "_work")
+    Work that goes on waiting after it was cancelled is abandoned once `give_up` says so: it is driven no further.
+    """
 
-    def __init__(self, work: Awaitable[T], hook: Callable[[], None]) -> None:
+    __slots__ = ("_give_up", "_hook", "_work")
+
+    def __init__(self, work: Awaitable[T], hook: Callable[[], None], give_up: Callable[[], bool] = _never) -> None:
         self._work = work
         self._hook = hook
+        self._give_up = give_up
 
     def __await__(self) -> Generator[Any, Any, T]:
         steps = self._work.__await__()
@@ -22,21 +33,24 @@ class Noticed(Generic[T]):
         except StopIteration as finished:
             return finished.value  # type: ignore[no-any-return]
         self._hook()
-        try:
-            sent = yield waiting_for
-        except BaseException as thrown:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
-            return (yield from _resume(steps, thrown))
-        _ = sent
-        return (yield from steps)
+        while True:
+            thrown: BaseException | None = None
+            try:
+                yield waiting_for
+            except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
+                thrown = error
+            try:
+                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
+            except StopIteration as finished:
+                return finished.value  # type: ignore[no-any-return]
+            if thrown is not None and self._give_up():
+                _abandon(steps)
+                raise asyncio.CancelledError
 
 
-def _resume(steps: Generator[Any, Any, T], thrown: BaseException) -> Generator[Any, Any, T]:
+def _abandon(steps: Generator[Any, Any, Any]) -> None:
+    """Close the work where it waits; what it says to that matters to nobody any more."""
     try:
-        waiting_for = steps.throw(thrown)
-    except StopIteration as finished:
-        return finished.value  # type: ignore[no-any-return]
-    try:
-        yield waiting_for
-    except BaseException as again:  # noqa: BLE001
-        return (yield from _resume(steps, again))
-    return (yield from steps)
+        steps.close()
+    except (Exception, asyncio.CancelledError):
+        _log.exception("a tool that was abandoned did not end quietly")

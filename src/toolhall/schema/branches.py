@@ -54,7 +54,7 @@ def one_object(reshaping: Reshaping, schema: JsonObject, place: Place) -> Branch
     for key in ("anyOf", "oneOf"):
         if key in schema:
             schema, place = _merge_choices(reshaping, schema, place, key)
-    for key in ("enum", "const", "not"):
+    for key in ("enum", "const", "not", "$ref"):  # a reference that is left leads back to the root itself
         if key in schema:
             reshaping.lose(place, key, f"{reshaping.target.name} allows no {key} at the top level")
             text = sentence(key, schema[key])

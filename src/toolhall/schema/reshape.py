@@ -161,7 +161,7 @@ class Reshaping:
         """What stands for a reference that is not followed."""
         if self.target.recursion:
             return {**rest, "$ref": self._name(found)}
-        self.lose(place, "$ref", f"{self.target.name} gets no references; what recurs here is not described")
+        self.lose(place, "$ref", f"{self.target.name} gets no references; this one is not followed")
         return {**_outline(self.peek(self._references.at(found))), **rest}
 
     def _name(self, found: Path) -> str:

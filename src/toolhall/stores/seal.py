@@ -38,12 +38,12 @@ class Seal:
 
 def kept_key(path: Path) -> bytes:
     """The key in this file, made when there is none; readable by its owner only."""
-    key = path.read_bytes() if path.exists() else b""
-    if len(key) != KEY_BYTES:
+    key = path.read_bytes() if path.exists() else None
+    if key is None or len(key) != KEY_BYTES:
         descriptor, draft = tempfile.mkstemp(dir=path.parent)  # made with mode 0600
         with os.fdopen(descriptor, "wb") as file:
             file.write(os.urandom(KEY_BYTES))
-        if path.exists():  # less than a key, left by a crash: nothing was ever sealed with it
+        if key is not None:  # less than a key, left by a crash: nothing was ever sealed with it
             path.unlink(missing_ok=True)
         # A link appears whole or not at all, so that of two processes neither reads half a key.
         with contextlib.suppress(FileExistsError):

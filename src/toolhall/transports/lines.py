@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -71,12 +72,18 @@ async def standard_lines() -> Lines:
 async def _reader(descriptor: int) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=MAX_LINE)
-    source = os.fdopen(os.dup(descriptor), "rb", buffering=0)
-    try:
+    if _can_be_waited_for(descriptor):
+        source = os.fdopen(os.dup(descriptor), "rb", buffering=0)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
-    except (ValueError, OSError):  # a plain file cannot be waited for, so a thread reads it
-        threading.Thread(target=_feed, args=(source.fileno(), reader, loop), daemon=True).start()
+    else:
+        threading.Thread(target=_feed, args=(descriptor, reader, loop), daemon=True).start()
     return reader
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    """A pipe, a socket or a terminal; a file or /dev/null is always ready, and uvloop aborts when it is to wait for one."""
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
 def _feed(descriptor: int, reader: asyncio.StreamReader, loop: asyncio.AbstractEventLoop) -> None:
@@ -86,11 +93,10 @@ def _feed(descriptor: int, reader: asyncio.StreamReader, loop: asyncio.AbstractE
 
 
 async def _writer(descriptor: int) -> "asyncio.StreamWriter | _FileWriter":
-    loop = asyncio.get_running_loop()
-    try:
-        transport, protocol = await loop.connect_write_pipe(
-            asyncio.streams.FlowControlMixin, os.fdopen(descriptor, "wb", buffering=0)
-        )
-    except (ValueError, OSError):
+    if not _can_be_waited_for(descriptor):
         return _FileWriter(descriptor)
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(descriptor, "wb", buffering=0)
+    )
     return asyncio.StreamWriter(transport, protocol, None, loop)

@@ -38,7 +38,7 @@ def test_recursion_is_cut() -> None:
     tree = written.documents[0]["input_schema"]["properties"]["tree"]
     assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
     place = "/inputSchema/$defs/Tree/properties/branches/items/$ref"
-    assert written.losses == [Loss(place, "anthropic gets no references; what recurs here is not described")]
+    assert written.losses == [Loss(place, "anthropic gets no references; this one is not followed")]
 
 
 def test_alternatives_at_the_top_level_become_one_object() -> None:

@@ -103,6 +103,7 @@ def test_alternatives_at_the_top_level_become_one_object() -> None:
         ({"allOf": [{"properties": {"a": {}}}, {"required": ["a"]}]},
          {"type": "object", "properties": {"a": {}}, "required": ["a"]}),
         ({"not": {"required": ["a"]}, "enum": [{}]}, {"type": "object", "properties": {}}),
+        ({"$ref": "#"}, {"type": "object", "properties": {}}),
         ({"properties": {"a": {}}, "additionalProperties": False, "anyOf": [{"properties": {"b": {}}}]},
          {"type": "object", "properties": {"a": {}}, "additionalProperties": False}),
     ],

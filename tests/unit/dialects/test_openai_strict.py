@@ -127,6 +127,7 @@ def test_the_same_in_other_words(part: JsonObject, made: JsonObject) -> None:
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "/oneOf", "oneOf"),
         ({"allOf": [{"type": "string", "pattern": "a"}, {"pattern": "b"}]}, "/allOf/1", ""),
         ({"enum": [{"a": 1}]}, "/enum", "enum"),
+        ({"anyOf": [False]}, "/anyOf", "anyOf"),
         ({"type": "float"}, "/type", "type"),
         ({"$ref": "https://example.com"}, "/$ref", "$ref"),
     ],

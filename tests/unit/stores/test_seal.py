@@ -89,10 +89,11 @@ def test_less_than_a_key_is_replaced(tmp_path: Path) -> None:
 
 
 def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
-    path = tmp_path / "state.key"
-    with ThreadPoolExecutor(8) as threads:
-        keys = set(threads.map(kept_key, [path] * 32))
-    assert keys == {path.read_bytes()}
+    for attempt in range(20):
+        path = tmp_path / f"state-{attempt}.key"
+        with ThreadPoolExecutor(8) as threads:
+            keys = set(threads.map(kept_key, [path] * 16))
+        assert keys == {path.read_bytes()}
 
 
 def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:

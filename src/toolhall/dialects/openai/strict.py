@@ -79,7 +79,10 @@ def _node(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
 def _shaped(reshaping: Reshaping, schema: JsonObject, place: Place) -> JsonObject:
     key = choice_in(schema)
     if key is not None:
-        return {"anyOf": [_node(reshaping, *branch) for branch in alternatives(reshaping, schema, place, key)]}
+        branches = alternatives(reshaping, schema, place, key)
+        if not branches:
+            reshaping.lose(place, key, "no value is accepted here, and strict mode cannot say that")
+        return {"anyOf": [_node(reshaping, *branch) for branch in branches]}
     kinds = _kinds(reshaping, schema, place)
     if len(kinds) == 1 or _SCALARS.issuperset(kinds):
         made: JsonObject = {"type": kinds[0] if len(kinds) == 1 else kinds}

@@ -121,6 +121,7 @@ class LegacyHttp:
         session.running.start(request.id, work()).add_done_callback(lambda _: stream.finish())
         await stream.started()
         if stream.untouched and answered:
+            session.forget(stream)
             await exchange.reply(answered[0])
         else:
             await self._stream(exchange, session, stream)

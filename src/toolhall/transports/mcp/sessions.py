@@ -39,6 +39,10 @@ class HttpSession:
             self._streams.popitem(last=False)
         return stream
 
+    def forget(self, stream: Stream) -> None:
+        """Nobody can come back for a stream whose events had no ids."""
+        self._streams.pop(stream.name, None)
+
     def resumed(self, event_id: str) -> tuple[Stream, int] | None:
         """The stream and the place that an event id points to; never another session's."""
         name, _, number = event_id.partition("-")

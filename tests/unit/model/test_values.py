@@ -1,0 +1,35 @@
+"""Everything that layers hand to each other is a frozen value."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+import toolhall.dialects.mcp
+import toolhall.model
+from toolhall.pipeline import states
+
+PACKAGES = [toolhall.model, toolhall.dialects.mcp]
+
+
+def structs() -> Iterator[type[msgspec.Struct]]:
+    modules = [
+        importlib.import_module(module.name)
+        for package in PACKAGES
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    for module in (*modules, states):
+        for found in vars(module).values():
+            if isinstance(found, type) and issubclass(found, msgspec.Struct) and found.__module__ == module.__name__:
+                yield found
+
+
+@pytest.mark.parametrize("kind", list(structs()), ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_a_value_cannot_be_changed(kind: type[msgspec.Struct]) -> None:
+    assert kind.__struct_config__.frozen
+
+
+def test_there_are_values() -> None:
+    assert len(list(structs())) > 30

@@ -63,7 +63,7 @@ class Toolhall:
         self._checker = ProcessChecker()
         self._verify = Verify(approver)
         self.hall = self._build_hall()
-        self._server = Server(name=self.config.name, version=version("toolhall"))
+        self._server = Server(name=self.config.name, version=version("toolhall"), instructions=self.config.instructions)
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
         self._shelf = Shelf()
@@ -96,7 +96,7 @@ class Toolhall:
 
     async def serve_stdio(self, dialect: str = "mcp") -> None:
         """Serve one dialect on this process's own input and output, until the input ends."""
-        lines = await standard_lines()
+        lines = await standard_lines(self.config.max_body_bytes)
         if dialect in ("machine", "hub"):
             answer = self.machine.answer if dialect == "machine" else self.hub.answer
             await serve_lines(lines, answer, self.config.max_body_bytes)

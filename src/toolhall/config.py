@@ -20,6 +20,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Every setting, with the default that suits one person on one machine."""
 
     name: str = "toolhall"
+    instructions: str | None = None
     profile: Literal["local", "server"] = "local"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000

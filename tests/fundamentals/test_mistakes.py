@@ -1,5 +1,6 @@
 """A wrong declaration fails where it is written, with the file, the parameter and the fix."""
 
+import functools
 import re
 import types
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from toolhall import BadDeclaration, Context, Icon, Toolkit, tool
+from toolhall import BadDeclaration, Context, Icon, Toolhall, Toolkit, tool
 from toolhall.testing import Client
 
 HERE = re.escape(__file__)
@@ -292,3 +293,54 @@ async def test_a_type_that_is_never_defined_is_told_when_the_tool_is_served() ->
     with pytest.raises(BadDeclaration, match=rf"{HERE}:\d+: tool 'pick': name 'Nowhere' is not defined; import or def"):
         async with Client(pick):
             pass
+
+
+def test_a_generator_cannot_be_a_tool() -> None:
+    with pytest.raises(BadDeclaration, match=r"tool 'steps': a tool cannot 'yield'; return a list"):
+
+        @tool
+        async def steps() -> Any:
+            yield 1
+
+
+def test_a_class_method_cannot_be_a_tool() -> None:
+    with pytest.raises(BadDeclaration, match="make it a plain method with 'self'"):
+
+        @tool
+        def made(cls: type) -> None: ...
+
+
+def test_a_default_must_fit_its_type() -> None:
+    with pytest.raises(BadDeclaration, match="parameter 'days': its default does not fit its type"):
+
+        @tool
+        def forecast(days: int = "three") -> None: ...  # type: ignore[assignment]
+
+
+def test_a_method_needs_self() -> None:
+    class Kit(Toolkit):
+        @tool
+        def alone(x: int) -> int:  # noqa: N805
+            return x
+
+    with pytest.raises(BadDeclaration, match="its first parameter must be 'self'"):
+        Toolhall(Kit)
+
+
+def test_tags_are_a_list() -> None:
+    with pytest.raises(BadDeclaration, match=r"test_mistakes\.py: toolkit 'Kit': tags is a text"):
+
+        class Kit(Toolkit, tags="abc"):  # type: ignore[arg-type]
+            pass
+
+
+async def test_a_wrapped_async_function_is_awaited() -> None:
+    async def inner() -> str:
+        return "done"
+
+    @functools.wraps(inner)
+    def wrapper() -> Any:
+        return inner()
+
+    async with Client(tool(wrapper)) as client:
+        assert await client.call_named("inner", {}) is not None

@@ -75,7 +75,7 @@ def test_an_unknown_setting_names_the_nearest(file: Path, key: str, nearest: str
 
 def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
     file.write_text("zzzzzz = 1\n")
-    with pytest.raises(BadConfig, match="there is no setting 'zzzzzz'; known are name, profile, host, port"):
+    with pytest.raises(BadConfig, match="there is no setting 'zzzzzz'; known are name, instructions, profile, host"):
         load_config(file, {})
 
 

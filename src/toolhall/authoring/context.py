@@ -11,8 +11,9 @@ from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
-from toolhall.schema.flat import flat_form
+from toolhall.schema.flat import flat_form, refuse_secrets
 from toolhall.schema.types import decoder_of
+from toolhall.schema.validator import Validator
 
 T = TypeVar("T")
 Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
@@ -97,6 +98,7 @@ class Context:
         In the newest MCP revision the tool starts again with the answer, so do nothing irreversible before asking.
         """
         schema = form if isinstance(form, dict) else flat_form(form)
+        refuse_secrets(schema)
         filled = await self._one(Form(message, schema), key)
         if not isinstance(filled, Filled) or filled.action != "accept":
             return Given(getattr(filled, "action", "cancel"))
@@ -138,6 +140,9 @@ class Context:
 
 def _filled(content: JsonObject, form: Any) -> Any:
     if isinstance(form, dict):
+        problems = Validator(form).problems(content, 0)
+        if problems:
+            raise Malformed(f"the reply does not fit the form that was asked: {problems[0]}")
         return content
     try:
         return decoder_of(form)(content)

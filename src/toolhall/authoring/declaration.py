@@ -90,12 +90,21 @@ def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
         raise BadDeclaration(f"@tool marks functions; {function!r} is a {kind}; put @tool below other decorators")
     _check_options(function, options)
     first = next(iter(inspect.signature(function).parameters), None)
+    _check_kind(function, first)
     is_method = first == "self"
     try:
         takes_context, signature = _read(function, options, is_method)
     except NameError:  # a type defined further down: looked up again when the tool is registered
         return Declaration(function, options, is_method, _first_is_named_context(function, is_method), None)
     return Declaration(function, options, is_method, takes_context, signature)
+
+
+def _check_kind(function: Callable[..., Any], first: str | None) -> None:
+    """Functions that look like tools and cannot be one."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise _located(function, "a tool cannot 'yield'; return a list, and report steps with ctx.progress")
+    if first == "cls":
+        raise _located(function, "a class method cannot be a tool; make it a plain method with 'self'")
 
 
 def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:

@@ -72,6 +72,10 @@ def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
             continue  # looking at it would run it
         method = getattr(toolkit, name)
         if declaration := declaration_of(method):
+            if inspect.ismethod(method) and not declaration.is_method:
+                raise BadDeclaration(
+                    f"tool '{declaration.name}' of {toolkit.toolkit_name}: its first parameter must be 'self'"
+                )
             yield _from_method(declaration, method, toolkit)
 
 
@@ -117,7 +121,9 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
 
 
 def _body(declaration: Declaration, function: Any, bind: Callable[[JsonObject], JsonObject]) -> Body:
-    return Body(function, bind, declaration.takes_context, inspect.iscoroutinefunction(declaration.function))
+    # A decorator's wrapper may be a plain function around an async one.
+    is_async = inspect.iscoroutinefunction(inspect.unwrap(declaration.function))
+    return Body(function, bind, declaration.takes_context, is_async)
 
 
 def _annotations(options: ToolOptions) -> Annotations | None:

@@ -1,5 +1,6 @@
 """`Toolkit`: tools that ship, are versioned and configured together."""
 
+import sys
 from typing import Any, ClassVar, TypedDict, Unpack
 
 from toolhall.authoring.declaration import BadDeclaration
@@ -26,7 +27,8 @@ class Toolkit:
         super().__init_subclass__()
         problem = _problem(cls.__name__, options)
         if problem:
-            raise BadDeclaration(f"{cls.__module__}: toolkit '{cls.__name__}': {problem}")
+            file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
+            raise BadDeclaration(f"{file}: toolkit '{cls.__name__}': {problem}")
         cls.toolkit_name = options.get("name", cls.__name__)
         cls.toolkit_options = {**cls.toolkit_options, **options}
 
@@ -38,4 +40,6 @@ def _problem(class_name: str, options: ToolkitOptions) -> str | None:
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         return f"level is {level!r}; use a whole number from 0 to 10"
+    if isinstance(options.get("tags", ()), str):
+        return "tags is a text; use a list such as ['travel']"
     return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

@@ -1,4 +1,4 @@
-"""Counts calls per caller, refused ones too, and says when to come back."""
+"""Counts the calls of each caller, also those that a later stage refuses, and says when to come back."""
 
 from collections.abc import Callable
 

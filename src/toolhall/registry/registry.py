@@ -1,5 +1,7 @@
 """Where tools are added and removed; everyone who listens hears of every real change."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterable
 
 from toolhall.model.names import published_problem
@@ -18,36 +20,59 @@ class Registry:
 
     def __init__(self, page_size: int = DEFAULT_PAGE_SIZE) -> None:
         self._page_size = page_size
-        self._listeners: set[Callable[[], None]] = set()
+        self._listeners: dict[Callable[[], None], asyncio.AbstractEventLoop | None] = {}
+        self._changing = threading.Lock()
         self.snapshot = Snapshot((), page_size)
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Add tools, all or none; raises Conflict."""
-        taken = {name: entry for entry in self.snapshot.entries for name in _names(entry)}
-        added: list[Entry] = []
-        for entry in entries:
-            _check_name(entry, taken)
-            taken |= dict.fromkeys(_names(entry), entry)
-            added.append(entry)
-        self._swap((*self.snapshot.entries, *added))
+        """Add tools, all or none; raises Conflict. A tool in a thread may do so too."""
+        with self._changing:
+            taken = {name: entry for entry in self.snapshot.entries for name in _names(entry)}
+            added: list[Entry] = []
+            for entry in entries:
+                _check_name(entry, taken)
+                taken |= dict.fromkeys(_names(entry), entry)
+                added.append(entry)
+            changed = self._swap((*self.snapshot.entries, *added))
+        self._tell(changed)
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
-        found = self.snapshot.find(name)
-        self._swap(tuple(entry for entry in self.snapshot.entries if entry is not found))
+        with self._changing:
+            found = self.snapshot.find(name)
+            changed = self._swap(tuple(entry for entry in self.snapshot.entries if entry is not found))
+        self._tell(changed)
         return found is not None
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change; the returned function ends that."""
-        self._listeners.add(listener)
-        return lambda: self._listeners.discard(listener)
+        """Call `listener` after every change, in the loop that runs now, if one does; returns how to end that."""
+        self._listeners[listener] = _running_loop()
 
-    def _swap(self, entries: tuple[Entry, ...]) -> None:
+        def end() -> None:
+            self._listeners.pop(listener, None)
+
+        return end
+
+    def _swap(self, entries: tuple[Entry, ...]) -> bool:
         if entries == self.snapshot.entries:
-            return
+            return False
         self.snapshot = Snapshot(entries, self._page_size)
-        for listener in tuple(self._listeners):
-            listener()
+        return True
+
+    def _tell(self, changed: bool) -> None:
+        here = _running_loop()
+        for listener, loop in tuple(self._listeners.items()) if changed else ():
+            if loop is None or loop is here:
+                listener()
+            elif not loop.is_closed():
+                loop.call_soon_threadsafe(listener)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _names(entry: Entry) -> tuple[str, str]:
@@ -60,6 +85,8 @@ def _check_name(entry: Entry, taken: dict[str, Entry]) -> None:
     if problem:
         raise Conflict(problem)
     twin = next((taken[name] for name in _names(entry) if name in taken), None)
+    if twin is not None and twin.id == entry.id:
+        raise Conflict(f"{entry.id} is registered already; remove it first, or raise its version")
     if twin is not None:
         raise Conflict(
             f"{entry.id} would be published as {entry.tool.name!r}, but {twin.id} is already "

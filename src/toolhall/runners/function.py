@@ -12,6 +12,7 @@ from toolhall.model.exchange import Asking, Event, Link
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Tool
+from toolhall.schema.types import to_json
 
 
 class FunctionRunner:
@@ -66,6 +67,7 @@ class _ThreadLink:
         self.ended = False
 
     def emit(self, event: Event) -> None:
+        to_json(event)  # what cannot be written fails here, in the tool, and not later in the loop
         self._loop.call_soon_threadsafe(self._deliver, event)
 
     def _deliver(self, event: Event) -> None:

@@ -52,5 +52,5 @@ def _abandon(steps: Generator[Any, Any, Any]) -> None:
     """Close the work where it waits; what it says to that matters to nobody any more."""
     try:
         steps.close()
-    except (Exception, asyncio.CancelledError):
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001
         _log.exception("a tool that was abandoned did not end quietly")

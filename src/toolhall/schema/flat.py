@@ -3,6 +3,7 @@
 from typing import Any
 
 from toolhall.model.json import JsonObject
+from toolhall.schema.headers import looks_secret
 from toolhall.schema.types import schemas_of
 
 _PLAIN = ("string", "number", "integer", "boolean")
@@ -18,6 +19,13 @@ def flat_form(form: Any) -> JsonObject:
     if schema.get("required"):
         result["required"] = schema["required"]
     return result
+
+
+def refuse_secrets(schema: JsonObject) -> None:
+    """A form passes through the client and its logs: nobody may be asked for a password in one."""
+    for name in schema.get("properties", {}):
+        if looks_secret(name):
+            raise TypeError(f"field '{name}' asks for a secret; send the person to a page with ctx.visit instead")
 
 
 def _field(name: str, field: JsonObject) -> JsonObject:

@@ -31,6 +31,11 @@ def header_parameters(schema: JsonObject) -> tuple[HeaderParameter, ...]:
     return tuple(found)
 
 
+def looks_secret(name: str) -> bool:
+    """Whether a name is one that passwords, keys and tokens go by."""
+    return bool(_SECRETIVE.search(name))
+
+
 def _annotated(root: JsonObject) -> Iterator[tuple[str, tuple[str, ...] | None, JsonObject]]:
     """Every schema that carries the keyword; its path is None where `properties` alone do not lead to it."""
     pending: list[tuple[Json, str, tuple[str, ...] | None]] = [(root, "", ())]
@@ -63,6 +68,6 @@ def _problem(schema: JsonObject, path: tuple[str, ...] | None, taken: list[str])
         return f"{header!r} is used twice (letter case does not count)"
     if schema.get("type") not in _TYPES:
         return "the property's type must be string, integer or boolean"
-    if _SECRETIVE.search(path[-1]) or _SECRETIVE.search(header):
+    if looks_secret(path[-1]) or looks_secret(header):
         return "a parameter that looks like a secret must not be sent in a header"
     return None

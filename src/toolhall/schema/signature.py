@@ -12,6 +12,7 @@ from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Output
 from toolhall.schema.types import Mode, decoder_of, schemas_of, to_json
+from toolhall.schema.validator import Validator
 from toolhall.schema.walk import escape
 
 _AT = re.compile(r" - at `\$([^`]*)`\Z")
@@ -61,7 +62,7 @@ def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) ->
     properties: JsonObject = {}
     for parameter, schema in zip(parameters, schemas, strict=True):
         definitions |= schema.pop("$defs", {})
-        properties[parameter.name] = schema | _default(parameter)
+        properties[parameter.name] = schema | _default(parameter, schema | {"$defs": definitions})
     result: JsonObject = {"type": "object"}
     if properties:
         result["properties"] = properties
@@ -81,15 +82,18 @@ def _schemas_of(what: str, hints: list[Any], mode: Mode = "validation") -> list[
         raise BadSignature(f"{what}: {text}; use a type that JSON can express, such as str or a dataclass") from None
 
 
-def _default(parameter: inspect.Parameter) -> JsonObject:
+def _default(parameter: inspect.Parameter, schema: JsonObject) -> JsonObject:
     if parameter.default is parameter.empty:
         return {}
     try:
-        return {"default": msgspec.json.decode(to_json(parameter.default))}
-    except (TypeError, NotImplementedError):
+        default = msgspec.json.decode(to_json(parameter.default))
+    except (TypeError, ValueError, NotImplementedError):
         raise BadSignature(
             f"parameter '{parameter.name}': its default cannot be written as JSON; use None and fill it in inside"
         ) from None
+    if not Validator(schema).accepts(default):
+        raise BadSignature(f"parameter '{parameter.name}': its default does not fit its type; change one of them")
+    return {"default": default}
 
 
 def output_of(hint: Any) -> Output:

@@ -9,19 +9,30 @@ from collections.abc import AsyncIterator
 
 MAX_LINE = 4 * 1024 * 1024
 _CHUNK = 64 * 1024
+_CROWDED = 1024 * 1024
 
 
 class Lines:
     """Reads lines from one file descriptor and writes lines to another, without ever blocking the loop."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: "asyncio.StreamWriter | _FileWriter") -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: "asyncio.StreamWriter | _FileWriter", max_line: int = MAX_LINE
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._max_line = max_line
 
     def write(self, message: bytes) -> None:
         """Send one line; nothing, once the other side reads no more."""
         if not self._writer.is_closing():
             self._writer.write(message + b"\n")
+
+    @property
+    def crowded(self) -> bool:
+        """Whether much waits to be read by the other side."""
+        return isinstance(self._writer, asyncio.StreamWriter) and (
+            self._writer.transport.get_write_buffer_size() > _CROWDED
+        )
 
     async def drain(self) -> None:
         """Wait while the other side reads more slowly than we write."""
@@ -36,7 +47,7 @@ class Lines:
                 if not skipping and line.strip():
                     yield line
                 skipping = False
-            if len(waiting) > MAX_LINE:
+            if len(waiting) > self._max_line:
                 waiting = b""
                 if not skipping:
                     yield None
@@ -61,17 +72,17 @@ class _FileWriter:
         return
 
 
-async def standard_lines() -> Lines:
+async def standard_lines(max_line: int) -> Lines:
     """This process's own input and output; whatever a tool prints goes to the error output from now on."""
     private = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    return Lines(await _reader(0), await _writer(private))
+    return Lines(await _reader(0), await _writer(private), max_line)
 
 
 async def _reader(descriptor: int) -> asyncio.StreamReader:
     loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=MAX_LINE)
+    reader = asyncio.StreamReader()
     if _can_be_waited_for(descriptor):
         source = os.fdopen(os.dup(descriptor), "rb", buffering=0)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), source)
@@ -81,7 +92,7 @@ async def _reader(descriptor: int) -> asyncio.StreamReader:
 
 
 def _can_be_waited_for(descriptor: int) -> bool:
-    """A pipe, a socket or a terminal; a file or /dev/null is always ready, and uvloop aborts when it is to wait for one."""
+    """A pipe, a socket or a terminal; a file is always ready, and uvloop aborts when it is to wait for one."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 

@@ -26,9 +26,9 @@ class Place(msgspec.Struct, frozen=True):
 START = Place()
 
 
-async def start_events(exchange: Exchange, *extra: tuple[bytes, bytes]) -> None:
+async def start_events(exchange: Exchange) -> None:
     """Begin a reply that is a stream of events."""
-    await exchange.start(200, (*_HEADERS, *extra))
+    await exchange.start(200, _HEADERS)
 
 
 async def write_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:

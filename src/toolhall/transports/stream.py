@@ -55,15 +55,6 @@ class Stream:
         """Nothing but the answer has been sent, and no reader was sent away: a plain reply will do."""
         return self.finished and self.last <= 1 and not self._hang_ups
 
-    @property
-    def empty(self) -> bool:
-        """Nothing has been sent."""
-        return self.last == 0
-
-    def newest(self) -> bytes:
-        """The last message."""
-        return self._items[-1].message
-
     async def started(self) -> None:
         """Wait until there is something to send, or nothing more will come."""
         while not (self._items or self.finished or self._hang_ups):

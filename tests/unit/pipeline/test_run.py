@@ -206,3 +206,21 @@ async def test_a_question_unwinds_the_tool() -> None:
 
     with pytest.raises(Asking):
         await Run(10)(equipped(work))
+
+
+async def test_a_tool_that_ignores_every_cancellation_is_abandoned() -> None:
+    """It is told at its deadline and once more; then the caller is answered, and the tool is driven no further."""
+    ended: list[str] = []
+
+    async def stubborn() -> str:
+        try:
+            while True:
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3600)
+        finally:
+            ended.append("closed")
+
+    async with asyncio.timeout(10):
+        with pytest.raises(TimedOut):
+            await run(stubborn, timeout=0.05)
+    assert ended == ["closed"]

@@ -1,5 +1,9 @@
 """Adding and removing tools, and who hears of it."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from tests.unit.parts import entry_named, tool_named
@@ -43,7 +47,14 @@ def test_a_change_makes_a_new_snapshot_and_leaves_the_old_one_alone() -> None:
     assert names(registry) == ["b"]
 
 
-@pytest.mark.parametrize("twin", ["pick", "Pick", "PICK"])
+def test_the_same_tool_twice_is_refused() -> None:
+    registry = Registry()
+    registry.add([entry_named("pick")])
+    with pytest.raises(Conflict, match=r"Kit\.pick@1\.0\.0 is registered already; remove it first"):
+        registry.add([entry_named("pick")])
+
+
+@pytest.mark.parametrize("twin", ["Pick", "PICK"])
 def test_a_name_belongs_to_one_tool_whatever_its_case(twin: str) -> None:
     registry = Registry()
     registry.add([entry_named("pick")])
@@ -56,7 +67,7 @@ def test_a_name_belongs_to_one_tool_whatever_its_case(twin: str) -> None:
 def test_an_id_belongs_to_one_tool_too() -> None:
     registry = Registry()
     registry.add([published_as("get", ToolId("Weather", "get", "0.1.0"))])
-    with pytest.raises(Conflict, match=r"Weather\.get@0\.1\.0 would be published as 'Weather_get'"):
+    with pytest.raises(Conflict, match=r"Weather\.get@0\.1\.0 is registered already"):
         registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.1.0"))])
     registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.2.0"))])
 
@@ -89,7 +100,7 @@ def test_removing_by_id_works_and_removing_nothing_says_so() -> None:
     assert not registry.remove("pick")
 
 
-def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None:
+async def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None:
     registry, heard = Registry(), list[list[str]]()
     registry.subscribe(lambda: heard.append(names(registry)))
     registry.add([entry_named("a")])
@@ -101,14 +112,14 @@ def test_listeners_hear_of_every_real_change_and_of_nothing_else() -> None:
     assert heard == [["a"], []]
 
 
-def test_several_tools_are_one_change() -> None:
+async def test_several_tools_are_one_change() -> None:
     registry, heard = Registry(), list[int]()
     registry.subscribe(lambda: heard.append(1))
     registry.add([entry_named("a"), entry_named("b")])
     assert heard == [1]
 
 
-def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
+async def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
     registry, heard = Registry(), list[str]()
 
     def once() -> None:
@@ -121,3 +132,48 @@ def test_a_listener_can_stop_listening_also_while_it_is_told() -> None:
     registry.add([entry_named("b")])
     assert sorted(heard) == ["always", "always", "once"]
     stop()
+
+
+async def test_a_change_in_a_thread_is_heard_in_the_loop() -> None:
+    registry, heard = Registry(), asyncio.Queue[threading.Thread]()
+    registry.subscribe(lambda: heard.put_nowait(threading.current_thread()))
+    await asyncio.to_thread(registry.add, [entry_named("a")])
+    assert await asyncio.wait_for(heard.get(), 10) is threading.current_thread()
+
+
+def test_without_a_loop_a_listener_is_simply_called() -> None:
+    registry, heard = Registry(), list[list[str]]()
+    registry.subscribe(lambda: heard.append(names(registry)))
+    registry.add([entry_named("a")])
+    assert heard == [["a"]]
+
+
+def test_a_listener_whose_loop_is_gone_is_left_alone() -> None:
+    registry, heard = Registry(), list[str]()
+
+    async def subscribe() -> None:
+        registry.subscribe(lambda: heard.append("heard"))
+
+    asyncio.run(subscribe())
+    registry.add([entry_named("a")])
+    assert heard == []
+
+
+def test_changes_from_many_threads_all_count() -> None:
+    registry = Registry()
+    entries = [entry_named(f"tool_{number}") for number in range(60)]
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(registry.add, [[entry] for entry in entries]))
+    assert sorted(names(registry)) == sorted(entry.tool.name for entry in entries)
+
+
+def test_a_listener_may_change_the_registry() -> None:
+    registry = Registry()
+
+    def add_another() -> None:
+        if len(names(registry)) < 3:
+            registry.add([entry_named(f"more_{len(names(registry))}")])
+
+    registry.subscribe(add_another)
+    registry.add([entry_named("a")])
+    assert names(registry) == ["a", "more_1", "more_2"]

@@ -27,7 +27,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    title: str | None = None
     instructions: str | None = None
 
 
@@ -37,9 +36,7 @@ class Writer:
     def __init__(self, server: Server, revision: Revision) -> None:
         self.revision = revision
         self._server = server
-        self._info = {"name": server.name, "version": server.version} | (
-            {"title": server.title} if server.title else {}
-        )
+        self._info: JsonObject = {"name": server.name, "version": server.version}
         self._meta: JsonObject = {_SERVER_KEY: self._info} if revision.modern else {}
         # MCP 2026-07-28: every result says what kind it is, and SHOULD say whose it is.
         complete: JsonObject = {"resultType": "complete", "_meta": self._meta} if revision.modern else {}

@@ -32,8 +32,13 @@ class Session:
         self._log_level: LogLevel = "info"
         self._waiting: dict[str, asyncio.Future[Json]] = {}
         self._questions = itertools.count(1)
+        self._greeted = asyncio.Event()
         self.writer = writer
         self.caller = caller
+
+    def greet(self) -> None:
+        """`notifications/initialized`: from now on the client may be asked."""
+        self._greeted.set()
 
     @property
     def revision(self) -> Revision:
@@ -105,6 +110,7 @@ class Session:
 
     async def _put(self, outlet: Outlet, question: Question) -> Json:
         """Send a question as a request of ours and wait for its response."""
+        await self._may_ask()
         question_id = f"toolhall-{next(self._questions)}"
         waiting = self._waiting[question_id] = asyncio.get_running_loop().create_future()
         outlet.send(encode({"jsonrpc": "2.0", "id": question_id, **write_question(question, self.revision)}))
@@ -119,6 +125,14 @@ class Session:
             raise
         finally:
             self._waiting.pop(question_id, None)
+
+    async def _may_ask(self) -> None:
+        """MCP: before `notifications/initialized` a server sends no requests of its own."""
+        try:
+            async with asyncio.timeout(QUESTION_SECONDS):
+                await self._greeted.wait()
+        except TimeoutError:
+            raise ToolFailed("the client never said that it is initialized, so it cannot be asked") from None
 
     def _take_back(self, outlet: Outlet, question_id: str, reason: str) -> None:
         """MCP: a request that is no longer waited for is cancelled, so that the client stops working on it."""

@@ -1,10 +1,13 @@
 """The requests that are being answered now, by id, so that a client can cancel one."""
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
 from toolhall.dialects.mcp.jsonrpc import Notification, RequestId
+
+_log = logging.getLogger("toolhall.mcp")
 
 
 class Running:
@@ -16,6 +19,9 @@ class Running:
 
     def __contains__(self, request_id: RequestId) -> bool:
         return request_id in self._tasks
+
+    def __len__(self) -> int:
+        return len(self._all)
 
     def start(self, request_id: RequestId, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run it; of two with the same id, a cancellation reaches the later."""
@@ -31,6 +37,7 @@ class Running:
             return
         task = self._tasks.get(named)
         if task:
+            _log.info("request %r was cancelled by its client: %.200s", named, notification.params.get("reason"))
             task.cancel()
 
     async def finish(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
 MAX_SESSIONS = 10_000
-MAX_STREAMS = 64
+MAX_STREAMS = 16
 IDLE_SECONDS = 3_600.0
 _PLACE = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
@@ -53,6 +53,11 @@ class HttpSession:
         """Tell the client on its standalone stream; while it reads none, one notice waits for it."""
         if self.reading or self.standalone.last == self.heard:
             self.standalone.send(self.session.writer.tools_changed())
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is read from, or has calls running."""
+        return self.reading or bool(self.running)
 
     def retire(self) -> None:
         """End its standalone stream; what runs may finish."""
@@ -109,7 +114,11 @@ class Sessions:
             self.end(session)
 
     def _forget_idle(self) -> None:
-        oldest = next(iter(self._sessions.values()))
-        while len(self._sessions) > MAX_SESSIONS or self._clock() - oldest.seen > IDLE_SECONDS:
-            self.end(oldest)
-            oldest = next(iter(self._sessions.values()))
+        """The idlest is the first; one that is read from or has calls running is not idle, whatever the clock says."""
+        now = self._clock()
+        for session in list(self._sessions.values()):
+            crowded = len(self._sessions) > MAX_SESSIONS
+            if not crowded and now - session.seen <= IDLE_SECONDS:
+                return
+            if crowded or not session.busy:
+                self.end(session)

@@ -2,7 +2,7 @@
 
 from toolhall.dialects.mcp.asks import read_initialize
 from toolhall.dialects.mcp.jsonrpc import Message, Notification, Request, Response, Unreadable, read_message
-from toolhall.dialects.mcp.refusals import INVALID_REQUEST, McpRefusal
+from toolhall.dialects.mcp.refusals import INVALID_REQUEST, LIMITED, McpRefusal
 from toolhall.dialects.mcp.revisions import LEGACY
 from toolhall.dialects.mcp.terms import is_modern, modern_terms
 from toolhall.dialects.mcp.write import Server, Writer, write_error
@@ -16,6 +16,8 @@ from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
 LAST_ANSWERS_SECONDS = 2.0
+MAX_AT_ONCE = 1_000
+_NOTICE = b'"method":"notifications/'
 
 
 class McpStdio:
@@ -62,6 +64,9 @@ class McpStdio:
 
     def _handle(self, message: Message, size: int) -> None:
         match message:
+            case Request() if len(self._running) >= MAX_AT_ONCE:
+                refusal = McpRefusal(LIMITED, f"{MAX_AT_ONCE} requests are running; wait for some to be answered")
+                raise Unreadable(refusal, message.id)
             case Request() if message.id in self._running:
                 refusal = McpRefusal(INVALID_REQUEST, "a request with this id is still running; use another id")
                 raise Unreadable(refusal, message.id)
@@ -72,6 +77,8 @@ class McpStdio:
                 self._initialize(message)
             case Request():
                 self._running.start(message.id, self._answer_in_session(message, size))
+            case Notification(method="notifications/initialized") if self._session:
+                self._session.greet()
             case Notification(method="notifications/cancelled"):
                 self._running.cancel(message)
             case Response() if self._session:
@@ -142,8 +149,8 @@ class _Voice:
         self._lines = None
 
     def send(self, message: bytes) -> None:
-        """Every message is a line."""
-        if self._lines is not None:
+        """Every message is a line; to a client that does not read, notices are not added."""
+        if self._lines is not None and not (self._lines.crowded and _NOTICE in message):
             self._lines.write(message)
 
     def hang_up(self, retry_ms: int) -> None:

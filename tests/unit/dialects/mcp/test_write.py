@@ -16,8 +16,8 @@ from toolhall.model.json import JsonObject
 from toolhall.model.question import Roots
 from toolhall.model.tool import Output
 
-SERVER = Server(name="hall", version="1.2.3", title="The hall", instructions="Ask nicely.")
-INFO = {"name": "hall", "version": "1.2.3", "title": "The hall"}
+SERVER = Server(name="hall", version="1.2.3", instructions="Ask nicely.")
+INFO = {"name": "hall", "version": "1.2.3"}
 MODERN_META = {"io.modelcontextprotocol/serverInfo": INFO}
 COMPLETE = {"resultType": "complete", "_meta": MODERN_META}
 every_revision = pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from toolhall.model.content import Text as Text
     from toolhall.model.errors import ToolFailed as ToolFailed
     from toolhall.model.errors import ToolhallError as ToolhallError
+    from toolhall.model.question import Answered as Answered
+    from toolhall.model.question import Filled as Filled
+    from toolhall.model.question import Form as Form
+    from toolhall.model.question import Question as Question
+    from toolhall.model.question import Root as Root
+    from toolhall.model.question import Rooted as Rooted
+    from toolhall.model.question import Roots as Roots
+    from toolhall.model.question import Sample as Sample
+    from toolhall.model.question import Sampled as Sampled
+    from toolhall.model.question import Visit as Visit
     from toolhall.model.tool import Annotations as Annotations
     from toolhall.model.tool import Icon as Icon
 
@@ -41,28 +51,48 @@ _HOMES = {
     "Text": "toolhall.model.content",
     "ToolFailed": "toolhall.model.errors",
     "ToolhallError": "toolhall.model.errors",
+    "Answered": "toolhall.model.question",
+    "Filled": "toolhall.model.question",
+    "Form": "toolhall.model.question",
+    "Question": "toolhall.model.question",
+    "Root": "toolhall.model.question",
+    "Rooted": "toolhall.model.question",
+    "Roots": "toolhall.model.question",
+    "Sample": "toolhall.model.question",
+    "Sampled": "toolhall.model.question",
+    "Visit": "toolhall.model.question",
     "Annotations": "toolhall.model.tool",
     "Icon": "toolhall.model.tool",
 }
 
 __all__ = [
     "Annotations",
+    "Answered",
     "Audio",
     "BadDeclaration",
     "Config",
     "Context",
+    "Filled",
+    "Form",
     "Given",
     "Icon",
     "Image",
     "Notes",
+    "Question",
     "Reply",
     "Resource",
     "ResourceLink",
+    "Root",
+    "Rooted",
+    "Roots",
+    "Sample",
+    "Sampled",
     "Text",
     "ToolFailed",
     "Toolhall",
     "ToolhallError",
     "Toolkit",
+    "Visit",
     "tool",
 ]
 

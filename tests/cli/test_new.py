@@ -12,7 +12,11 @@ def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> No
     done = shell.run("new", "my_tools")
     assert done.code == 0
     following = [line.strip() for line in done.out.partition("Next:")[2].splitlines() if line.strip()]
-    assert following == ["cd my_tools", "python -m pytest", "toolhall serve my_tools.py --reload"]
+    assert following == [
+        "cd my_tools",
+        "python -m pip install pytest && python -m pytest",
+        "toolhall serve my_tools.py --reload",
+    ]
     folder = shell.folder / "my_tools"
     assert {file.name for file in folder.iterdir()} == {
         "README.md",

@@ -7,11 +7,10 @@ import pytest
 
 from docs_src import asking, changing_tools, results, schemas
 from docs_src.test_calendar import test_an_event_is_listed as test_calendar
-from toolhall import Reply, Text, ToolFailed
+from toolhall import Answered, Filled, Question, Reply, Text, ToolFailed
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import BadArguments
 from toolhall.model.exchange import CallTool, Finished
-from toolhall.model.question import Answered, Filled, Question
 from toolhall.testing import Client
 
 __all__ = ["test_calendar"]  # collected from the file that the README shows

@@ -4,11 +4,15 @@ import re
 from pathlib import Path
 
 import toolhall
+from toolhall.authoring.context import Context
+from toolhall.authoring.declaration import ToolOptions
+from toolhall.authoring.toolkit import ToolkitOptions
 from toolhall.config import Config
 from toolhall.model import errors
 
 ROOT = Path(__file__).parents[2]
 MOST_SETTINGS = 40
+SHORTEST_PAGE = 300
 
 
 def rows(page: str) -> set[str]:
@@ -33,6 +37,17 @@ def test_every_setting_is_documented_with_its_default() -> None:
 
 def test_every_error_is_documented() -> None:
     assert rows("errors.md") == {leaf.__name__ for leaf in leaves(errors.ToolhallError)}
+
+
+def test_every_option_and_member_of_the_authoring_api_is_documented() -> None:
+    page = (ROOT / "docs/reference/authoring.md").read_text()
+    members = [name for name in vars(Context) if not name.startswith("_")]
+    for name in (*ToolOptions.__annotations__, *ToolkitOptions.__annotations__, *members, "caller", "cancelled"):
+        assert f"| `{name}" in page, name
+
+
+def test_no_page_is_empty() -> None:
+    assert [page for page in ROOT.glob("docs/**/*.md") if len(page.read_text()) < SHORTEST_PAGE] == []
 
 
 def test_public_names_exist_and_say_what_they_are() -> None:

@@ -7,10 +7,23 @@ from typing import Literal
 
 import pytest
 
-from toolhall import Context, ToolhallError, tool
+from toolhall import (
+    Answered,
+    Context,
+    Filled,
+    Form,
+    Question,
+    Root,
+    Rooted,
+    Roots,
+    Sample,
+    Sampled,
+    ToolhallError,
+    Visit,
+    tool,
+)
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Log, Progress
-from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.testing import Client
 
 

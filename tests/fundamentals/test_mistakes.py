@@ -320,7 +320,7 @@ def test_a_default_must_fit_its_type() -> None:
 def test_a_method_needs_self() -> None:
     class Kit(Toolkit):
         @tool
-        def alone(x: int) -> int:  # noqa: N805
+        def alone(x: int) -> int:  # type: ignore[misc]  # noqa: N805
             return x
 
     with pytest.raises(BadDeclaration, match="its first parameter must be 'self'"):

@@ -49,7 +49,7 @@ def new(name: str, /, *, options: Annotated[NewOptions, Parameter(name="*")] = _
     if options.lang != "python":
         raise CommandFailed(f"--lang {options.lang} comes with a later version; use --lang python")
     files = _write(Path(name), options.lang, name)
-    following = [f"cd {name}", "python -m pytest", f"toolhall serve {name}.py --reload"]
+    following = [f"cd {name}", "python -m pip install pytest && python -m pytest", f"toolhall serve {name}.py --reload"]
     if options.json:
         print_json({"folder": name, "files": files, "next": following})
         return

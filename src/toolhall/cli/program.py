@@ -13,7 +13,7 @@ def _version() -> str:
     return f"toolhall {version('toolhall')}"
 
 
-_CODES = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage."
+_CODES = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage; 78: serve may not listen there."
 
 app = App(
     name="toolhall",

@@ -222,5 +222,5 @@ async def test_a_tool_that_ignores_every_cancellation_is_abandoned() -> None:
 
     async with asyncio.timeout(10):
         with pytest.raises(TimedOut):
-            await run(stubborn, timeout=0.05)
+            await Run(0.05)(equipped(stubborn))
     assert ended == ["closed"]

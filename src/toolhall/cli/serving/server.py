@@ -51,7 +51,7 @@ class GracefulServer(uvicorn.Server):
 
 def _config(hall: Toolhall) -> uvicorn.Config:
     return uvicorn.Config(
-        hall,
+        hall.http,  # the hall itself would only hand on
         loop="auto",  # uvloop, where there is one
         http="httptools",
         ws="websockets-sansio",

@@ -43,17 +43,19 @@ DEFAULTS_FORM: JsonObject = {
     },
 }
 _OPTIONS = ["option1", "option2", "option3"]
-_TITLED = [{"const": option, "title": f"Option {number}"} for number, option in enumerate(_OPTIONS, 1)]
+_TITLED = [{"const": f"value{number}", "title": f"Option {number}"} for number in (1, 2, 3)]
+_LEGACY = ["opt1", "opt2", "opt3"]
 CHOICES_FORM: JsonObject = {
     "type": "object",
     "properties": {
         "untitledSingle": {"type": "string", "enum": _OPTIONS},
         "titledSingle": {"type": "string", "oneOf": _TITLED},
-        "legacyEnum": {"type": "string", "enum": _OPTIONS, "enumNames": ["Option 1", "Option 2", "Option 3"]},
+        "legacyEnum": {"type": "string", "enum": _LEGACY, "enumNames": ["Option 1", "Option 2", "Option 3"]},
         "untitledMulti": {"type": "array", "items": {"type": "string", "enum": _OPTIONS}},
         "titledMulti": {"type": "array", "items": {"anyOf": _TITLED}},
     },
 }
+COLOUR_FORM: JsonObject = {"type": "object", "properties": {"color": {"type": "string"}}, "required": ["color"]}
 ADDRESS_SCHEMA: JsonObject = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "type": "object",
@@ -286,7 +288,7 @@ async def input_multiple(ctx: Context) -> str:
 async def input_multi_round(ctx: Context) -> str:
     """Ask two things, one after the other."""
     first = await ctx.ask("Step 1: what is your name?", Name, key="step1")
-    second = await ctx.ask("Step 2: what is your favourite colour?", {**NAME_FORM}, key="step2")
+    second = await ctx.ask("Step 2: what is your favourite colour?", COLOUR_FORM, key="step2")
     return f"{first.action}, then {second.action}"
 
 

@@ -1,6 +1,7 @@
 """MCP 2025-06-18 and 2025-11-25: a handshake opens a session, and the session remembers the terms."""
 
 import asyncio
+import contextlib
 import itertools
 import logging
 
@@ -20,6 +21,7 @@ from toolhall.model.question import Question
 from toolhall.transports.mcp.links import LegacyLink, Outlet
 
 QUESTION_SECONDS = 300.0
+GREETING_SECONDS = 1.0
 _log = logging.getLogger("toolhall.mcp")
 
 
@@ -127,12 +129,12 @@ class Session:
             self._waiting.pop(question_id, None)
 
     async def _may_ask(self) -> None:
-        """MCP: before `notifications/initialized` a server sends no requests of its own."""
-        try:
-            async with asyncio.timeout(QUESTION_SECONDS):
-                await self._greeted.wait()
-        except TimeoutError:
-            raise ToolFailed("the client never said that it is initialized, so it cannot be asked") from None
+        """MCP: before `notifications/initialized` a server should send no requests; a client may forget to say it."""
+        if not self._greeted.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GREETING_SECONDS):
+                    await self._greeted.wait()
+            self._greeted.set()
 
     def _take_back(self, outlet: Outlet, question_id: str, reason: str) -> None:
         """MCP: a request that is no longer waited for is cancelled, so that the client stops working on it."""

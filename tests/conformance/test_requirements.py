@@ -64,14 +64,15 @@ def test_every_entry_is_complete(manifest: dict[str, dict[str, Any]]) -> None:
         assert entry["revisions"]
         assert set(entry["revisions"]) <= set(REVISIONS)
         assert entry["says"].endswith(".")
-        assert entry["status"] in ("covered", "gap")
+        assert entry["status"] in ("covered", "partial", "gap")
+        assert entry["status"] != "partial" or entry.get("note"), f"{entry['id']}: say in a note what is missing"
         assert ("reason" in entry) is (entry["status"] == "gap"), f"{entry['id']}: a gap has a reason, and only a gap"
 
 
 def test_every_requirement_is_covered_or_a_known_gap(
     manifest: dict[str, dict[str, Any]], proven: dict[str, list[str]]
 ) -> None:
-    covered = {name for name, entry in manifest.items() if entry["status"] == "covered"}
+    covered = {name for name, entry in manifest.items() if entry["status"] != "gap"}
     assert not covered - proven.keys(), f"no test names these: {sorted(covered - proven.keys())}"
     gaps = manifest.keys() - covered
     assert not gaps & proven.keys(), (

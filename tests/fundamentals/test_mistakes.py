@@ -344,3 +344,15 @@ async def test_a_wrapped_async_function_is_awaited() -> None:
 
     async with Client(tool(wrapper)) as client:
         assert await client.call_named("inner", {}) is not None
+
+
+def test_metadata_keys_that_mcp_keeps_to_itself_are_refused() -> None:
+    with pytest.raises(BadDeclaration, match="a prefix that MCP keeps to itself"):
+
+        @tool(meta={"io.modelcontextprotocol/x": 1})
+        def marked() -> None: ...
+
+
+async def test_a_form_cannot_ask_for_a_secret() -> None:
+    with pytest.raises(TypeError, match=r"field 'password' asks for a secret; .* ctx\.visit"):
+        await Context().ask("Log in", {"type": "object", "properties": {"password": {"type": "string"}}})

@@ -66,6 +66,7 @@ class Toolhall:
         self._server = Server(name=self.config.name, version=version("toolhall"), instructions=self.config.instructions)
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
+        self._stopping = False
         self._shelf = Shelf()
         self.machine = Machine(self.hall, self._shelf)
         self.hub = Hub(self.hall, self._shelf, configure)
@@ -105,6 +106,7 @@ class Toolhall:
 
     def end_streams(self) -> None:
         """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
+        self._stopping = True
         self._mcp.end_streams()
 
     def close(self) -> None:
@@ -147,7 +149,7 @@ class Toolhall:
 
     def _endpoints(self) -> dict[str, Endpoint]:
         """Every path that is served; one that ends with a slash serves all below it."""
-        health, rest = Health(self.registry), Rest(self.hall, self._shield)
+        health, rest = Health(self.registry, self._state), Rest(self.hall, self._shield)
         oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids())
         machine = MachineHttp(self.machine, self._shield)
         return {
@@ -164,6 +166,11 @@ class Toolhall:
             "/health/live": health.live,
             "/health/ready": health.ready,
         }
+
+    def _state(self) -> str:
+        if self._stopping:
+            return "unhealthy"
+        return "degraded" if self.journal.failing else "healthy"
 
     def _modern(self) -> Modern:
         return Modern(self.hall, self._server, self._rounds)

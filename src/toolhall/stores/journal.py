@@ -22,6 +22,8 @@ KEPT_IN_MEMORY = 1_000
 class MemoryJournal:
     """Keeps the newest records; for tests and for tools served without a data folder."""
 
+    failing = False
+
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=KEPT_IN_MEMORY)
 
@@ -42,6 +44,7 @@ class FileJournal:
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="toolhall-journal")
         self._waiting: list[Record] = []
         self._scheduled = False
+        self.failing = False  # whether the last batch could not be written
 
     def append(self, record: Record) -> None:
         """Written within the next batch."""
@@ -67,7 +70,9 @@ class FileJournal:
         try:
             while lines:
                 lines = lines[os.write(self._file, lines) :]
+            self.failing = False
         except OSError:
+            self.failing = True
             _log.exception("%d audit records could not be written", len(batch))
 
 

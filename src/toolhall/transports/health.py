@@ -1,6 +1,7 @@
 """`/health`: whether the hall stands, what state its parts are in, and whether it takes calls."""
 
 import time
+from collections.abc import Callable
 
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
@@ -11,25 +12,27 @@ from toolhall.transports.exchange import Exchange
 _STARTED = time.monotonic()
 _ALIVE = Wire(b'{"status":"alive"}')
 _READY = Wire(b'{"status":"ready"}')
+_STOPPING = Wire(b'{"status":"stopping"}', 503)
 _ORDER = ("healthy", "degraded", "unhealthy")
 
 
-def report(snapshot: Snapshot) -> JsonObject:
+def report(snapshot: Snapshot, core: str = "healthy") -> JsonObject:
     """The state of the whole and of its parts: the worst part's state is the whole's."""
     tools = dict.fromkeys(dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries), "healthy")
-    worst = max(["healthy", *tools.values()], key=_ORDER.index)
-    return {"status": worst, "components": {"core": "healthy", "tools": tools}}
+    worst = max([core, *tools.values()], key=_ORDER.index)
+    return {"status": worst, "components": {"core": core, "tools": tools}}
 
 
 class Health:
     """Answers without looking at the caller, so that a balancer can ask."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, state: Callable[[], str]) -> None:
         self._registry = registry
+        self._state = state  # the core's own: degraded while records cannot be written, unhealthy once it stops
 
     async def __call__(self, exchange: Exchange) -> None:
         """`/health`: 503 when a part is unhealthy."""
-        found = report(self._registry.snapshot)
+        found = report(self._registry.snapshot, self._state())
         uptime = round(time.monotonic() - _STARTED, 3)
         count = len(self._registry.snapshot.entries)
         status = 503 if found["status"] == "unhealthy" else 200
@@ -41,4 +44,4 @@ class Health:
 
     async def ready(self, exchange: Exchange) -> None:
         """`/health/ready`: calls are taken."""
-        await exchange.reply(_READY)
+        await exchange.reply(_STOPPING if self._state() == "unhealthy" else _READY)

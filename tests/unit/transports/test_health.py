@@ -1,0 +1,48 @@
+"""Health follows what the hall can do: degraded without records, not ready once it stops."""
+
+from typing import Any
+
+import msgspec
+
+from toolhall import Toolhall, tool
+
+
+@tool
+def pick() -> str:
+    return "one"
+
+
+async def asked(hall: Toolhall, path: str) -> tuple[int, Any]:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")], "client": None}
+    await hall(scope, receive, send)
+    return sent[0]["status"], msgspec.json.decode(sent[1]["body"])
+
+
+async def test_a_sound_hall_is_healthy_and_ready() -> None:
+    with Toolhall(pick) as hall:
+        status, body = await asked(hall, "/health")
+        assert (status, body["status"], body["components"]["tools"]) == (200, "healthy", {"test_health": "healthy"})
+        assert await asked(hall, "/health/ready") == (200, {"status": "ready"})
+        assert await asked(hall, "/health/live") == (200, {"status": "alive"})
+
+
+async def test_without_records_it_is_degraded() -> None:
+    with Toolhall(pick) as hall:
+        hall.journal.failing = True
+        status, body = await asked(hall, "/health")
+        assert (status, body["status"], body["components"]["core"]) == (200, "degraded", "degraded")
+
+
+async def test_once_it_stops_it_is_not_ready() -> None:
+    with Toolhall(pick) as hall:
+        hall.end_streams()
+        assert await asked(hall, "/health/ready") == (503, {"status": "stopping"})
+        assert (await asked(hall, "/health"))[0] == 503

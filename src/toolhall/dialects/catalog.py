@@ -41,3 +41,21 @@ class Catalog(Protocol):
     def write(self, tools: tuple[Tool, ...]) -> JsonObject:
         """One document: all tools of a toolkit where the dialect lists them, else exactly one."""
         ...
+
+
+class Writer(Protocol):
+    """A dialect that is only written; a module is one."""
+
+    @property
+    def name(self) -> str:
+        """The dialect's name."""
+        ...
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a document holds all tools there are."""
+        ...
+
+    def write(self, tools: tuple[Tool, ...]) -> Written:
+        """The documents; paths of losses start with the tool's number where there are several."""
+        ...

@@ -9,7 +9,6 @@ from toolhall.model.names import NAME_LIMIT
 from toolhall.model.tool import About, Tool
 from toolhall.schema.reshape import Reshaped
 
-_NOTHING = About()
 _UNSTATED_VERSION = "0.1.0"  # what a tool gets whose author states none
 NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{NAME_LIMIT}}}")
 
@@ -56,8 +55,7 @@ def losses_of(tool: Tool, name: str, dialect: str) -> Iterator[Loss]:
     yield from unsaid(tool, dialect)
     if tool.tags:
         yield Loss("/tags", f"{dialect} has no place for this")
-    if tool.about != _NOTHING:
-        yield Loss("/toolkit", f"{dialect} says nothing of toolkits")
+    yield from unsaid_of_toolkit(tool.about, dialect)
     if tool.id.version != _UNSTATED_VERSION:
         yield Loss("/version", f"{dialect} has no versions")
 
@@ -77,6 +75,13 @@ def unsaid(tool: Tool, dialect: str) -> Iterator[Loss]:
     for path, said in stated:
         if said:
             yield Loss(path, f"{dialect} has no place for this")
+
+
+def unsaid_of_toolkit(about: About, dialect: str) -> Iterator[Loss]:
+    """What is stated of the toolkit as a whole."""
+    for field in about.__struct_fields__:
+        if getattr(about, field) is not None:
+            yield Loss(f"/toolkit/{field}", f"{dialect} has no place for this")
 
 
 def losses_in(reshaped: Reshaped, prefix: str = "/inputSchema") -> Iterator[Loss]:

@@ -1,6 +1,6 @@
 """`GET /tools`: definitions in any dialect, searched and paged."""
 
-from toolhall.dialects.catalogs import ALIASES, CATALOGS, catalog_named, documents_of
+from toolhall.dialects.catalogs import documents_in, writable
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, ToolhallError
@@ -37,16 +37,13 @@ class Listing:
         unknown = min(asked.keys() - _PARAMETERS, default=None)
         if unknown is not None:
             raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
-        name = asked.get("dialect", DEFAULT_DIALECT)
-        catalog = catalog_named(name)
-        if catalog is None:
-            raise Malformed(f"there is no dialect {name[:32]!r}; use one of {', '.join([*ALIASES, *CATALOGS])}")
+        dialect = writable(asked.get("dialect", DEFAULT_DIALECT)).name
         page = Snapshot(
             (entry for entry in self._hall.view(exchange.caller).entries if _matches(entry.tool, asked)),
             self._page_size,
         ).page(asked.get("cursor"))
         more = {} if page.next is None else {"nextCursor": page.next}
-        return {"dialect": catalog.name, "tools": documents_of(page.tools, catalog), **more}
+        return {"dialect": dialect, "tools": documents_in(dialect, page.tools), **more}
 
 
 def _matches(tool: Tool, asked: dict[str, str]) -> bool:

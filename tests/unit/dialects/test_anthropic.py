@@ -21,7 +21,7 @@ def test_a_definition() -> None:
     ]
     assert {loss.path for loss in written.losses} == {
         "/0/title", "/0/outputSchema", "/0/annotations", "/0/icons", "/0/level", "/0/requirements", "/0/_meta",
-        "/0/tags", "/0/toolkit", "/0/version",
+        "/0/tags", "/0/toolkit/description", "/0/version",
     }  # fmt: skip
 
 

@@ -10,16 +10,19 @@ import pytest
 
 from toolhall.dialects.carrier import unload
 from toolhall.dialects.catalog import Loss
-from toolhall.dialects.catalogs import CATALOGS, catalog_named
-from toolhall.dialects.converter import Converted, Converter, detected
+from toolhall.dialects.catalogs import CATALOGS, readable
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.ways import Converted
+from toolhall.model.errors import Malformed
 
 VECTORS = Path(__file__).parents[2] / "vectors"
-FILES = sorted(VECTORS.glob("*/*.json"))
+FILES = sorted(file for file in VECTORS.glob("*/*.json") if not file.stem.startswith("messages"))
 
 
 def converted(given: list[Any], target: str, source: str | None = None) -> list[Converted]:
-    converter = Converter(CATALOGS[target], CATALOGS[source] if source else None)
+    converter = Converter(target, source)
     found = [each for index, part in enumerate(given) for each in converter.feed(copy.deepcopy(part), index)]
     return [*found, *converter.finish()]
 
@@ -116,5 +119,6 @@ def test_what_looks_like_nothing_is_refused() -> None:
 
 
 def test_names_and_aliases() -> None:
-    assert catalog_named("mcp") is CATALOGS["mcp@2026-07-28"]
-    assert catalog_named("nothing") is None
+    assert readable("mcp") is CATALOGS["mcp@2026-07-28"]
+    with pytest.raises(Malformed, match="use one of mcp, mcp@"):
+        readable("nothing")

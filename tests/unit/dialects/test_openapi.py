@@ -158,7 +158,7 @@ def test_what_openapi_cannot_say_is_listed() -> None:
     ]  # fmt: skip
     about = About(title="T", description="D", metadata={})
     of = Tool(id=ToolId("K", "t", "2.0.0"), name="t", input={}, about=about)
-    assert [loss.path for loss in catalog.write((of,)).losses] == ["/toolkit"]
+    assert [loss.path for loss in catalog.write((of,)).losses] == ["/toolkit/title", "/toolkit/metadata"]
 
 
 def test_of_two_versions_the_first_has_the_path() -> None:

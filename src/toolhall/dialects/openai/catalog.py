@@ -14,8 +14,6 @@ from toolhall.schema.branches import one_object
 from toolhall.schema.place import Place
 from toolhall.schema.reshape import Reshaped, Reshaping, Target, reshape, whole
 
-grouped = False
-
 
 class OpenAICatalog(msgspec.Struct, frozen=True):
     """Function tools in one of the shapes that OpenAI knows."""
@@ -92,6 +90,3 @@ RESPONSES = OpenAICatalog("openai@responses", loose_parameters, _responses)
 STRICT = OpenAICatalog("openai@strict", strict_parameters, _strict_chat)
 RESPONSES_STRICT = OpenAICatalog("openai@responses-strict", strict_parameters, _strict_responses)
 CATALOGS = {catalog.name: catalog for catalog in (CHAT, RESPONSES, STRICT, RESPONSES_STRICT)}
-
-name = CHAT.name
-write = CHAT.write

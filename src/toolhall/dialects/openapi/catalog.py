@@ -6,10 +6,10 @@ from urllib.parse import quote
 import msgspec
 
 from toolhall.dialects.catalog import Loss, Written
-from toolhall.dialects.functions import function_names, losses_in, placed, unsaid
+from toolhall.dialects.functions import function_names, losses_in, placed, unsaid, unsaid_of_toolkit
 from toolhall.dialects.openapi.responses import ERROR, RESPONSES, VERSION, responses_of
 from toolhall.model.json import JsonObject
-from toolhall.model.tool import Tool
+from toolhall.model.tool import About, Tool
 from toolhall.schema.bounds import BadSchema
 from toolhall.schema.reshape import Reshaped, Target, reshape, whole
 from toolhall.schema.validator import Validator
@@ -118,8 +118,8 @@ def _losses(tool: Tool, given: str, taken: Reshaped, returned: Reshaped | None) 
     if tool.tags:
         found.append(Loss("/tags", "openapi's tags are the toolkits"))
     about = tool.about
-    if about.metadata is not None or about.resources is not None or (about.title and about.description):
-        found.append(Loss("/toolkit", "of a toolkit, openapi has a name and a description"))
+    said = About(title=None if about.description else about.title, description=about.description)
+    found.extend(loss for loss in unsaid_of_toolkit(about, name) if getattr(said, loss.path.rpartition("/")[2]) is None)
     found.extend(losses_in(taken))
     found.extend(losses_in(returned, "/outputSchema") if returned is not None else ())
     return found

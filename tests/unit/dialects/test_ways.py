@@ -1,0 +1,103 @@
+"""Documents on their way to dialects that are only written: every tool arrives, every loss points into the source."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolhall.dialects.catalogs import DIALECTS, WRITERS, documents_in
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.detect import detected
+from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.ways import Converted
+from toolhall.model.errors import Malformed
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
+OPTIONAL = {  # an argument that may be left out, but not null: strict mode would change that
+    "name": "read",
+    "description": "Read.",
+    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False},
+}
+
+
+def converted(given: list[Any], target: str) -> list[Converted]:
+    converter = Converter(target)
+    found = [each for index, part in enumerate(given) for each in converter.feed(part, index)]
+    return [*found, *converter.finish()]
+
+
+def resolve(document: Any, pointer: str) -> Any:
+    for part in pointer.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return document
+
+
+@pytest.mark.parametrize("target", [name for name in WRITERS if "strict" not in name])
+def test_every_tool_of_a_toolkit_arrives(target: str) -> None:
+    documents = [document for part in converted([CALCULATOR], target) for document in part.documents]
+    assert documents == documents_in(target, detected(CALCULATOR).read(CALCULATOR))
+
+
+@pytest.mark.parametrize("target", WRITERS)
+@pytest.mark.parametrize(
+    "file", sorted(VECTORS.glob("*/[!m]*.json")), ids=lambda file: f"{file.parent.name}-{file.stem}"
+)
+def test_every_loss_points_to_something_in_the_source(file: Path, target: str) -> None:
+    document = json.loads(file.read_text())
+    try:
+        parts = converted([document], target)
+    except BadDocument as refused:
+        assert "strict" in target
+        for finding in refused.findings:
+            resolve(document, finding.path)
+        return
+    for part in parts:
+        for loss in part.losses:
+            resolve(document, loss.path)
+
+
+def test_losses_are_spelled_as_the_source_spells_them() -> None:
+    (part,) = converted([CALCULATOR], "anthropic")
+    assert {loss.path for loss in part.losses} == {
+        "/name",
+        "/description",
+        "/metadata",
+        "/version",
+        "/securityLevel",
+        "/capabilities/0/return/schema",
+        "/capabilities/1/return/schema",
+    }
+
+
+def test_openapi_gathers_all_documents_into_one() -> None:
+    other = {**OPTIONAL, "icons": [{"src": "https://example.com/i.png"}]}
+    parts = converted([CALCULATOR, OPTIONAL, other | {"name": "other"}], "openapi")
+    assert [len(part.documents) for part in parts] == [1, 0, 0]
+    assert len(parts[0].documents[0]["paths"]) == 4
+    assert [[loss.path for loss in part.losses] for part in parts[1:]] == [[], ["/icons"]]
+
+
+def test_nothing_gathered_is_nothing_written() -> None:
+    assert converted([], "openapi") == []
+
+
+def test_strict_refuses_with_pointers_into_the_source() -> None:
+    with pytest.raises(BadDocument) as refused:
+        converted([OPTIONAL], "openai@strict")
+    assert [finding.path for finding in refused.value.findings] == ["/inputSchema/properties/path"]
+
+
+def test_a_carrier_is_honoured_on_the_way_to_a_dialect_without_one() -> None:
+    there = [document for part in converted([CALCULATOR], "oxp") for document in part.documents]
+    assert len(there) == 2
+    direct, around = converted([CALCULATOR], "openai"), converted(there, "openai")
+    assert [part.documents for part in around] == [part.documents for part in direct]
+
+
+def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
+    with pytest.raises(Malformed, match="use one of"):
+        Converter("esperanto")
+    assert set(WRITERS) < set(DIALECTS)

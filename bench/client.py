@@ -23,9 +23,9 @@ class Client:
     ) -> None:
         self._connection.close()
 
-    def post(self, body: bytes, headers: dict[str, str]) -> tuple[bytes, str | None]:
+    def post(self, body: bytes, headers: dict[str, str], path: str = "/mcp") -> tuple[bytes, str | None]:
         """The body of a good answer, and the session it opened."""
-        self._connection.request("POST", "/mcp", body, headers)
+        self._connection.request("POST", path, body, headers)
         response = self._connection.getresponse()
         answer = response.read()
         if response.status not in (200, 202):
@@ -36,6 +36,12 @@ class Client:
         """Call the tool, and see that the sum is right."""
         answer, _ = self.post(messages.call(modern=session is None), messages.headers("tools/call", session=session))
         check_sum(answer)
+
+    def call_in(self, call: messages.Spoken) -> None:
+        """Call the tool in any dialect, and see that the sum is right."""
+        answer, _ = self.post(call.numbered(7), call.headers, call.path)
+        if call.good.encode() not in answer or b'"result":9.5' not in answer:
+            raise RuntimeError(f"a wrong answer: {answer[:500].decode(errors='replace')}")
 
     def open_session(self) -> str:
         """Shake hands as 2025-11-25 does; the session's id."""

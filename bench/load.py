@@ -24,7 +24,7 @@ function request()
   return wrk.format(nil, nil, nil, string.format([==[%(body)s]==], count, count))
 end
 function response(status, headers, body)
-  if status ~= 200 or not body:find('"structuredContent"', 1, true) then wrong = wrong + 1 end
+  if status ~= 200 or not body:find('%(good)s', 1, true) then wrong = wrong + 1 end
 end
 function setup(thread) threads[#threads + 1] = thread end
 function done(summary)
@@ -44,13 +44,14 @@ class Load(NamedTuple):
     per_second: float
 
 
-def saturate(server: Server, seconds: int, session: str | None = None) -> Load:
-    """Call the tool over 32 connections at once."""
+def saturate(server: Server, seconds: int, call: messages.Spoken | None = None) -> Load:
+    """Call the tool over 32 connections at once, in the newest revision of MCP unless told otherwise."""
+    call = call or messages.mcp_call()
     with tempfile.NamedTemporaryFile("w", prefix="toolhall-bench-", suffix=".lua") as script:
-        script.write(_script(session))
+        script.write(_script(call))
         script.flush()
         before = server.process.cpu()
-        summary = _run(Path(script.name), server.port, seconds)
+        summary = _run(Path(script.name), f"http://127.0.0.1:{server.port}{call.path}", seconds)
         cpu = server.process.cpu() - before
     if summary["bad"] or not summary["calls"]:
         raise RuntimeError(f"{server.process.name}: {summary['bad']} of {summary['calls']} calls went wrong")
@@ -70,18 +71,15 @@ def one_by_one(server: Server, bodies: list[bytes], method: str, seconds: float)
     return Load(cpu / count * 1e6, count / elapsed)
 
 
-def _script(session: str | None) -> str:
-    pairs = messages.headers("tools/call", session=session)
-    headers = "\n".join(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in pairs.items())
-    body = messages.call(modern=session is None).decode()
-    body = body.replace('"id": 1', '"id": %d', 1).replace('"a": 7', '"a": %d', 1)
-    return _SCRIPT % {"headers": headers, "body": body}
+def _script(call: messages.Spoken) -> str:
+    pairs = call.headers.items()
+    headers = "\n".join(f"wrk.headers[{json.dumps(name)}] = {json.dumps(value)}" for name, value in pairs)
+    return _SCRIPT % {"headers": headers, "body": call.body, "good": call.good}
 
 
-def _run(script: Path, port: int, seconds: int) -> dict[str, int]:
+def _run(script: Path, url: str, seconds: int) -> dict[str, int]:
     command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "--timeout", "20s", "-s", str(script)]
-    command.append(f"http://127.0.0.1:{port}/mcp")
-    run = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, check=False)
+    run = subprocess.run([*command, url], capture_output=True, text=True, timeout=seconds + 60, check=False)
     found = re.search(r"SUMMARY (.*)", run.stdout)
     if not found:
         raise RuntimeError(f"wrk failed: {run.stdout}{run.stderr}")

@@ -1,7 +1,7 @@
-"""The MCP messages that every server here is sent, byte for byte the same."""
+"""The MCP messages that every server here is sent, byte for byte the same, and the same call in the other dialects."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 MODERN = "2026-07-28"
 SESSION = "2025-11-25"
@@ -13,6 +13,20 @@ CLIENT = {"protocolVersion": SESSION, "capabilities": {}, "clientInfo": {"name":
 INITIALIZED = b'{"jsonrpc":"2.0","method":"notifications/initialized"}'
 
 Json = dict[str, Any]
+_COUNT = 1_234_567_890  # stands for the number of a call while its message is put together
+
+
+class Spoken(NamedTuple):
+    """One call as HTTP: `%d` in the body stands for the number of the call, `good` is in every good answer."""
+
+    path: str
+    headers: dict[str, str]
+    body: str
+    good: str
+
+    def numbered(self, number: int) -> bytes:
+        """The body of one call."""
+        return self.body.replace("%d", str(number)).encode()
 
 
 def request(method: str, params: Json, number: int = 1) -> bytes:
@@ -41,3 +55,34 @@ def headers(method: str, *, session: str | None = None) -> dict[str, str]:
         return common | {"mcp-protocol-version": SESSION, "mcp-session-id": session}
     named = {"mcp-name": "add"} if method == "tools/call" else {}
     return common | {"mcp-protocol-version": MODERN, "mcp-method": method} | named
+
+
+def mcp_call(session: str | None = None) -> Spoken:
+    """`tools/call` of the newest revision, or in a session of 2025-11-25."""
+    params = {"name": "add", "arguments": _numbers()} | ({"_meta": META} if session is None else {})
+    message = {"jsonrpc": "2.0", "id": _COUNT, "method": "tools/call", "params": params}
+    return Spoken("/mcp", headers("tools/call", session=session), _counted(message), '"structuredContent"')
+
+
+def dialect_calls() -> dict[str, Spoken]:
+    """The same call in every dialect of Toolhall, each as its clients usually put it."""
+    plain = {"content-type": "application/json", "accept": "application/json", "authorization": f"Bearer {KEY}"}
+    oxp = {"request": {"tool_id": "tools.add@0.1.0", "input": _numbers()}}
+    hub = {"type": "tool_request", "id": f"call-{_COUNT}", "tool": "tools", "method": "add", "params": _numbers()}
+    head = {"version": "1.0", "messageId": f"call-{_COUNT}", "messageType": "request", "source": "bench"}
+    machine = {"header": head, "payload": {"tool": {"id": "tools", "capability": "add", "parameters": _numbers()}}}
+    return {
+        "mcp": mcp_call(),
+        "oxp": Spoken("/oxp/tools/call", plain, _counted(oxp), '"value":{"result":'),
+        "hub": Spoken("/hub", plain, _counted(hub), '"result":{"result":'),
+        "machine": Spoken("/machine", plain, _counted(machine), '"result":{"result":'),
+        "openapi": Spoken("/tools/tools/add", plain, _counted(_numbers()), '{"result":'),
+    }
+
+
+def _numbers() -> Json:
+    return NUMBERS | {"a": _COUNT}
+
+
+def _counted(message: Json) -> str:
+    return json.dumps(message).replace(str(_COUNT), "%d")

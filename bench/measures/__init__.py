@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from bench.measures.call import measure_call
+from bench.measures.dialects import measure_dialects
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
 from bench.measures.scale import measure_scale
@@ -13,6 +14,7 @@ from bench.rounds import Effort
 
 MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "call": measure_call,
+    "dialects": measure_dialects,
     "list": measure_list,
     "scale": measure_scale,
     "stdio": measure_stdio,

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from bench import messages
 from bench.client import Client
 from bench.load import CONNECTIONS, Load, saturate
 from bench.report import Section, Verdict
@@ -26,7 +27,7 @@ def measure_call(effort: Effort) -> Section:
     with serving(*targets) as servers:
         names = [*STATELESS, TOOLHALL_SESSION, FASTMCP_SESSION]
         lanes = {
-            name: partial(saturate, server, effort.seconds, _greet(name, server))
+            name: partial(saturate, server, effort.seconds, messages.mcp_call(_greet(name, server)))
             for name, server in zip(names, servers, strict=True)
         }
         seen = interleaved(lanes, effort.rounds)

@@ -10,6 +10,7 @@ from pathlib import Path
 from toolhall.authoring.definition import definitions_of
 from toolhall.config import Config
 from toolhall.dialects.mcp.write import Server
+from toolhall.dialects.openapi.catalog import Info
 from toolhall.hall import Hall
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize, LocalPolicy
@@ -30,8 +31,9 @@ from toolhall.runners.function import FunctionRunner
 from toolhall.stores.journal import FileJournal, MemoryJournal
 from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
 from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.description import Description
 from toolhall.transports.health import Health
-from toolhall.transports.http import Endpoint, HttpApp
+from toolhall.transports.http import HttpApp, Methods
 from toolhall.transports.hub import Hub, HubHttp, configure
 from toolhall.transports.identity import LocalIdentity
 from toolhall.transports.line_dialect import serve_lines
@@ -96,13 +98,16 @@ class Toolhall:
         await self.http(scope, receive, send)
 
     async def serve_stdio(self, dialect: str = "mcp") -> None:
-        """Serve one dialect on this process's own input and output, until the input ends."""
+        """Serve mcp, machine or hub on this process's own input and output, until the input ends."""
+        answers = {"mcp": None, "machine": self.machine.answer, "hub": self.hub.answer}
+        if dialect not in answers:
+            raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(answers)}")
         lines = await standard_lines(self.config.max_body_bytes)
-        if dialect in ("machine", "hub"):
-            answer = self.machine.answer if dialect == "machine" else self.hub.answer
+        answer = answers[dialect]
+        if answer is None:
+            await McpStdio(self.hall, self._server, self._modern(), lines, self.config.max_body_bytes).run()
+        else:
             await serve_lines(lines, answer, self.config.max_body_bytes)
-            return
-        await McpStdio(self.hall, self._server, self._modern(), lines, self.config.max_body_bytes).run()
 
     def end_streams(self) -> None:
         """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
@@ -147,24 +152,26 @@ class Toolhall:
         legacy = LegacyHttp(self.hall, self._server, time.monotonic)
         return McpHttp(self.hall, self._shield, self._modern(), legacy)
 
-    def _endpoints(self) -> dict[str, Endpoint]:
+    def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
         health, rest = Health(self.registry, self._state), Rest(self.hall, self._shield)
         oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids())
         machine = MachineHttp(self.machine, self._shield)
+        info = Info(title=self.config.name, version=version("toolhall"), description=self.config.instructions)
         return {
-            "/mcp": self._mcp,
-            "/oxp/health": oxp.health,
-            "/oxp/tools": oxp.tools,
-            "/oxp/tools/call": oxp.call,
-            "/hub": HubHttp(self.hub, self._shield),
-            "/machine": machine.message,
-            "/machine/tools": machine.tools,
-            "/tools": Listing(self.hall, self.config.page_size),
-            "/tools/": rest.call,
-            "/health": health,
-            "/health/live": health.live,
-            "/health/ready": health.ready,
+            "/mcp": {"POST": self._mcp, "GET": self._mcp.other, "DELETE": self._mcp.other},
+            "/oxp/health": {"GET": oxp.health},
+            "/oxp/tools": {"GET": oxp.tools},
+            "/oxp/tools/call": {"POST": oxp.call},
+            "/hub": {"POST": HubHttp(self.hub, self._shield)},
+            "/machine": {"POST": machine.message},
+            "/machine/tools": {"GET": machine.tools, "POST": machine.register},
+            "/openapi.json": {"GET": Description(self.hall, info)},
+            "/tools": {"GET": Listing(self.hall, self.config.page_size)},
+            "/tools/": {"POST": rest.call},
+            "/health": {"GET": health},
+            "/health/live": {"GET": health.live},
+            "/health/ready": {"GET": health.ready},
         }
 
     def _state(self) -> str:

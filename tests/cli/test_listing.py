@@ -1,10 +1,19 @@
 """`toolhall list` and `toolhall inspect`."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cli.shell import KIT, Shell
+from toolhall.dialects.catalogs import DIALECTS
+
+
+@pytest.fixture(scope="module")
+def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with Shell(tmp_path_factory.mktemp("server")).serving(KIT) as server:
+        yield server.url
+
 
 KEYS = ["id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"]
 
@@ -42,6 +51,27 @@ def test_list_as_documents_of_a_dialect(shell: Shell, dialect: str, kind: str) -
     assert add["outputSchema"]["type"] == kind
 
 
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
+def test_a_server_lists_documents_of_every_dialect_as_its_file_does(kit_url: str, shell: Shell, dialect: str) -> None:
+    local = shell.run("list", KIT, "--dialect", dialect).json()
+    assert shell.run("list", "--url", kit_url, "--dialect", dialect).json() == local
+    assert local
+
+
+def test_strict_documents_are_refused_with_the_reason(kit_url: str, shell: Shell) -> None:
+    for where in ((KIT,), ("--url", kit_url)):
+        done = shell.run("list", *where, "--dialect", "openai@strict")
+        assert done.code == 1
+        assert "openai@strict cannot say" in done.err
+        assert "strict mode" in done.err
+
+
+def test_an_unknown_dialect_names_those_there_are(shell: Shell) -> None:
+    done = shell.run("list", "--dialect", "esperanto")
+    assert done.code == 2
+    assert all(name in done.err for name in DIALECTS)
+
+
 def test_inspect_one_tool(shell: Shell) -> None:
     done = shell.run("inspect", KIT, "Shop_sell", "--json").json()
     assert [done[key] for key in ("id", "level", "effect", "tags", "timeout")] == [
@@ -52,7 +82,16 @@ def test_inspect_one_tool(shell: Shell) -> None:
         5.0,
     ]
     assert done["annotations"] == {"readOnlyHint": False, "destructiveHint": False}
-    assert list(done["views"]) == ["mcp@2025-06-18", "mcp@2025-11-25", "mcp@2026-07-28"]
+    assert list(done["views"]) == [
+        *("mcp@2025-06-18", "mcp@2025-11-25", "mcp@2026-07-28"),
+        *("machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini"),
+    ]
+    assert done["views"]["machine"]["securityLevel"] == 4
+    assert done["views"]["hub"]["tool"]["capabilities"]["methods"][0]["name"] == "sell"
+    assert done["views"]["oxp"]["id"] == "Shop.sell@2.1.0"
+    assert "/shop/sell" in str(done["views"]["openapi"]["paths"]).lower()
+    assert "/level" in [loss["path"] for loss in done["losses"]["oxp"]]
+    assert "/level" not in [loss["path"] for loss in done["losses"]["machine"]]
     assert done["differences"] == []
 
 
@@ -63,6 +102,9 @@ def test_inspect_for_a_person_shows_what_differs_side_by_side(shell: Shell) -> N
     name, output = (next(line for line in done.out.splitlines() if part in line) for part in ("/name", "/outputSchema"))
     assert name.count("same") == 3
     assert output.count("{") == 3
+    for dialect in ("machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini"):
+        assert f" {dialect} ─" in done.out
+    assert "cannot say: title, " in done.out
 
 
 def test_inspect_all_tools(shell: Shell) -> None:

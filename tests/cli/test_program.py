@@ -5,13 +5,13 @@ import pytest
 from tests.cli.shell import KIT, Shell
 from toolhall.cli.program import app
 
-COMMANDS = ("serve", "list", "inspect", "call", "new")
+COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "new")
 
 
 def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:
     done = shell.run("--help")
     assert done.code == 0
-    for group in ("Serve tools", "Look at tools", "Call tools", "Make tools"):
+    for group in ("Serve tools", "Look at tools", "Call tools", "Check definitions", "Make tools"):
         _, _, panel = done.out.partition(f"─ {group} ")
         assert "Example: toolhall " in panel.partition("╰")[0]
     assert shell.run().out == done.out

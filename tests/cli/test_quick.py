@@ -16,7 +16,23 @@ from toolhall.cli.serving.quick import FLAGS, VALUES, read_serve
 WORDS = [
     *(f"--{name}" for name in (*FLAGS, *VALUES)),
     *(f"--{name}=8" for name in (*FLAGS, *VALUES)),
-    *("a.py", "b", "0", "-1", "local", "server", "-", "--", "--nope", "-t", "--port= 8", "--no-json", "--help", ""),
+    *(
+        "a.py",
+        "b",
+        "0",
+        "-1",
+        "local",
+        "server",
+        "hub",
+        "-",
+        "--",
+        "--nope",
+        "-t",
+        "--port= 8",
+        "--no-json",
+        "--help",
+        "",
+    ),
 ]
 
 

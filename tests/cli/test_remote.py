@@ -191,9 +191,10 @@ def test_a_server_of_an_older_revision_is_met_with_a_handshake() -> None:
         source = RemoteSource(url)
         (only,) = source.offers()
         assert source.call(only, {}, Recorder(), 5).structured == {"a": 1}
-        assert source.documents("2025-06-18") == [TOOL]
+        assert source.written("mcp@2025-06-18").documents == [TOOL]
+        assert source.written("anthropic", only).documents[0]["name"] == TOOL["name"]  # written here: it has no listing
         with pytest.raises(CommandFailed, match="does not speak MCP 2025-11-25"):
-            source.documents("2025-11-25")
+            source.written("mcp@2025-11-25")
         source.close()
 
 

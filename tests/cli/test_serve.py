@@ -110,6 +110,8 @@ def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
         (["--host", "example.org"], 78, "use --host 127.0.0.1"),
         (["--profile", "server"], 78, "can hold none yet"),
         (["--stdio", "--port", "1"], 2, "leave out --host, --port"),
+        (["--dialect", "hub"], 2, "--dialect goes with --stdio"),
+        (["--stdio", "--dialect", "oxp"], 2, "--dialect"),
         (["--reload", "--workers", "2"], 2, "leave out --workers"),
         (["--workers", "0"], 2, "--workers must be 1 or more"),
         (["--port", "70000"], 2, "between 0 and 65535"),

@@ -6,7 +6,11 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.cli.shell import KIT, PATIENCE, Shell, read_line
 from tests.cli.test_serve import PLAIN, names
@@ -51,6 +55,30 @@ def test_stdio_round_trip_with_nothing_else_on_the_output(shell: Shell) -> None:
         assert process.wait(PATIENCE) == 0
         assert process.stderr is not None
         assert b"printed while the tool runs" in process.stderr.read()
+
+
+_MACHINE = {
+    "header": {"version": "1.0", "messageId": "m1", "messageType": "request"},
+    "payload": {"tool": {"id": "Calculator", "capability": "Add", "parameters": {"a": 1, "b": 2}}},
+}
+_HUB = {"type": "tool_request", "id": "h1", "tool": "Calculator", "method": "Add", "params": {"a": 1, "b": 2}}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "message", "found"),
+    [
+        ("machine", _MACHINE, lambda reply: (reply["header"]["requestId"], reply["payload"]["execution"]["result"])),
+        ("hub", _HUB, lambda reply: (reply["id"], reply["result"])),
+    ],
+    ids=["machine", "hub"],
+)
+def test_stdio_speaks_other_dialects_too(shell: Shell, dialect: str, message: Any, found: Callable[[Any], Any]) -> None:
+    done = shell.run("serve", "--stdio", "--dialect", dialect, text=json.dumps(message) + "\nnot json\n")
+    assert done.code == 0, done
+    good, bad = sorted(map(json.loads, done.out.splitlines()), key=lambda reply: "error" in json.dumps(reply))
+    assert found(good)[1] == {"result": 3}
+    assert found(good)[0] in ("m1", "h1")
+    assert "JSON" in json.dumps(bad)
 
 
 def test_stdio_ends_in_order_on_a_signal(shell: Shell) -> None:

@@ -34,8 +34,8 @@ def stdio_command(name: str) -> list[str]:
 
 
 @contextmanager
-def served(name: str) -> Generator[Served]:
-    """Serve a file of this folder on a free loopback port, until the block ends."""
+def served(name: str | None = None) -> Generator[Served]:
+    """Serve a file of this folder, or the example toolkit, on a free loopback port, until the block ends."""
     command = [*_command(name), "--port", "0", "--json"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         try:
@@ -65,8 +65,9 @@ def stop(process: "subprocess.Popen[bytes]") -> int:
         raise AssertionError("the server did not end when it was asked to") from None
 
 
-def _command(name: str) -> list[str]:
-    return [str(TOOLHALL), "serve", str((HERE / name).relative_to(ROOT))]
+def _command(name: str | None) -> list[str]:
+    target = [] if name is None else [str((HERE / name).relative_to(ROOT))]
+    return [str(TOOLHALL), "serve", *target]
 
 
 def _origin(process: "subprocess.Popen[bytes]") -> str:

@@ -1,4 +1,4 @@
-"""Real clients, over HTTP and on standard input and output, against `toolhall serve tests/conformance/accept.py`."""
+"""Real clients: of MCP over HTTP and stdio against `toolhall serve tests/conformance/accept.py`, and of OXP."""
 
 import json
 import subprocess
@@ -14,6 +14,7 @@ RUN_SECONDS = 150
 PYTHON = str(ROOT / ".venv-clients/bin/python")
 OFFICIAL = [PYTHON, str(HERE / "clients/official.py")]
 FAST = [PYTHON, str(HERE / "clients/fast.py")]
+OPEN_TOOLS = [PYTHON, str(HERE / "clients/open_tools.py")]
 NODE = [str(HERE / "node/node_modules/node/bin/node"), str(HERE / "node/client.mjs")]
 
 pytestmark = pytest.mark.timeout(RUN_SECONDS + 60)
@@ -41,15 +42,38 @@ CHECKS = {
 }
 
 
+OXP_CHECKS = {
+    "bad_input",
+    "failing_call",
+    "good_call",
+    "health",
+    "idempotent",
+    "list",
+    "retries",
+    "unknown_tool",
+    "version_of_oxp",
+    "versions",
+}
+
+
 def drive(client: str, target: list[str]) -> None:
-    """Run a client, and fail for every check that failed."""
-    command = [*CLIENTS[client], *target]
+    """Run a client of MCP, and fail for every check that failed."""
+    said = run([*CLIENTS[client], *target])
+    assert said["revision"] == (MODERN if client.endswith("modern") else "2025-11-25")
+    assert set(said["checks"]) == CHECKS
+    assert_passed(said["checks"])
+
+
+def run(command: list[str]) -> dict[str, Any]:
+    """Run a client; what it says at its end."""
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert said["revision"] == (MODERN if client.endswith("modern") else "2025-11-25")
-    assert set(said["checks"]) == CHECKS
-    failed = {name: problem for name, problem in said["checks"].items() if problem is not None}
+    return said
+
+
+def assert_passed(checks: dict[str, str | None]) -> None:
+    failed = {name: problem for name, problem in checks.items() if problem is not None}
     assert not failed, "\n\n".join(f"{name}: {problem}" for name, problem in failed.items())
 
 
@@ -64,3 +88,11 @@ def test_a_client_over_http(client: str) -> None:
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_on_stdio(client: str) -> None:
     drive(client, ["--", *stdio_command(ACCEPT)])
+
+
+@pytest.mark.parametrize("way", ["sync", "async"])
+def test_the_oxp_client(way: str) -> None:
+    with served("dialects/kit.py") as server:
+        checks = run([*OPEN_TOOLS, way, f"{server.origin}/oxp"])
+    assert set(checks) == OXP_CHECKS
+    assert_passed(checks)

@@ -211,5 +211,5 @@ async def test_two_types_of_one_name_stay_apart() -> None:
     marked = tool(both)
     async with Client(marked) as client:
         assert (await client.call_named("both", {"one": {"a": 1}, "other": {"b": 2}})).text == "1 2"
-        with pytest.raises(ToolhallError, match='/other: "b" is a required property'):
+        with pytest.raises(ToolhallError, match='/other/b: "b" is a required property'):
             await client.call_named("both", {"one": {"a": 1}, "other": {"a": 2}})

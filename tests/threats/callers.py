@@ -13,7 +13,7 @@ from toolhall.dialects.mcp.write import Server
 from toolhall.model.caller import Caller
 from toolhall.stores.seal import Seal
 from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.http import HttpApp
+from toolhall.transports.http import HttpApp, Methods
 from toolhall.transports.identity import NOBODY
 from toolhall.transports.mcp.http import McpHttp
 from toolhall.transports.mcp.legacy_http import LegacyHttp
@@ -43,7 +43,8 @@ class Halls:
         self._legacy = LegacyHttp(self.hall.hall, server, clock)
         modern = Modern(self.hall.hall, server, Rounds(Seal(key), clock))
         self._mcp = McpHttp(self.hall.hall, shield, modern, self._legacy)
-        self.app = HttpApp(shield, Told(), {"/mcp": self._mcp}, {})
+        methods: Methods = {"POST": self._mcp, "GET": self._mcp.other, "DELETE": self._mcp.other}
+        self.app = HttpApp(shield, Told(), {"/mcp": methods}, {})
 
     def close(self) -> None:
         """End everything."""

@@ -1,4 +1,4 @@
-"""`toolhall inspect`: everything about one tool, with each MCP revision's view beside the others."""
+"""`toolhall inspect`: everything about one tool, with every dialect's view beside the others."""
 
 from typing import Annotated
 

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import drawing, print_json
-from toolhall.cli.source import SourceOptions, opened, revision_of
+from toolhall.cli.source import SourceOptions, dialect_named, opened
 from toolhall.config import Config
 
 
@@ -18,7 +18,8 @@ class ListOptions(SourceOptions):
     Parameters
     ----------
     dialect
-        Print the documents of a dialect: mcp (the newest revision) or mcp@REVISION.
+        Print the documents of a dialect: mcp (the newest revision), mcp@REVISION, oxp, hub, machine, openapi, openai,
+        openai@strict, anthropic, gemini.
     """
 
     dialect: str | None = None
@@ -38,10 +39,10 @@ def list_tools(
         file.py, file.py:object, package.module or a folder; the example toolkit when left out.
     """
     start_logging(None)
-    revision = revision_of(options.dialect) if options.dialect else None
+    dialect = dialect_named(options.dialect) if options.dialect else None
     with opened(options, target, Config()) as source:
-        if revision:
-            print_json(source.documents(revision))
+        if dialect:
+            print_json(source.written(dialect).documents)
             return
         offers = source.offers()
     if options.json:

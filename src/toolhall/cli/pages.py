@@ -1,15 +1,19 @@
 """Pages for people, drawn with rich: colour and width are the terminal's, and text from elsewhere is never markup."""
 
 import sys
+from collections.abc import Callable
 
-from rich.console import Console
+from rich.columns import Columns
+from rich.console import Console, Group
 from rich.highlighter import JSONHighlighter
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from toolhall.cli.screen import pretty, visible
 from toolhall.cli.sources.offer import Offer
 from toolhall.cli.views import Inspected
+from toolhall.dialects.catalog import Loss
 from toolhall.model.json import Json, JsonObject, encode
 
 _WIDE = 100_000  # nothing is cut where no terminal sets a limit
@@ -72,8 +76,12 @@ def print_whole(inspected: Inspected) -> None:
         out.print(cell(heading, "bold"))
         out.print(cell("none") if schema is None else _json(schema))
     out.print()
-    out.print(cell("In each dialect", "bold"))
-    out.print(_side_by_side(inspected))
+    out.print(cell("In each revision of MCP", "bold"))
+    out.print(_side_by_side(inspected.revisions, inspected.is_same))
+    out.print()
+    out.print(cell("In other dialects", "bold"))
+    panels = [_panel(dialect, view, inspected.losses[dialect]) for dialect, view in inspected.others.items()]
+    out.print(Columns(panels) if sys.stdout.isatty() else Group(*panels))
 
 
 def print_briefly(found: list[Inspected]) -> None:
@@ -93,7 +101,7 @@ def _print_few_lines(inspected: Inspected) -> None:
     out.print(cell(f"  parameters: {parameters}"))
     different = ", ".join(str(each["path"]).removeprefix("/") for each in inspected.differences())
     if different:
-        out.print(cell(f"  differs between dialects: {different}", "yellow"))
+        out.print(cell(f"  differs between revisions of MCP: {different}", "yellow"))
 
 
 def _facts(offer: Offer) -> Table:
@@ -115,18 +123,26 @@ def _facts(offer: Offer) -> Table:
     return table
 
 
-def _side_by_side(inspected: Inspected) -> Table:
+def _side_by_side(views: dict[str, JsonObject], is_same: Callable[[str], bool]) -> Table:
     """A line for each member; what differs is shown in full and highlighted."""
     table = Table(header_style="bold", show_lines=True)
     table.add_column("")
-    for dialect in inspected.views:
+    for dialect in views:
         table.add_column(dialect, overflow="fold")
-    for member in dict.fromkeys(name for view in inspected.views.values() for name in view):
-        if inspected.is_same(member):
-            table.add_row(cell(f"/{member}"), *(cell("same", "dim") for _ in inspected.views))
+    for member in dict.fromkeys(name for view in views.values() for name in view):
+        if is_same(member):
+            table.add_row(cell(f"/{member}"), *(cell("same", "dim") for _ in views))
         else:
-            table.add_row(cell(f"/{member}", "yellow"), *(_shown(view, member) for view in inspected.views.values()))
+            table.add_row(cell(f"/{member}", "yellow"), *(_shown(view, member) for view in views.values()))
     return table
+
+
+def _panel(dialect: str, view: JsonObject, losses: list[Loss]) -> Panel:
+    """A whole document, with what it cannot say below it; as many as fit stand side by side."""
+    unsaid = ", ".join(loss.path.removeprefix("/") for loss in losses)
+    below = cell(f"cannot say: {unsaid}" if unsaid else "says everything", "yellow" if unsaid else "dim")
+    shown = view["paths"] if dialect == "openapi" else view  # the rest is the same for every tool
+    return Panel(Group(_json(shown), below), title=cell(dialect, "bold"), expand=False)
 
 
 def _shown(view: JsonObject, member: str) -> Text:

@@ -29,7 +29,8 @@ app = App(
 _SERVE = Group("Serve tools", help="Example: toolhall serve my_tools.py --reload", sort_key=1)
 _LOOK = Group("Look at tools", help="Example: toolhall inspect my_tools.py get_weather", sort_key=2)
 _CALL = Group("Call tools", help="Example: toolhall call get_weather location=Oslo", sort_key=3)
-_MAKE = Group("Make tools", help="Example: toolhall new my_tools", sort_key=4)
+_CHECK = Group("Check definitions", help="Example: toolhall lint tools.json", sort_key=4)
+_MAKE = Group("Make tools", help="Example: toolhall new my_tools", sort_key=5)
 app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
 for _home, _group, _help, _example in (
@@ -37,6 +38,8 @@ for _home, _group, _help, _example in (
     ("listing:list_tools", _LOOK, "List tools.", "list --url http://127.0.0.1:8000"),
     ("inspection:inspect", _LOOK, "Show everything about tools.", "inspect my_tools.py get_weather"),
     ("call:call", _CALL, "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),
+    ("convert:convert", _CHECK, "Convert definitions to another dialect.", "convert tools.json --to oxp"),
+    ("lint:lint", _CHECK, "List what is wrong with definitions.", "lint tools.json more.jsonl"),
     ("new:new", _MAKE, "Start a toolkit with one tool and one test.", "new my_tools"),
 ):
     app.command(

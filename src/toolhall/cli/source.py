@@ -7,14 +7,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.failure import WrongUsage
 from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.offer import Source
 from toolhall.cli.sources.remote import RemoteSource
 from toolhall.config import Config
-from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
-
-_PREFIX = "mcp@"
+from toolhall.dialects.catalogs import writable
+from toolhall.model.errors import Malformed
 
 
 @dataclass(frozen=True)
@@ -51,17 +50,9 @@ def opened(options: SourceOptions, target: str | None, config: Config) -> Genera
         source.close()
 
 
-def revision_of(dialect: str) -> str:
-    """The MCP revision that a dialect's name stands for."""
-    if dialect == "mcp":
-        return MODERN.name
-    revision = dialect.removeprefix(_PREFIX)
-    if not dialect.startswith(_PREFIX) or revision not in REVISIONS:
-        known = ", ".join(["mcp", *(f"{_PREFIX}{name}" for name in REVISIONS)])
-        raise CommandFailed(f"--dialect {dialect!r} is not known to this version; use one of {known}")
-    return revision
-
-
-def dialect_of(revision: str) -> str:
-    """The dialect's name of an MCP revision."""
-    return f"{_PREFIX}{revision}"
+def dialect_named(name: str) -> str:
+    """A dialect's full name."""
+    try:
+        return writable(name).name
+    except Malformed as error:
+        raise WrongUsage(f"--dialect: {error.message}") from None

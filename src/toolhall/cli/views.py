@@ -3,50 +3,68 @@
 import msgspec
 
 from toolhall.cli.failure import CommandFailed
-from toolhall.cli.source import dialect_of
 from toolhall.cli.sources.offer import Offer, Source
+from toolhall.dialects.catalog import Loss
 from toolhall.dialects.mcp.revisions import REVISIONS
 from toolhall.model.json import JsonObject, encode
 
+_REVISIONS = tuple(f"mcp@{name}" for name in REVISIONS)
+_DIALECTS = (*_REVISIONS, "machine", "hub", "oxp", "openapi", "openai", "anthropic", "gemini")
+
 
 class Inspected(msgspec.Struct, frozen=True):
-    """A tool, and how each dialect shows it."""
+    """A tool, how each dialect shows it, and what it cannot say."""
 
     offer: Offer
     views: dict[str, JsonObject]
+    losses: dict[str, list[Loss]]
+
+    @property
+    def revisions(self) -> dict[str, JsonObject]:
+        """How the revisions of MCP show it, which can be compared member by member."""
+        return {dialect: view for dialect, view in self.views.items() if dialect in _REVISIONS}
+
+    @property
+    def others(self) -> dict[str, JsonObject]:
+        """How every other dialect shows it."""
+        return {dialect: view for dialect, view in self.views.items() if dialect not in _REVISIONS}
 
     def differences(self) -> list[JsonObject]:
-        """The members that not every dialect shows alike; one that a dialect leaves out has no value there."""
-        members = dict.fromkeys(name for view in self.views.values() for name in view)
+        """The members that not every revision of MCP shows alike; one that leaves it out has no value there."""
+        members = dict.fromkeys(name for view in self.revisions.values() for name in view)
         return [
             {
                 "path": f"/{name}",
-                "values": {dialect: view[name] for dialect, view in self.views.items() if name in view},
+                "values": {dialect: view[name] for dialect, view in self.revisions.items() if name in view},
             }
             for name in members
             if not self.is_same(name)
         ]
 
     def is_same(self, member: str) -> bool:
-        """Whether every dialect shows this member alike."""
-        return len({encode(view[member]) if member in view else b"" for view in self.views.values()}) == 1
+        """Whether every revision of MCP shows this member alike."""
+        return len({encode(view[member]) if member in view else b"" for view in self.revisions.values()}) == 1
 
     def document(self) -> JsonObject:
         """What `inspect --json` prints."""
         extra = {"annotations": self.offer.annotations, "tags": self.offer.tags, "timeout": self.offer.timeout}
-        return {**self.offer.summary(), **extra, "views": self.views, "differences": self.differences()}
+        shown = {"views": self.views, "losses": self.losses, "differences": self.differences()}
+        return {**self.offer.summary(), **extra, **shown}
 
 
 def inspected(source: Source, offers: list[Offer]) -> list[Inspected]:
     """These tools, each with every view of it that the source has."""
-    views: dict[str, dict[str, JsonObject]] = {}
-    for revision in REVISIONS:
+    return [_inspect(source, offer) for offer in offers]
+
+
+def _inspect(source: Source, offer: Offer) -> Inspected:
+    found = Inspected(offer, {}, {})
+    for dialect in _DIALECTS:
         try:
-            documents = source.documents(revision)
+            written = source.written(dialect, offer)
         except CommandFailed:  # an older or a newer server
             continue
-        views[dialect_of(revision)] = {str(document.get("name")): document for document in documents}
-    return [
-        Inspected(offer, {dialect: tools[offer.name] for dialect, tools in views.items() if offer.name in tools})
-        for offer in offers
-    ]
+        if written.documents:
+            found.views[dialect] = written.documents[0]
+            found.losses[dialect] = written.losses
+    return found

@@ -48,12 +48,6 @@ def writable(name: str) -> Catalog | Writer:
     return found
 
 
-def documents_in(name: str, tools: Sequence[Tool]) -> list[JsonObject]:
-    """The documents of these tools in any dialect."""
-    found = WRITERS.get(name)
-    return documents_of(tools, readable(name)) if found is None else found.write(tuple(tools)).documents
-
-
 def documents_of(tools: Sequence[Tool], catalog: Catalog) -> list[JsonObject]:
     """The documents of these tools: one for each toolkit where the dialect groups them, else one for each tool."""
     if not catalog.grouped:

@@ -6,15 +6,20 @@ differences, laid into the target document, are the carrier; applied to what the
 original exactly. A change is applied only where it finds what it was made for, so an edited field wins.
 """
 
-import copy
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolhall.dialects.carrier import Carrier, load, unload
+from toolhall.dialects.carrier import VERSION, Carrier, load, placed, unladen, unload
 from toolhall.dialects.catalog import Catalog, Loss, Written
-from toolhall.dialects.patch import Change, apply, changes
+from toolhall.dialects.findings import sound
+from toolhall.dialects.hub import catalog as hub
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.patch import Change, apply, changes, pointer
 from toolhall.model.tool import Tool
+
+# A document without its tools, and its tools.
+Parts = tuple[JsonObject, list[Json]]
 
 
 class Piece(msgspec.Struct, frozen=True):
@@ -37,20 +42,23 @@ class Piece(msgspec.Struct, frozen=True):
 
 def translate(document: JsonObject, source: Catalog, target: Catalog) -> Written:
     """The document in the target dialect, with carriers, and every loss."""
-    tools = source.read(document)
+    tools = source.read(sound(document))
     group, items = split(document, source)
-    parts = [tools] if target.grouped else [(tool,) for tool in tools]
+    bare = is_bare(document, source)
+    place = "".join(f"/{key}" for key in source.place(document))
     documents: list[JsonObject] = []
     losses: list[Loss] = []
-    at = 0
-    for part in parts:
-        written = target.write(part)
-        carrier = _carrier(written, source, target, (group, items[at : at + len(part)]))
-        carrier = msgspec.structs.replace(carrier, at=at, of=len(items))
-        losses.extend(_losses(carrier, source.place(document), target))
-        load(written, target, carrier)
-        documents.append(written)
-        at += len(part)
+    size = len(tools) if target.grouped else 1
+    for at in range(0, len(tools), size):
+        written = target.write(tools[at : at + size])
+        # What somebody laid where the carrier will lie must come back too.
+        back = target.read(unladen(written, target.carrier))
+        of_group, of_items = _differences(say(back, source, bare=bare), (group, items[at : at + size]))
+        kept = {tool.id.tool: changed for tool, changed in zip(back, of_items, strict=True) if changed}
+        documents.append(load(written, target, Carrier(VERSION, source.name, of_group, kept, at, len(items), bare)))
+        losses += _losses(of_group, group, "", target) if at == 0 else ()
+        for index, changed in enumerate(of_items, at):
+            losses += _losses(changed, items[index], f"{place}/{index}" if place else "", target)
     return Written(documents, losses)
 
 
@@ -60,10 +68,11 @@ def restore(document: JsonObject, catalog: Catalog, catalogs: dict[str, Catalog]
     if carrier is None or carrier.source not in catalogs:
         return None
     source = catalogs[carrier.source]
-    group, items = _way_back(bare, source, catalog)
-    changed = [*carrier.items, *([] for _ in items)]  # an item that somebody added has nothing to restore
-    restored = [apply(of_item, item) for of_item, item in zip(changed, items, strict=False)]
-    return Piece(source.name, apply(carrier.group, group), restored, carrier.at, carrier.of)
+    tools = catalog.read(sound(bare))
+    group, items = say(tools, source, bare=carrier.bare)
+    restored = [apply(changed, item) for changed, item in zip(_kept(carrier, tools, catalog), items, strict=True)]
+    group = apply(carrier.group, group)
+    return Piece(source.name, group, restored, carrier.at, carrier.of) if isinstance(group, dict) else None
 
 
 def split(document: JsonObject, catalog: Catalog) -> tuple[JsonObject, list[JsonObject]]:
@@ -80,47 +89,45 @@ def split(document: JsonObject, catalog: Catalog) -> tuple[JsonObject, list[Json
 def join(group: JsonObject, items: list[JsonObject], catalog: Catalog) -> list[JsonObject]:
     """The opposite of split."""
     place = catalog.place(group)
-    if not place:
-        return items
-    document = copy.deepcopy(group)
-    holder = document
-    for key in place[:-1]:
-        holder = holder.setdefault(key, {})
-    holder[place[-1]] = items
-    return [document]
+    return [placed(group, place, items)] if place else items
+
+
+def say(tools: tuple[Tool, ...], catalog: Catalog, *, bare: bool) -> Parts:
+    """What a dialect says of tools, split; without the wrapper of its documents, if they may stand `bare`."""
+    if not catalog.grouped:
+        return {}, [catalog.write((tool,)) for tool in tools]
+    document = catalog.write(tools)
+    place = catalog.place(document)
+    return split(document[place[0]] if bare and len(place) > 1 else document, catalog)
+
+
+def is_bare(document: JsonObject, catalog: Catalog) -> bool:
+    """Whether a document that might have a wrapper stands without one."""
+    return catalog.place(document) == hub.BARE_PLACE
 
 
 def _without(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
     key, *rest = place
     if not rest:
         return {name: value for name, value in document.items() if name != key}
-    return {name: _without(value, tuple(rest)) if name == key else value for name, value in document.items()}
+    return {**document, key: _without(document[key], tuple(rest))}
 
 
-def _way_back(document: JsonObject, source: Catalog, target: Catalog) -> tuple[JsonObject, list[JsonObject]]:
-    """What the source dialect would say of a target document."""
-    tools: tuple[Tool, ...] = target.read(document)
-    return split(copy.deepcopy(source.write(tools)), source)
+def _differences(back: Parts, original: Parts) -> tuple[list[Change], list[list[Change]]]:
+    """What the way back has wrong: of the whole, and of each tool."""
+    of_items = [changes(before, after) for before, after in zip(back[1], original[1], strict=True)]
+    return changes(back[0], original[0]), of_items
 
 
-def _carrier(
-    written: JsonObject, source: Catalog, target: Catalog, original: tuple[JsonObject, list[JsonObject]]
-) -> Carrier:
-    group, items = _way_back(written, source, target)
-    of_items = [list(changes(back, item)) for back, item in zip(items, original[1], strict=True)]
-    return Carrier(source.name, list(changes(group, original[0])), of_items)
+def _kept(carrier: Carrier, tools: tuple[Tool, ...], catalog: Catalog) -> Sequence[list[Change]]:
+    """What was kept of each tool: found by name, because somebody may have added, removed or moved one."""
+    if len(tools) == 1 and (carrier.of == 1 or not catalog.grouped):  # the only one is the same by any name
+        return [[change for changed in carrier.items.values() for change in changed]]
+    return [carrier.items.get(tool.id.tool, []) for tool in tools]
 
 
-def _losses(carrier: Carrier, place: tuple[str, ...], target: Catalog) -> list[Loss]:
-    found = [_loss(change, "", target) for change in carrier.group if carrier.at == 0]
-    for index, changed in enumerate(carrier.items, carrier.at):
-        prefix = "".join(f"/{key}" for key in (*place, index)) if place else ""
-        found.extend(_loss(change, prefix, target) for change in changed)
-    return [loss for loss in found if loss]
-
-
-def _loss(change: Change, prefix: str, target: Catalog) -> Loss | None:
-    if change.value is msgspec.UNSET:
-        return None  # the way back says more than the original did: nothing of it is lost
-    how = "has no place for this" if change.was is None else "says this differently"
-    return Loss(prefix + change.path, f"{target.name} {how}; it is kept in the carrier")
+def _losses(changed: Sequence[Change], item: Json, prefix: str, target: Catalog) -> Iterator[Loss]:
+    for change in changed:
+        if change.value is not msgspec.UNSET:  # else the way back says more than the original did: nothing is lost
+            how = "has no place for this" if change.was is None else "says this differently"
+            yield Loss(prefix + pointer(change.path, item), f"{target.name} {how}; it is kept in the carrier")

@@ -1,11 +1,19 @@
 """What is wrong with a document: every finding at once, each with its path, its rule and its fix."""
 
+import re
 from typing import Literal
 
 import msgspec
 
+from toolhall.dialects.strict import MAX_DEPTH
 from toolhall.model.errors import Malformed
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, encode, levels
+from toolhall.model.names import version_problem
+from toolhall.model.patch import escape
+
+VERSION_LIMIT = 64
+# A date or a count will do where no semantic version is asked for.
+_NUMBERS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12}){0,2}")
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -28,8 +36,26 @@ class BadDocument(Malformed):
         super().__init__("; ".join(str(finding) for finding in findings[:20]))
 
 
+def sound(document: Json) -> Json:
+    """The document itself; BadDocument if it is not JSON, or nested so deeply that reading it would fail."""
+    try:
+        text = encode(document)
+    except (RecursionError, TypeError, ValueError):
+        raise BadDocument([Finding("", "json/value", "write JSON, nested a few levels deep at most")]) from None
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and sum(1 for _ in levels(document)) > MAX_DEPTH:
+        raise BadDocument([Finding("", "json/depth", f"nest it at most {MAX_DEPTH} levels deep")])
+    return document
+
+
+def is_version(text: str) -> bool:
+    """Whether this is a semantic version, or one to three numbers."""
+    return len(text) <= VERSION_LIMIT and (version_problem(text) is None or _NUMBERS.fullmatch(text) is not None)
+
+
 class Reading:
     """Reads the members of a document and collects what is wrong, so that an author sees all of it at once."""
+
+    __slots__ = ("_dialect", "findings")
 
     def __init__(self, dialect: str) -> None:
         self._dialect = dialect
@@ -51,8 +77,8 @@ class Reading:
             return value
         if value is None and not required:
             return None
-        rule = "missing" if value in (None, "") else "not-text"
-        self.fault(f"{path}/{key}", rule, f"give {key!r} as a text")
+        rule = "missing" if value is None or value == "" else "not-text"
+        self.fault(f"{path}/{escape(key)}", rule, f"give {key!r} as a text")
         return None
 
     def object(self, value: Json, path: str) -> JsonObject:
@@ -68,3 +94,30 @@ class Reading:
             return value
         self.fault(path, "not-list", "write a list here")
         return []
+
+    def texts(self, value: Json, path: str) -> tuple[str, ...]:
+        """A member that is a list of texts."""
+        listed = self.items(value, path)
+        for index, each in enumerate(listed):
+            if not isinstance(each, str):
+                self.fault(f"{path}/{index}", "not-text", "write a text here")
+        return tuple(listed)
+
+    def unique(self, listed: list[Json], path: str, what: str) -> None:
+        """No two items of a list have the same name."""
+        names = [item.get("name") if isinstance(item, dict) else item for item in listed]
+        texts = [name for name in names if isinstance(name, str)]
+        if len(set(texts)) == len(texts):
+            return
+        for index, name in enumerate(names):
+            if isinstance(name, str) and name in names[:index]:
+                at = f"{path}/{index}/name" if isinstance(listed[index], dict) else f"{path}/{index}"
+                self.fault(at, "twice", f"{name[:64]!r} is the name of two {what}; rename one")
+
+    def arguments(self, schema: JsonObject, path: str) -> JsonObject:
+        """A schema that arguments can have: its root is an object, said or not."""
+        if schema.get("type") == "object":
+            return schema
+        if "type" in schema:
+            self.fault(f"{path}/type", "root", 'arguments are an object: write the type "object", or none')
+        return {**schema, "type": "object"}

@@ -90,6 +90,13 @@ def losses_in(reshaped: Reshaped, prefix: str = "/inputSchema") -> Iterator[Loss
         yield Loss(prefix + lost.path, lost.reason)
 
 
+def by_tool(losses: list[Loss], count: int) -> Iterator[tuple[int, Loss]]:
+    """The opposite of `placed`: which of so many tools lost what."""
+    for loss in losses:
+        number, slash, rest = ("0", "", loss.path) if count == 1 else loss.path[1:].partition("/")
+        yield int(number), Loss(slash + rest, loss.reason)
+
+
 def placed(losses: list[list[Loss]]) -> list[Loss]:
     """The losses of several tools: pointers into the list of tools; of one tool, into the tool itself."""
     if len(losses) == 1:

@@ -22,13 +22,14 @@ def value_of(finished: Finished) -> bytes:
 
 def object_of(finished: Finished) -> bytes:
     """The value as a JSON object: what is not declared as one is wrapped, whatever it looks like."""
-    value = value_of(finished)
+    output = finished.tool.output
+    if output.schema is not None:
+        value = value_of(finished)
+        return value if output.schema.get("type") == "object" else b'{"result":' + value + b"}"
+    value = NOTHING if output.kind == "none" else value_of(finished)
     if value == NOTHING:
         return b"{}"
-    schema = finished.tool.output.schema
-    declared = schema is not None and schema.get("type") == "object"
-    unstated = schema is None and value.startswith(b"{")
-    return value if declared or unstated else b'{"result":' + value + b"}"
+    return value if value.startswith(b"{") else b'{"result":' + value + b"}"
 
 
 def text_of(finished: Finished) -> str:

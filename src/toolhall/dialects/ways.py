@@ -9,6 +9,7 @@ from toolhall.dialects.catalog import Catalog, Loss, Writer
 from toolhall.dialects.catalogs import WRITERS, readable
 from toolhall.dialects.convert import translate
 from toolhall.dialects.findings import BadDocument, Finding
+from toolhall.dialects.functions import by_tool
 from toolhall.dialects.pointers import located
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
@@ -114,17 +115,10 @@ class Gathering:
             return
         written = self._writer.write(tuple(self._tools))
         lost: dict[int, list[Loss]] = {index: [] for index, *_ in self._origins}
-        for loss in written.losses:
-            # The writer puts the tool's number before the path where there are several.
-            number, path = (0, loss.path) if len(self._tools) == 1 else _numbered(loss.path)
+        for number, loss in by_tool(written.losses, len(self._tools)):
             index, document, source, place = self._origins[number]
-            lost[index].append(Loss(located(path, document, source, place), loss.reason))
+            lost[index].append(Loss(located(loss.path, document, source, place), loss.reason))
         documents = written.documents
         for index, losses in lost.items():
             yield Converted(index, documents, losses)
             documents = []
-
-
-def _numbered(path: str) -> tuple[int, str]:
-    number, slash, rest = path[1:].partition("/")
-    return int(number), slash + rest

@@ -9,7 +9,7 @@ ToolhallError
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed · TimedOut · Cancelled · BadOutput · Unavailable (upstream down, circuit open)
+    ├── ToolFailed (Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput · Unavailable (upstream down, circuit open)
     └── Broken         a fault of ours; the details are in the log only
 
 `message` may be shown to anyone; `detail` never leaves the log.
@@ -114,6 +114,10 @@ class ToolFailed(Failed):
     """The tool says that it could not do it; its message is meant for the model."""
 
     message = "the tool failed"
+
+
+class Crashed(ToolFailed):
+    """The tool raised what it did not mean to; what that says stays in the log."""
 
 
 class TimedOut(Failed):

@@ -6,6 +6,7 @@ import msgspec
 
 from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId
+from toolhall.model.patch import Change
 
 Effect: TypeAlias = Literal["reads", "writes", "destroys"]
 LEVELS = range(11)
@@ -54,6 +55,15 @@ class HeaderParameter(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
 
 
+class Remainder(msgspec.Struct, frozen=True):
+    """What the dialect that a tool was read in said beyond the model: of its toolkit, and of the tool itself."""
+
+    dialect: str
+    group: tuple[Change, ...] = ()
+    item: tuple[Change, ...] = ()
+    bare: bool = False  # the document had no wrapper around it
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that can be called."""
 
@@ -74,3 +84,4 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     requirements: JsonObject | None = None
     permissions: tuple[str, ...] | None = None
     about: About = About()
+    remainder: Remainder | None = None

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from toolhall.model.errors import TimedOut, ToolFailed, ToolhallError
+from toolhall.model.errors import Crashed, TimedOut, ToolhallError
 from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
@@ -20,7 +20,7 @@ class Run:
         self._default_timeout = default_timeout
 
     async def __call__(self, equipped: Equipped) -> Raw:
-        """What the tool returned; ToolFailed, TimedOut, or the refusal that the tool itself raised."""
+        """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised."""
         entry, call = equipped.entry, equipped.call
         deadline = Deadline(entry.tool.timeout or self._default_timeout)
         try:
@@ -42,11 +42,11 @@ class Run:
             deadline.stop()
 
 
-def _failed(equipped: Equipped) -> ToolFailed:
+def _failed(equipped: Equipped) -> Crashed:
     """Exception text may hold anything: it goes to the log, never to the caller."""
     call = equipped.call.id
     _log.exception("tool %s failed in call %s", equipped.entry.id, call)
-    return ToolFailed(f"the tool failed; the server's log has the details under call {call}")
+    return Crashed(f"the tool failed; the server's log has the details under call {call}")
 
 
 def _is_cancelled() -> bool:

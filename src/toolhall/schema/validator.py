@@ -100,7 +100,10 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    path = "".join(f"/{escape(str(part))}" for part in error.instance_path)
+    parts = [*error.instance_path]
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
+        parts.append(error.kind.property)  # where it should be, so that every problem points at what to change
+    path = "".join(f"/{escape(str(part))}" for part in parts)
     return Problem(_shown(path), _shown(_PLAINER.get(error.message, error.message)))
 
 

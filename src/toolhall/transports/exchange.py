@@ -7,7 +7,20 @@ from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
 from toolhall.model.json import encode
 from toolhall.transports.asgi import Headers, Receive, Send
+from toolhall.transports.shield import Turned
 
+MOST_PARAMETERS = 20
+_CODES = {
+    400: "malformed",
+    403: "denied",
+    404: "not_found",
+    405: "wrong_method",
+    406: "not_acceptable",
+    409: "conflict",
+    413: "too_large",
+    415: "wrong_type",
+    421: "wrong_host",
+}
 _JSON = (b"content-type", b"application/json")
 
 
@@ -27,8 +40,15 @@ class Exchange:
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The query's parameters; of two with one name the last counts."""
-        return dict(parse_qsl(self.query.decode("latin-1"), max_num_fields=20))
+        """The query's parameters; one that is there twice could be read in two ways, so it is refused."""
+        try:
+            pairs = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True, max_num_fields=MOST_PARAMETERS)
+        except ValueError:
+            raise Turned(400, f"the query has more than {MOST_PARAMETERS} parameters") from None
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            raise Turned(400, "a parameter of the query is there twice; leave out one")
+        return found
 
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete reply."""
@@ -39,8 +59,8 @@ class Exchange:
         await self._send({"type": "http.response.body", "body": body})
 
     async def refuse(self, status: int, message: str, *extra: tuple[bytes, bytes]) -> None:
-        """Send an error outside any dialect."""
-        await self.reply(Wire(encode({"error": message}), status), *extra)
+        """Send an error outside any dialect, in the words of plain REST."""
+        await self.reply(Wire(encode({"error": {"code": _CODES[status], "message": message}}), status), *extra)
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""

@@ -13,7 +13,13 @@ _STARTED = time.monotonic()
 _ALIVE = Wire(b'{"status":"alive"}')
 _READY = Wire(b'{"status":"ready"}')
 _STOPPING = Wire(b'{"status":"stopping"}', 503)
-_ORDER = ("healthy", "degraded", "unhealthy")
+UNHEALTHY = "unhealthy"
+_ORDER = ("healthy", "degraded", UNHEALTHY)
+
+
+def sound() -> str:
+    """The state of a core that nothing is wrong with."""
+    return _ORDER[0]
 
 
 def report(snapshot: Snapshot, core: str = "healthy") -> JsonObject:
@@ -35,7 +41,7 @@ class Health:
         found = report(self._registry.snapshot, self._state())
         uptime = round(time.monotonic() - _STARTED, 3)
         count = len(self._registry.snapshot.entries)
-        status = 503 if found["status"] == "unhealthy" else 200
+        status = 503 if found["status"] == UNHEALTHY else 200
         await exchange.reply(Wire(encode({**found, "uptime": uptime, "tools": count}), status))
 
     async def live(self, exchange: Exchange) -> None:
@@ -44,4 +50,4 @@ class Health:
 
     async def ready(self, exchange: Exchange) -> None:
         """`/health/ready`: calls are taken."""
-        await exchange.reply(_STOPPING if self._state() == "unhealthy" else _READY)
+        await exchange.reply(_STOPPING if self._state() == UNHEALTHY else _READY)

@@ -13,6 +13,7 @@ from toolhall.transports.websocket import WebSocket
 _log = logging.getLogger("toolhall.http")
 
 Endpoint: TypeAlias = Callable[[Exchange], Awaitable[None]]
+Methods: TypeAlias = Mapping[str, Endpoint]  # by HTTP method
 
 
 class HttpApp:
@@ -22,14 +23,14 @@ class HttpApp:
         self,
         shield: Shield,
         identity: Identity,
-        endpoints: Mapping[str, Endpoint],
+        endpoints: Mapping[str, Methods],
         sockets: Mapping[str, WebSocket],
     ) -> None:
         self._shield = shield
         self._sockets = sockets
         self._identity = identity
         self._endpoints = endpoints
-        self._prefixes = {path: endpoint for path, endpoint in endpoints.items() if path.endswith("/")}
+        self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
@@ -41,20 +42,21 @@ class HttpApp:
             headers = exchange.headers = self._shield.headers(scope)
             exchange.caller = self._identity.caller(scope, headers)
             exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
-            await self._endpoints.get(exchange.path, self._below)(exchange)
+            methods = self._endpoints.get(exchange.path) or self._below(exchange.path)
+            endpoint = methods.get(exchange.method)
+            await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         except OSError:
             _log.debug("the client went away")
 
-    async def _below(self, exchange: Exchange) -> None:
+    def _below(self, path: str) -> Methods:
         """A path that ends with a slash serves everything below it."""
-        for prefix, endpoint in self._prefixes.items():
-            if exchange.path.startswith(prefix):
-                await endpoint(exchange)
-                return
-        await exchange.refuse(404, f"there is nothing here; try {', '.join(self._endpoints)}")
+        for prefix, methods in self._prefixes.items():
+            if path.startswith(prefix):
+                return methods
+        raise Turned(404, f"there is nothing here; try {', '.join(self._endpoints)}")
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -67,6 +69,10 @@ class HttpApp:
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted, this is a 403
         except OSError:
             _log.debug("the client went away")
+
+
+async def _refuse_method(exchange: Exchange, methods: Methods) -> None:
+    await exchange.refuse(405, f"use {' or '.join(methods)}", (b"allow", ", ".join(methods).encode()))
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

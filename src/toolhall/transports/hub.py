@@ -3,31 +3,39 @@
 import logging
 from collections.abc import Awaitable, Callable
 
-from toolhall.dialects.catalogs import documents_of, toolkits
 from toolhall.dialects.hub import catalog, messages
-from toolhall.dialects.hub.errors import MethodNotFound
+from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, NotFound, ToolhallError, Unavailable
+from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
-from toolhall.registry.index import Index
-from toolhall.registry.registry import Conflict
+from toolhall.registry.index import Index, precedence
 from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.health import report
+from toolhall.transports.health import report, sound
+from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
 
 
 class Hub:
     """Answers messages, whatever brings them."""
 
-    def __init__(self, hall: Hall, shelf: Shelf, configure: Callable[[JsonObject], list[str]]) -> None:
+    def __init__(
+        self,
+        hall: Hall,
+        shelf: Shelf,
+        configure: Callable[[JsonObject], list[str]],
+        state: Callable[[], str] = sound,
+    ) -> None:
         self._hall = hall
         self._shelf = shelf
         self._configure = configure
+        self._state = state
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
+        self._registering = Registering(hall, shelf, catalog)
         self._cancellation = Cancellation()
         self._methods: dict[str, Callable[[JsonObject, Caller], Json]] = {
             "register_tool": self._register,
@@ -37,21 +45,20 @@ class Hub:
             "list_tools": self._list,
             "get_tool": self._get,
             "unregister_tool": self._unregister,
-            "cancel": self._cancel,
         }
 
-    async def answer(self, body: bytes, caller: Caller) -> Wire:
-        """The one reply to a message."""
+    async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
+        """The one reply to a message; `line` is what it came on, where many come on one."""
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
-            return messages.write_error(unreadable.id, unreadable.error)
+            return messages.write_unreadable(unreadable)
         if isinstance(message, messages.CoreRequest):
-            return self._manage(message, caller)
+            return self._manage(message, caller, line)
         try:
             work: Awaitable[Answer] = self._run(message, caller, len(body))
             if message.id is not None:
-                work = self._cancellation.run((caller.id, message.id), work)
+                work = self._cancellation.run(((caller.id, line, message.id),), work)
             answer = await work
         except ToolhallError as error:
             answer = error
@@ -64,41 +71,48 @@ class Hub:
     async def _run(self, request: messages.ToolRequest, caller: Caller, size: int) -> Answer:
         snapshot = self._hall.registry.snapshot
         entry = self._index.find(snapshot, (request.tool, request.method), request.version)
-        if entry is not None:
-            return await self._hall.answer(CallTool(entry.id, request.params, catalog.name, size), caller)
-        if self._shelf.holds(request.tool, request.method):
-            return Unavailable("this tool is registered, but nothing runs it; it is not active")
-        if any(tool.id.toolkit == request.tool for tool in self._hall.view(caller).tools):
-            return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}")
-        name = f"{request.tool}.{request.method}"
-        return await self._hall.answer(CallTool(name, request.params, catalog.name, size), caller)
+        if entry is not None and self._hall.find(entry.id, caller):
+            return await self._hall.answer(CallTool(entry.id, request.params, catalog.name, size), caller, PLAIN)
+        version = "" if request.version is None else f"@{request.version}"
+        name = f"{request.tool}.{request.method}{version}"
+        answer = await self._hall.answer(CallTool(name, request.params, catalog.name, size), caller, PLAIN)
+        return self._unfound(request, caller, answer) if isinstance(answer, NotFound) else answer
 
-    def _manage(self, request: messages.CoreRequest, caller: Caller) -> Wire:
-        method = self._methods.get(request.method)
+    def _unfound(self, request: messages.ToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
+        """What exactly is not there, as far as this caller may know."""
+        if self._shelf.holds(request.tool, request.method):
+            return NotActive()
+        methods = {tool.id.tool for tool in self._hall.view(caller).tools if tool.id.toolkit == request.tool}
+        if request.method in methods:
+            return NotFound("this tool is not served in this version; leave out the version for the newest")
+        return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}") if methods else unknown
+
+    def _manage(self, request: messages.CoreRequest, caller: Caller, line: str) -> Wire:
         try:
-            if method is None:
-                raise MethodNotFound(
-                    f"the hub has no method {request.method[:64]!r}; it has {', '.join(self._methods)}"
-                )
-            return messages.write_response(request, method(request.params, caller))
+            return messages.write_response(request, self._managed(request, caller, line))
+        except Malformed as error:
+            return messages.write_error(request, BadParams(error.message))
         except ToolhallError as error:
-            return messages.write_error(request.id, error)
+            return messages.write_error(request, error)
+
+    def _managed(self, request: messages.CoreRequest, caller: Caller, line: str) -> Json:
+        if request.method == "cancel":  # an extension, too
+            return self._cancel(request.params.get("id"), caller, line)
+        method = self._methods.get(request.method)
+        if method is None:
+            known = ", ".join([*self._methods, "cancel"])
+            raise MethodNotFound(f"the hub has no method {request.method[:64]!r}; it has {known}")
+        return method(request.params, caller)
 
     def _register(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        tools = catalog.read(params)
-        if any(entry.tool.id.toolkit == tools[0].id.toolkit for entry in self._hall.registry.snapshot.entries):
-            raise Malformed(f"{tools[0].id.toolkit!r} is served already; register under another name")
-        try:
-            self._shelf.put(params, tools)
-        except Conflict as conflict:
-            raise Malformed(str(conflict)) from None
-        return {"tool_id": f"{tools[0].id.toolkit}@{tools[0].id.version}", "status": "registered"}
+        declared = self._registering.register(params)
+        return {"tool_id": f"{declared.toolkit}@{declared.version}", "status": "registered"}
 
-    def _health(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
+    def _health(self, params: JsonObject, caller: Caller) -> Json:
         wanted = params.get("components", ["all"])
-        if not isinstance(wanted, list) or not set(wanted) <= {"core", "tools", "all"}:
+        if not isinstance(wanted, list) or not all(each in ("core", "tools", "all") for each in wanted):
             raise Malformed("components is a list of core, tools or all")
-        whole = report(self._hall.registry.snapshot)
+        whole = report(self._hall.view(caller), self._state())
         if "all" in wanted:
             return whole
         return {**whole, "components": {key: whole["components"][key] for key in wanted}}
@@ -110,23 +124,29 @@ class Hub:
         return {"status": "updated", "applied_changes": self._configure(config)}
 
     def _list(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        return {"tools": documents_of(self._hall.view(caller).tools, catalog)}
+        return {"tools": self._declarations(caller)}
 
     def _get(self, params: JsonObject, caller: Caller) -> Json:
-        for tools in toolkits(self._hall.view(caller).tools):
-            if tools[0].id.toolkit == params.get("name") and params.get("version") in (None, tools[0].id.version):
-                return catalog.write(tools)
-        raise NotFound("there is no such tool")
+        name, version = _named(params)
+        named = [each for each in self._declarations(caller) if each["tool"]["name"] == name]
+        found = [each for each in named if version in (None, each["tool"]["version"])]
+        if not found:
+            raise NotFound("there is no such tool; list_tools names them")
+        return max(found, key=lambda each: precedence(each["tool"]["version"]))
+
+    def _declarations(self, caller: Caller) -> list[JsonObject]:
+        """All in the wrapped form; what was registered may have come without."""
+        return [each if "tool" in each else {"tool": each} for each in self._registering.documents(caller)]
 
     def _unregister(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        name, version = params.get("name"), params.get("version")
-        if not isinstance(name, str) or not self._shelf.remove(name, version if isinstance(version, str) else None):
+        if not self._shelf.remove(*_named(params)):
             raise NotFound("no tool of that name was registered here")
         return {"status": "unregistered"}
 
-    def _cancel(self, params: JsonObject, caller: Caller) -> Json:
-        request_id = params.get("id")
-        done = isinstance(request_id, str) and self._cancellation.cancel((caller.id, request_id))
+    def _cancel(self, request_id: Json, caller: Caller, line: str) -> Json:
+        if not messages.is_id(request_id):
+            raise Malformed("id is that of the request to cancel")
+        done = self._cancellation.cancel((caller.id, line, request_id))
         return {"status": "cancelled" if done else "not_running"}
 
 
@@ -139,11 +159,16 @@ class HubHttp:
 
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one message."""
-        if exchange.method != "POST":
-            await exchange.refuse(405, "use POST, or GET as a WebSocket", (b"allow", b"POST"))
-            return
         body = await self._shield.body(exchange.headers, exchange.receive)
         await exchange.reply(await self._hub.answer(body, exchange.caller))
+
+
+def _named(params: JsonObject) -> tuple[str, str | None]:
+    """Which tool is meant, and which version of it; None means any."""
+    name, version = params.get("name"), params.get("version")
+    if not isinstance(name, str) or not isinstance(version, str | None):
+        raise Malformed("send the name of a tool, and its version as a text if only one is meant")
+    return name, version
 
 
 def configure(config: JsonObject) -> list[str]:

@@ -1,17 +1,23 @@
 """`GET /tools`: definitions in any dialect, searched and paged."""
 
-from toolhall.dialects.catalogs import documents_in, writable
+from collections.abc import Sequence
+
+from toolhall.dialects.catalog import Written
+from toolhall.dialects.catalogs import writable
+from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.functions import by_tool
 from toolhall.dialects.openapi.errors import write_error
+from toolhall.dialects.written import written_in
 from toolhall.hall import Hall
-from toolhall.model.errors import Malformed, ToolhallError
-from toolhall.model.exchange import Wire
+from toolhall.model.errors import Malformed, NotFound, ToolhallError
+from toolhall.model.exchange import Page, Wire
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.tool import Tool
 from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.exchange import Exchange
 
 DEFAULT_DIALECT = "mcp"
-_PARAMETERS = {"dialect", "query", "toolkit", "tag", "cursor"}
+_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
 
 
 class Listing:
@@ -23,9 +29,6 @@ class Listing:
 
     async def __call__(self, exchange: Exchange) -> None:
         """One page."""
-        if exchange.method != "GET":
-            await exchange.refuse(405, "use GET", (b"allow", b"GET"))
-            return
         try:
             wire = Wire(encode(self._page(exchange)))
         except ToolhallError as error:
@@ -38,17 +41,52 @@ class Listing:
         if unknown is not None:
             raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
         dialect = writable(asked.get("dialect", DEFAULT_DIALECT)).name
-        page = Snapshot(
-            (entry for entry in self._hall.view(exchange.caller).entries if _matches(entry.tool, asked)),
-            self._page_size,
-        ).page(asked.get("cursor"))
+        found = (entry for entry in self._hall.view(exchange.caller).entries if _matches(entry.tool, asked))
+        page = _page(Snapshot(found, self._page_size), asked.get("cursor"))
         more = {} if page.next is None else {"nextCursor": page.next}
-        return {"dialect": dialect, "tools": documents_in(dialect, page.tools), **more}
+        return {"dialect": dialect, **_written(dialect, page.tools), **more}
+
+
+def _page(snapshot: Snapshot, cursor: str | None) -> Page:
+    try:
+        return snapshot.page(cursor)
+    except Malformed as error:
+        raise NotFound(error.message) from None  # to REST, a page that is not there
+
+
+def _written(dialect: str, tools: Sequence[Tool]) -> JsonObject:
+    """The documents; tools that the dialect would change (OpenAI's strict mode) are named with the reasons instead."""
+    try:
+        return _documents(dialect, tools)
+    except BadDocument:
+        judged = [(tool, _reasons(dialect, tool)) for tool in tools]
+        kept = [tool for tool, reasons in judged if not reasons]
+        refused = [{"tool": tool.name, "reasons": reasons} for tool, reasons in judged if reasons]
+        return {**_documents(dialect, kept), "refused": refused}
+
+
+def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
+    written = written_in(dialect, tools) if tools else Written([], [])
+    losses = [
+        {"tool": tools[number].name, "path": loss.path, "reason": loss.reason}
+        for number, loss in by_tool(written.losses, len(tools))
+    ]
+    return {"tools": written.documents, "losses": losses}
+
+
+def _reasons(dialect: str, tool: Tool) -> list[str]:
+    try:
+        written_in(dialect, [tool])
+    except BadDocument as bad:
+        return [str(finding) for finding in bad.findings]
+    return []
 
 
 def _matches(tool: Tool, asked: dict[str, str]) -> bool:
     """Every word of the query occurs somewhere in the tool's texts."""
     if asked.get("toolkit", tool.id.toolkit) != tool.id.toolkit:
+        return False
+    if asked.get("tool", tool.name) not in (tool.name, str(tool.id), f"{tool.id.toolkit}.{tool.id.tool}"):
         return False
     if "tag" in asked and asked["tag"] not in tool.tags:
         return False

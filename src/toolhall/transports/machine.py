@@ -3,25 +3,27 @@
 import resource
 import time
 import uuid
+from collections.abc import Awaitable
 from datetime import UTC, datetime
 
 from toolhall.dialects import strict
-from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, ToolhallError, Unavailable
+from toolhall.model.errors import Malformed, NotFound, ToolhallError, Unavailable
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registry.index import Index
-from toolhall.registry.registry import Conflict
 from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
+from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
 
 PAGE = 100
 _ACCEPTED = Wire(b"", 202)
+_CURSOR_DIGITS = 9
 
 
 class Machine:
@@ -31,52 +33,54 @@ class Machine:
         self._hall = hall
         self._shelf = shelf
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
+        self._registering = Registering(hall, shelf, catalog)
         self._cancellation = Cancellation()
 
-    async def answer(self, body: bytes, caller: Caller) -> Wire:
-        """The one reply to a message; an empty one where none is due."""
+    async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
+        """The one reply to a message, empty where none is due; `line` is what it came on, where many come on one."""
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
+            # HTTP always replies; on a line, what is one-way gets nothing back.
+            if line and unreadable.header.one_way:
+                return _ACCEPTED
             return messages.write_error(unreadable.header, unreadable.error, _stamp())
-        header = message.header
+        if isinstance(message.payload, messages.Execute):
+            execute = message.payload
+            keys = [(caller.id, line, message.id)]
+            if execute.request_id is not None and execute.request_id != message.id:  # a cancellation may name either
+                keys.append((caller.id, line, execute.request_id))
+            work = self._cancellation.run(keys, self._run(execute, caller, len(body)))
+            return await self._execute(message.header, execute, work)
+        if isinstance(message.payload, messages.Cancel):
+            self._cancellation.cancel((caller.id, line, message.payload.request_id))
+            return _ACCEPTED
+        return self._manage(message.header, message.payload, caller)
+
+    def _manage(self, header: messages.Header, asked: messages.Discover | messages.Register, caller: Caller) -> Wire:
         try:
-            match message.payload:
-                case messages.Execute() as execute:
-                    return await self._execute(header, execute, caller, len(body))
-                case messages.Discover(cursor):
-                    return messages.write_response(header, self.page(caller, cursor), _stamp())
-                case messages.Register(definition):
-                    return messages.write_response(header, {"registered": self.register(definition)}, _stamp())
-                case messages.Cancel(request_id):
-                    self._cancellation.cancel((caller.id, request_id))
-                    return _ACCEPTED
+            if isinstance(asked, messages.Discover):
+                return messages.write_response(header, self.page(caller, asked.cursor), _stamp())
+            return messages.write_response(header, {"registered": self.register(asked.definition)}, _stamp())
         except ToolhallError as error:
             return messages.write_error(header, error, _stamp())
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
         """A page of definitions: served toolkits, then those that are only registered."""
-        documents = documents_of(self._hall.view(caller).tools, catalog) + self._shelf.documents
-        start = int(cursor) if cursor and cursor.isdigit() else 0
+        documents = self._registering.documents(caller)
+        start = 0 if cursor is None else _start(cursor)
         more = {"nextCursor": str(start + PAGE)} if start + PAGE < len(documents) else {}
         return {"tools": documents[start : start + PAGE], **more}
 
     def register(self, definition: Json) -> JsonObject:
         """Validate a definition and keep it; it is not active until something runs it."""
-        tools = catalog.read(definition)
-        if any(entry.tool.id.toolkit == tools[0].id.toolkit for entry in self._hall.registry.snapshot.entries):
-            raise Malformed(f"{tools[0].id.toolkit!r} is served already; register under another id")
-        try:
-            self._shelf.put(definition, tools)
-        except Conflict as conflict:
-            raise Malformed(str(conflict)) from None
-        return {"id": tools[0].id.toolkit, "version": tools[0].id.version, "state": "registered"}
+        declared = self._registering.register(definition)
+        return {"id": declared.toolkit, "version": declared.version, "state": "registered"}
 
-    async def _execute(self, header: messages.Header, execute: messages.Execute, caller: Caller, size: int) -> Wire:
+    async def _execute(self, header: messages.Header, execute: messages.Execute, work: Awaitable[Answer]) -> Wire:
         started, cpu = time.perf_counter(), time.thread_time()
         try:
-            work = self._run(execute, caller, size)
-            answer = await self._cancellation.run((caller.id, header.message_id), work)
+            answer = await work
         except ToolhallError as error:
             answer = error
         taken = (time.perf_counter() - started) * 1000
@@ -89,10 +93,13 @@ class Machine:
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
         entry = self._index.find(self._hall.registry.snapshot, (execute.tool, execute.capability))
-        if entry is None and self._shelf.holds(execute.tool, execute.capability):
+        if entry is not None and self._hall.find(entry.id, caller):
+            return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
+        name = f"{execute.tool}.{execute.capability}"
+        answer = await self._hall.answer(CallTool(name, execute.parameters, catalog.name, size), caller, PLAIN)
+        if isinstance(answer, NotFound) and self._shelf.holds(execute.tool, execute.capability):
             return Unavailable("this tool is registered, but nothing runs it; it is not active")
-        name = entry.id if entry else f"{execute.tool}.{execute.capability}"
-        return await self._hall.answer(CallTool(name, execute.parameters, catalog.name, size), caller)
+        return answer
 
 
 class MachineHttp:
@@ -104,28 +111,32 @@ class MachineHttp:
 
     async def message(self, exchange: Exchange) -> None:
         """`POST /machine`."""
-        if exchange.method != "POST":
-            await exchange.refuse(405, "use POST", (b"allow", b"POST"))
-            return
         body = await self._shield.body(exchange.headers, exchange.receive)
         await exchange.reply(await self._machine.answer(body, exchange.caller))
 
     async def tools(self, exchange: Exchange) -> None:
-        """`GET /machine/tools` lists definitions, `POST` registers one."""
-        if exchange.method == "GET":
-            cursor = exchange.parameters.get("cursor")
-            await exchange.reply(Wire(encode(self._machine.page(exchange.caller, cursor))))
-        elif exchange.method == "POST":
-            body = await self._shield.body(exchange.headers, exchange.receive)
-            await exchange.reply(self._register(body))
-        else:
-            await exchange.refuse(405, "use GET or POST", (b"allow", b"GET, POST"))
-
-    def _register(self, body: bytes) -> Wire:
+        """`GET /machine/tools`: a page of definitions."""
+        cursor = exchange.parameters.get("cursor")
         try:
-            return Wire(encode({"registered": self._machine.register(strict.decode(body))}), 201)
+            wire = Wire(encode(self._machine.page(exchange.caller, cursor)))
         except ToolhallError as error:
-            return messages.write_error(None, error, _stamp())
+            wire = messages.write_error(messages.UNKNOWN, error, _stamp())
+        await exchange.reply(wire)
+
+    async def register(self, exchange: Exchange) -> None:
+        """`POST /machine/tools`: one definition."""
+        body = await self._shield.body(exchange.headers, exchange.receive)
+        try:
+            wire = Wire(encode({"registered": self._machine.register(strict.decode(body))}), 201)
+        except ToolhallError as error:
+            wire = messages.write_error(messages.UNKNOWN, error, _stamp())
+        await exchange.reply(wire)
+
+
+def _start(cursor: str) -> int:
+    if cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR_DIGITS:
+        return int(cursor)
+    raise Malformed("unknown cursor: send the nextCursor of the page before, or none")
 
 
 def _stamp() -> messages.Stamp:

@@ -1,7 +1,11 @@
 """OXP 1.0 over HTTP: health, tools, call."""
 
+import hashlib
 import time
 from collections.abc import Callable
+from functools import partial
+
+import msgspec
 
 from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.oxp import catalog, messages
@@ -9,45 +13,58 @@ from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.model.tool import Tool
 from toolhall.registry.index import Index
+from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
+from toolhall.transports.health import UNHEALTHY, sound
+from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.repeats import Repeats
 from toolhall.transports.shield import Shield
 
 _READY = Wire(b'{"status":"ok"}')
+_NOT_READY = Wire(b'{"status":"unavailable"}', 503)
 
 
 class OxpHttp:
     """The three operations of OXP; each call goes through the hall like any other."""
 
-    def __init__(self, hall: Hall, shield: Shield, *, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, hall: Hall, shield: Shield, *, new_id: Callable[[], str], state: Callable[[], str] = sound
+    ) -> None:
         self._hall = hall
         self._shield = shield
         self._new_id = new_id
+        self._state = state
         self._repeats = Repeats(time.monotonic)
-        self._index = Index(lambda tool: (catalog.part(tool.id.toolkit), catalog.part(tool.id.tool)))
+        self._newest = Index(_key)
+        # By the version as it is published here, which differs from a date's, a count's or a pre-release's own.
+        self._exact = Index(lambda tool: (*_key(tool), catalog.plain_version(tool.id.version)))
 
     async def health(self, exchange: Exchange) -> None:
         """200 while calls are taken."""
-        await exchange.reply(_READY)
+        await exchange.reply(_NOT_READY if self._state() == UNHEALTHY else _READY)
 
     async def tools(self, exchange: Exchange) -> None:
         """Every definition this caller may see."""
-        if exchange.method != "GET":
-            await exchange.refuse(405, "use GET", (b"allow", b"GET"))
-            return
-        view = self._hall.view(exchange.caller)
+        try:
+            if _has_body(exchange.headers):
+                messages.check_list(await self._shield.body(exchange.headers, exchange.receive))
+            wire = Wire(self._list(exchange.caller))
+        except ToolhallError as error:
+            wire = messages.write_error(None, error)
+        await exchange.reply(wire)
+
+    def _list(self, caller: Caller) -> bytes:
+        view = self._hall.view(caller)
         body = view.encoded.get(catalog.name)
         if body is None:
             documents = documents_of(view.tools, catalog)
             body = view.encoded[catalog.name] = messages.write_list(documents)
-        await exchange.reply(Wire(body))
+        return body
 
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
-        if exchange.method != "POST":
-            await exchange.refuse(405, "use POST", (b"allow", b"POST"))
-            return
         body = await self._shield.body(exchange.headers, exchange.receive)
         try:
             request = messages.read_call(body)
@@ -55,7 +72,8 @@ class OxpHttp:
                 wire = await self._answer(request, exchange.caller, len(body))
             else:
                 key = (exchange.caller.id, request.call_id)
-                wire = await self._repeats.once(key, body, lambda: self._answer(request, exchange.caller, len(body)))
+                work = partial(self._answer, request, exchange.caller, len(body))
+                wire = await self._repeats.once(key, _digest(request), work)
         except ToolhallError as error:
             wire = messages.write_error(None, error)
         await exchange.reply(wire)
@@ -72,6 +90,24 @@ class OxpHttp:
         raise TypeError("OXP has no way to ask a caller back")
 
     async def _run(self, request: messages.CallRequest, caller: Caller, size: int) -> Answer:
-        entry = self._index.find(self._hall.registry.snapshot, (request.toolkit, request.tool), request.version)
-        name = entry.id if entry else request.tool_id
-        return await self._hall.answer(CallTool(name, request.input, catalog.name, size), caller)
+        snapshot, key = self._hall.registry.snapshot, (request.toolkit, request.tool)
+        if request.version is None:
+            entry = self._newest.find(snapshot, key)
+        else:
+            entry = self._exact.find(snapshot, (*key, request.version))
+        name = entry.id if entry is not None and self._hall.find(entry.id, caller) else request.tool_id
+        return await self._hall.answer(CallTool(name, request.input, catalog.name, size), caller, PLAIN)
+
+
+def _key(tool: Tool) -> tuple[str, str]:
+    return catalog.part(tool.id.toolkit), catalog.part(tool.id.tool)
+
+
+def _has_body(headers: Headers) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def _digest(request: messages.CallRequest) -> bytes:
+    """The same for the same call, however it is spaced and ordered; only its trace may be another."""
+    asked = (request.tool_id, request.input, request.context)
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).digest()

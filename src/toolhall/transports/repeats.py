@@ -4,11 +4,24 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
-from toolhall.model.errors import Malformed
+import msgspec
+
+from toolhall.model.errors import Malformed, Unavailable
 from toolhall.model.exchange import Wire
 
 MAX_KEPT = 10_000
+MAX_KEPT_BYTES = 64 * 1024 * 1024
 KEPT_SECONDS = 600.0
+# The tool ran, or may have. Whatever else was answered, it did not: the same call may be tried again under its id.
+_FINAL = (200, 500)
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A request as its digest, its answer, and when that was given."""
+
+    request: bytes
+    wire: Wire
+    since: float
 
 
 class Repeats:
@@ -16,28 +29,52 @@ class Repeats:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[tuple[str, str], tuple[float, bytes, asyncio.Future[Wire]]] = OrderedDict()
+        self._running: dict[tuple[str, str], tuple[bytes, asyncio.Future[Wire]]] = {}
+        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._bytes = 0
 
     async def once(self, key: tuple[str, str], request: bytes, answer: Callable[[], Awaitable[Wire]]) -> Wire:
-        """The answer of the first call with this key; a repeat waits for it."""
+        """The answer of the first call with this key and this digest; a repeat waits for it."""
         self._forget()
-        kept = self._kept.get(key)
-        if kept is not None:
-            if kept[1] != request:
-                raise Malformed("this call_id was used for another request; use a new one")
-            return await asyncio.shield(kept[2])
+        if running := self._running.get(key):
+            _compare(running[0], request)
+            return await _first(running[1])
+        if kept := self._kept.get(key):
+            _compare(kept.request, request)
+            return kept.wire
         future: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
-        self._kept[key] = (self._clock(), request, future)
+        self._running[key] = (request, future)
         try:
             wire = await answer()
         except BaseException:
-            del self._kept[key]
             future.cancel()
             raise
+        finally:
+            del self._running[key]
         future.set_result(wire)
+        if wire.status in _FINAL:
+            self._kept[key] = _Kept(request, wire, self._clock())
+            self._bytes += len(wire.body)
         return wire
 
     def _forget(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
-        while self._kept and (len(self._kept) >= MAX_KEPT or next(iter(self._kept.values()))[0] < oldest):
+        while self._kept:
+            first = next(iter(self._kept.values()))
+            if first.since >= oldest and len(self._kept) < MAX_KEPT and self._bytes < MAX_KEPT_BYTES:
+                return
             self._kept.popitem(last=False)
+            self._bytes -= len(first.wire.body)
+
+
+def _compare(known: bytes, request: bytes) -> None:
+    if known != request:
+        raise Malformed("this call_id was used for another request; use a new one")
+
+
+async def _first(future: "asyncio.Future[Wire]") -> Wire:
+    """Wait for the first call; whoever waits may leave without ending it."""
+    await asyncio.wait([future])
+    if future.cancelled():
+        raise Unavailable("the first call with this call_id was broken off; send it again")
+    return future.result()

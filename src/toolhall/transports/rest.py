@@ -1,7 +1,5 @@
 """Plain REST for everybody else: `POST /tools/{toolkit}/{tool}`."""
 
-from urllib.parse import unquote
-
 from toolhall.dialects import strict
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.dialects.values import text_of, value_of
@@ -9,7 +7,9 @@ from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.registry.index import Index
+from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
+from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.shield import Shield
 
 DIALECT = "openapi"
@@ -26,10 +26,7 @@ class Rest:
 
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
-        if exchange.method != "POST":
-            await exchange.refuse(405, "use POST", (b"allow", b"POST"))
-            return
-        body = await self._shield.body(exchange.headers, exchange.receive)
+        body = b"" if _is_bare(exchange.headers) else await self._shield.body(exchange.headers, exchange.receive)
         try:
             answer = await self._answer(exchange, body)
         except ToolhallError as error:
@@ -43,10 +40,26 @@ class Rest:
         arguments = strict.decode(body) if body else {}
         if not isinstance(arguments, dict):
             raise Malformed("the body must be an object with the tool's arguments")
-        key = (unquote(parts[0]), unquote(parts[1]))
-        entry = self._index.find(self._hall.registry.snapshot, key, exchange.parameters.get("version"))
-        name = entry.id if entry else ".".join(key)
-        return await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller)
+        version = _version(exchange.parameters) if exchange.query else None
+        entry = self._index.find(self._hall.registry.snapshot, (parts[0], parts[1]), version)
+        if entry is not None and self._hall.find(entry.id, exchange.caller):
+            name = entry.id
+        else:
+            name = ".".join(parts) + ("" if version is None else f"@{version}")
+        return await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
+
+
+def _version(parameters: dict[str, str]) -> str | None:
+    """What else is asked for would be ignored, and the caller would not notice."""
+    if parameters.keys() <= {"version"}:
+        return parameters.get("version")
+    raise Malformed("the only parameter of the query is version; the tool's arguments belong into the body")
+
+
+def _is_bare(headers: Headers) -> bool:
+    """Whether a request has no body at all; then it need not say of which type."""
+    stated = headers.keys() & {b"content-type", b"content-encoding", b"transfer-encoding"}
+    return not stated and headers.get(b"content-length", b"0") == b"0"
 
 
 def _written(answer: Answer) -> Wire:

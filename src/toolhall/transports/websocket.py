@@ -1,6 +1,7 @@
 """Many messages over one WebSocket: each is answered in a task of its own, so a slow call holds up no other."""
 
 from collections.abc import Awaitable, Callable
+from itertools import count
 
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
@@ -14,15 +15,17 @@ _TOO_LARGE = 1009
 class WebSocket:
     """Reads messages until the client leaves; its running calls end with it."""
 
-    def __init__(self, answer: Callable[[bytes, Caller], Awaitable[Wire]], max_body: int) -> None:
+    def __init__(self, answer: Callable[[bytes, Caller, str], Awaitable[Wire]], max_body: int) -> None:
         self._answer = answer
         self._max_body = max_body
+        self._numbers = count(1)
 
     async def serve(self, caller: Caller, receive: Receive, send: Send) -> None:
         """Serve one connection that the shield let through."""
         await receive()  # websocket.connect
         await send({"type": "websocket.accept"})
         crowd = Crowd(MAX_AT_ONCE)
+        line = f"socket {next(self._numbers)}"
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
@@ -30,11 +33,12 @@ class WebSocket:
                 if len(body) > self._max_body:
                     await send({"type": "websocket.close", "code": _TOO_LARGE})
                     return
-                await crowd.start(self._one(body, caller, send))
+                await crowd.start(_one(self._answer(body, caller, line), send))
         finally:
             await crowd.finish()
 
-    async def _one(self, body: bytes, caller: Caller, send: Send) -> None:
-        wire = await self._answer(body, caller)
-        if wire.body:
-            await send({"type": "websocket.send", "text": wire.body.decode()})
+
+async def _one(answer: Awaitable[Wire], send: Send) -> None:
+    wire = await answer
+    if wire.body:
+        await send({"type": "websocket.send", "text": wire.body.decode()})

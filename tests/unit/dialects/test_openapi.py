@@ -19,7 +19,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import About, Output, Tool
 
-STATUSES = ["200", "400", "401", "403", "404", "422", "429", "500", "503", "504"]
+STATUSES = ["200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503", "504"]
 
 
 def document_of(*tools: Tool) -> JsonObject:
@@ -110,7 +110,8 @@ def test_every_error_has_a_code_and_a_message() -> None:
 
 
 def test_every_error_of_the_tree_is_described() -> None:
-    assert {str(status) for status, _ in TABLE.values()} | {"200"} == set(STATUSES)
+    before_any_tool = {"200", "413", "415"}
+    assert {str(status) for status, _ in TABLE.values()} | before_any_tool == set(STATUSES)
     described = document_of(NOTHING)["components"]["responses"]
     assert "Retry-After" in described["Limited"]["headers"]
     assert "WWW-Authenticate" in described["Unauthenticated"]["headers"]

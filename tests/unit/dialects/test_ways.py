@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.catalogs import DIALECTS, WRITERS, documents_in
+from toolhall.dialects.catalogs import DIALECTS, WRITERS
 from toolhall.dialects.converter import Converter
 from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.ways import Converted
+from toolhall.dialects.written import written_in
 from toolhall.model.errors import Malformed
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -38,7 +39,7 @@ def resolve(document: Any, pointer: str) -> Any:
 @pytest.mark.parametrize("target", [name for name in WRITERS if "strict" not in name])
 def test_every_tool_of_a_toolkit_arrives(target: str) -> None:
     documents = [document for part in converted([CALCULATOR], target) for document in part.documents]
-    assert documents == documents_in(target, detected(CALCULATOR).read(CALCULATOR))
+    assert documents == written_in(target, detected(CALCULATOR).read(CALCULATOR)).documents
 
 
 @pytest.mark.parametrize("target", WRITERS)

@@ -93,7 +93,7 @@ WAYS_TO_END = [
     ("succeed", "ok"),
     ("say_error", "tool_error"),
     ("fail", "ToolFailed"),
-    ("crash", "ToolFailed"),
+    ("crash", "Crashed"),
     ("unavailable", "Unavailable"),
     ("hang", "TimedOut"),
     ("ask", "asked"),

@@ -26,7 +26,7 @@ def test_every_problem_has_its_path() -> None:
     assert set(validator.problems({"a/b": "x", "c": [9, 3]}, 30)) == {
         Problem("/a~1b", 'the value is not of type "integer"'),
         Problem("/c/1", "the value is less than the minimum of 5"),
-        Problem("", '"d" is a required property'),
+        Problem("/d", '"d" is a required property'),
     }
 
 

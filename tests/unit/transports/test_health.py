@@ -1,29 +1,12 @@
 """Health follows what the hall can do: degraded without records, not ready once it stops."""
 
-from typing import Any
-
-import msgspec
-
+from tests.unit.transports.asked import asked
 from toolhall import Toolhall, tool
 
 
 @tool
 def pick() -> str:
     return "one"
-
-
-async def asked(hall: Toolhall, path: str) -> tuple[int, Any]:
-    sent: list[Any] = []
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b""}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "GET", "path": path, "headers": [(b"host", b"localhost")], "client": None}
-    await hall(scope, receive, send)
-    return sent[0]["status"], msgspec.json.decode(sent[1]["body"])
 
 
 async def test_a_sound_hall_is_healthy_and_ready() -> None:

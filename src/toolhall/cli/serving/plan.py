@@ -26,7 +26,9 @@ class ServeOptions:
     profile
         Who may call. [default: local]
     stdio
-        Serve MCP on standard input and output.
+        Serve one dialect on standard input and output.
+    dialect
+        Which one, with --stdio. [default: mcp]
     reload
         Start again when a file changes.
     workers
@@ -41,6 +43,7 @@ class ServeOptions:
     config: Path | None = None
     profile: Literal["local", "server"] | None = None
     stdio: bool = False
+    dialect: Literal["mcp", "machine", "hub"] | None = None
     reload: bool = False
     workers: int = 1
     json: bool = False
@@ -56,3 +59,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stated: tuple[str, ...]  # options that an author's own Toolhall cannot follow any more
     workers: int
     json: bool
+    dialect: str = "mcp"  # spoken on standard input and output

@@ -19,10 +19,13 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _profile(text: str) -> str:
-    if text not in ("local", "server"):
-        raise _NotPlain
-    return text
+def _one_of(*known: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise _NotPlain
+        return text
+
+    return read
 
 
 VALUES: dict[str, Callable[[str], Any]] = {
@@ -30,7 +33,8 @@ VALUES: dict[str, Callable[[str], Any]] = {
     "port": _whole,
     "data": Path,
     "config": Path,
-    "profile": _profile,
+    "profile": _one_of("local", "server"),
+    "dialect": _one_of("mcp", "machine", "hub"),
     "workers": _whole,
 }
 FLAGS = ("stdio", "reload", "json")

@@ -33,6 +33,7 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
         stated=tuple(name for name, value in stated.items() if value is not None),
         workers=options.workers,
         json=options.json,
+        dialect=options.dialect or "mcp",
     )
     # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.
     run: Callable[[Plan], int] = importlib.import_module(f"toolhall.cli.serving.{_way(options)}").run
@@ -50,6 +51,8 @@ def _way(options: ServeOptions) -> Way:
 def _check(options: ServeOptions) -> None:
     if options.stdio and (options.host, options.port, options.reload, options.workers) != (None, None, False, 1):
         raise WrongUsage("--stdio listens on no port: leave out --host, --port, --reload and --workers")
+    if options.dialect and not options.stdio:
+        raise WrongUsage("--dialect goes with --stdio; over HTTP every dialect is served at once")
     if options.reload and options.workers != 1:
         raise WrongUsage("--reload works with one process: leave out --workers")
     if options.workers < 1:

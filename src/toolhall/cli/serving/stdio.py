@@ -1,4 +1,4 @@
-"""Serves MCP on standard input and output in this process."""
+"""Serves one dialect on standard input and output in this process."""
 
 import asyncio
 import signal
@@ -24,12 +24,12 @@ def run(plan: Plan) -> int:
     with prepare(plan) as hall:
         refuse_exposure(hall.config.profile, "127.0.0.1")
         with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(_serve(hall))
+            runner.run(_serve(hall, plan.dialect))
     return 0
 
 
-async def _serve(hall: Toolhall) -> None:
-    serving = asyncio.ensure_future(hall.serve_stdio())
+async def _serve(hall: Toolhall, dialect: str) -> None:
+    serving = asyncio.ensure_future(hall.serve_stdio(dialect))
     if sys.platform != "win32":
         for stop in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(stop, serving.cancel)

@@ -12,13 +12,15 @@ from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.sources.offer import Attendant, Offer, Outcome, offer_of, read_outcome
 from toolhall.config import Config
-from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.catalog import Written
+from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.errors import ErrorResult, say
 from toolhall.dialects.mcp.questions import read_reply, write_question
-from toolhall.dialects.mcp.revisions import MODERN, REVISIONS
+from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.written import written_in
 from toolhall.model.caller import LOCAL
-from toolhall.model.errors import NeedsVerification, ToolFailed, ToolhallError
+from toolhall.model.errors import Crashed, NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
@@ -38,9 +40,12 @@ class LocalSource:
         """Every tool, in the order it was registered."""
         return [offer_of(tool) for tool in self._tools]
 
-    def documents(self, revision: str) -> list[JsonObject]:
-        """Every tool as this revision is shown it."""
-        return [write_tool(tool, REVISIONS[revision]) for tool in self._tools]
+    def written(self, dialect: str, offer: Offer | None = None) -> Written:
+        """Every tool, or this one, as a dialect says it."""
+        try:
+            return written_in(dialect, [tool for tool in self._tools if offer is None or tool.name == offer.name])
+        except BadDocument as bad:
+            raise CommandFailed(f"{dialect} cannot say this: {bad.message}") from None
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Through the hall, as any caller's call."""
@@ -110,7 +115,7 @@ def _explained(error: ToolhallError) -> str:
     match error:
         case NeedsVerification() if not person_present():
             return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
-        case ToolFailed(__cause__=Exception()):
+        case Crashed():
             return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
         case _:
             return error.message

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from toolhall.cli.failure import CommandFailed
+from toolhall.dialects.catalog import Written
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.model.json import Json, JsonObject
@@ -103,8 +104,8 @@ class Source(Protocol):
         """Every tool."""
         ...
 
-    def documents(self, revision: str) -> list[JsonObject]:
-        """Every tool as this MCP revision is shown it."""
+    def written(self, dialect: str, offer: Offer | None = None) -> Written:
+        """Every tool, or this one, as a dialect says it; CommandFailed where it cannot."""
         ...
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:

@@ -3,17 +3,20 @@
 import logging
 
 from toolhall.cli.failure import CommandFailed
+from toolhall.cli.sources.catalog import fetch_written, rewrite
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
 from toolhall.cli.sources.offer import Attendant, Offer, Outcome, read_offer, read_outcome
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
 from toolhall.cli.waiting import waiting
+from toolhall.dialects.catalog import Written
 from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
 from toolhall.model.json import JsonObject
 from toolhall.schema.bounds import BadSchema
 from toolhall.schema.headers import header_parameters
 
+_MCP = "mcp@"
 _log = logging.getLogger("toolhall.cli")
 
 
@@ -32,8 +35,17 @@ class RemoteSource:
             documents = list_tools(self._client)
         return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
 
-    def documents(self, revision: str) -> list[JsonObject]:
-        """Every tool as the server shows it to this revision."""
+    def written(self, dialect: str, offer: Offer | None = None) -> Written:
+        """Every tool, or this one, as the server itself writes it; an MCP revision as it is shown to its clients."""
+        name = offer.name if offer else None
+        with waiting(f"Listing the tools of {self.where}"):
+            if dialect.startswith(_MCP):
+                listed = self._shown_to(dialect.removeprefix(_MCP))
+                return Written(_only(name, listed), [])
+            written = fetch_written(self._endpoint, dialect, name)
+            return written or rewrite(_only(name, list_tools(self._client)), dialect)
+
+    def _shown_to(self, revision: str) -> list[JsonObject]:
         if revision == self._client.revision:
             return list_tools(self._client)
         if revision == MODERN.name:
@@ -54,6 +66,10 @@ class RemoteSource:
     def close(self) -> None:
         """End the session, if there is one."""
         self._client.close()
+
+
+def _only(name: str | None, documents: list[JsonObject]) -> list[JsonObject]:
+    return [document for document in documents if name in (None, document.get("name"))]
 
 
 def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:

@@ -21,13 +21,13 @@ def read(document: Json) -> tuple[Tool, ...]:
     reading = Reading(name)
     document = reading.object(document, "")
     function = reading.object(document["function"], "/function") if "function" in document else document
-    own = reading.text(function, "name", "") or ""
-    description = function.get("description")
+    path = "/function" if "function" in document else ""
+    own = safe_name(reading.text(function, "name", path) or "")
     tool = Tool(
-        id=ToolId(safe_name(own), safe_name(own), DEFAULT_VERSION),
-        name=safe_name(own),
-        description=description if isinstance(description, str) and description else None,
-        input=_input(reading, function),
+        id=ToolId(own, own, DEFAULT_VERSION),
+        name=own,
+        description=reading.text(function, "description", path, required=False) or None,
+        input=_input(reading, function, path),
     )
     reading.done()
     return (tool,)
@@ -40,16 +40,22 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return {"name": tool.name, **described, "parameters": tool.input}
 
 
-def _input(reading: Reading, function: JsonObject) -> JsonObject:
+def _input(reading: Reading, function: JsonObject, path: str) -> JsonObject:
     for key in ("parameters", "inputSchema", "input_schema"):
-        if isinstance(function.get(key), dict):
-            schema = plain_schema(function[key])
+        if function.get(key) is not None:
+            schema = plain_schema(reading.object(function[key], f"{path}/{key}"))
             return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    return {"type": "object", "properties": _arguments(reading, function, f"{path}/arguments")}
+
+
+def _arguments(reading: Reading, function: JsonObject, path: str) -> JsonObject:
+    """The properties that a list of arguments stands for."""
+    listed = function.get("arguments")
     properties: JsonObject = {}
-    for index, listed in enumerate(reading.items(function.get("arguments") or [], "/arguments")):
-        argument = reading.object(listed, f"/arguments/{index}")
-        own = reading.text(argument, "name", f"/arguments/{index}")
-        if own is not None:
-            described = {"description": argument["desc"]} if isinstance(argument.get("desc"), str) else {}
-            properties[own] = {**plain_schema({"type": argument.get("type")}), **described}
-    return {"type": "object", "properties": properties}
+    for index, each in enumerate(reading.items([] if listed is None else listed, path)):
+        argument = reading.object(each, f"{path}/{index}")
+        own = reading.text(argument, "name", f"{path}/{index}") or ""
+        description = reading.text(argument, "desc", f"{path}/{index}", required=False)
+        schema = plain_schema({"type": argument.get("type")})
+        properties[own] = schema if description is None else {**schema, "description": description}
+    return properties

@@ -1,5 +1,7 @@
 """Schemas whose types have the names of Python's, as JSON Schema."""
 
+from operator import is_
+
 from toolhall.model.json import Json, JsonObject
 
 _NAMES = {
@@ -16,6 +18,7 @@ _NAMES = {
     "tuple": "array",
     "arraylist": "array",
 }
+_HOLDERS = frozenset({"properties", "items", "additionalProperties"})
 _PLAIN = ("object", "number", "integer", "string", "boolean", "array", "null")
 
 
@@ -23,17 +26,26 @@ def plain_schema(schema: Json) -> JsonObject:
     """The schema with types that JSON Schema knows; a type that stands for anything is left out."""
     if not isinstance(schema, dict):
         return {}
-    plain: JsonObject = {key: _part(key, value) for key, value in schema.items() if key != "type"}
-    kind = _type(schema.get("type"))
-    return {"type": kind, **plain} if kind is not None else plain
+    plain = schema
+    for key in _HOLDERS.intersection(schema):
+        part = _part(key, schema[key])
+        if part is not schema[key]:
+            plain = {**plain, key: part}
+    kind = schema.get("type")
+    if kind in _PLAIN or "type" not in schema:
+        return plain
+    known = _type(kind)
+    return {**plain, "type": known} if known is not None else {key: plain[key] for key in plain if key != "type"}
 
 
 def _part(key: str, value: Json) -> Json:
-    if key == "properties" and isinstance(value, dict):
-        return {name: plain_schema(part) for name, part in value.items()}
-    if key in ("items", "additionalProperties") and isinstance(value, dict):
+    """What a schema holds, itself where nothing in it has to change."""
+    if not isinstance(value, dict):
+        return value
+    if key != "properties":
         return plain_schema(value)
-    return value
+    parts = {name: plain_schema(part) for name, part in value.items()}
+    return value if all(map(is_, parts.values(), value.values())) else parts
 
 
 def _type(kind: Json) -> Json:

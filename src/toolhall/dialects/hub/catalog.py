@@ -1,20 +1,21 @@
 """Hub tool declarations: one document is a toolkit, each method a tool."""
 
-import msgspec
-
-from toolhall.dialects.findings import Reading
+from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name
+from toolhall.model.names import ToolId, published_name, safe_name
 from toolhall.model.tool import About, Tool
 
 name = "hub"
 grouped = True
 carrier: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
 
+# The params of `register_tool` have no wrapper.
+BARE_PLACE = ("capabilities", "methods")
+
 
 def place(document: JsonObject) -> tuple[str, ...]:
-    """Where a declaration lists its methods; the params of `register_tool` have no wrapper."""
-    return ("tool", "capabilities", "methods") if "tool" in document else ("capabilities", "methods")
+    """Where a declaration lists its methods."""
+    return ("tool", *BARE_PLACE) if "tool" in document else BARE_PLACE
 
 
 def read(document: Json) -> tuple[Tool, ...]:
@@ -24,24 +25,29 @@ def read(document: Json) -> tuple[Tool, ...]:
     tool = reading.object(document["tool"], "/tool") if "tool" in document else document
     path = "/tool" if "tool" in document else ""
     key, version = reading.text(tool, "name", path) or "", reading.text(tool, "version", path) or ""
+    if version and not is_version(version):
+        reading.fault(
+            f"{path}/version", "version", "write three numbers such as 1.2.0, a date such as 20260401, or a count"
+        )
     capabilities = reading.object(tool.get("capabilities"), f"{path}/capabilities")
     about = About(resources=_resources(reading, capabilities, f"{path}/capabilities/resources"))
-    place = f"{path}/capabilities/methods"
-    methods = [
-        _method(reading, method, f"{place}/{index}")
-        for index, method in enumerate(reading.items(capabilities.get("methods"), place))
-    ]
-    _refuse_twins(reading, methods, place)
-    reading.done()
-    return tuple(
-        msgspec.structs.replace(
-            method,
-            id=ToolId(key, method.id.tool, version),
-            name=published_name(key, method.id.tool),
-            about=about,
+    path = f"{path}/capabilities/methods"
+    tools: list[Tool] = []
+    for index, listed in enumerate(_methods(reading, capabilities, path)):
+        # `register_tool` may list names alone.
+        method = {"name": listed} if isinstance(listed, str) else reading.object(listed, f"{path}/{index}")
+        own = reading.text(method, "name", f"{path}/{index}") or ""
+        tools.append(
+            Tool(
+                id=ToolId(key, own, version),
+                name=safe_name(published_name(key, own)),
+                description=reading.text(method, "description", f"{path}/{index}", required=False),
+                input=_params(reading, method, f"{path}/{index}/params"),
+                about=about,
+            )
         )
-        for method in methods
-    )
+    reading.done()
+    return tuple(tools)
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
@@ -53,19 +59,17 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return {"tool": {"name": first.id.toolkit, "version": first.id.version, "capabilities": capabilities}}
 
 
-def _method(reading: Reading, method: Json, path: str) -> Tool:
-    if isinstance(method, str):  # `register_tool` may list names alone
-        return Tool(id=ToolId("", method, ""), name=method, input={"type": "object"})
-    method = reading.object(method, path)
-    key = reading.text(method, "name", path) or ""
+def _methods(reading: Reading, capabilities: JsonObject, path: str) -> list[Json]:
+    methods = reading.items(capabilities.get("methods"), path)
+    if not methods and capabilities.get("methods") == []:
+        reading.fault(path, "empty", "declare at least one method")
+    reading.unique(methods, path, "methods")
+    return methods
+
+
+def _params(reading: Reading, method: JsonObject, path: str) -> JsonObject:
     params = method.get("params")
-    schema = {} if params is None else reading.object(params, f"{path}/params")
-    return Tool(
-        id=ToolId("", key, ""),
-        name=key,
-        description=reading.text(method, "description", path, required=False),
-        input=schema if "type" in schema else {"type": "object", **schema},
-    )
+    return reading.arguments({} if params is None else reading.object(params, path), path)
 
 
 def _write_method(tool: Tool) -> JsonObject:
@@ -83,11 +87,3 @@ def _resources(reading: Reading, capabilities: JsonObject, path: str) -> tuple[J
         {"name": resource} if isinstance(resource, str) else reading.object(resource, f"{path}/{index}")
         for index, resource in enumerate(reading.items(capabilities["resources"], path))
     )
-
-
-def _refuse_twins(reading: Reading, methods: list[Tool], path: str) -> None:
-    seen: set[str] = set()
-    for index, method in enumerate(methods):
-        if method.id.tool in seen:
-            reading.fault(f"{path}/{index}/name", "twice", f"{method.id.tool!r} names two methods; rename one")
-        seen.add(method.id.tool)

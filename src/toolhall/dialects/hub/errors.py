@@ -1,54 +1,80 @@
-"""The hub's error codes: five for tools, the core's for management, and ours where it has none."""
+"""How each error of the tree is said by the hub: its own codes for tools and for management, and ours beyond them."""
 
+from typing import ClassVar
+
+import msgspec
+
+from toolhall.dialects.faults import told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
-# Beyond the seed's five codes for tools, those in capitals below that it does not know are extensions of ours.
-CODES: dict[type, str] = {
-    errors.Malformed: "INVALID_REQUEST",
-    errors.NotFound: "TOOL_NOT_FOUND",
-    errors.BadArguments: "INVALID_PARAMS",
-    errors.Unsupported: "TOOL_ERROR",
-    errors.Unauthenticated: "UNAUTHENTICATED",
-    errors.Denied: "FORBIDDEN",
-    errors.NeedsVerification: "APPROVAL_REQUIRED",
-    errors.NeedsRequirement: "AUTHORIZATION_REQUIRED",
-    errors.Limited: "RATE_LIMITED",
-    errors.ToolFailed: "TOOL_ERROR",
-    errors.TimedOut: "TIMEOUT",
-    errors.Cancelled: "CANCELLED",
-    errors.BadOutput: "INTERNAL_ERROR",
-    errors.Unavailable: "UNAVAILABLE",
-    errors.Broken: "INTERNAL_ERROR",
+
+class Row(msgspec.Struct, frozen=True):
+    """A code, fixed details, and the HTTP status: the hub sends 400 with every error that it knows, else 500."""
+
+    code: str
+    http: int = 400
+    details: JsonObject = {}
+
+
+# The hub knows INVALID_REQUEST, TOOL_NOT_FOUND, METHOD_NOT_FOUND, INVALID_PARAMS, TOOL_ERROR and INTERNAL_ERROR; the
+# other codes are extensions of ours, each with the HTTP status of its own.
+TABLE: dict[type, Row] = {
+    errors.Malformed: Row("INVALID_REQUEST"),
+    errors.NotFound: Row("TOOL_NOT_FOUND"),
+    errors.BadArguments: Row("INVALID_PARAMS"),
+    errors.Unsupported: Row("TOOL_ERROR"),
+    errors.Unauthenticated: Row("UNAUTHENTICATED", 401),
+    errors.Denied: Row("FORBIDDEN", 403),
+    errors.NeedsVerification: Row("APPROVAL_REQUIRED", 403),
+    errors.NeedsRequirement: Row("AUTHORIZATION_REQUIRED", 403),
+    errors.Limited: Row("RATE_LIMITED", 429),
+    errors.ToolFailed: Row("TOOL_ERROR"),
+    errors.Crashed: Row("TOOL_ERROR"),
+    errors.TimedOut: Row("TIMEOUT", 504),
+    errors.Cancelled: Row("CANCELLED"),
+    errors.BadOutput: Row("INTERNAL_ERROR", 500),
+    errors.Unavailable: Row("UNAVAILABLE", 503),
+    errors.Broken: Row("INTERNAL_ERROR", 500),
 }
-_STATUSES = {"INVALID_REQUEST": 400, "UNAUTHENTICATED": 401, "FORBIDDEN": 403, "RATE_LIMITED": 429}
-TABLE = CODES
 
 
-class MethodNotFound(errors.NotFound):
+_LATER = (429, 503)
+
+
+class HubError(errors.ToolhallError):
+    """Something that only the hub tells apart; it brings its own row."""
+
+    row: ClassVar[Row]
+
+
+class MethodNotFound(HubError, errors.NotFound):
     """The tool is there, the method is not; or the hub has no such method."""
 
-
-def code_of(error: errors.ToolhallError) -> str:
-    """The code for any error; a subclass has its nearest listed ancestor's."""
-    if isinstance(error, MethodNotFound):
-        return "METHOD_NOT_FOUND"
-    for kind in type(error).__mro__:
-        if kind in CODES:
-            return CODES[kind]
-    return CODES[errors.Broken]
+    row = Row("METHOD_NOT_FOUND")
 
 
-def status_of(error: errors.ToolhallError) -> int:
-    """The HTTP status an error travels with; what a tool says of itself is 200."""
-    return _STATUSES.get(code_of(error), 200)
+class BadParams(HubError, errors.Malformed):
+    """The message is sound, but not what it asks with."""
+
+    row = Row("INVALID_PARAMS")
 
 
-def say(error: errors.ToolhallError, details: JsonObject) -> JsonObject:
-    """The error object of a response."""
-    more: JsonObject = {}
+class NotActive(HubError, errors.Unavailable):
+    """The tool was registered, but nothing runs it."""
+
+    row = Row("TOOL_ERROR", details={"state": "registered"})
+    message = "this tool is registered, but nothing runs it; it is not active"
+
+
+def say(error: errors.ToolhallError, details: JsonObject) -> tuple[Row, JsonObject]:
+    """The row of any error, and the error object."""
+    row, message = told(TABLE, error)
+    if isinstance(error, HubError):
+        row = error.row
+    more = dict(row.details)
     if isinstance(error, errors.BadArguments):
         more["problems"] = [{"path": problem.path, "reason": problem.reason} for problem in error.problems]
-    if isinstance(error, errors.Limited):
-        more["retry_after"] = round(error.retry_after, 3)
-    return {"code": code_of(error), "message": error.message, "details": {**details, **more}}
+    if row.http in _LATER and (wait := wait_of(error)) is not None:
+        more["retry_after"] = round(wait, 3)
+    return row, {"code": row.code, "message": message, "details": {**details, **more}}

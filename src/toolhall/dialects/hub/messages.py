@@ -1,23 +1,26 @@
 """The hub's messages: tool_request and tool_response, request and response."""
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict
-from toolhall.dialects.hub.errors import say, status_of
+from toolhall.dialects.faults import headers_of
+from toolhall.dialects.hub.errors import BadParams, say
 from toolhall.dialects.values import object_of, text_of
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.exchange import Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 
 MAX_ID = 256
+# The hub's own ids are texts; whole numbers, which many programs count with, come back as they came.
+RequestId: TypeAlias = str | int | None
 
 
 class ToolRequest(msgspec.Struct, frozen=True):
     """Run a method of a tool; a version may be asked for."""
 
-    id: str | None
+    id: RequestId
     tool: str
     method: str
     params: JsonObject
@@ -27,55 +30,62 @@ class ToolRequest(msgspec.Struct, frozen=True):
 class CoreRequest(msgspec.Struct, frozen=True):
     """Ask something of the hub itself."""
 
-    id: str | None
+    id: RequestId
     method: str
     params: JsonObject
 
 
 Message: TypeAlias = ToolRequest | CoreRequest
+Kind: TypeAlias = Literal["response", "tool_response"]
 
 
 class Unreadable(Exception):
-    """A message that was refused; `id` is its own where it could be read."""
+    """A message that was refused; `id` is its own where it could be read, `kind` the reply that it waits for."""
 
-    def __init__(self, error: Malformed, id: str | None = None) -> None:  # noqa: A002 - the hub's word
+    def __init__(self, error: Malformed, id: RequestId = None, kind: Kind = "response") -> None:  # noqa: A002 - its word
         self.error = error
         self.id = id
+        self.kind: Kind = kind
         super().__init__(error.message)
 
 
 def read_message(body: bytes) -> Message:
     """One message, or Unreadable."""
     try:
+        if not body:
+            raise Malformed("the message is empty, or larger than is read here")
         message = strict.decode(body)
         if not isinstance(message, dict):
             raise Malformed("send one JSON object")
     except Malformed as error:
         raise Unreadable(error) from None
-    raw = message.get("id")
-    known = raw if isinstance(raw, str) and len(raw) <= MAX_ID else None
+    known = message.get("id") if is_id(message.get("id")) else None
     try:
-        if raw is not None and known is None:
-            raise Malformed(f"id must be a text of at most {MAX_ID} characters")
+        if known is None and message.get("id") is not None:
+            raise Malformed(f"id must be a text of at most {MAX_ID} characters, or a whole number")
         return _message(message, known)
     except Malformed as error:
-        raise Unreadable(error, known) from None
+        raise Unreadable(error, known, "tool_response" if _runs_a_tool(message) else "response") from None
 
 
-def _message(message: JsonObject, request_id: str | None) -> Message:
-    match message.get("type"):
-        case "tool_request":
-            return ToolRequest(
-                request_id, _text(message, "tool"), _text(message, "method"), _params(message), _version(message)
-            )
-        case "request":
-            return CoreRequest(request_id, _text(message, "method"), _params(message))
-        case None if "action" in message:  # the hub's core pipeline says `action` for method
-            return ToolRequest(
-                request_id, _text(message, "tool"), _text(message, "action"), _params(message), _version(message)
-            )
-        case _:
-            raise Malformed('type must be "tool_request" or "request"')
+def is_id(value: Json) -> bool:
+    """Whether a request may be called this."""
+    return type(value) is int or (isinstance(value, str) and len(value) <= MAX_ID)
+
+
+def _message(message: JsonObject, request_id: RequestId) -> Message:
+    if _runs_a_tool(message):
+        # The hub's core pipeline says `action` for method, and sends no type.
+        method = _text(message, "method" if "method" in message else "action")
+        return ToolRequest(request_id, _text(message, "tool"), method, _params(message), _version(message))
+    if message.get("type") == "request":
+        return CoreRequest(request_id, _text(message, "method"), _params(message))
+    raise Malformed('type must be "tool_request" or "request"')
+
+
+def _runs_a_tool(message: JsonObject) -> bool:
+    kind = message.get("type")
+    return kind == "tool_request" or (kind is None and "action" in message)
 
 
 def write_tool_response(request: ToolRequest, finished: Finished) -> Wire:
@@ -88,9 +98,8 @@ def write_tool_response(request: ToolRequest, finished: Finished) -> Wire:
 
 def write_tool_error(request: ToolRequest, error: ToolhallError) -> Wire:
     """A tool_request that was refused or failed: a tool_error in the response."""
-    said = {"type": "tool_error", **say(error, {"tool": request.tool, "method": request.method})}
-    body = {"type": "tool_response", "id": request.id, "result": None, "error": said}
-    return Wire(encode(body), status_of(error))
+    version = {} if request.version is None else {"version": request.version}
+    return _refusal(request.id, "tool_response", error, {"tool": request.tool, "method": request.method, **version})
 
 
 def write_response(request: CoreRequest, result: Json) -> Wire:
@@ -98,17 +107,31 @@ def write_response(request: CoreRequest, result: Json) -> Wire:
     return Wire(encode({"type": "response", "id": request.id, "result": result, "error": None}))
 
 
-def write_error(request_id: str | None, error: ToolhallError) -> Wire:
-    """A message that could not be read, or a request that the hub refused."""
-    body = {"type": "response", "id": request_id, "result": None, "error": say(error, {})}
-    return Wire(encode(body), status_of(error))
+def write_error(request: CoreRequest, error: ToolhallError) -> Wire:
+    """A request that the hub refused."""
+    return _refusal(request.id, "response", error, {})
+
+
+def write_unreadable(unreadable: Unreadable) -> Wire:
+    """A message that could not be read."""
+    return _refusal(unreadable.id, unreadable.kind, unreadable.error, {})
+
+
+def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, details: JsonObject) -> Wire:
+    row, said = say(error, details)
+    if kind == "tool_response":
+        said = {"type": "tool_error", **said}
+    body = {"type": kind, "id": request_id, "result": None, "error": said}
+    return Wire(
+        encode(body), row.http, headers_of(error) if "retry_after" in said["details"] or row.http == 401 else ()
+    )
 
 
 def _text(message: JsonObject, key: str) -> str:
     value = message.get(key)
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and 0 < len(value) <= MAX_ID:
         return value
-    raise Malformed(f"{key} must be a text")
+    raise Malformed(f"{key} must be a text of 1 to {MAX_ID} characters")
 
 
 def _params(message: JsonObject) -> JsonObject:
@@ -117,10 +140,12 @@ def _params(message: JsonObject) -> JsonObject:
         return {}
     if isinstance(params, dict):
         return params
-    raise Malformed("params must be an object")
+    raise BadParams("params must be an object")
 
 
 def _version(message: JsonObject) -> str | None:
     metadata = message.get("metadata")
     version = metadata.get("version") if isinstance(metadata, dict) else None
-    return version if isinstance(version, str) else None
+    if version is None or isinstance(version, str):
+        return version
+    raise Malformed("metadata.version must be a text")

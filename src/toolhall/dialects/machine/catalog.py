@@ -1,11 +1,9 @@
 """Machine Context Protocol tool definitions: one document is a toolkit, each capability a tool."""
 
-import msgspec
-
-from toolhall.dialects.findings import Reading
+from toolhall.dialects.findings import VERSION_LIMIT, Reading
 from toolhall.dialects.machine.parameters import read_parameters, write_parameters
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name, semantic_version, version_problem
+from toolhall.model.names import ToolId, published_name, safe_name, semantic_version, version_problem
 from toolhall.model.tool import LEVELS, About, Output, Tool
 
 name = "machine"
@@ -23,9 +21,7 @@ def read(document: Json) -> tuple[Tool, ...]:
     reading = Reading(name)
     document = reading.object(document, "")
     key, title = reading.text(document, "id", "") or "", reading.text(document, "name", "")
-    version, description = reading.text(document, "version", "") or "", reading.text(document, "description", "")
-    if version and (problem := version_problem(version)):
-        reading.fault("/version", "version", problem)
+    version, description = _version(reading, document), reading.text(document, "description", "")
     metadata = document.get("metadata")
     about = About(
         title=title,
@@ -33,18 +29,26 @@ def read(document: Json) -> tuple[Tool, ...]:
         metadata=None if metadata is None else reading.object(metadata, "/metadata"),
     )
     level = _level(reading, document)
-    tools = tuple(
-        msgspec.structs.replace(
-            tool,
-            id=ToolId(key, tool.id.tool, version),
-            name=published_name(key, tool.id.tool),
-            level=level,
-            about=about,
+    tools: list[Tool] = []
+    for index, listed in enumerate(_capabilities(reading, document)):
+        path = f"/capabilities/{index}"
+        capability = reading.object(listed, path)
+        own, description = reading.text(capability, "name", path) or "", reading.text(capability, "description", path)
+        permissions = capability.get("requiredPermissions")
+        tools.append(
+            Tool(
+                id=ToolId(key, own, version),
+                name=safe_name(published_name(key, own)),
+                description=description,
+                input=read_parameters(reading, capability.get("parameters"), f"{path}/parameters"),
+                output=_output(reading, capability, path),
+                permissions=None if permissions is None else reading.texts(permissions, f"{path}/requiredPermissions"),
+                level=level,
+                about=about,
+            )
         )
-        for tool in _capabilities(reading, document)
-    )
     reading.done()
-    return tools
+    return tuple(tools)
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
@@ -65,6 +69,15 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return document
 
 
+def _version(reading: Reading, document: JsonObject) -> str:
+    version = reading.text(document, "version", "") or ""
+    if len(version) > VERSION_LIMIT:
+        reading.fault("/version", "version", f"write a version of at most {VERSION_LIMIT} characters")
+    elif version and (problem := version_problem(version)):
+        reading.fault("/version", "version", problem)
+    return version
+
+
 def _level(reading: Reading, document: JsonObject) -> int | None:
     level = document.get("securityLevel")
     if "securityLevel" not in document:
@@ -75,33 +88,12 @@ def _level(reading: Reading, document: JsonObject) -> int | None:
     return level
 
 
-def _capabilities(reading: Reading, document: JsonObject) -> list[Tool]:
+def _capabilities(reading: Reading, document: JsonObject) -> list[Json]:
     listed = reading.items(document.get("capabilities"), "/capabilities")
-    if not listed and "capabilities" in document and isinstance(document["capabilities"], list):
+    if not listed and document.get("capabilities") == []:
         reading.fault("/capabilities", "empty", "define at least one capability")
-    found: dict[str, Tool] = {}
-    tools = []
-    for index, capability in enumerate(listed):
-        path = f"/capabilities/{index}"
-        tool = _capability(reading, reading.object(capability, path), path)
-        if tool.id.tool in found:
-            reading.fault(f"{path}/name", "twice", f"{tool.id.tool!r} is the name of two capabilities; rename one")
-        found[tool.id.tool] = tool
-        tools.append(tool)
-    return tools
-
-
-def _capability(reading: Reading, capability: JsonObject, path: str) -> Tool:
-    key, description = reading.text(capability, "name", path) or "", reading.text(capability, "description", path)
-    permissions = capability.get("requiredPermissions")
-    return Tool(
-        id=ToolId("", key, ""),
-        name=key,
-        description=description,
-        input=read_parameters(reading, capability.get("parameters"), f"{path}/parameters"),
-        output=_output(reading, capability, path),
-        permissions=None if permissions is None else tuple(reading.items(permissions, f"{path}/requiredPermissions")),
-    )
+    reading.unique(listed, "/capabilities", "capabilities")
+    return listed
 
 
 def _output(reading: Reading, capability: JsonObject, path: str) -> Output:

@@ -1,64 +1,61 @@
-"""Machine Context's error codes, and which errors happen before and after a capability was entered."""
+"""How each error of the tree is said in Machine Context: a code, and whether the capability had been entered."""
 
+import msgspec
+
+from toolhall.dialects.faults import milliseconds, parameter_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
-CODES: dict[type, str] = {
-    errors.Malformed: "VALIDATION_ERROR",
-    errors.NotFound: "NOT_FOUND_ERROR",
-    errors.BadArguments: "VALIDATION_ERROR",
-    errors.Unsupported: "EXECUTION_ERROR",
-    errors.Unauthenticated: "SECURITY_ERROR",
-    errors.Denied: "SECURITY_ERROR",
-    errors.NeedsVerification: "SECURITY_ERROR",
-    errors.NeedsRequirement: "SECURITY_ERROR",
-    errors.Limited: "RESOURCE_ERROR",
-    errors.ToolFailed: "EXECUTION_ERROR",
-    errors.TimedOut: "TIMEOUT_ERROR",
-    errors.Cancelled: "EXECUTION_ERROR",
-    errors.BadOutput: "EXECUTION_ERROR",
-    errors.Unavailable: "RESOURCE_ERROR",
-    errors.Broken: "SYSTEM_ERROR",
-}
-TABLE = CODES
-_REASONS: dict[type, str] = {
-    errors.Unauthenticated: "not_authenticated",
-    errors.Denied: "not_permitted",
-    errors.NeedsVerification: "additional_verification_required",
-    errors.NeedsRequirement: "requirement_missing",
-}
-# Once the capability was entered, a failure is a response with a status; before, it is an error message.
-STATUSES: dict[type, str] = {
-    errors.ToolFailed: "failure",
-    errors.BadOutput: "failure",
-    errors.Unsupported: "failure",
-    errors.TimedOut: "timeout",
-    errors.Cancelled: "cancelled",
+
+class Row(msgspec.Struct, frozen=True):
+    """A code, the HTTP status of an error message, and what is the same for every error of a class."""
+
+    code: str
+    http: int
+    # Once the capability was entered, a failure is a response with a status; before, it is an error message.
+    status: str | None = None
+    reason: str | None = None
+
+
+TABLE: dict[type, Row] = {
+    errors.Malformed: Row("VALIDATION_ERROR", 400),
+    errors.NotFound: Row("NOT_FOUND_ERROR", 404),
+    errors.BadArguments: Row("VALIDATION_ERROR", 400),
+    errors.Unsupported: Row("EXECUTION_ERROR", 200, "failure"),
+    errors.Unauthenticated: Row("SECURITY_ERROR", 401, reason="not_authenticated"),
+    errors.Denied: Row("SECURITY_ERROR", 403, reason="not_permitted"),
+    errors.NeedsVerification: Row("SECURITY_ERROR", 403, reason="additional_verification_required"),
+    errors.NeedsRequirement: Row("SECURITY_ERROR", 403, reason="requirement_missing"),
+    errors.Limited: Row("RESOURCE_ERROR", 429),
+    errors.ToolFailed: Row("EXECUTION_ERROR", 200, "failure"),
+    errors.Crashed: Row("EXECUTION_ERROR", 200, "failure"),
+    errors.TimedOut: Row("TIMEOUT_ERROR", 200, "timeout"),
+    errors.Cancelled: Row("EXECUTION_ERROR", 200, "cancelled"),
+    errors.BadOutput: Row("EXECUTION_ERROR", 200, "failure"),
+    errors.Unavailable: Row("RESOURCE_ERROR", 503),
+    errors.Broken: Row("SYSTEM_ERROR", 500),
 }
 
 
-def say(error: errors.ToolhallError) -> JsonObject:
-    """The error object."""
-    for kind in type(error).__mro__:
-        if kind in CODES:
-            return {"code": CODES[kind], "message": error.message, "details": _details(error, kind)}
-    return {"code": CODES[errors.Broken], "message": errors.Broken.message, "details": {}}
+def say(error: errors.ToolhallError) -> tuple[Row, JsonObject]:
+    """The row of any error, and the error object."""
+    row, message = told(TABLE, error)
+    return row, {"code": row.code, "message": message, "details": _details(error, row)}
 
 
-def _details(error: errors.ToolhallError, kind: type) -> JsonObject:
+def _details(error: errors.ToolhallError, row: Row) -> JsonObject:
     if isinstance(error, errors.BadArguments) and error.problems:
-        first = error.problems[0]
-        listed = [{"parameter": problem.path, "reason": problem.reason} for problem in error.problems]
-        suggestion = "send parameters that match the capability's definition"
-        return {"parameter": first.path, "reason": first.reason, "suggestion": suggestion, "problems": listed}
-    if isinstance(error, errors.Limited):
-        return {"retry_after_ms": int(error.retry_after * 1000) + 1}
-    return {"reason": _REASONS[kind]} if kind in _REASONS else {}
+        return _bad_parameters(error.problems)
+    wait = wait_of(error)
+    if wait is not None:
+        return {"retry_after_ms": milliseconds(wait)}
+    return {} if row.reason is None else {"reason": row.reason}
 
 
-def execution_status(error: errors.ToolhallError) -> str | None:
-    """The status of an execution that began and ended with this error; None if it never began."""
-    for kind in type(error).__mro__:
-        if kind in STATUSES:
-            return STATUSES[kind]
-    return None
+def _bad_parameters(problems: tuple[errors.Problem, ...]) -> JsonObject:
+    """The specification has room for one bad parameter; the list of all is ours."""
+    listed = [{"parameter": parameter_of(each)[0], "reason": each.reason, "path": each.path} for each in problems]
+    name = listed[0]["parameter"]
+    what = f"the parameter {name!r}" if name else "the parameters"
+    suggestion = f"send {what} as the capability's definition describes"
+    return {"parameter": name, "reason": listed[0]["reason"], "suggestion": suggestion, "problems": listed}

@@ -1,11 +1,13 @@
 """Machine Context messages: an envelope with header and payload, and what may be in it."""
 
+import re
 from typing import TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict
-from toolhall.dialects.machine.errors import execution_status, say
+from toolhall.dialects.faults import headers_of
+from toolhall.dialects.machine.errors import say
 from toolhall.dialects.values import object_of, text_of
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.exchange import Finished, Wire
@@ -14,14 +16,27 @@ from toolhall.model.json import Json, JsonObject, encode
 VERSION = "1.0"
 NAME = "toolhall"
 MAX_ID = 256
+# "Compatible within a major version": what a later minor version adds is ignored.
+_COMPATIBLE = re.compile(r"1\.[0-9]{1,9}")
+# What never gets a message back; if two sides answered each other's errors, they would never stop.
+_ONE_WAY = ("notification", "response", "error")
 
 
 class Header(msgspec.Struct, frozen=True):
-    """Who sent what to whom."""
+    """Who sent what; `metadata` belongs to the sender and goes back as it came."""
 
-    message_id: str
-    message_type: str
-    source: str = ""
+    message_id: str | None
+    message_type: str | None
+    source: str | None = None
+    metadata: JsonObject | None = None
+
+    @property
+    def one_way(self) -> bool:
+        """Whether the sender expects no message back."""
+        return self.message_type in _ONE_WAY
+
+
+UNKNOWN = Header(None, None)
 
 
 class Execute(msgspec.Struct, frozen=True):
@@ -57,6 +72,7 @@ Payload: TypeAlias = Execute | Discover | Register | Cancel
 class Message(msgspec.Struct, frozen=True):
     """A message that could be read."""
 
+    id: str
     header: Header
     payload: Payload
 
@@ -77,9 +93,9 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 class Unreadable(Exception):
-    """A message that was refused; the header is there where it could be read."""
+    """A message that was refused, with as much of its header as could be read."""
 
-    def __init__(self, error: Malformed, header: Header | None = None) -> None:
+    def __init__(self, error: Malformed, header: Header) -> None:
         self.error = error
         self.header = header
         super().__init__(error.message)
@@ -87,40 +103,51 @@ class Unreadable(Exception):
 
 def read_message(body: bytes) -> Message:
     """One message, or Unreadable."""
-    header: Header | None = None
+    header = UNKNOWN
     try:
+        if not body:
+            raise Malformed("the message is empty, or larger than is read here")
         message = _object(strict.decode(body), "the message")
-        header = _header(_object(message.get("header"), "header"))
-        return Message(header, _payload(_object(message.get("payload"), "payload"), header))
+        said = _object(message.get("header"), "header")
+        header = _header(said, message.get("metadata"))
+        if said.get("version") != VERSION:
+            _check_version(said.get("version"))
+        sender_id = _text(said, "messageId")
+        return Message(sender_id, header, _payload(_object(message.get("payload"), "payload"), header.message_type))
     except Malformed as error:
         raise Unreadable(error, header) from None
 
 
-def _header(header: JsonObject) -> Header:
-    if header.get("version") != VERSION:
+def _check_version(version: Json) -> None:
+    if not isinstance(version, str) or not _COMPATIBLE.fullmatch(version):
         raise Malformed(f'header.version must be "{VERSION}"')
-    source = header.get("source", "")
-    return Header(_text(header, "messageId"), _text(header, "messageType"), source if isinstance(source, str) else "")
 
 
-def _payload(payload: JsonObject, header: Header) -> Payload:
-    if header.message_type == "notification" and "cancel" in payload:
+def _header(header: JsonObject, metadata: Json) -> Header:
+    """As much of a header as can be read, so that a refusal finds its way back."""
+    message_id, message_type, source = (_known(header.get(key)) for key in ("messageId", "messageType", "source"))
+    return Header(message_id, message_type, source, metadata if isinstance(metadata, dict) else None)
+
+
+def _payload(payload: JsonObject, message_type: str | None) -> Payload:
+    if message_type == "notification" and "cancel" in payload:
         return Cancel(_text(_object(payload["cancel"], "payload.cancel"), "requestId"))
-    if header.message_type != "request":
+    if message_type != "request":
         raise Malformed("header.messageType must be request, or notification with payload.cancel")
     if "discover" in payload:
         cursor = _object(payload["discover"], "payload.discover").get("cursor")
-        return Discover(cursor if isinstance(cursor, str) else None)
+        if cursor is not None and not isinstance(cursor, str):
+            raise Malformed("payload.discover.cursor must be a text")
+        return Discover(cursor)
     if "register" in payload:
         return Register(payload["register"])
     tool = _object(payload.get("tool"), "payload.tool")
-    context = payload.get("context")
-    request_id = context.get("request_id") if isinstance(context, dict) else None
+    context, parameters = payload.get("context"), tool.get("parameters")
     return Execute(
         _text(tool, "id"),
         _text(tool, "capability"),
-        _object(tool.get("parameters", {}), "payload.tool.parameters"),
-        request_id if isinstance(request_id, str) else None,
+        {} if parameters is None else _object(parameters, "payload.tool.parameters"),
+        _known(context.get("request_id")) if isinstance(context, dict) else None,
     )
 
 
@@ -129,36 +156,34 @@ def write_execution(header: Header, execute: Execute, finished: Finished, stamp:
     if finished.result.is_error:
         return write_failure(header, execute, ToolFailed(text_of(finished)), stamp, usage)
     execution = {"status": "success", "result": msgspec.Raw(object_of(finished)), **_usage(usage)}
-    payload = {"tool": {"id": execute.tool, "capability": execute.capability}, "execution": execution}
-    return write_response(header, payload, stamp)
+    return _executed(header, execute, execution, stamp)
 
 
 def write_failure(header: Header, execute: Execute, error: ToolhallError, stamp: Stamp, usage: Usage) -> Wire:
     """An error: a message of its own before the capability was entered, a status of the execution after."""
-    status = execution_status(error)
-    if status is None:
+    row, said = say(error)
+    if row.status is None:
         return write_error(header, error, stamp)
-    execution = {"status": status, "error": say(error), **_usage(usage)}
-    payload = {"tool": {"id": execute.tool, "capability": execute.capability}, "execution": execution}
-    return write_response(header, payload, stamp)
+    return _executed(header, execute, {"status": row.status, "error": said, **_usage(usage)}, stamp)
 
 
 def write_response(header: Header, payload: JsonObject, stamp: Stamp) -> Wire:
     """A response."""
-    return Wire(encode({"header": _reply_header(header, "response", stamp), "payload": payload}))
+    return Wire(_message(header, "response", stamp, "payload", payload))
 
 
-def write_error(header: Header | None, error: ToolhallError, stamp: Stamp) -> Wire:
-    """An error message; a message that could not be read has no request to name."""
-    return Wire(encode({"header": _reply_header(header, "error", stamp), "error": say(error)}), _status(error))
+def write_error(header: Header, error: ToolhallError, stamp: Stamp) -> Wire:
+    """An error message; one that answers what could not be read may have no request to name."""
+    row, said = say(error)
+    return Wire(_message(header, "error", stamp, "error", said), row.http, headers_of(error))
 
 
-def _status(error: ToolhallError) -> int:
-    code = say(error)["code"]
-    return {"VALIDATION_ERROR": 400, "NOT_FOUND_ERROR": 404, "SECURITY_ERROR": 403, "SYSTEM_ERROR": 500}.get(code, 503)
+def _executed(header: Header, execute: Execute, execution: JsonObject, stamp: Stamp) -> Wire:
+    tool = {"id": execute.tool, "capability": execute.capability}
+    return write_response(header, {"tool": tool, "execution": execution}, stamp)
 
 
-def _reply_header(header: Header | None, kind: str, stamp: Stamp) -> JsonObject:
+def _message(header: Header, kind: str, stamp: Stamp, key: str, content: JsonObject) -> bytes:
     reply: JsonObject = {
         "version": VERSION,
         "messageId": stamp.message_id,
@@ -166,10 +191,14 @@ def _reply_header(header: Header | None, kind: str, stamp: Stamp) -> JsonObject:
         "messageType": kind,
         "source": NAME,
     }
-    if header is not None:
+    if header.message_id is not None:
         reply["requestId"] = header.message_id
+    if header.source is not None:
         reply["destination"] = header.source
-    return reply
+    message: JsonObject = {"header": reply, key: content}
+    if header.metadata is not None:
+        message["metadata"] = header.metadata
+    return encode(message)
 
 
 def _usage(usage: Usage) -> JsonObject:
@@ -183,8 +212,12 @@ def _object(value: Json, what: str) -> JsonObject:
     raise Malformed(f"{what} must be an object")
 
 
+def _known(value: Json) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= MAX_ID else None
+
+
 def _text(holder: JsonObject, key: str) -> str:
-    value = holder.get(key)
-    if isinstance(value, str) and 0 < len(value) <= MAX_ID:
-        return value
-    raise Malformed(f"{key} must be a text of 1 to {MAX_ID} characters")
+    value = _known(holder.get(key))
+    if value is None:
+        raise Malformed(f"{key} must be a text of 1 to {MAX_ID} characters")
+    return value

@@ -10,19 +10,19 @@ def read_parameters(reading: Reading, parameters: Json, path: str) -> JsonObject
     """The input schema that a list of parameters stands for."""
     properties: JsonObject = {}
     required: list[str] = []
-    for index, listed in enumerate(reading.items([] if parameters is None else parameters, path)):
+    listed = reading.items([] if parameters is None else parameters, path)
+    reading.unique(listed, path, "parameters")
+    for index, each in enumerate(listed):
         place = f"{path}/{index}"
-        parameter = reading.object(listed, place)
-        name = reading.text(parameter, "name", place)
-        if name is None:
-            continue
-        if name in properties:
-            reading.fault(f"{place}/name", "twice", f"{name!r} is the name of two parameters; rename one")
+        parameter = reading.object(each, place)
+        name = reading.text(parameter, "name", place) or ""
         properties[name] = _property(reading, parameter, place)
         if _is_required(reading, parameter, place):
             required.append(name)
     schema: JsonObject = {"type": "object", "properties": properties}
-    return schema | ({"required": required} if required else {})
+    if required:
+        schema["required"] = required
+    return schema
 
 
 def _property(reading: Reading, parameter: JsonObject, place: str) -> JsonObject:
@@ -30,9 +30,7 @@ def _property(reading: Reading, parameter: JsonObject, place: str) -> JsonObject
     if kind not in TYPES:
         reading.fault(f"{place}/type", "type", f"use one of {', '.join(TYPES)}")
     schema: JsonObject = {} if kind == "any" else {"type": kind}
-    description = reading.text(parameter, "description", place)
-    if description is not None:
-        schema["description"] = description
+    schema["description"] = reading.text(parameter, "description", place)
     if "default" in parameter:
         schema["default"] = parameter["default"]
     return schema
@@ -50,18 +48,26 @@ def write_parameters(schema: JsonObject) -> list[JsonObject]:
     properties, required = schema.get("properties"), schema.get("required")
     named = properties if isinstance(properties, dict) else {}
     needed = required if isinstance(required, list) else []
-    return [_parameter(name, part, name in needed) for name, part in named.items()]
+    # JSON Schema knows a property without a name, a list of parameters does not.
+    return [_parameter(name, part, name in needed) for name, part in named.items() if name]
 
 
 def _parameter(name: str, schema: Json, required: bool) -> JsonObject:
     schema = schema if isinstance(schema, dict) else {}
     parameter: JsonObject = {
         "name": name,
-        "description": schema.get("description") or schema.get("title") or name,
+        "description": _described(schema, name),
         "type": _type(schema.get("type")),
         "required": required,
     }
-    return parameter | ({"default": schema["default"]} if "default" in schema else {})
+    if "default" in schema:
+        parameter["default"] = schema["default"]
+    return parameter
+
+
+def _described(schema: JsonObject, name: str) -> str:
+    texts = (schema.get("description"), schema.get("title"), name)
+    return next(text for text in texts if isinstance(text, str) and text)
 
 
 def _type(kind: Json) -> str:

@@ -1,6 +1,6 @@
 """Tool definitions as MCP documents."""
 
-from toolhall.dialects.mcp.definition import HINTS, ID_KEY, LEVEL_KEY, TAGS_KEY, derived_id, read_tool
+from toolhall.dialects.mcp.definition import HINTS, ID_KEY, LEVEL_KEY, TAGS_KEY, derived_id, read_tool, stated_id
 from toolhall.dialects.mcp.output import shown_output
 from toolhall.dialects.mcp.revisions import Revision
 from toolhall.model.json import Json, JsonObject
@@ -47,8 +47,9 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
     if tool.icons and revision.icons:
         document["icons"] = [_icon(icon) for icon in tool.icons]
     meta = dict(tool.meta or {})
-    if tool.id != derived_id(tool.name):
-        meta[ID_KEY] = str(tool.id)
+    # An id that would be read as another one is better not stated.
+    if tool.id != derived_id(tool.name) and stated_id(stated := str(tool.id)) == tool.id:
+        meta[ID_KEY] = stated
     if tool.level is not None:
         meta[LEVEL_KEY] = tool.level
     if tool.tags:
@@ -64,5 +65,6 @@ def _annotations(annotations: Annotations) -> JsonObject:
 
 
 def _icon(icon: Icon) -> JsonObject:
-    stated = (("src", icon.src), ("mimeType", icon.mime_type), ("sizes", icon.sizes), ("theme", icon.theme))
+    sizes = None if icon.sizes is None else list(icon.sizes)
+    stated = (("src", icon.src), ("mimeType", icon.mime_type), ("sizes", sizes), ("theme", icon.theme))
     return {key: value for key, value in stated if value is not None}

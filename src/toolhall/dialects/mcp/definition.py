@@ -2,9 +2,10 @@
 
 import re
 
-from toolhall.dialects.findings import Reading
+from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, safe_name
+from toolhall.model.patch import escape
 from toolhall.model.tool import LEVELS, Annotations, Icon, Output, Tool
 
 ID_KEY = "dev.toolhall/id"
@@ -17,12 +18,20 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
+_OURS = frozenset({ID_KEY, LEVEL_KEY, TAGS_KEY})
 _ID = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
+_THEMES = ("light", "dark")
 
 
 def derived_id(name: str) -> ToolId:
     """The id of a tool of which MCP says nothing but its name."""
     return ToolId(name, name, DEFAULT_VERSION)
+
+
+def stated_id(text: Json) -> ToolId | None:
+    """The id that a text states, as our metadata does; None if it states none."""
+    found = _ID.fullmatch(text) if isinstance(text, str) else None
+    return ToolId(found[1], found[2], found[3]) if found and is_version(found[3]) else None
 
 
 def read_tool(document: Json) -> Tool:
@@ -33,41 +42,46 @@ def read_tool(document: Json) -> Tool:
     name = safe_name(reading.text(document, "name", "") or "")
     meta = document.get("_meta")
     meta = None if meta is None else reading.object(meta, "/_meta")
-    tags = (meta or {}).get(TAGS_KEY)
+    ours = _OURS.intersection(meta) if meta else None
     tool = Tool(
-        id=_id(name, meta),
+        id=_id(reading, name, meta) if meta and ours else derived_id(name),
         name=name,
         title=reading.text(document, "title", "", required=False),
         description=reading.text(document, "description", "", required=False),
         input=_input(reading, document),
         output=_output(reading, document),
         annotations=_annotations(reading, document),
-        icons=_icons(reading, document),
-        tags=tuple(tags) if isinstance(tags, list) else (),
-        meta=_own(meta),
-        level=_level(meta),
+        icons=_icons(reading, document) if document.get("icons") is not None else (),
+        tags=reading.texts(meta[TAGS_KEY], _place(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
+        meta=_own(meta) if meta and ours else meta,
+        level=_level(reading, meta) if meta and LEVEL_KEY in meta else None,
     )
     reading.done()
     return tool
 
 
-def _own(meta: JsonObject | None) -> JsonObject | None:
+def _own(meta: JsonObject) -> JsonObject | None:
     """Metadata that is the author's, not ours."""
-    if meta is None:
+    return {key: value for key, value in meta.items() if key not in _OURS} or None
+
+
+def _level(reading: Reading, meta: JsonObject) -> int | None:
+    level = meta[LEVEL_KEY]
+    if type(level) is not int or level not in LEVELS:
+        reading.fault(_place(LEVEL_KEY), "level", "give a whole number from 0 to 10")
         return None
-    own = {key: value for key, value in meta.items() if key not in (ID_KEY, LEVEL_KEY, TAGS_KEY)}
-    return own if own or not meta else None
+    return level
 
 
-def _level(meta: JsonObject | None) -> int | None:
-    level = (meta or {}).get(LEVEL_KEY)
-    return level if type(level) is int and level in LEVELS else None
+def _id(reading: Reading, name: str, meta: JsonObject) -> ToolId:
+    found = stated_id(meta.get(ID_KEY))
+    if found is None and ID_KEY in meta:
+        reading.fault(_place(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
+    return found or derived_id(name)
 
 
-def _id(name: str, meta: JsonObject | None) -> ToolId:
-    stated = (meta or {}).get(ID_KEY)
-    found = _ID.fullmatch(stated) if isinstance(stated, str) else None
-    return ToolId(found[1], found[2], found[3]) if found else derived_id(name)
+def _place(key: str) -> str:
+    return f"/_meta/{escape(key)}"
 
 
 def _input(reading: Reading, document: JsonObject) -> JsonObject:
@@ -98,17 +112,17 @@ def _annotations(reading: Reading, document: JsonObject) -> Annotations | None:
 
 
 def _icons(reading: Reading, document: JsonObject) -> tuple[Icon, ...]:
-    found = []
-    for index, listed in enumerate(reading.items(document.get("icons", []), "/icons")):
-        icon = reading.object(listed, f"/icons/{index}")
-        src = reading.text(icon, "src", f"/icons/{index}")
-        sizes = icon.get("sizes")
+    found: list[Icon] = []
+    for index, listed in enumerate(reading.items(document["icons"], "/icons")):
+        path = f"/icons/{index}"
+        icon = reading.object(listed, path)
+        sizes, theme = icon.get("sizes"), reading.text(icon, "theme", path, required=False)
         found.append(
             Icon(
-                src=src or "",
-                mime_type=icon.get("mimeType"),
-                sizes=tuple(sizes) if isinstance(sizes, list) else None,
-                theme=icon.get("theme"),
+                src=reading.text(icon, "src", path) or "",
+                mime_type=reading.text(icon, "mimeType", path, required=False),
+                sizes=None if sizes is None else reading.texts(sizes, f"{path}/sizes"),
+                theme=theme if theme in _THEMES else None,  # type: ignore[arg-type]  # a theme to come is no fault
             )
         )
     return tuple(found)

@@ -98,6 +98,7 @@ TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.NeedsRequirement: _refused_result,
     errors.Limited: _limited,
     errors.ToolFailed: _result,
+    errors.Crashed: _result,
     errors.TimedOut: _result,
     errors.Cancelled: _result,
     errors.BadOutput: _result,

@@ -17,6 +17,7 @@ from toolhall.schema.validator import Validator
 name = "openapi"
 grouped = True
 
+INPUT = ".input"  # ends the name of every component that describes arguments
 _SIMPLE = frozenset({"$schema", "type", "title", "description", "properties", "required", "additionalProperties"})
 _ANY_NAME = re.compile(r".+", re.DOTALL)
 # Every keyword is known; references stay where they recur, and are told where the schema stands.
@@ -43,7 +44,7 @@ def write(tools: tuple[Tool, ...], info: Info = Info()) -> Written:  # noqa: B00
             losses.append([Loss("", "another version of this tool has its path; call this one by its version")])
             continue
         key = _free_key(given, schemas)
-        taken = _component(tool.input, f"{key}.input", schemas)
+        taken = _component(tool.input, key + INPUT, schemas)
         returned = None if tool.output.schema is None else _component(tool.output.schema, f"{key}.output", schemas)
         paths[path] = {"post": _operation(tool, given, key)}
         losses.append(_losses(tool, given, taken, returned))
@@ -75,7 +76,7 @@ def _free_key(given: str, schemas: JsonObject) -> str:
     """A name under which components may stand (letters, digits, . - _), not taken yet."""
     key = plain = re.sub(r"[^A-Za-z0-9._-]", "_", given)
     count = 2
-    while f"{key}.input" in schemas:
+    while key + INPUT in schemas:
         key, count = f"{plain}_{count}", count + 1
     return key
 
@@ -95,7 +96,7 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
     operation["parameters"] = [{"$ref": "#/components/parameters/version"}]
     operation["requestBody"] = {
         "required": _needs_body(tool.input),
-        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{key}.input"}}},
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{key}{INPUT}"}}},
     }
     operation["responses"] = responses_of(tool.output, f"#/components/schemas/{key}.output")
     return operation

@@ -1,5 +1,6 @@
 """How each error of the tree is said over plain REST: a status, a code, a message, and details that help."""
 
+from toolhall.dialects.faults import headers_of, told
 from toolhall.model import errors
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
@@ -14,7 +15,9 @@ TABLE: dict[type, tuple[int, str]] = {
     errors.NeedsVerification: (403, "needs_verification"),
     errors.NeedsRequirement: (403, "needs_requirement"),
     errors.Limited: (429, "limited"),
-    errors.ToolFailed: (500, "tool_failed"),
+    # What a tool says of itself is no fault of the server: like a conflict, the caller may change something and retry.
+    errors.ToolFailed: (409, "tool_failed"),
+    errors.Crashed: (500, "crashed"),
     errors.TimedOut: (504, "timed_out"),
     errors.Cancelled: (500, "cancelled"),
     errors.BadOutput: (500, "bad_output"),
@@ -25,14 +28,9 @@ TABLE: dict[type, tuple[int, str]] = {
 
 def write_error(error: errors.ToolhallError) -> Wire:
     """Any error; a subclass is said like its nearest listed ancestor."""
-    status, code = next((TABLE[kind] for kind in type(error).__mro__ if kind in TABLE), TABLE[errors.Broken])
-    body: JsonObject = {"code": code, "message": error.message}
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    (status, code), message = told(TABLE, error)
+    body: JsonObject = {"code": code, "message": message}
     if isinstance(error, errors.BadArguments):
         problems = [{"path": problem.path, "reason": problem.reason} for problem in error.problems]
         body["details"] = {"problems": problems}
-    if isinstance(error, errors.Limited):
-        headers = ((b"retry-after", str(max(1, int(error.retry_after + 0.999))).encode()),)
-    if isinstance(error, errors.Unauthenticated):
-        headers = ((b"www-authenticate", b"Bearer"),)
-    return Wire(encode({"error": body}), status, headers)
+    return Wire(encode({"error": body}), status, headers_of(error))

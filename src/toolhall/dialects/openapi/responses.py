@@ -31,9 +31,12 @@ _ERRORS = {
     "401": ("Unauthenticated", "A valid credential is required."),
     "403": ("Denied", "This caller may not do this, or something has to be done first."),
     "404": ("NotFound", "There is no such tool, or none that this caller may see."),
+    "409": ("ToolFailed", "The tool says that it could not do this, and why."),
+    "413": ("TooLarge", "The body is larger than this server takes."),
+    "415": ("WrongType", "The body is not sent as application/json, or is encoded."),
     "422": ("BadArguments", "The arguments do not match the tool's input schema."),
     "429": ("Limited", "Too many calls; try again later."),
-    "500": ("Failed", "The tool failed, or the server has a fault."),
+    "500": ("Broken", "The tool crashed or broke its promise, or the server has a fault."),
     "503": ("Unavailable", "What the tool runs on cannot be reached now."),
     "504": ("TimedOut", "The tool did not finish in time."),
 }

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolhall.dialects.faults import Headers, headers_of, milliseconds, parameter_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
@@ -14,7 +15,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
     status: int
     body: JsonObject
-    headers: tuple[tuple[bytes, bytes], ...] = ()
+    headers: Headers = ()
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -24,73 +25,61 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 Said: TypeAlias = Refusal | Failure
+Row: TypeAlias = Callable[[errors.ToolhallError, str], Said]
 
 
 def say(error: errors.ToolhallError) -> Said:
-    """The wire form of any error; a subclass is said like its nearest listed ancestor."""
-    for kind in type(error).__mro__:
-        if kind in TABLE:
-            return TABLE[kind](error)
-    return _broken(error)
+    """The wire form of any error."""
+    row, message = told(TABLE, error)
+    return row(error, message)
 
 
-def _refused(error: errors.ToolhallError) -> Said:
-    return Refusal(400, {"message": error.message})
+def _refused(status: int, more: JsonObject | None = None) -> Row:
+    def say_so(error: errors.ToolhallError, message: str) -> Said:
+        return Refusal(status, {"message": message, **(more or {})}, headers_of(error))
+
+    return say_so
 
 
-def _bad_arguments(error: errors.ToolhallError) -> Said:
-    problems = error.problems if isinstance(error, errors.BadArguments) else ()
-    by_name: JsonObject = {}
-    for problem in problems:
-        name = problem.path.split("/")[1] if "/" in problem.path else ""
-        by_name.setdefault(name, problem.reason)
-    return Refusal(422, {"message": error.message, "parameter_errors": by_name})
+def _come_back(status: int) -> Row:
+    """The hints that OXP has for a tool's own failure; a server error is an open object, so it may carry them too."""
+
+    def say_so(error: errors.ToolhallError, message: str) -> Said:
+        hints = {"can_retry": True, "retry_after_ms": milliseconds(wait_of(error) or 0)}
+        return Refusal(status, {"message": message, **hints}, headers_of(error))
+
+    return say_so
 
 
-def _unauthenticated(error: errors.ToolhallError) -> Said:
-    return Refusal(401, {"message": error.message}, ((b"www-authenticate", b"Bearer"),))
+def _bad_arguments(error: errors.ToolhallError, message: str) -> Said:
+    by_name: dict[str, list[str]] = {}
+    for problem in error.problems if isinstance(error, errors.BadArguments) else ():
+        name, inside = parameter_of(problem)
+        by_name.setdefault(name, []).append(f"{inside}: {problem.reason}" if inside else problem.reason)
+    listed = {name: "; ".join(reasons) for name, reasons in by_name.items()}
+    return Refusal(422, {"message": message, "parameter_errors": listed})
 
 
-def _denied(error: errors.ToolhallError) -> Said:
-    return Refusal(403, {"message": error.message})
+def _failed(error: errors.ToolhallError, message: str) -> Said:  # noqa: ARG001 - the words are all there is to say
+    """Nobody knows how far the tool came, so nobody is told to try again."""
+    return Failure({"message": message, "can_retry": False})
 
 
-def _limited(error: errors.ToolhallError) -> Said:
-    wait = float(getattr(error, "retry_after", 1.0))
-    seconds = str(max(1, int(wait + 0.999))).encode()
-    return Refusal(429, {"message": error.message}, ((b"retry-after", seconds),))
-
-
-def _unavailable(error: errors.ToolhallError) -> Said:
-    return Refusal(503, {"message": error.message})
-
-
-def _failed(error: errors.ToolhallError) -> Said:
-    return Failure({"message": error.message, "can_retry": False})
-
-
-def _timed_out(error: errors.ToolhallError) -> Said:
-    return Failure({"message": error.message, "can_retry": False})
-
-
-def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words
-    return Refusal(500, {"message": errors.Broken.message})
-
-
-TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
-    errors.Malformed: _refused,
-    errors.NotFound: _refused,
+TABLE: dict[type, Row] = {
+    errors.Malformed: _refused(400),
+    errors.NotFound: _refused(400),
     errors.BadArguments: _bad_arguments,
-    errors.Unsupported: _refused,
-    errors.Unauthenticated: _unauthenticated,
-    errors.Denied: _denied,
-    errors.NeedsVerification: _refused,
-    errors.NeedsRequirement: _refused,
-    errors.Limited: _limited,
+    errors.Unsupported: _failed,  # the tool ran until it needed what OXP cannot do
+    errors.Unauthenticated: _refused(401),
+    errors.Denied: _refused(403),
+    errors.NeedsVerification: _refused(400, {"missing_requirements": {"authorization": []}}),
+    errors.NeedsRequirement: _refused(400, {"missing_requirements": {}}),
+    errors.Limited: _come_back(429),
     errors.ToolFailed: _failed,
-    errors.TimedOut: _timed_out,
+    errors.Crashed: _failed,
+    errors.TimedOut: _failed,
     errors.Cancelled: _failed,
     errors.BadOutput: _failed,
-    errors.Unavailable: _unavailable,
-    errors.Broken: _broken,
+    errors.Unavailable: _come_back(503),
+    errors.Broken: _refused(500),
 }

@@ -16,7 +16,7 @@ SUPPORTED = (
     SCHEMA,
     "https://github.com/OpenToolCalling/Specification/tree/main/spec/http/1.0/openapi.json",
 )
-_TOOL_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@(\d+)(\.\d+\.\d+)?)?")
+_TOOL_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+)(\.[0-9]+\.[0-9]+)?)?")
 _MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "context"}
 MAX_ID = 256
 
@@ -47,17 +47,20 @@ def read_call(body: bytes) -> CallRequest:
     if unknown is not None:
         raise Malformed(f"request has no member {unknown[:64]!r}; remove it")
     toolkit, tool, version = _tool_id(request.get("tool_id"))
-    # The specification's text says `inputs`, all its examples and its OpenAPI file say `input`.
-    given = request.get("input", request.get("inputs"))
     return CallRequest(
         toolkit,
         tool,
         version,
-        {} if given is None else _object(given, "input"),
+        _input(request),
         _text(request, "call_id"),
         _text(request, "trace_id"),
-        _object(request.get("context", {}), "context"),
+        _context(request.get("context")),
     )
+
+
+def check_list(body: bytes) -> None:
+    """The optional body of a listing says only which version of OXP is spoken."""
+    check_schema(_object(strict.decode(body), "the body").get("$schema"))
 
 
 def check_schema(schema: Json) -> None:
@@ -103,6 +106,31 @@ def _tool_id(value: Json) -> tuple[str, str, str | None]:
     # OXP: a bare number is exactly x.0.0, not the newest of that major version.
     version = None if found[3] is None else f"{found[3]}{found[4] or '.0.0'}"
     return found[1], found[2], version
+
+
+def _input(request: JsonObject) -> JsonObject:
+    """The specification's text says `inputs`, all its examples and its OpenAPI file say `input`."""
+    if "input" in request and "inputs" in request:
+        raise Malformed("request has both input and inputs; send input alone")
+    given = request.get("input", request.get("inputs"))
+    return {} if given is None else _object(given, "input")
+
+
+def _context(context: Json) -> JsonObject:
+    """What the caller brings for the tool; each credential says which requirement it is for."""
+    if context is None:
+        return {}
+    given = _object(context, "context")
+    for key, member in (("authorization", "token"), ("secrets", "value")):
+        listed = given.get(key) or []
+        if not isinstance(listed, list) or not all(_is_credential(each, member) for each in listed):
+            raise Malformed(f"context.{key} must be a list of objects, each with the texts id and {member}")
+    _text(given, "user_id")
+    return given
+
+
+def _is_credential(value: Json, member: str) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("id"), str) and isinstance(value.get(member), str)
 
 
 def _object(value: Json, what: str) -> JsonObject:

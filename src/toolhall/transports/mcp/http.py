@@ -34,10 +34,7 @@ class McpHttp:
         self._legacy = legacy
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Answer one HTTP request."""
-        if exchange.method != "POST":
-            await self._legacy.other(exchange)
-            return
+        """`POST /mcp`: answer one message."""
         body = await self._shield.body(exchange.headers, exchange.receive)
         try:
             message = read_message(body)
@@ -54,6 +51,10 @@ class McpHttp:
             await exchange.reply(_ACCEPTED)
         else:
             await self._legacy.other_message(exchange, message)
+
+    async def other(self, exchange: Exchange) -> None:
+        """`GET` and `DELETE /mcp`: only the older revisions' sessions know them."""
+        await self._legacy.other(exchange)
 
     def end_streams(self) -> None:
         """Say goodbye to every client that only listens; what runs may finish."""

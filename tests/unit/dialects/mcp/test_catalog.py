@@ -32,7 +32,7 @@ META = {
     "dev.toolhall/tags": ["sky"],
 }
 ICONS = [
-    {"src": "https://example.org/a.png", "mimeType": "image/png", "sizes": ("48x48",), "theme": "dark"},
+    {"src": "https://example.org/a.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"},
     {"src": "data:image/png,"},
 ]
 COMMON: JsonObject = {

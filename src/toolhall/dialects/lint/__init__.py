@@ -1,0 +1,1 @@
+"""Lint: what can be read but should be written better, or looks like an attack on the model that reads it."""

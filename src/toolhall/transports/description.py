@@ -1,0 +1,37 @@
+"""`GET /openapi.json`: the REST interface as this caller may use it."""
+
+from toolhall.dialects.catalogs import DIALECTS
+from toolhall.dialects.openapi import catalog, hall
+from toolhall.dialects.openapi.catalog import INPUT, Info
+from toolhall.dialects.openapi.limits import limited
+from toolhall.hall import Hall
+from toolhall.model.exchange import Wire
+from toolhall.model.json import JsonObject, encode
+from toolhall.model.tool import Tool
+from toolhall.transports.exchange import Exchange
+
+
+class Description:
+    """One document with the hall's own operations and one for every tool; written once per snapshot."""
+
+    def __init__(self, home: Hall, info: Info) -> None:
+        self._hall = home
+        self._info = info
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """The document."""
+        view = self._hall.view(exchange.caller)
+        body = view.encoded.get(catalog.name)
+        if body is None:
+            body = view.encoded[catalog.name] = encode(self._written(view.tools))
+        await exchange.reply(Wire(body))
+
+    def _written(self, tools: tuple[Tool, ...]) -> JsonObject:
+        (document,) = catalog.write(tools, self._info).documents
+        schemas = document["components"]["schemas"]
+        for name in schemas:
+            if name.endswith(INPUT):
+                schemas[name] = limited(schemas[name])
+        document["tags"].append(hall.TAG)
+        document["paths"] |= hall.paths(DIALECTS)
+        return document

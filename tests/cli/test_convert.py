@@ -1,0 +1,388 @@
+"""`toolhall convert`."""
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import PATIENCE, PROGRAM, Shell, read_line
+from toolhall.dialects.catalogs import DIALECTS, READABLE
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
+WEATHER = json.loads((VECTORS / "mcp/get_weather.json").read_text())
+ADD = json.loads((VECTORS / "oxp/calculator_add.json").read_text())
+CLOSED = {"type": "object", "properties": {}, "additionalProperties": False}
+BAD: dict[str, Any] = {"name": "", "inputSchema": {"type": "array"}}
+
+
+def tool(number: int) -> dict[str, Any]:
+    """One of many definitions."""
+    price = {"type": "string", "enum": ["EUR", "USD"], "description": "The currency of the price"}
+    schema = {"type": "object", "properties": {"currency": price}, "required": ["currency"]}
+    return {"name": f"get_item_{number}", "description": "The price of an item", "inputSchema": schema, "title": "Item"}
+
+
+def lines(*documents: Any) -> str:
+    return "".join(f"{json.dumps(document)}\n" for document in documents)
+
+
+def test_one_document_stays_one(shell: Shell) -> None:
+    done = shell.run("convert", "-", "--to", "mcp", text=json.dumps(ADD, indent=4))
+    assert (done.code, done.err) == (0, "")
+    document = json.loads(done.out)
+    assert document["name"] == "Calculator_Add"
+    assert document["inputSchema"] == ADD["input_schema"]["parameters"]
+
+
+def test_a_toolkit_becomes_a_list_and_comes_back(shell: Shell) -> None:
+    (shell.folder / "toolkit.json").write_text(json.dumps(CALCULATOR))
+    assert shell.run("convert", "toolkit.json", "--to", "mcp", "--out", "tools.json").code == 0
+    tools = json.loads((shell.folder / "tools.json").read_text())
+    assert len(tools) == len(CALCULATOR["capabilities"])
+    done = shell.run("convert", "tools.json", "--to", "machine")
+    assert json.loads(done.out) == [CALCULATOR]
+
+
+@pytest.mark.parametrize("target", [name for name in DIALECTS if name not in ("openapi", "machine", "hub")])
+def test_a_list_stays_a_list(shell: Shell, target: str) -> None:
+    given = [{**tool(number), "inputSchema": CLOSED} for number in range(3)]
+    done = shell.run("convert", "-", "--to", target, text=json.dumps(given, indent=1))
+    made = json.loads(done.out)
+    assert done.code == 0
+    assert [name in json.dumps(each) for each, name in zip(made, ("item_0", "item_1", "item_2"), strict=True)] == [
+        True
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    [{"tools": 0}, {"items": 0}, {"$schema": "x", "items": 0, "tools": 0}, {"a": [1], "tools": 0, "nextCursor": "x:y"}],
+)
+def test_a_wrapper_stays_around_its_list(shell: Shell, wrapper: dict[str, Any]) -> None:
+    given = {key: [tool(0), tool(1)] if value == 0 else value for key, value in wrapper.items()}
+    done = shell.run("convert", "-", "--to", "oxp", text=json.dumps(given, indent=2))
+    assert done.code == 0, done
+    made = json.loads(done.out)
+    assert list(made) == list(wrapper)
+    for key, value in wrapper.items():
+        if value == 0:
+            assert [each["name"] for each in made[key]] == ["get_item_0", "get_item_1"]
+        else:
+            assert made[key] == value
+
+
+def test_a_toolkit_with_a_member_named_tools_is_no_wrapper(shell: Shell) -> None:
+    given = {**tool(0), "tools": ["hammer"]}
+    done = shell.run("convert", "-", "--to", "hub", "--from", "mcp", text=json.dumps(given))
+    assert json.loads(done.out)["tool"]["capabilities"]["methods"][0]["name"] == "get_item_0"
+
+
+def test_lines_stay_lines_and_come_back(shell: Shell) -> None:
+    given = [tool(number) for number in range(4)]
+    (shell.folder / "tools.jsonl").write_text("\n" + lines(*given[:2]) + "\n  \n" + lines(*given[2:]))
+    there = shell.run("convert", "tools.jsonl", "--to", "oxp")
+    assert [json.loads(line)["name"] for line in there.out.splitlines()] == [each["name"] for each in given]
+    back = shell.run("convert", "-", "--to", "mcp", text=there.out)
+    assert [json.loads(line) for line in back.out.splitlines()] == given
+
+
+def test_each_line_is_answered_before_the_next_one_comes(shell: Shell) -> None:
+    with shell.started("convert", "-", "--to", "oxp") as process:
+        assert process.stdin is not None
+        process.stdin.write(lines(tool(0), tool(1)).encode())  # two, or it could still be a document
+        assert json.loads(read_line(process))["name"] == "get_item_0"
+        assert json.loads(read_line(process))["name"] == "get_item_1"
+        process.stdin.write(lines(tool(2)).encode())
+        assert json.loads(read_line(process))["name"] == "get_item_2"
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
+def test_one_openapi_document_for_all_lines(shell: Shell) -> None:
+    done = shell.run("convert", "-", "--to", "openapi", text=lines(tool(0), tool(1)))
+    assert len(json.loads(done.out)["paths"]) == 2
+
+
+def test_json_lists_every_loss_with_its_document(shell: Shell) -> None:
+    done = shell.run("convert", "-", "--to", "anthropic", "--json", text=lines(tool(0), {**tool(1), "title": None}))
+    report = done.json()
+    assert list(report) == ["documents", "losses"]
+    assert [each["name"] for each in report["documents"]] == ["get_item_0", "get_item_1"]
+    assert [(loss["index"], loss["path"]) for loss in report["losses"]] == [(0, "/title")]
+    assert report["losses"][0]["reason"]
+    assert done.err == ""
+
+
+def test_the_report_and_the_file_at_once(shell: Shell) -> None:
+    report = shell.run("convert", "-", "--to", "oxp", "--out", "new.json", "--json", text=json.dumps([tool(0)])).json()
+    assert report["documents"] == json.loads((shell.folder / "new.json").read_text())
+
+
+def test_losses_are_counted_by_reason(shell: Shell) -> None:
+    dotted = [{**tool(number), "name": f"a.{number}"} for number in range(20)]
+    done = shell.run("convert", "-", "--to", "anthropic", text=lines(*dotted))
+    assert "lost on the way: 40 (all of them: --json)" in done.err
+    assert "20 x anthropic refuses this name, or it is taken: document 0, /name; document 1, /name; " in done.err
+    assert done.err.count("\n") == 3
+
+
+def test_bad_lines_are_named_and_the_others_converted(shell: Shell) -> None:
+    text = lines(tool(0), BAD) + "{nope}\n\n" + lines(tool(1), [], {"a": 1}) + '{"name": 1, "name": 2}\n'
+    done = shell.run("convert", "-", "--to", "oxp", text=text)
+    assert done.code == 1
+    assert [json.loads(line)["name"] for line in done.out.splitlines()] == ["get_item_0", "get_item_1"]
+    said = done.err.splitlines()
+    for place in (
+        "<stdin>:2: document 1, /name: error: give 'name' as a text [mcp/missing]",
+        "<stdin>:2: document 1, /inputSchema/type: error: ",
+        "<stdin>:3: document 2, /: error: the message is not valid JSON: ",
+        "<stdin>:6: document 4, /: error: this looks like no known definition; ",
+        "<stdin>:7: document 5, /: error: this looks like no known definition; ",
+        "<stdin>:8: document 6, /: error: an object has the key 'name' twice; remove one [json/malformed]",
+    ):
+        assert any(line.startswith(place) for line in said), (place, said)
+    assert said[-1] == "toolhall: 5 of 7 documents could not be converted; change what is listed above"
+    report = shell.run("convert", "-", "--to", "oxp", "--json", text=text)
+    assert report.code == 1
+    problems = json.loads(report.out)["problems"]
+    assert len(problems) == len([line for line in said if "error: " in line])
+    assert problems[0].keys() == {"file", "line", "index", "path", "rule", "severity", "fix"}
+
+
+BROKEN = [
+    ("", 1, "there is nothing here"),
+    (" \n\n", 1, "there is nothing here"),
+    ('{\n "name": "a",\n "name": "b"\n}', 3, "'name' twice"),
+    ('{\n "a": {"b": 1,\n "\\u0062": 2}\n}', 3, "'b' twice"),
+    ('[\n {"name": NaN}\n]', 2, "not valid JSON"),
+    ("[1,\n2", 2, "ends too early"),
+    ('{"name":\n', 1, "ends too early"),
+    ('{"name": "a"\n "b": 1}', 2, "not valid JSON"),
+    ('{\n"name": "a"}\n{\n"name": "b"}', 3, "write one document in each line"),
+    ('\ufeff{"name": "a"}', 1, "byte-order mark"),
+    ('{"tools": [{}],\n"tools": [{}]}', 2, "'tools' twice"),
+    ('{"tools": [{}],\n"b\\u003a": 1, "b": 1, "b": 2}', 2, "'b' twice"),
+    ('{"tools": [{}], "items": [1]}', 1, "two different lists"),
+    ('{"tools": [{}], "a": 1234567890123456789012}', 1, "more than 20 digits"),
+    ("[" * 5000, 1, "nested more than 64 levels"),
+    ('{"tools": ' * 5000, 1, "nested more than 64 levels"),
+    ('[{"name": "a", "inputSchema": {}},\n\n{"a": ' + "[" * 70 + "]" * 70 + "}]", 3, "nested more than 64 levels"),
+    ("nonsense", 1, "not valid JSON"),
+    ("12", 1, "looks like no known definition"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "said"), BROKEN)
+def test_what_is_not_json_is_named_by_its_line(shell: Shell, text: str, line: int, said: str) -> None:
+    done = shell.run("convert", "-", "--to", "oxp", "--out", "new.json", text=text)
+    assert done.code == 1
+    assert done.out == ""
+    assert any(each.startswith(f"<stdin>:{line}: ") and said in each for each in done.err.splitlines()), done.err
+    assert "Traceback" not in done.err
+    assert not any(shell.folder.iterdir())
+
+
+def test_bytes_that_are_no_text(shell: Shell) -> None:
+    (shell.folder / "bad.jsonl").write_bytes(b'{"name": "\xff"}\n' + lines(tool(0)).encode())
+    done = shell.run("convert", "bad.jsonl", "--to", "oxp")
+    assert done.code == 1
+    assert "bad.jsonl:1: document 0, /: error: the message is not valid UTF-8" in done.err
+    assert done.out.count("\n") == 1
+
+
+def test_a_first_line_that_is_broken_does_not_hide_the_others(shell: Shell) -> None:
+    done = shell.run("convert", "-", "--to", "oxp", text='{"name": nope}\n' + lines(tool(0)))
+    assert (done.code, done.out.count("\n")) == (1, 1)
+    (shell.folder / "cut.jsonl").write_text('{"name": "cut off\n' + lines(tool(0)))
+    done = shell.run("convert", "cut.jsonl", "--to", "oxp")
+    assert (done.code, done.out.count("\n")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["tools.json"], 2, "--to"),
+        (["tools.json", "--to", "soap"], 2, f"use one of {', '.join(DIALECTS)}"),
+        (["tools.json", "--to", "mcp", "--from", "gemini"], 2, f"use one of {', '.join(READABLE)}"),
+        (["missing.json", "--to", "mcp"], 2, "there is no file missing.json"),
+        ([".", "--to", "mcp"], 2, "is a folder"),
+        (["--jsn", "--to", "mcp"], 2, "there is no option --jsn"),
+        (["tools.json", "--to", "mcp", "--out", "."], 2, "is a folder"),
+        (["tools.json", "--to", "mcp", "--out", "/dev/null"], 2, "redirect"),
+        (["tools.json", "--to", "mcp", "--out", "no/where.json"], 1, "choose another place"),
+        (["tools.json", "more.json", "--to", "mcp"], 2, "too many words"),
+    ],
+)
+def test_wrong_usage(shell: Shell, words: list[str], code: int, said: str) -> None:
+    (shell.folder / "tools.json").write_text(json.dumps(tool(0)))
+    done = shell.run("convert", *words)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.complaint()
+    assert [file.name for file in shell.folder.iterdir()] == ["tools.json"]
+
+
+def test_a_file_may_be_replaced_by_its_conversion(shell: Shell) -> None:
+    file = shell.folder / "tools.jsonl"
+    file.write_text(lines(tool(0), tool(1)))
+    file.chmod(0o640)
+    (shell.folder / "link.jsonl").symlink_to("tools.jsonl")
+    assert shell.run("convert", "tools.jsonl", "--to", "oxp", "-o", "link.jsonl").code == 0
+    assert [json.loads(line)["id"] for line in file.read_text().splitlines()]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert (shell.folder / "link.jsonl").is_symlink()
+    assert len(list(shell.folder.iterdir())) == 2
+
+
+def test_a_file_with_a_bad_document_is_not_replaced_by_less(shell: Shell) -> None:
+    file = shell.folder / "tools.jsonl"
+    before = lines(tool(0), BAD)
+    file.write_text(before)
+    done = shell.run("convert", "tools.jsonl", "--to", "oxp", "--out", "tools.jsonl")
+    assert done.code == 1
+    assert "the file is left as it was" in done.err
+    assert file.read_text() == before
+    assert shell.run("convert", "tools.jsonl", "--to", "oxp", "--out", "new.jsonl").code == 1
+    assert (shell.folder / "new.jsonl").read_text().count("\n") == 1
+    assert shell.run("convert", "tools.jsonl", "--to", "openai@strict", "--out", "new.jsonl").code == 1
+    assert (shell.folder / "new.jsonl").read_text().count("\n") == 1, "nothing new, so the old one stays"
+    assert len(list(shell.folder.iterdir())) == 2
+
+
+def test_a_disk_that_is_full_is_one_line(shell: Shell) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "convert", "-", "--to", "function"],
+            input=json.dumps(tool(0)).encode(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"toolhall: reading or writing failed: No space left on device" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_what_hides_in_a_definition_is_shown_on_a_terminal_and_only_there(shell: Shell) -> None:
+    hidden = {"name": "a", "description": "one\u202e\u009b two \U000e0041", "parameters": {"type": "object"}}
+    (shell.folder / "a.json").write_text(json.dumps(hidden))
+    with shell.terminal("convert", "a.json", "--to", "function") as terminal:
+        _, shown = terminal.end()
+    assert json.loads(shown.replace("\r", "")) == hidden
+    assert "\\u202e\\u009b two \\udb40\\udc41" in shown
+    assert "\u202e" in shell.run("convert", "a.json", "--to", "function").out
+
+
+HUNDRED = lines(*(tool(number) for number in range(100))).encode()
+
+
+@pytest.fixture
+def pipe(shell: Shell) -> Path:
+    """A named pipe for input that goes on for as long as somebody reads it."""
+    made = shell.folder / "tools.jsonl"
+    os.mkfifo(made)
+    return made
+
+
+def pour(pipe: Path) -> None:
+    """Write definitions until nobody reads them any more."""
+    with contextlib.suppress(BrokenPipeError), pipe.open("wb", buffering=0) as out:
+        while True:
+            out.write(HUNDRED)
+
+
+@contextlib.contextmanager
+def pouring(pipe: Path) -> Generator[None, None, None]:
+    writer = threading.Thread(target=pour, args=(pipe,))
+    writer.start()
+    try:
+        yield
+    finally:
+        os.close(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))  # if nobody ever came to read
+        writer.join(PATIENCE)
+
+
+def test_a_bar_on_a_terminal_and_nothing_half_done_after_ctrl_c(shell: Shell, pipe: Path) -> None:
+    with pouring(pipe), shell.terminal("convert", str(pipe), "--to", "oxp", "--out", "new.jsonl") as terminal:
+        terminal.expect(" documents")
+        assert "new.jsonl" not in [file.name for file in shell.folder.iterdir()], "it is not in its place yet"
+        os.killpg(terminal.process.pid, signal.SIGINT)
+        code, _ = terminal.end()
+    assert code == 130
+    assert list(shell.folder.iterdir()) == [pipe]
+
+
+def test_the_bar_knows_how_much_there_is_and_problems_stay_above_it(shell: Shell) -> None:
+    with (shell.folder / "tools.jsonl").open("wb") as file:
+        file.writelines([HUNDRED] * 400)
+        file.write(b"{nope}\n")
+    with shell.terminal("convert", "tools.jsonl", "--to", "oxp", "--out", "new.jsonl") as terminal:
+        terminal.expect("%")
+        code, shown = terminal.end()
+    assert code == 1
+    assert "tools.jsonl:40001: document 40000" in shown.replace("\r\n", "")
+    assert shown.rstrip().endswith("change what is listed above")
+
+
+def test_no_bar_where_nobody_looks(shell: Shell, pipe: Path) -> None:
+    with shell.started("convert", str(pipe), "--to", "oxp", "--out", "new.jsonl") as process:
+        with pipe.open("wb") as out:
+            out.writelines([HUNDRED] * 150)
+        assert process.wait(PATIENCE) == 0
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    assert said.startswith("lost on the way: ")
+    assert "\x1b" not in said
+
+
+def test_a_reader_that_has_seen_enough(shell: Shell, pipe: Path) -> None:
+    with pouring(pipe), shell.started("convert", str(pipe), "--to", "oxp") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert read_line(process)
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr.read() == b""
+
+
+# A process starts with the memory of the one that started it, so a small one does, and prints what the other needed.
+MEASURE = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stderr=subprocess.DEVNULL).returncode
+print(code, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+"""
+
+
+def peak(shell: Shell, count: int, *words: str) -> int:
+    """The most memory that converting so many lines from a pipe takes, in KiB."""
+    command = [sys.executable, "-c", MEASURE, *PROGRAM, "convert", "-", "--to", "oxp", *words]
+    with (
+        (shell.folder / "out").open("wb") as out,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.writelines(lines(tool(number)).encode() for number in range(count))
+        process.stdin.close()
+        code, used = map(int, process.stderr.read().split())
+    assert code == 0
+    with (shell.folder / "out").open("rb") as made:
+        assert sum(part.count(b'"get_item_') for part in made) >= count
+    return used
+
+
+@pytest.mark.timeout(120)
+def test_memory_does_not_grow_with_the_number_of_definitions(shell: Shell) -> None:
+    few = peak(shell, 1_000)
+    assert peak(shell, 100_000) < few * 1.1
+    assert peak(shell, 10_000, "--json") < few * 1.1

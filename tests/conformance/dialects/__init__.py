@@ -1,0 +1,1 @@
+"""The rules of Machine Context, the hub, OXP and REST, judged over sockets and pipes."""

@@ -1,0 +1,263 @@
+# ruff: noqa: N802 - tests carry the names of their rules
+"""The hub's rules on messages (dialects.md 2.1 to 2.5 and 5.7), over HTTP."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conformance.dialects.kit import CANARY
+from tests.conformance.dialects.talk import Message, Posted, core_request, definitions, new_id, tool_request
+from tests.conformance.wire import Http
+
+
+async def refused(hub: Posted, message: Any, status: int, code: str) -> Message:
+    """The error in a reply."""
+    reply = await hub.send(message)
+    (said,) = reply.messages
+    assert (reply.status, said["result"], said["error"]["code"]) == (status, None, code), said
+    found: Message = said["error"]
+    return found
+
+
+async def managed(hub: Posted, method: str, **params: Any) -> Any:
+    """The result of a request to the hub itself."""
+    reply = await hub.ask(core_request(method, **params))
+    assert (reply["type"], reply["error"]) == ("response", None), reply
+    return reply["result"]
+
+
+def declaration(**changed: Any) -> Message:
+    """Params of register_tool, with a name of their own."""
+    return {"name": new_id(), "version": "1.0.0", "capabilities": {"methods": ["method1"], "resources": []}, **changed}
+
+
+@pytest.mark.parametrize("id", ["r1", "", "ü", 0, 7, -1, 2**53 + 1, None])
+@pytest.mark.parametrize("kind", ["tool", "core"])
+async def test_C_1_the_id_comes_back_as_it_came(hub: Posted, kind: str, id: Any) -> None:  # noqa: A002
+    message = tool_request("House", "Look") if kind == "tool" else core_request("health_check")
+    (reply,) = (await hub.send({**message, "id": id})).messages
+    assert (reply["id"], type(reply["id"])) == (id, type(id))
+
+
+@pytest.mark.parametrize("id", [1.5, True, ["r1"], {"a": 1}, "x" * 257])
+async def test_C_1_an_id_is_a_text_or_a_whole_number(hub: Posted, id: Any) -> None:  # noqa: A002
+    (reply,) = (await hub.send({**tool_request("House", "Look"), "id": id})).messages
+    assert (reply["id"], reply["error"]["code"]) == (None, "INVALID_REQUEST")
+
+
+async def test_C_1_without_an_id_it_is_null(hub: Posted) -> None:
+    message = tool_request("House", "Look")
+    del message["id"]
+    (reply,) = (await hub.send(message)).messages
+    assert reply["id"] is None
+    assert reply["error"] is None
+
+
+async def test_C_2_success_has_no_error_and_failure_no_result(hub: Posted) -> None:
+    good = await hub.ask(tool_request("Calculator", "Add", a=1, b=2))
+    assert good == {"type": "tool_response", "id": good["id"], "result": {"result": 3}, "error": None}
+    bad = await hub.ask(tool_request("Probe", "fails", why="no"))
+    assert (bad["type"], bad["result"]) == ("tool_response", None)
+
+
+@pytest.mark.parametrize("method", ["crashes", "says_no", "asks"])
+async def test_C_3_whatever_a_tool_raises_is_a_tool_error(hub: Posted, method: str) -> None:
+    error = await refused(hub, tool_request("Probe", method), 400, "TOOL_ERROR")
+    assert CANARY not in json.dumps(error)
+
+
+async def test_C_3_C_9_an_unknown_method_is_told_from_a_tool_that_fails(hub: Posted) -> None:
+    error = await refused(hub, tool_request("Probe", "fails", why="Unknown method"), 400, "TOOL_ERROR")
+    assert error["message"] == "Unknown method"
+    await refused(hub, tool_request("Probe", "method1"), 400, "METHOD_NOT_FOUND")
+    await refused(hub, tool_request("Nothing", "method1"), 400, "TOOL_NOT_FOUND")
+
+
+async def test_C_4_a_tool_error_lies_in_the_response(hub: Posted) -> None:
+    error = (await hub.ask(tool_request("Probe", "fails", why="no")))["error"]
+    assert error == {
+        "type": "tool_error",
+        "code": "TOOL_ERROR",
+        "message": "no",
+        "details": {"tool": "Probe", "method": "fails"},
+    }
+
+
+METHOD: Message = {"name": "method1", "description": "Does it", "params": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize("method", ["method1", METHOD], ids=["name", "object"])
+async def test_C_5_both_forms_of_a_declaration_are_taken(hub: Posted, method: Any, wrapped: bool) -> None:
+    given = declaration(capabilities={"methods": [method], "resources": []})
+    result = await managed(hub, "register_tool", **({"tool": given} if wrapped else given))
+    assert result == {"tool_id": f"{given['name']}@1.0.0", "status": "registered"}
+    assert await managed(hub, "get_tool", name=given["name"]) == {"tool": given}
+
+
+BAD_DECLARATIONS: list[Message] = [
+    {},
+    {"name": "x"},
+    {"name": "x", "version": "1.0.0", "capabilities": {"methods": []}},
+    {"name": "x", "version": "1.0.0", "capabilities": {"methods": [{}]}},
+    {"name": "x", "version": "1.0.0", "capabilities": {"methods": "method1"}},
+    {"name": "x", "version": "1.0.0", "capabilities": {"methods": ["a", "a"]}},
+    {"name": "Calculator", "version": "9.0.0", "capabilities": {"methods": ["a"]}},
+    {"tool": []},
+]
+
+
+async def test_C_5_what_declares_nothing_is_refused(hub: Posted) -> None:
+    for declared in BAD_DECLARATIONS:
+        error = await refused(hub, core_request("register_tool", **declared), 400, "INVALID_PARAMS")
+        assert "type" not in error
+
+
+async def test_C_6_the_worst_part_is_the_state_of_the_whole(hub: Posted) -> None:
+    whole = await managed(hub, "health_check")
+    assert (whole["status"], whole["components"]["core"]) == ("healthy", "healthy")
+    assert whole["components"]["tools"]["Calculator"] == "healthy"
+    assert whole == await managed(hub, "health_check", components=["all"])
+    assert (await managed(hub, "health_check", components=["tools"]))["components"].keys() == {"tools"}
+
+
+@pytest.mark.parametrize("components", ["core", ["database"], [["core"]], [None], {"core": 1}, 3])
+async def test_C_6_unknown_components_are_refused(hub: Posted, components: Any) -> None:
+    await refused(hub, core_request("health_check", components=components), 400, "INVALID_PARAMS")
+
+
+async def test_C_7_what_is_registered_is_listed_and_can_be_taken_off(hub: Posted) -> None:
+    given = declaration()
+    await managed(hub, "register_tool", **given)
+    await managed(hub, "register_tool", **given | {"version": "2.0.0"})
+    names = [tool["tool"]["name"] for tool in (await managed(hub, "list_tools"))["tools"]]
+    assert "Calculator" in names
+    assert names.count(given["name"]) == 2
+    assert (await managed(hub, "get_tool", name=given["name"]))["tool"]["version"] == "2.0.0"
+    assert (await managed(hub, "get_tool", name=given["name"], version="1.0.0"))["tool"]["version"] == "1.0.0"
+    assert await managed(hub, "unregister_tool", name=given["name"], version="2.0.0") == {"status": "unregistered"}
+    assert (await managed(hub, "get_tool", name=given["name"]))["tool"]["version"] == "1.0.0"
+    assert await managed(hub, "unregister_tool", name=given["name"]) == {"status": "unregistered"}
+    await refused(hub, core_request("get_tool", name=given["name"]), 400, "TOOL_NOT_FOUND")
+    await refused(hub, core_request("unregister_tool", name="Calculator"), 400, "TOOL_NOT_FOUND")
+
+
+@pytest.mark.parametrize("method", ["get_tool", "unregister_tool"])
+@pytest.mark.parametrize("params", [{}, {"name": 3}, {"name": "Calculator", "version": 1}, {"name": ["Calculator"]}])
+async def test_C_7_a_tool_is_named_by_texts(hub: Posted, method: str, params: Message) -> None:
+    await refused(hub, core_request(method, **params), 400, "INVALID_PARAMS")
+
+
+async def test_C_7_both_message_dialects_list_what_either_registers(hub: Posted, http: Http) -> None:
+    given = declaration()
+    await managed(hub, "register_tool", **given)
+    capabilities = [{"name": "add", "description": "Adds"}]
+    other = {"id": new_id(), "name": "X", "version": "1.0.0", "description": "x", "capabilities": capabilities}
+    assert (await http.send(other, path="/machine/tools")).status == 201
+    declared = await managed(hub, "get_tool", name=other["id"])
+    assert [method["name"] for method in declared["tool"]["capabilities"]["methods"]] == ["add"]
+    (found,) = (tool for tool in await definitions(http) if tool["id"] == given["name"])
+    assert [capability["name"] for capability in found["capabilities"]] == ["method1"]
+
+
+CODES: dict[str, tuple[Any, int]] = {
+    "INVALID_REQUEST": ({"type": "nothing"}, 400),
+    "INVALID_PARAMS": (tool_request("Calculator", "Add", a="x"), 400),
+    "TOOL_ERROR": (tool_request("Probe", "crashes"), 400),
+    "INTERNAL_ERROR": (tool_request("Probe", "lies"), 500),
+    "TIMEOUT": (tool_request("Probe", "late"), 504),
+    "APPROVAL_REQUIRED": (tool_request("Probe", "guarded"), 403),
+    "AUTHORIZATION_REQUIRED": (tool_request("Probe", "ends", kind="NeedsRequirement"), 403),
+    "FORBIDDEN": (tool_request("Probe", "ends", kind="Denied"), 403),
+    "UNAUTHENTICATED": (tool_request("Probe", "ends", kind="Unauthenticated"), 401),
+    "RATE_LIMITED": (tool_request("Probe", "ends", kind="Limited"), 429),
+    "UNAVAILABLE": (tool_request("Probe", "ends", kind="Unavailable"), 503),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+async def test_C_8_C_28_codes_and_the_status_of_each(hub: Posted, code: str) -> None:
+    """Known errors are 400 unless the code is ours, what the hub does not know is 500 with a fixed text."""
+    message, status = CODES[code]
+    error = await refused(hub, message, status, code)
+    assert CANARY not in json.dumps(error)
+    assert ("retry_after" in error["details"]) == (code in ("RATE_LIMITED", "UNAVAILABLE"))
+
+
+async def test_C_28_a_fault_of_the_server_has_a_fixed_text(hub: Posted) -> None:
+    error = await refused(hub, tool_request("Probe", "ends", kind="Broken"), 500, "INTERNAL_ERROR")
+    assert error["message"] == "internal error; the details are in the server's log"
+
+
+@pytest.mark.parametrize("params", [[], "x", 3, False])
+async def test_C_8_params_are_an_object(hub: Posted, params: Any) -> None:
+    for message in (tool_request("Calculator", "Add"), core_request("health_check")):
+        await refused(hub, {**message, "params": params}, 400, "INVALID_PARAMS")
+
+
+async def test_C_8_every_bad_parameter_is_named(hub: Posted) -> None:
+    error = await refused(hub, tool_request("Calculator", "Add"), 400, "INVALID_PARAMS")
+    assert {problem["path"] for problem in error["details"]["problems"]} == {"/a", "/b"}
+
+
+async def test_C_9_which_method_is_unknown_is_told_by_the_type_of_the_reply(hub: Posted) -> None:
+    of_tool = await hub.ask(tool_request("Calculator", "register_tool"))
+    of_hub = await hub.ask(core_request("Add", a=1, b=2))
+    assert of_tool["error"]["code"] == of_hub["error"]["code"] == "METHOD_NOT_FOUND"
+    assert (of_tool["type"], of_hub["type"]) == ("tool_response", "response")
+    assert of_tool["error"]["details"] == {"tool": "Calculator", "method": "register_tool"}
+    assert "register_tool" in of_hub["error"]["message"]
+
+
+async def test_2_1_the_core_pipelines_form_is_taken(hub: Posted) -> None:
+    asked = {"tool": "Calculator", "action": "Add", "params": {"a": 1, "b": 2}}
+    for metadata in ({"version": "1.0.0", "source": "core"}, {"source": "core"}, {"version": None}):
+        (reply,) = (await hub.send({**asked, "metadata": metadata})).messages
+        assert (reply["type"], reply["result"]) == ("tool_response", {"result": 3})
+    error = await refused(hub, {**asked, "metadata": {"version": "2.0.0"}}, 400, "TOOL_NOT_FOUND")
+    assert error["details"] == {"tool": "Calculator", "method": "Add", "version": "2.0.0"}
+    await refused(hub, {**asked, "metadata": {"version": 1}}, 400, "INVALID_REQUEST")
+    await refused(hub, {**asked, "action": "Divide", "metadata": {"version": "1.0.0"}}, 400, "METHOD_NOT_FOUND")
+
+
+async def test_2_2_update_config_applies_what_may_change(hub: Posted) -> None:
+    changed = await managed(hub, "update_config", config={"logging": {"level": "warning"}})
+    assert changed == {"status": "updated", "applied_changes": ["logging.level"]}
+    refusals: list[Any] = [{}, {"logging": {}}, {"logging": {"level": "LOUD"}}, {"logging": {}, "port": 1}, [], None]
+    for config in refusals:
+        await refused(hub, core_request("update_config", config=config), 400, "INVALID_PARAMS")
+
+
+async def test_5_5_what_nothing_runs_tells_its_state(hub: Posted) -> None:
+    given = declaration()
+    await managed(hub, "register_tool", **given)
+    error = await refused(hub, tool_request(given["name"], "method1"), 400, "TOOL_ERROR")
+    assert error["details"]["state"] == "registered"
+
+
+async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.9"}
+    for method in ("Add", "Odd"):
+        reply = await http.send(tool_request("Calculator", method, a=1, b=2), forwarded, path="/hub")
+        (said,) = reply.messages
+        assert (said["error"]["code"], said["error"]["message"]) == (
+            "TOOL_NOT_FOUND",
+            f"unknown tool: Calculator.{method}",
+        )
+    health = (await http.send(core_request("health_check"), forwarded, path="/hub")).messages[0]
+    assert health["result"]["components"]["tools"] == {}
+
+
+async def test_C_21_health_over_http(http: Http) -> None:
+    whole = (await http.send(method="GET", path="/health")).messages[0]
+    assert {"status", "uptime", "components"} <= whole.keys()
+    assert (await http.send(method="GET", path="/health/live")).messages == [{"status": "alive"}]
+    assert (await http.send(method="GET", path="/health/ready")).messages == [{"status": "ready"}]
+
+
+async def test_other_methods_and_types_are_turned_away(http: Http) -> None:
+    reply = await http.send(method="GET", path="/hub")
+    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+    assert (await http.send(b"{}", {"Content-Type": "text/plain"}, path="/hub")).status == 415
+    assert (await http.send(b"", path="/hub")).status == 400

@@ -1,0 +1,265 @@
+# ruff: noqa: N802 - tests carry the names of their rules
+"""Machine Context's rules on messages (dialects.md 1.1, 1.2 and 5.7), over HTTP."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.conformance.dialects.kit import CANARY
+from tests.conformance.dialects.talk import Message, Posted, definitions, execute, machine_request, new_id
+from tests.conformance.serving import Served
+from tests.conformance.wire import Http, send_bytes
+
+
+def calculator(**changed: Any) -> Message:
+    """A definition to register, under a name of its own."""
+    capability = {"name": "add", "description": "Adds two numbers"}
+    usual = {"id": new_id(), "name": "Calculator Tool", "version": "1.0.0", "description": "Performs arithmetic"}
+    return {**usual, "capabilities": [capability], "securityLevel": 1, **changed}
+
+
+async def refused(machine: Posted, message: Any, status: int, code: str) -> Message:
+    """The error in an error message."""
+    reply = await machine.send(message)
+    (said,) = reply.messages
+    assert (reply.status, said["header"]["messageType"], said["error"]["code"]) == (status, "error", code), said
+    found: Message = said["error"]
+    return found
+
+
+async def execution(machine: Posted, capability: str, **parameters: Any) -> Message:
+    """What came of an execution that began."""
+    reply = await machine.send(execute("Probe", capability, **parameters))
+    (said,) = reply.messages
+    assert (reply.status, said["header"]["messageType"]) == (200, "response"), said
+    found: Message = said["payload"]["execution"]
+    return found
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_A_1_version_one(machine: Posted, version: str) -> None:
+    request = machine_request({"tool": {"id": "House", "capability": "Look"}}, version=version)
+    assert (await machine.ask(request))["header"]["version"] == "1.0"
+
+
+@pytest.mark.parametrize("version", ["2.0", "1", "1.", "1.x", "", None, 1.0, ["1.0"], "1.0\n", "٤.0"])
+async def test_A_1_no_other_version(machine: Posted, version: Any) -> None:
+    message = execute("House", "Look")
+    message["header"]["version"] = version
+    error = await refused(machine, message, 400, "VALIDATION_ERROR")
+    assert "header.version" in error["message"]
+
+
+async def test_A_2_a_reply_names_the_request_by_its_message_id(machine: Posted) -> None:
+    request = execute("House", "Look")
+    request["payload"]["context"] = {"request_id": "another"}
+    header = (await machine.ask(request))["header"]
+    assert (header["requestId"], header["destination"]) == (request["header"]["messageId"], "test")
+    assert header["messageId"] != header["requestId"]
+
+
+async def test_A_2_a_refusal_names_the_request_too_where_it_can(machine: Posted) -> None:
+    request = machine_request({}, version="9.0")
+    assert (await machine.ask(request))["header"]["requestId"] == request["header"]["messageId"]
+
+
+@pytest.mark.parametrize("named_by", ["messageId", "request_id"])
+async def test_A_2_a_cancellation_may_name_either_id(machine: Posted, named_by: str) -> None:
+    note, ids = new_id(), {"messageId": new_id(), "request_id": new_id()}
+    request = execute("Probe", "waits", note=note)
+    request["header"]["messageId"] = ids["messageId"]
+    request["payload"]["context"] = {"request_id": ids["request_id"]}
+    running = asyncio.ensure_future(machine.ask(request))
+    await machine.value("Probe", "reached", note=note, number=1)
+    reply = await machine.send(machine_request({"cancel": {"requestId": ids[named_by]}}, messageType="notification"))
+    assert (reply.status, reply.body) == (202, b"")
+    assert (await running)["payload"]["execution"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("bad", [None, "", 7, {}, "x" * 257])
+async def test_A_2_a_message_has_an_id(machine: Posted, bad: Any) -> None:
+    message = execute("House", "Look")
+    message["header"]["messageId"] = bad
+    await refused(machine, message, 400, "VALIDATION_ERROR")
+
+
+@pytest.mark.parametrize("kind", ["notification", "response", "error", "broadcast", "Request", None, 3])
+async def test_A_3_only_requests_are_answered_by_a_response(machine: Posted, kind: Any) -> None:
+    message = execute("House", "Look")
+    message["header"]["messageType"] = kind
+    error = await refused(machine, message, 400, "VALIDATION_ERROR")
+    assert "messageType" in error["message"]
+
+
+async def test_A_4_a_message_of_more_than_a_megabyte_is_turned_away(kit: Served) -> None:
+    """Before it is read: the headers are enough."""
+    lines = [
+        b"POST /machine HTTP/1.1",
+        b"Host: localhost",
+        b"Content-Type: application/json",
+        b"Content-Length: 1048577",
+    ]
+    assert (await send_bytes(kit.origin, b"\r\n".join([*lines, b"", b""]))).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize("security", [{}, {"token": "anything", "permissions": []}, {"token": None}, "none"])
+async def test_A_5_A_14_here_the_connection_proves_who_calls(machine: Posted, security: Any) -> None:
+    """What a message claims adds nothing and takes nothing: this caller is proven by its address."""
+    request = execute("House", "Unlock", door="front")
+    request["payload"]["security"] = security
+    assert (await machine.ask(request))["payload"]["execution"]["status"] == "success"
+    request = execute("House", "OpenVault", vault="main")
+    request["payload"]["security"] = {"token": "root", "permissions": ["admin"]}
+    await refused(machine, request, 403, "SECURITY_ERROR")
+
+
+async def test_A_6_what_is_added_to_a_message_is_ignored_and_metadata_comes_back(machine: Posted) -> None:
+    request = execute("House", "Look") | {"metadata": {"trace": ["a", {"b": None}]}, "x-more": 1}
+    request["header"]["x-more"] = request["payload"]["x-more"] = request["payload"]["tool"]["x-more"] = True
+    reply = await machine.ask(request)
+    assert reply["metadata"] == {"trace": ["a", {"b": None}]}
+    assert "metadata" not in await machine.ask(execute("House", "Look"))
+    refusal = await machine.ask(execute("House", "Nothing") | {"metadata": {"trace": 1}})
+    assert refusal["metadata"] == {"trace": 1}
+
+
+async def test_A_8_keys_are_spelled_as_the_specification_does(machine: Posted) -> None:
+    reply = await machine.ask(execute("House", "Look"))
+    assert {"messageId", "messageType", "requestId"} < reply["header"].keys()
+    assert {"execution_time_ms", "resource_usage"} < reply["payload"]["execution"].keys()
+    listed = await machine.ask(machine_request({"discover": {}}))
+    assert listed["payload"]["tools"][0]["securityLevel"] == 1
+
+
+@pytest.mark.parametrize("capability", ["crashes", "lies", "says_no", "asks", "late"])
+async def test_A_9_A_42_once_it_began_a_failure_is_a_response(machine: Posted, capability: str) -> None:
+    found = await execution(machine, capability)
+    assert found["status"] == ("timeout" if capability == "late" else "failure")
+    assert found["error"]["code"] == ("TIMEOUT_ERROR" if capability == "late" else "EXECUTION_ERROR")
+    assert CANARY not in json.dumps(found)
+
+
+async def test_A_9_the_tool_has_its_own_words(machine: Posted) -> None:
+    assert (await execution(machine, "fails", why="the shop is closed"))["error"]["message"] == "the shop is closed"
+    assert (await execution(machine, "says_no"))["error"]["message"] == "no\nnever"
+
+
+BEFORE = {
+    "unknown tool": (execute("Nothing", "look"), 404, "NOT_FOUND_ERROR"),
+    "unknown capability": (execute("Probe", "nowhere"), 404, "NOT_FOUND_ERROR"),
+    "bad parameters": (execute("Probe", "count"), 400, "VALIDATION_ERROR"),
+    "needs a person": (execute("Probe", "guarded"), 403, "SECURITY_ERROR"),
+}
+
+
+@pytest.mark.parametrize("case", BEFORE)
+async def test_A_9_A_10_A_42_before_that_it_is_an_error_message(machine: Posted, case: str) -> None:
+    await refused(machine, *BEFORE[case])
+
+
+async def test_A_10_what_is_not_active_is_not_executed(machine: Posted) -> None:
+    definition = calculator()
+    await machine.ask(machine_request({"register": definition}))
+    error = await refused(machine, execute(definition["id"], "add"), 503, "RESOURCE_ERROR")
+    assert error["details"]["retry_after_ms"] > 0
+    await refused(machine, execute(definition["id"], "divide"), 404, "NOT_FOUND_ERROR")
+
+
+async def test_A_11_a_bad_parameter_is_named_with_a_reason_and_a_suggestion(machine: Posted) -> None:
+    details = (await refused(machine, execute("Calculator", "Add", a="x", b=1), 400, "VALIDATION_ERROR"))["details"]
+    assert (details["parameter"], "number" in details["reason"]) == ("a", True)
+    assert "'a'" in details["suggestion"]
+
+
+async def test_A_11_one_that_is_missing_as_well_and_all_are_listed(machine: Posted) -> None:
+    details = (await refused(machine, execute("Calculator", "Add"), 400, "VALIDATION_ERROR"))["details"]
+    assert {problem["parameter"] for problem in details["problems"]} == {"a", "b"}
+    request = execute("Probe", "several", numbers=[1, "x"], place={"name": 3})
+    details = (await refused(machine, request, 400, "VALIDATION_ERROR"))["details"]
+    listed = {(problem["parameter"], problem["path"]) for problem in details["problems"]}
+    assert listed == {("numbers", "/numbers/1"), ("place", "/place/name")}
+
+
+CODES = {
+    "Malformed": ("VALIDATION_ERROR", 400),
+    "Denied": ("SECURITY_ERROR", 403),
+    "Unauthenticated": ("SECURITY_ERROR", 401),
+    "Limited": ("RESOURCE_ERROR", 429),
+    "Unavailable": ("RESOURCE_ERROR", 503),
+    "Broken": ("SYSTEM_ERROR", 500),
+}
+
+
+@pytest.mark.parametrize("kind", CODES)
+async def test_A_12_A_13_codes(machine: Posted, kind: str) -> None:
+    code, status = CODES[kind]
+    error = await refused(machine, execute("Probe", "ends", kind=kind), status, code)
+    assert CANARY not in json.dumps(error)
+    assert ("retry_after_ms" in error["details"]) == (code == "RESOURCE_ERROR")
+
+
+async def test_A_15_what_an_execution_took_is_told(machine: Posted) -> None:
+    found = await execution(machine, "nothing")
+    assert found["execution_time_ms"] > 0
+    assert found["resource_usage"]["memory_bytes"] > 0
+
+
+@pytest.mark.parametrize("cancelled", [None, {}, "x", {"requestId": 3}])
+async def test_A_16_a_cancellation_names_a_request(machine: Posted, cancelled: Any) -> None:
+    message = machine_request({"cancel": cancelled}, messageType="notification")
+    await refused(machine, message, 400, "VALIDATION_ERROR")
+
+
+async def test_5_7_definitions_are_discovered(machine: Posted) -> None:
+    listed = (await machine.ask(machine_request({"discover": {}})))["payload"]["tools"]
+    assert {"Calculator", "Probe", "weather"} <= {tool["id"] for tool in listed}
+
+
+async def test_5_7_a_definition_is_registered_once_and_listed_as_it_came(machine: Posted, http: Http) -> None:
+    definition = calculator(metadata={"category": "utility", "tags": ["math"]})
+    reply = await http.send(definition, path="/machine/tools")
+    assert reply.status == 201
+    assert reply.messages == [{"registered": {"id": definition["id"], "version": "1.0.0", "state": "registered"}}]
+    assert (await http.send(definition, path="/machine/tools")).status == 400
+    await refused(machine, machine_request({"register": calculator(id="Calculator")}), 400, "VALIDATION_ERROR")
+    assert definition in await definitions(http)
+
+
+@pytest.mark.parametrize("cursor", ["²", "-1", "x", "9" * 5000, "1.5", ""])
+async def test_5_7_a_cursor_is_one_that_was_given(machine: Posted, http: Http, cursor: str) -> None:
+    await refused(machine, machine_request({"discover": {"cursor": cursor}}), 400, "VALIDATION_ERROR")
+    assert (await http.send(method="GET", path=f"/machine/tools?cursor={cursor}")).status == 400
+
+
+async def test_5_7_pages_follow_each_other(machine: Posted, http: Http) -> None:
+    for _ in range(101):
+        assert (await http.send(calculator(), path="/machine/tools")).status == 201
+    first = (await machine.ask(machine_request({"discover": {}})))["payload"]
+    more = machine_request({"discover": {"cursor": first["nextCursor"]}})
+    second = (await machine.ask(more))["payload"]["tools"]
+    ids = [tool["id"] for tool in (*first["tools"], *second)]
+    assert (len(first["tools"]), len(set(ids))) == (100, len(ids))
+    assert [tool["id"] for tool in await definitions(http)][: len(ids)] == ids
+
+
+async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:
+    forwarded = {"X-Forwarded-For": "203.0.113.9"}
+    hidden = await http.send(execute("Calculator", "Add", a=1, b=2), forwarded, path="/machine")
+    missing = await http.send(execute("Calculator", "Odd", a=1, b=2), forwarded, path="/machine")
+    texts = [reply.messages[0]["error"]["message"] for reply in (hidden, missing)]
+    assert texts == ["unknown tool: Calculator.Add", "unknown tool: Calculator.Odd"]
+    assert hidden.status == missing.status == 404
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/machine"), ("PUT", "/machine"), ("DELETE", "/machine/tools")])
+async def test_other_methods_are_turned_away(http: Http, method: str, path: str) -> None:
+    reply = await http.send(method=method, path=path)
+    assert reply.status == 405
+    assert "POST" in reply.headers["allow"]
+
+
+async def test_a_body_is_needed_and_must_be_json(http: Http) -> None:
+    assert (await http.send(b"{}", {"Content-Type": "text/plain"}, path="/machine")).status == 415
+    assert (await http.send(b"", path="/machine")).status == 400

@@ -1,0 +1,27 @@
+"""The REST interface as schemathesis sees it: it accepts the description, and nothing it makes up breaks the server."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.serving import ROOT, served
+
+SCHEMATHESIS = str(ROOT / ".venv-clients/bin/schemathesis")
+RUN_SECONDS = 150
+
+
+@pytest.mark.timeout(RUN_SECONDS + 30)
+def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
+    with served() as server:
+        command = [SCHEMATHESIS, "run", f"{server.origin}/openapi.json", "--max-examples", "25", "--seed", "1"]
+        done = subprocess.run(
+            [*command, "--workers", "1", "--no-color"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=RUN_SECONDS,
+            check=False,
+        )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "13/13" in done.stdout, "every operation was tried"

@@ -1,0 +1,132 @@
+"""A real hall with several callers, house rules and a person to ask, reached through its ASGI application."""
+
+import asyncio
+from typing import Any, NamedTuple
+
+import pytest
+
+from toolhall import Config, Toolhall, app
+from toolhall.model.call import Call
+from toolhall.model.caller import Caller
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Tool
+from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.identity import NOBODY
+
+ADA, BOB, EVE = "ada", "bob", "eve"  # may do everything; may only read; does not see what is hidden
+FAINT = "faint"  # what breaks the hall itself, once it asks a person to agree to it
+CALLER_HEADER = "x-test-caller"
+# So slow that no allowance fills up again within a test: the first few calls are admitted, whatever the clock says.
+RATE, BURST = 0.001, 4
+
+
+class Told:
+    """The identity of these tests: whoever the request says it is."""
+
+    def caller(self, scope: Scope, headers: Headers) -> Caller:
+        """By a header that only these tests look at."""
+        name = headers.get(CALLER_HEADER.encode())
+        return Caller(name.decode()) if name else NOBODY
+
+
+class HouseRules:
+    """The policy of these tests: every verdict there is."""
+
+    def sees(self, caller: Caller, tool: Tool) -> bool:
+        """Nobody sees anything, Eve sees what is not hidden."""
+        return caller.id in (ADA, BOB) or (caller.id == EVE and "hidden" not in tool.tags)
+
+    def sees_everything(self, caller: Caller) -> bool:
+        """Lists need no filter for these two."""
+        return caller.id in (ADA, BOB)
+
+    def judge(self, caller: Caller, tool: Tool) -> Verdict:
+        """Bob may not change anything; from level 7 a person is asked."""
+        if caller.id == BOB and tool.effect in ("writes", "destroys"):
+            return Deny(f"{caller.id} may only read")
+        if (tool.level or 1) >= 7:
+            return Verify(f"grant:{caller.id}", f"level {tool.level} needs a person's yes")
+        return Allow(f"grant:{caller.id}")
+
+
+class Person:
+    """Says yes to Ada only, and remembers what the question was."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, JsonObject]] = []
+
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
+        """A yes or no to one exact call."""
+        self.asked.append((call.caller.id, str(tool.id), arguments))
+        if arguments.get("text") == FAINT:
+            raise RuntimeError("nobody is there any more")
+        return call.caller.id == ADA
+
+
+class Reply(NamedTuple):
+    """What came back for one HTTP request."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class House:
+    """One hall, with everything that shows what a call did to it."""
+
+    def __init__(self, *tools: object) -> None:
+        self.person = Person()
+        config = Config(calls_per_second=RATE, call_burst=BURST)
+        # The composition root knows only the local profile so far: it is handed another identity and policy by name.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(app, "LocalIdentity", Told)
+            patch.setattr(app, "LocalPolicy", HouseRules)
+            self.hall = Toolhall(*tools, config=config, approver=self.person)
+
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+        """One POST, without a socket; a query may follow the path."""
+        usual = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body))}
+        stated = usual | ({CALLER_HEADER: caller} if caller else {}) | headers
+        path, _, query = path.partition("?")
+        scope: Scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in stated.items()],
+            "client": ("192.0.2.1", 1),  # an address proves nothing here
+        }
+        return await _Visit(body).run(self.hall.http, scope)
+
+
+class _Visit:
+    """The server's side of one request."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = [body]
+        self._done = asyncio.Event()
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._sent = b""
+
+    async def run(self, application: Any, scope: Scope) -> Reply:
+        await application(scope, self._receive, self._send)
+        assert self._done.is_set(), "the reply has no end"
+        return Reply(self._status, self._headers, self._sent)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop()}
+        await self._done.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            assert not self._status, "a second reply"
+            self._status = message["status"]
+            self._headers = {name.decode(): value.decode() for name, value in message["headers"]}
+        else:
+            self._sent += message["body"]
+            if not message.get("more_body"):
+                self._done.set()

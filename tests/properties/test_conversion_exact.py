@@ -1,0 +1,74 @@
+"""What a dialect says is said again: reading and writing a document of any dialect loses nothing."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.definitions import DOCUMENTS, HUB, MACHINE, MCP
+from toolhall.dialects import exact
+from toolhall.dialects.catalogs import CATALOGS
+from toolhall.model.json import encode
+from toolhall.model.patch import apply, changes
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from([1.0, "", "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["name", "type", "$ref", "a", "", "=a", "0", "~/"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+def exactly(value: Any) -> bytes:
+    """1, 1.0 and true are three values; the order of members is none."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+@given(VALUES, VALUES)
+def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
+    before = encode(old)
+    assert exactly(apply(changes(old, new), old)) == exactly(new)
+    assert encode(old) == before, "what is changed is a copy"
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
+    document = data.draw(DOCUMENTS[name])
+    before = encode(document)
+    tools = exact.read(document, CATALOGS[name])
+    assert exactly(exact.write(tools, CATALOGS[name])) == exactly(document)
+    assert exactly(exact.write(tools, CATALOGS[name])) == exactly(document), "writing uses nothing up"
+    assert encode(document) == before, "the document belongs to whoever gave it"
+
+
+@settings(max_examples=60)
+@given(MCP, st.text(max_size=9))
+def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> None:
+    catalog = CATALOGS["mcp@2026-07-28"]
+    (tool,) = exact.read(document, catalog)
+    written = exact.write((msgspec.structs.replace(tool, description=text),), catalog)
+    assert exactly({**written, "description": None}) == exactly({**document, "description": None})
+    assert written["description"] == text
+
+
+@settings(max_examples=60)
+@given(MACHINE | HUB, st.data())
+def test_a_toolkit_may_be_listed_without_some_of_its_tools(document: Any, data: st.DataObject) -> None:
+    name = "machine" if isinstance(document.get("capabilities"), list) else "hub"
+    catalog = CATALOGS[name]
+    tools = exact.read(document, catalog)
+    chosen = data.draw(st.lists(st.sampled_from(range(len(tools))), min_size=1, unique=True))
+    written = exact.write(tuple(tools[index] for index in chosen), catalog)
+    holder, listed = written, document
+    for key in catalog.place(document):
+        holder, listed = holder[key], listed[key]
+    assert exactly(holder) == exactly([listed[index] for index in chosen])
+    assert {key: written[key] for key in written if key.startswith("x-")} == {
+        key: document[key] for key in document if key.startswith("x-")
+    }

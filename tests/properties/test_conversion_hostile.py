@@ -1,0 +1,120 @@
+"""Whatever comes in, a conversion gives a value or a refusal, and never anything else."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.definitions import DOCUMENTS, TEXTS, VALUES
+from toolhall.dialects import exact, strict
+from toolhall.dialects.carrier import VERSION
+from toolhall.dialects.catalogs import CATALOGS, WRITERS
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.errors import Malformed
+from toolhall.model.json import encode
+from toolhall.model.patch import digest
+
+# Members that catalogs look at, each with a value of any kind: mostly wrong in one place only.
+MEMBERS = st.sampled_from(
+    "id name version description capabilities parameters type required default return schema securityLevel metadata "
+    "requiredPermissions tool methods resources params input_schema output_schema requirements authorization secrets "
+    "user_id inputSchema outputSchema annotations icons src sizes theme title _meta function arguments desc properties "
+    "items anyOf $ref $defs definitions $schema enum dependencies dev.toolhall/id dev.toolhall/level dev.toolhall/tags "
+    "dev.toolhall/carrier x-toolhall additionalProperties 0 ~ / =a".split()
+)
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 2**64)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXTS
+    | MEMBERS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(MEMBERS | TEXTS, inner, max_size=5),
+    max_leaves=14,
+)
+POINTERS = st.sampled_from(
+    ["", "/", "x", "/name", "/capabilities", "/capabilities/0", "/capabilities/=a/x", "/tool", "/tool/capabilities"]
+    + ["/inputSchema/type", "/parameters/0", "/parameters/²", "/parameters/" + "9" * 5000, "/" * 3000, "/~2/~"]
+)
+CHANGES = st.lists(
+    st.fixed_dictionaries(
+        {"path": POINTERS | TEXTS},
+        optional={"was": st.none() | st.sampled_from([digest({}), digest([]), digest("object")]), "value": VALUES},
+    ),
+    max_size=4,
+)
+CARRIERS = st.fixed_dictionaries(
+    {"v": st.just(VERSION), "from": st.sampled_from([*CATALOGS, "nowhere"])},
+    optional={
+        "group": CHANGES,
+        "items": st.dictionaries(TEXTS, CHANGES, max_size=2),
+        "at": st.integers(-3, 2**60),
+        "of": st.integers(-3, 2**60),
+        "bare": st.booleans(),
+    },
+)
+
+
+def converted(document: Any, target: str, source: str | None) -> list[Any] | None:
+    """What comes of it, None for a refusal; what comes is JSON."""
+    converter = Converter(target, source)
+    try:
+        parts = [*converter.feed(document, 0), *converter.finish()]
+    except BadDocument as bad:
+        assert bad.findings
+        assert all(each.rule and each.fix for each in bad.findings)
+        return None
+    return [strict.decode(encode(document)) for part in parts for document in part.documents]
+
+
+@pytest.mark.parametrize("source", [*CATALOGS, None])
+@settings(max_examples=100)
+@given(document=ODD, target=st.sampled_from([*CATALOGS, *WRITERS]))
+def test_any_value(source: str | None, document: Any, target: str) -> None:
+    converted(document, target, source)
+
+
+@pytest.mark.parametrize("source", DOCUMENTS)
+@settings(max_examples=100)
+@given(data=st.data(), odd=ODD, target=st.sampled_from([*CATALOGS, *WRITERS]))
+def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd: Any, target: str) -> None:
+    document = data.draw(DOCUMENTS[source])
+    holder: Any = document
+    while isinstance(holder, dict | list) and holder:
+        inner: Any = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+        if not isinstance(holder[inner], dict | list) or data.draw(st.booleans()):
+            holder[inner] = odd
+            break
+        holder = holder[inner]
+    converted(document, target, source)
+    try:
+        exact.read(document, CATALOGS[source])
+    except BadDocument as bad:
+        assert bad.findings
+
+
+@pytest.mark.parametrize("source", DOCUMENTS)
+@settings(max_examples=60)
+@given(data=st.data(), carrier=CARRIERS, target=st.sampled_from([*CATALOGS, *WRITERS]))
+def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target: str) -> None:
+    document = data.draw(DOCUMENTS[source])
+    *holders, last = CATALOGS[source].carrier
+    holder: Any = document
+    for key in holders:
+        holder[key] = dict(holder[key]) if isinstance(holder.get(key), dict) else {}
+        holder = holder[key]
+    holder[last] = carrier
+    converted(document, target, source)
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60) | ODD.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes(body: bytes) -> None:
+    try:
+        document = strict.decode(body)
+    except Malformed:
+        return
+    converted(document, "oxp", None)

@@ -1,0 +1,234 @@
+"""The same call in every dialect is the same call: one decision, one effect, one record."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.properties.callers.calls import any_version, some_version
+from tests.properties.callers.desk import RAISED, SHAPES, VERSION, Desk
+from tests.properties.callers.house import ADA, BOB, BURST, EVE, FAINT, House, Reply
+from tests.properties.callers.oracle import NO_CALL, ROWS, words
+from tests.properties.callers.ways import WAYS, Call, Machine, Rest, Said, Way
+from toolhall import Toolkit, tool
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.record import Record
+from toolhall.stores.journal import MemoryJournal
+
+# Some texts name the call or a time, which differ from call to call.
+VARYING = re.compile(r"[0-9a-f]{12}-\d+|\d+\.\d seconds")
+WITH_VERSIONS = [way for way in WAYS if way is not Machine]  # it has no place for a version
+
+
+class Ending(NamedTuple):
+    """Everything that one call came to."""
+
+    said: Said
+    entered: list[tuple[str, JsonObject]]
+    approvals: list[tuple[str, str, JsonObject]]
+    records: list[Record]
+    asked: str
+    bytes_in: int
+
+    @property
+    def kind(self) -> str:
+        """How it ended, by its record."""
+        return self.records[0].outcome if self.records else NO_CALL
+
+
+async def converse(way: Way, calls: Sequence[Call]) -> list[Ending]:
+    """One call after the other, in a house of its own."""
+    desk = Desk()
+    house = House(desk)
+    endings: list[Ending] = []
+    with house.hall as hall:
+        assert isinstance(hall.journal, MemoryJournal)
+        for call in calls:
+            said = way.read(await way.send(house, call), SHAPES.get(call.tool, ""))
+            approvals, records = house.person.asked, list(hall.journal.records)
+            endings.append(Ending(said, desk.entered, approvals, records, way.asked(call), way.sent))
+            desk.entered, house.person.asked = [], []
+            hall.journal.records.clear()
+    return endings
+
+
+def same_in_every_dialect(calls: Sequence[Call], ways: Sequence[Callable[[], Way]] = WAYS) -> list[str]:
+    """Make the calls in every dialect and compare what each came to; how they ended."""
+    told = {way.dialect: asyncio.run(converse(way, calls)) for way in (make() for make in ways)}
+    kinds: list[str] = []
+    for number, call in enumerate(calls):
+        endings = {dialect: each[number] for dialect, each in told.items()}
+        kinds.append(same_decision(endings))
+        same_effect(endings)
+        same_record(call, endings)
+        same_answer(kinds[-1], endings)
+    return kinds
+
+
+def same_decision(endings: dict[str, Ending]) -> str:
+    """Ran, refused why, failed how."""
+    kinds = {dialect: ending.kind for dialect, ending in endings.items()}
+    assert len(set(kinds.values())) == 1, kinds
+    return kinds.popitem()[1]
+
+
+def same_effect(endings: dict[str, Ending]) -> None:
+    """The tool was entered as often, with equal arguments, and a person was asked the same."""
+    effects = {dialect: exact([ending.entered, ending.approvals]) for dialect, ending in endings.items()}
+    assert len(set(effects.values())) == 1, effects
+
+
+def same_record(call: Call, endings: dict[str, Ending]) -> None:
+    """At most one, equal but for its id, time, duration, the dialect's name and the size of the dialect's message."""
+    for dialect, ending in endings.items():
+        for record in ending.records:
+            assert (record.dialect, record.bytes_in) == (dialect, ending.bytes_in)
+            # What was found has one name in all records; what was not is recorded as it was asked for.
+            found = f"{call.toolkit}.{call.tool}@{VERSION}"
+            assert record.tool == (ending.asked if ending.kind == "NotFound" else found), (dialect, record)
+    records = {dialect: [bare(record) for record in ending.records] for dialect, ending in endings.items()}
+    first = next(iter(records.values()))
+    assert len(first) <= 1
+    assert all(each == first for each in records.values()), records
+
+
+def bare(record: Record) -> Record:
+    return msgspec.structs.replace(record, time=0.0, call="", dialect="", tool="", duration_us=0, bytes_in=0)
+
+
+def same_answer(kind: str, endings: dict[str, Ending]) -> None:
+    """Each dialect has its own word for it, and all say one value or one text."""
+    for dialect, ending in endings.items():
+        assert ending.said.word in words(kind, dialect), (kind, dialect, ending.said)
+    if kind in (NO_CALL, "NotFound"):  # these texts speak of the message itself, or of the name as it was asked for
+        return
+    answers = {dialect: VARYING.sub("...", exact(ending.said.what)) for dialect, ending in endings.items()}
+    assert len(set(answers.values())) == 1, answers
+
+
+def exact(value: Json) -> str:
+    """JSON tells 1 from 1.0 and from true, where Python does not."""
+    return json.dumps(value, sort_keys=True)
+
+
+@settings(max_examples=60)
+@given(st.lists(any_version, min_size=1, max_size=BURST + 2))
+def test_the_same_call_in_every_dialect(calls: list[Call]) -> None:
+    same_in_every_dialect(calls)
+
+
+@settings(max_examples=40)
+@given(st.lists(some_version, min_size=1, max_size=2))
+def test_the_same_call_of_a_version(calls: list[Call]) -> None:
+    same_in_every_dialect(calls, WITH_VERSIONS)
+
+
+TEXT: JsonObject = {"text": "hej"}
+ENDINGS: dict[str, tuple[str, Call]] = {
+    "reads": ("ok", Call(ADA, "Desk", "read", TEXT)),
+    "reads in a thread": ("ok", Call(EVE, "Desk", "read_in_thread", TEXT)),
+    "writes": ("ok", Call(ADA, "Desk", "write", {"data": {"deep": [1, "é", None]}})),
+    "a person says yes": ("ok", Call(ADA, "Desk", "sign", TEXT)),
+    "sees what is hidden": ("ok", Call(BOB, "Desk", "peek", TEXT)),
+    "returns nothing": ("ok", Call(ADA, "Desk", "shred", {"number": 1})),
+    "returns null": ("ok", Call(ADA, "Desk", "find", {"text": ""})),
+    "returns what it was given": ("ok", Call(ADA, "Desk", "echo", {"data": {"result": 1}})),
+    "promises nothing": ("ok", Call(ADA, "Desk", "free", {"data": [1]})),
+    "returns blocks": ("ok", Call(ADA, "Desk", "pages", TEXT)),
+    "returns blocks and a value": ("ok", Call(ADA, "Desk", "annotated", TEXT)),
+    "sends notices": ("ok", Call(ADA, "Desk", "report", {"data": [1]})),
+    "returns an error": ("tool_error", Call(ADA, "Desk", "decline", TEXT)),
+    "arguments are no object": (NO_CALL, Call(ADA, "Desk", "read", ["hej"])),
+    "integer too long": (NO_CALL, Call(ADA, "Desk", "echo", {"data": 10**20})),
+    "unknown tool": ("NotFound", Call(ADA, "Desk", "nowhere", {})),
+    "unknown toolkit": ("NotFound", Call(ADA, "Cellar", "read", TEXT)),
+    "hidden tool": ("NotFound", Call(EVE, "Desk", "peek", TEXT)),
+    "a caller that sees nothing": ("NotFound", Call(None, "Desk", "read", TEXT)),
+    "argument missing": ("BadArguments", Call(ADA, "Desk", "read", {})),
+    "argument too many": ("BadArguments", Call(ADA, "Desk", "read", TEXT | {"more": 1})),
+    "not permitted": ("Denied", Call(BOB, "Desk", "write", {"data": 1})),
+    "a person says no": ("NeedsVerification", Call(EVE, "Desk", "sign", TEXT)),
+    "asks a person": ("Unsupported", Call(ADA, "Desk", "ask", TEXT)),
+    "needs somebody to ask": ("Unsupported", Call(ADA, "Desk", "insist", TEXT)),
+    "raises": ("Crashed", Call(ADA, "Desk", "stumble", TEXT)),
+    "sends a notice that cannot be written": ("Crashed", Call(ADA, "Desk", "mumble", TEXT)),
+    "breaks its output schema": ("BadOutput", Call(ADA, "Desk", "misprint", TEXT)),
+    "returns what cannot be written": ("BadOutput", Call(ADA, "Desk", "scribble", TEXT)),
+    "breaks the hall": ("Broken", Call(ADA, "Desk", "sign", {"text": FAINT})),
+    "takes too long": ("TimedOut", Call(ADA, "Desk", "dawdle", TEXT)),
+    **{f"raises {kind}": (kind, Call(ADA, "Desk", "refuse", {"kind": kind})) for kind in RAISED},
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_ending(ending: str) -> None:
+    kind, call = ENDINGS[ending]
+    assert same_in_every_dialect([call]) == [kind]
+
+
+def test_every_kind_of_ending_is_tried() -> None:
+    assert {kind for kind, _ in ENDINGS.values()} == ROWS.keys()
+
+
+@pytest.mark.parametrize("version", [VERSION, "9.9.9"])
+def test_a_version_is_asked_for(version: str) -> None:
+    kind = "ok" if version == VERSION else "NotFound"
+    assert same_in_every_dialect([Call(ADA, "Desk", "read", TEXT, version)], WITH_VERSIONS) == [kind]
+
+
+def test_the_same_calls_are_too_many() -> None:
+    """Bad arguments count too, a call that was never permitted does not, and each caller has its own allowance."""
+    read, write = (Call(BOB, "Desk", name, TEXT) for name in ("read", "write"))
+    calls = [write, *[read] * (BURST - 1), read._replace(arguments={}), read, write, read._replace(caller=ADA)]
+    kinds = ["Denied", *["ok"] * (BURST - 1), "BadArguments", "Limited", "Denied", "ok"]
+    assert same_in_every_dialect(calls) == kinds
+
+
+def test_a_tool_that_speaks_for_the_hall() -> None:
+    """Whatever it is taken for, every dialect takes it alike and says it in the same words."""
+    same_in_every_dialect([Call(ADA, "Desk", "refuse", {"kind": "Broken"})])
+
+
+def test_null_for_arguments() -> None:
+    """Read alike wherever there is a place for it; the body of a REST call is the arguments themselves."""
+    same_in_every_dialect([Call(ADA, "Desk", "read", None)], [way for way in WAYS if way is not Rest])
+
+
+class HalfDesk(Toolkit, name="Desk", version=VERSION):
+    """The desk as Eve sees it."""
+
+    @tool(effect="reads")
+    async def read(self, text: str) -> str:
+        return text
+
+
+class WholeDesk(HalfDesk, name="Desk", version=VERSION):
+    """The desk as it is."""
+
+    @tool(effect="reads", tags=["hidden"])
+    async def peek(self, text: str) -> str:
+        return text
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+@pytest.mark.parametrize("caller", [EVE, None])
+async def test_what_is_hidden_is_not_there(way: Callable[[], Way], caller: str | None) -> None:
+    """Not a byte tells a hidden tool from none: no version, no other code."""
+    call = Call(caller, "Desk", "peek", TEXT)
+    replies = [await reply_of(way(), call, desk) for desk in (WholeDesk(), HalfDesk())]
+    assert replies[0] == replies[1]
+
+
+async def reply_of(way: Way, call: Call, desk: Toolkit) -> tuple[int, JsonObject]:
+    house = House(desk)
+    with house.hall:
+        reply: Reply = await way.send(house, call)
+    message = json.loads(reply.body)
+    message.get("header", {}).clear()  # Machine Context: ids and times, new for each reply
+    return reply.status, message

@@ -1,0 +1,226 @@
+"""Every error of the tree in every dialect, as the reference of the dialects has it, and nothing of its inside."""
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.conformance.dialects.kit import CANARY, made
+from toolhall import ToolhallError
+from toolhall.dialects.hub import messages as hub
+from toolhall.dialects.hub.errors import TABLE as HUB
+from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
+from toolhall.dialects.machine import messages as machine
+from toolhall.dialects.machine.errors import TABLE as MACHINE
+from toolhall.dialects.mcp.errors import TABLE as MCP
+from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.openapi.errors import TABLE as REST
+from toolhall.dialects.openapi.errors import write_error as write_rest
+from toolhall.dialects.oxp.errors import TABLE as OXP
+from toolhall.dialects.oxp.messages import write_error as write_oxp
+from toolhall.model import errors
+from toolhall.model.exchange import Wire
+
+TABLES = {"machine": MACHINE, "hub": HUB, "oxp": OXP, "rest": REST, "mcp": MCP}
+EXECUTE = machine.Execute("Kit", "tool", {})
+HEADER = machine.Header("m-1", "request", "agent")
+STAMP = machine.Stamp("m-2", "2025-03-21T12:00:00+00:00")
+USAGE = machine.Usage(1.0, 1.0, 1)
+REQUEST = hub.ToolRequest("r-1", "Kit", "tool", {})
+MCP_WRITERS = [Writer(Server(name="hall", version="1"), revision) for revision in REVISIONS.values()]
+
+
+class Said(NamedTuple):
+    """What the reference says of one error: Machine's code and status, the hub's code, OXP's and REST's HTTP status."""
+
+    machine: str
+    status: str | None
+    hub: str
+    oxp: int
+    rest: int
+
+
+# dialects.md 5.5, with what 5.7 decides. A status of None is an error message, OXP's 200 is `success: false`.
+EXPECTED: dict[type[ToolhallError], Said] = {
+    errors.Malformed: Said("VALIDATION_ERROR", None, "INVALID_REQUEST", 400, 400),
+    errors.NotFound: Said("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 404),
+    errors.BadArguments: Said("VALIDATION_ERROR", None, "INVALID_PARAMS", 422, 422),
+    errors.Unsupported: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 400),
+    errors.Unauthenticated: Said("SECURITY_ERROR", None, "UNAUTHENTICATED", 401, 401),
+    errors.Denied: Said("SECURITY_ERROR", None, "FORBIDDEN", 403, 403),
+    errors.NeedsVerification: Said("SECURITY_ERROR", None, "APPROVAL_REQUIRED", 400, 403),
+    errors.NeedsRequirement: Said("SECURITY_ERROR", None, "AUTHORIZATION_REQUIRED", 400, 403),
+    errors.Limited: Said("RESOURCE_ERROR", None, "RATE_LIMITED", 429, 429),
+    errors.ToolFailed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
+    errors.Crashed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 500),
+    errors.TimedOut: Said("TIMEOUT_ERROR", "timeout", "TIMEOUT", 200, 504),
+    errors.Cancelled: Said("EXECUTION_ERROR", "cancelled", "CANCELLED", 200, 500),
+    errors.BadOutput: Said("EXECUTION_ERROR", "failure", "INTERNAL_ERROR", 200, 500),
+    errors.Unavailable: Said("RESOURCE_ERROR", None, "UNAVAILABLE", 503, 503),
+    errors.Broken: Said("SYSTEM_ERROR", None, "INTERNAL_ERROR", 500, 500),
+}
+by_kind = pytest.mark.parametrize("kind", EXPECTED, ids=lambda kind: kind.__name__)
+
+
+def write_machine(error: ToolhallError) -> Wire:
+    return machine.write_failure(HEADER, EXECUTE, error, STAMP, USAGE)
+
+
+def write_hub(error: ToolhallError) -> Wire:
+    return hub.write_tool_error(REQUEST, error)
+
+
+WAYS: dict[str, Callable[[ToolhallError], Wire]] = {
+    "machine": write_machine,
+    "hub": write_hub,
+    "oxp": lambda error: write_oxp("c-1", error),
+    "rest": write_rest,
+    **{
+        f"mcp-{number}": lambda error, writer=writer: writer.error(1, error)
+        for number, writer in enumerate(MCP_WRITERS)
+    },
+}
+in_every_way = pytest.mark.parametrize("way", WAYS)
+
+
+def classes(kind: type[ToolhallError] = ToolhallError) -> set[type[ToolhallError]]:
+    """Every class of the tree below this one."""
+    below = [each for each in kind.__subclasses__() if each.__module__ == errors.__name__]
+    return set(below).union(*map(classes, below))
+
+
+@pytest.mark.parametrize("dialect", TABLES)
+def test_every_class_has_a_row_in_every_table(dialect: str) -> None:
+    endings = classes() - {errors.Refused, errors.Failed}
+    assert endings == set(EXPECTED), "say here what the reference says of it"
+    assert set(TABLES[dialect]) == endings
+
+
+def said(way: str, error: ToolhallError) -> Any:
+    return json.loads(WAYS[way](error).body)
+
+
+@by_kind
+def test_machine_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+    expected, reply = EXPECTED[kind], said("machine", made(kind))
+    if expected.status is None:
+        assert reply["header"]["messageType"] == "error"
+        assert reply["error"]["code"] == expected.machine
+    else:
+        execution = reply["payload"]["execution"]
+        assert (execution["status"], execution["error"]["code"]) == (expected.status, expected.machine)
+
+
+@by_kind
+def test_hub_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+    error = said("hub", made(kind))["error"]
+    assert error["code"] == EXPECTED[kind].hub
+    assert error["details"].items() >= {"tool": "Kit", "method": "tool"}.items()
+
+
+@by_kind
+def test_oxp_says_it_as_the_reference_does(kind: type[ToolhallError]) -> None:
+    wire = WAYS["oxp"](made(kind))
+    assert wire.status == EXPECTED[kind].oxp
+    if wire.status == 200:
+        assert json.loads(wire.body)["result"]["success"] is False
+
+
+@by_kind
+def test_rest_says_it_by_its_status(kind: type[ToolhallError]) -> None:
+    assert WAYS["rest"](made(kind)).status == EXPECTED[kind].rest
+
+
+@in_every_way
+@by_kind
+def test_nothing_of_the_inside_leaves(way: str, kind: type[ToolhallError]) -> None:
+    error = made(kind)
+    error.__cause__ = RuntimeError(CANARY)
+    error.add_note(CANARY)
+    assert error.detail == CANARY
+    wire = WAYS[way](error)
+    assert CANARY.encode() not in wire.body
+    assert CANARY not in str(wire.headers)
+
+
+@in_every_way
+def test_a_fault_of_ours_has_always_the_same_words(way: str) -> None:
+    class Odd(ToolhallError):
+        """Off the tree."""
+
+    for error in (errors.Broken(CANARY), Odd(CANARY)):
+        wire = WAYS[way](error)
+        assert CANARY.encode() not in wire.body
+        assert errors.Broken.message.encode() in wire.body
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("mcp")])
+def test_a_kind_that_nobody_listed_is_said_like_its_parent(way: str) -> None:
+    class HotelFull(errors.ToolFailed):
+        """A tool author's own."""
+
+    assert said(way, HotelFull("no room")) == said(way, errors.ToolFailed("no room"))
+
+
+REASONS = {
+    errors.Unauthenticated: "not_authenticated",
+    errors.Denied: "not_permitted",
+    errors.NeedsVerification: "additional_verification_required",
+    errors.NeedsRequirement: "requirement_missing",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS, ids=lambda kind: kind.__name__)
+def test_machine_tells_security_errors_apart_by_their_reason(kind: type[ToolhallError]) -> None:
+    assert said("machine", made(kind))["error"]["details"] == {"reason": REASONS[kind]}
+
+
+WAITS = [(errors.Limited(1.5), 1500, b"2"), (errors.Unavailable(), 5000, b"5"), (errors.Limited(0.0001), 1, b"1")]
+
+
+@pytest.mark.parametrize(("error", "wait_ms", "header"), WAITS)
+def test_whoever_may_come_back_is_told_when(error: ToolhallError, wait_ms: int, header: bytes) -> None:
+    assert said("machine", error)["error"]["details"] == {"retry_after_ms": wait_ms}
+    assert said("hub", error)["error"]["details"]["retry_after"] == pytest.approx(wait_ms / 1000, abs=0.001)
+    body = said("oxp", error)
+    assert (body["can_retry"], body["retry_after_ms"]) == (True, wait_ms)
+    for way in ("machine", "hub", "oxp", "rest"):
+        assert (b"retry-after", header) in WAYS[way](error).headers
+
+
+@pytest.mark.parametrize("way", ["machine", "hub", "oxp", "rest"])
+def test_whoever_must_prove_who_they_are_is_told_how(way: str) -> None:
+    wire = WAYS[way](errors.Unauthenticated())
+    assert (wire.status, wire.headers) == (401, ((b"www-authenticate", b"Bearer"),))
+
+
+def test_oxp_names_the_parameter_that_is_wrong() -> None:
+    problems = [
+        errors.Problem("/a~1b~0c", "is wrong"),
+        errors.Problem("/list/0/name", "is missing"),
+        errors.Problem("/list", "is short"),
+        errors.Problem("", "is too much"),
+    ]
+    assert said("oxp", errors.BadArguments(problems))["parameter_errors"] == {
+        "a/b~c": "is wrong",
+        "list": "0/name: is missing; is short",
+        "": "is too much",
+    }
+
+
+def test_machine_names_the_parameter_that_is_wrong() -> None:
+    details = said("machine", errors.BadArguments([errors.Problem("/a~1b/0", "is wrong")]))["error"]["details"]
+    assert (details["parameter"], details["reason"]) == ("a/b", "is wrong")
+    assert "'a/b'" in details["suggestion"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(MethodNotFound("no"), "METHOD_NOT_FOUND"), (BadParams("no"), "INVALID_PARAMS"), (NotActive(), "TOOL_ERROR")],
+)
+def test_the_hub_tells_apart_what_only_it_knows(error: ToolhallError, code: str) -> None:
+    wire = WAYS["hub"](error)
+    assert json.loads(wire.body)["error"]["code"] == code
+    assert (wire.status, wire.headers) == (400, ())

@@ -1,0 +1,90 @@
+"""The vectors of each dialect's messages: sent as bytes to a hall with the example tools, in the order they have."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.dialects import judge
+from toolhall import Toolhall
+from toolhall.examples.calculator import Calculator
+from toolhall.examples.doorbell import Doorbell
+from toolhall.examples.house import House
+from toolhall.examples.system import System
+from toolhall.examples.weather import get_weather
+
+PATHS = {"machine": "/machine", "hub": "/hub", "oxp": "/oxp"}
+DIALECTS = sorted(PATHS)
+
+
+@pytest.fixture
+def hall() -> Iterator[Toolhall]:
+    """The example tools; the log keeps its level."""
+    log = logging.getLogger("toolhall")
+    level = log.level
+    with Toolhall(Calculator, Doorbell, House, System, get_weather) as hall:
+        yield hall
+    log.setLevel(level)
+
+
+async def sent(hall: Toolhall, method: str, path: str, message: Any) -> tuple[int, Any]:
+    """The status and the value of the reply to one HTTP request."""
+    body = b"" if message is None else json.dumps(message).encode()
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    replies: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body}
+
+    async def send(reply: Any) -> None:
+        replies.append(reply)
+
+    await hall({"type": "http", "method": method, "path": path, "headers": headers, "client": None}, receive, send)
+    found = replies[1]["body"]
+    return replies[0]["status"], json.loads(found) if found else None
+
+
+def where(dialect: str, vector: dict[str, Any]) -> tuple[str, str]:
+    """The HTTP method and the path of a request."""
+    usual = "/tools/call" if dialect == "oxp" else ""
+    return vector.get("method", "POST"), PATHS[dialect] + vector.get("path", usual)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_every_vector_is_answered_as_it_says(hall: Toolhall, dialect: str) -> None:
+    wrong: list[Any] = []
+    for vector in judge.vectors(dialect):
+        status, reply = await sent(hall, *where(dialect, vector), vector["request"])
+        if status != vector["status"] or not judge.like(vector["reply"], reply):
+            wrong.append((vector["name"], status, reply))
+    assert not wrong, json.dumps(wrong, indent=2)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_every_reply_has_a_shape_that_its_dialect_knows(hall: Toolhall, dialect: str) -> None:
+    for vector in judge.vectors(dialect):
+        method, path = where(dialect, vector)
+        status, reply = await sent(hall, method, path, vector["request"])
+        if reply is None or path == "/oxp/health":
+            continue
+        if dialect == "oxp":
+            judge.check_oxp(status, reply)
+        else:
+            judge.check(dialect, reply)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_vector_has_a_name_of_its_own_and_a_rule(dialect: str) -> None:
+    names = [vector["name"] for vector in judge.vectors(dialect)]
+    assert len(set(names)) == len(names)
+    assert all(vector["rule"] for vector in judge.vectors(dialect))
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [(1, True), ({"a": 1}, {}), ({}, {"a": 1}), ([1], [1, 2]), ({"a": "*"}, {"a": 1, "b": 2}), (None, 0), ("a", "b")],
+)
+def test_the_comparison_tells_apart_what_differs(expected: Any, found: Any) -> None:
+    assert not judge.like(expected, found)

@@ -1,0 +1,62 @@
+"""Tools written in any dialect: documents, and what the dialect cannot say of the tool."""
+
+import pytest
+
+from tests.unit.dialects.sample_tools import FORECAST, MOVE, SAMPLES
+from toolhall.dialects.catalogs import CATALOGS, DIALECTS
+from toolhall.dialects.functions import by_tool
+from toolhall.dialects.written import written_in
+from toolhall.model.errors import Malformed
+from toolhall.model.names import ToolId
+from toolhall.model.tool import About, Output, Tool
+
+PLAIN = Tool(id=ToolId("add", "add", "0.1.0"), name="add", description="Add.", input={"type": "object"})
+
+
+def paths(dialect: str, tool: Tool) -> list[str]:
+    return [loss.path for loss in written_in(dialect, [tool]).losses]
+
+
+@pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
+def test_every_dialect_writes_every_tool(dialect: str) -> None:
+    written = written_in(dialect, SAMPLES)
+    assert written.documents
+    assert {number for number, _ in by_tool(written.losses, len(SAMPLES))} <= set(range(len(SAMPLES)))
+
+
+@pytest.mark.parametrize("dialect", ["mcp", "function"])
+def test_a_plain_tool_loses_nothing(dialect: str) -> None:
+    assert paths(dialect, PLAIN) == []
+
+
+def test_a_dialect_that_can_say_something_does_not_list_it() -> None:
+    assert paths("mcp", FORECAST) == ["/toolkit/description", "/requirements"]
+    assert "/requirements" not in paths("oxp", FORECAST)
+    assert "/level" not in paths("machine", FORECAST)
+
+
+def test_what_is_said_differently_is_told_apart_from_what_is_left_out() -> None:
+    listed = Tool(
+        id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, output=Output("schema", {"type": "array"})
+    )
+    (loss,) = written_in("mcp@2025-11-25", [listed]).losses
+    assert (loss.path, loss.reason) == ("/outputSchema", "mcp@2025-11-25 says this differently")
+    (loss,) = (each for each in written_in("hub", [listed]).losses if each.path == "/outputSchema")
+    assert loss.reason == "hub has no place for this"
+
+
+def test_what_is_said_of_a_toolkit_counts() -> None:
+    of = Tool(id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, about=About(metadata={"a": 1}))
+    assert "/toolkit/metadata" in paths("hub", of)
+    assert "/toolkit/metadata" not in paths("machine", of)
+
+
+def test_losses_of_several_tools_start_with_their_number() -> None:
+    numbers = [number for number, _ in by_tool(written_in("hub", [MOVE, FORECAST]).losses, 2)]
+    assert 1 in numbers
+
+
+def test_an_unknown_dialect_is_refused() -> None:
+    with pytest.raises(Malformed, match="use one of"):
+        written_in("esperanto", [PLAIN])
+    assert "function" in CATALOGS

@@ -1,0 +1,63 @@
+"""`GET /openapi.json`: the hall's own operations and every tool's, as the wire really takes them."""
+
+import jsonschema_rs
+
+from tests.unit.transports.asked import asked
+from toolhall import Toolhall, tool
+from toolhall.dialects.openapi.limits import limited
+from toolhall.dialects.strict import MAX_DIGITS
+
+
+@tool
+def repeat(text: str, times: int = 1) -> str:
+    """Repeat a text."""
+    return text * times
+
+
+async def test_operations_of_the_hall_and_of_its_tools() -> None:
+    with Toolhall(repeat) as hall:
+        status, document = await asked(hall, "/openapi.json")
+    assert status == 200
+    paths = document["paths"]
+    assert list(paths) == ["/tools/test_description/repeat", "/tools", "/health", "/health/live", "/health/ready"]
+    tags = {tag["name"] for tag in document["tags"]}
+    assert all(set(operation["tags"]) <= tags for item in paths.values() for operation in item.values())
+
+
+async def test_the_description_follows_the_tools() -> None:
+    with Toolhall(repeat) as hall:
+        await asked(hall, "/openapi.json")
+        hall.remove("repeat")
+        _, document = await asked(hall, "/openapi.json")
+    assert "/tools/test_description/repeat" not in document["paths"]
+
+
+async def test_arguments_are_described_with_the_limits_of_the_wire() -> None:
+    with Toolhall(repeat) as hall:
+        _, document = await asked(hall, "/openapi.json")
+    judge = jsonschema_rs.validator_for(document["components"]["schemas"]["repeat.input"])
+    assert judge.is_valid({"text": "a\n", "times": 10**MAX_DIGITS - 1})
+    assert not judge.is_valid({"text": "a\0"})
+    assert not judge.is_valid({"text": "a", "times": 10**MAX_DIGITS})
+
+
+def test_limits_are_added_only_where_a_schema_says_nothing() -> None:
+    own = {"type": "string", "pattern": "^a$"}
+    assert limited(own) == own
+    assert limited({"type": "string", "enum": ["a"]}) == {"type": "string", "enum": ["a"]}
+    assert limited({"type": "integer", "minimum": 0})["minimum"] == 0
+    assert limited({"type": "number"}) == {"type": "number"}
+    assert limited(True) is True
+
+
+def test_limits_reach_every_part() -> None:
+    text = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": {"a": text, "b": {"type": "array", "items": text}, "c": {"anyOf": [text, {"type": "null"}]}},
+        "additionalProperties": text,
+    }
+    judge = jsonschema_rs.validator_for(limited(schema))
+    assert judge.is_valid({"a": "x", "b": ["x"], "c": None, "d": "x"})
+    for wrong in ({"a": "\0"}, {"b": ["\0"]}, {"c": "\0"}, {"d": "\0"}, {"\0": "x"}, {"k" * 257: "x"}):
+        assert not judge.is_valid(wrong)

@@ -1,0 +1,103 @@
+"""`GET /tools`: any dialect's documents, searched and paged, with what the dialect cannot say."""
+
+import pytest
+
+from tests.unit.transports.asked import asked
+from toolhall import Config, Toolhall, Toolkit, tool
+from toolhall.dialects.catalogs import ALIASES, DIALECTS
+from toolhall.transports.exchange import MOST_PARAMETERS
+
+
+class Shop(Toolkit, version="2.0.0", level=3, tags=["trade"]):
+    """Sells things."""
+
+    @tool(tags=["fast"])
+    def sell(self, item: str, count: int = 1) -> str:
+        """Sell an item."""
+        return f"{count} {item}"
+
+    @tool
+    def burn(self) -> None:
+        """Burn the shop."""
+
+
+@tool
+def greet(name: str) -> str:
+    """Say hello."""
+    return f"hello {name}"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_every_dialect_is_listed(dialect: str) -> None:
+    with Toolhall(Shop, greet) as hall:
+        status, body = await asked(hall, f"/tools?dialect={dialect}")
+    assert status == 200
+    assert body["dialect"] == ALIASES.get(dialect, dialect)
+    assert body["tools"]
+    assert all(set(loss) == {"tool", "path", "reason"} for loss in body["losses"])
+
+
+async def test_what_strict_mode_would_change_is_named_with_the_reasons() -> None:
+    with Toolhall(Shop, greet) as hall:
+        _, body = await asked(hall, "/tools?dialect=openai@strict")
+    assert [each["function"]["name"] for each in body["tools"]] == ["Shop_burn", "greet"]
+    (refused,) = body["refused"]
+    assert refused["tool"] == "Shop_sell"
+    assert any("/inputSchema/properties/count" in reason for reason in refused["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["Shop_sell", "Shop_burn", "greet"]),
+        ("query=SHOP+burn", ["Shop_burn"]),
+        ("query=item", ["Shop_sell"]),
+        ("toolkit=Shop", ["Shop_sell", "Shop_burn"]),
+        ("toolkit=shop", []),
+        ("tag=fast", ["Shop_sell"]),
+        ("tool=Shop_burn", ["Shop_burn"]),
+        ("tool=Shop.burn", ["Shop_burn"]),
+        ("tool=Shop.burn@2.0.0", ["Shop_burn"]),
+        ("tool=Shop.burn@1.0.0", []),
+        ("tool=", []),
+    ],
+)
+async def test_search(query: str, names: list[str]) -> None:
+    with Toolhall(Shop, greet) as hall:
+        status, body = await asked(hall, f"/tools?{query}")
+    assert (status, [each["name"] for each in body["tools"]]) == (200, names)
+
+
+async def test_pages_hold_every_tool_once() -> None:
+    names: list[str] = []
+    with Toolhall(Shop, greet, config=Config(page_size=2)) as hall:
+        _, body = await asked(hall, "/tools?dialect=anthropic")
+        names += [each["name"] for each in body["tools"]]
+        _, body = await asked(hall, f"/tools?dialect=anthropic&cursor={body['nextCursor']}")
+        names += [each["name"] for each in body["tools"]]
+    assert names == ["Shop_sell", "Shop_burn", "greet"]
+    assert "nextCursor" not in body
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "word"),
+    [
+        ("dialect=esperanto", 400, "use one of mcp"),
+        ("colour=red", 400, "there is no parameter 'colour'"),
+        ("tag=a&tag=b", 400, "twice"),
+        ("&".join(f"a{number}=1" for number in range(MOST_PARAMETERS + 1)), 400, "more than"),
+        ("cursor=!", 404, "nextCursor"),
+    ],
+)
+async def test_what_cannot_be_answered_names_the_fix(query: str, status: int, word: str) -> None:
+    with Toolhall(greet) as hall:
+        found, body = await asked(hall, f"/tools?{query}")
+    assert found == status
+    assert word in body["error"]["message"]
+
+
+async def test_other_methods_are_refused_with_those_there_are() -> None:
+    with Toolhall(greet) as hall:
+        assert await asked(hall, "/tools", "DELETE") == (405, {"error": {"code": "wrong_method", "message": "use GET"}})
+        status, body = await asked(hall, "/mcp", "PUT")
+        assert (status, body["error"]["message"]) == (405, "use POST or GET or DELETE")

@@ -1,0 +1,132 @@
+"""A call that is sent twice under one id runs once, as long as its answer is remembered."""
+
+import asyncio
+
+import pytest
+
+from toolhall.model.errors import Malformed, Unavailable
+from toolhall.model.exchange import Wire
+from toolhall.transports import repeats
+from toolhall.transports.repeats import Repeats
+
+KEY = ("local", "c-1")
+
+
+class Tool:
+    """Answers with how often it ran."""
+
+    def __init__(self, status: int = 200, size: int = 1) -> None:
+        self.runs = 0
+        self._status = status
+        self._size = size
+
+    async def __call__(self) -> Wire:
+        self.runs += 1
+        return Wire(b"%d" % self.runs * self._size, self._status)
+
+
+class Clock:
+    """Stands still unless it is set."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_an_answer_is_forgotten_after_a_while() -> None:
+    clock, tool = Clock(), Tool()
+    kept = Repeats(clock)
+    assert [(await kept.once(KEY, b"r", tool)).body for _ in range(2)] == [b"1", b"1"]
+    clock.now = repeats.KEPT_SECONDS
+    assert (await kept.once(KEY, b"r", tool)).body == b"1"
+    clock.now += 1
+    assert (await kept.once(KEY, b"other", tool)).body == b"2"
+
+
+@pytest.mark.parametrize(("status", "runs"), [(200, 1), (500, 1), (400, 2), (401, 2), (422, 2), (429, 2), (503, 2)])
+async def test_only_what_may_have_run_is_remembered(status: int, runs: int) -> None:
+    tool, kept = Tool(status), Repeats(Clock())
+    for _ in range(2):
+        await kept.once(KEY, b"r", tool)
+    assert tool.runs == runs
+
+
+async def test_callers_do_not_share_ids() -> None:
+    tool, kept = Tool(), Repeats(Clock())
+    await kept.once(("ada", "c-1"), b"r", tool)
+    assert (await kept.once(("bob", "c-1"), b"other", tool)).body == b"2"
+
+
+async def test_the_oldest_answers_make_room_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "MAX_KEPT", 2)
+    tool, kept = Tool(), Repeats(Clock())
+    for name in ("a", "b", "c"):
+        await kept.once(("local", name), b"r", tool)
+    await kept.once(("local", "c"), b"r", tool)
+    assert tool.runs == 3
+    await kept.once(("local", "a"), b"r", tool)
+    assert tool.runs == 4
+
+
+async def test_the_oldest_answers_make_room_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeats, "MAX_KEPT_BYTES", 25)
+    tool, kept = Tool(size=10), Repeats(Clock())
+    for name in ("a", "b", "c", "d"):
+        await kept.once(("local", name), b"r", tool)
+    await kept.once(("local", "d"), b"r", tool)
+    assert tool.runs == 4
+    await kept.once(("local", "a"), b"r", tool)
+    assert tool.runs == 5
+
+
+async def test_what_runs_is_never_forgotten() -> None:
+    clock, going_on = Clock(), asyncio.Event()
+    kept = Repeats(clock)
+
+    async def slow() -> Wire:
+        await going_on.wait()
+        return Wire(b"slow")
+
+    first = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    await asyncio.sleep(0)
+    clock.now = 10 * repeats.KEPT_SECONDS
+    second = asyncio.ensure_future(kept.once(KEY, b"r", Tool()))
+    with pytest.raises(Malformed, match="call_id"):
+        await kept.once(KEY, b"other", Tool())
+    going_on.set()
+    assert [wire.body for wire in await asyncio.gather(first, second)] == [b"slow", b"slow"]
+
+
+async def test_whoever_waits_for_a_call_that_was_broken_off_may_send_it_again() -> None:
+    kept, tool = Repeats(Clock()), Tool()
+
+    async def never() -> Wire:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    first = asyncio.ensure_future(kept.once(KEY, b"r", never))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(kept.once(KEY, b"r", tool))
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(Unavailable):
+        await second
+    assert (await kept.once(KEY, b"r", tool)).body == b"1"
+
+
+async def test_whoever_waits_may_leave_without_ending_the_call() -> None:
+    kept, going_on = Repeats(Clock()), asyncio.Event()
+
+    async def slow() -> Wire:
+        await going_on.wait()
+        return Wire(b"slow")
+
+    first = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    await asyncio.sleep(0)
+    second.cancel()
+    await asyncio.wait([second])
+    going_on.set()
+    assert (await first).body == b"slow"

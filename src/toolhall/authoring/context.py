@@ -12,7 +12,7 @@ from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.schema.flat import flat_form, refuse_secrets
-from toolhall.schema.types import decoder_of
+from toolhall.schema.types import decoder_of, to_json
 from toolhall.schema.validator import Validator
 
 T = TypeVar("T")
@@ -86,6 +86,7 @@ class Context:
 
     def log(self, message: Json, level: LogLevel = "info") -> None:
         """Tell the caller something while the tool runs."""
+        to_json(message)  # what cannot be written fails here, also where nobody listens
         self._link.emit(Log(level, message, self._tool or None))
 
     @overload

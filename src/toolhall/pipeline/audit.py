@@ -7,7 +7,7 @@ from typing import Protocol
 from toolhall.model.call import Call
 from toolhall.model.json import encode
 from toolhall.model.record import Record
-from toolhall.pipeline.states import Allowed
+from toolhall.pipeline.states import Allowed, Found
 
 _sha256 = hashlib.sha256
 
@@ -28,17 +28,17 @@ class Audit:
         self._clock = clock
         self._timer = timer
 
-    def write(self, call: Call, allowed: Allowed | None, outcome: str, bytes_out: int = 0) -> None:
-        """One record; the arguments are kept only as a digest."""
+    def write(self, call: Call, reached: Found | Allowed | None, outcome: str, bytes_out: int = 0) -> None:
+        """One record; a tool that was found has its id, whatever it was called; the arguments are kept as a digest."""
         self._journal.append(
             Record(
                 self._clock(),
                 call.id,
                 call.caller.id,
                 call.dialect,
-                allowed.entry.id if allowed else call.tool[:128],
+                reached.entry.id if reached else call.tool[:128],
                 outcome,
-                allowed.verdict.by if allowed else None,
+                reached.verdict.by if isinstance(reached, Allowed) else None,
                 _sha256(encode(call.arguments)).hexdigest(),
                 int((self._timer() - call.started) * 1e6),
                 call.size,

@@ -15,7 +15,7 @@ from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed, Valid, Verified
+from toolhall.pipeline.states import Allowed, Found, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
 
@@ -44,6 +44,7 @@ class Pipeline:
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
         stages, outcome, size = self._stages, "Broken", 0
+        found: Found | None = None
         allowed: Allowed | None = None
         try:
             found = stages.find(call)  # NotFound for a tool this caller may not see
@@ -64,7 +65,7 @@ class Pipeline:
             outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
             raise
         finally:
-            stages.audit.write(call, allowed, outcome, size)
+            stages.audit.write(call, allowed or found, outcome, size)
 
 
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from bench.measures.call import measure_call
+from bench.measures.conversion import measure_conversion
 from bench.measures.dialects import measure_dialects
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
@@ -20,4 +21,5 @@ MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "stdio": measure_stdio,
     "start": measure_start,
     "import": measure_import,
+    "conversion": measure_conversion,
 }

@@ -39,7 +39,7 @@ def test_version(shell: Shell) -> None:
         (["call", "get_weather", "--timeout", "0"], 2, "more than 0"),
         (["list", "missing.py"], 2, "there is no file missing.py"),
         (["list", "no.such.module"], 2, "there is no module 'no.such.module'"),
-        (["list", "--dialect", "oxp"], 1, "mcp@2026-07-28"),
+        (["list", "--dialect", "esperanto"], 2, "mcp@2026-07-28"),
         (["list", KIT, "--url", "http://127.0.0.1:1"], 2, "not both"),
         (["list", "--url", "ftp://127.0.0.1"], 2, "http://127.0.0.1:8000"),
         (["list", "--url", "http://me:secret@127.0.0.1"], 2, "no user name or password"),

@@ -9,7 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/lint.md"
 HEAD = """# Lint rules
 
 What [`toolhall lint`](command-line.md#toolhall-lint) finds beside what a dialect itself refuses. Those errors are named
-after the dialect (`mcp/missing`, `oxp/description`), the ones of JSON itself `json/malformed`; each says what to change.
+after the dialect (`mcp/missing`, `oxp/description`), those of JSON itself `json/malformed`; each says what to change.
 [How to check definitions](../how-to/convert.md#checking) says how to use it.
 
 An error refuses a definition, a warning does not. Rules named `text/` and `poison/` look at every text of a document,

@@ -36,7 +36,11 @@ _STRINGS = st.fixed_dictionaries(
 )
 _NUMERIC = st.fixed_dictionaries(
     {"type": st.sampled_from(["number", "integer"])},
-    optional={"description": TEXTS, "minimum": st.integers(-5, 5), "default": st.integers() | st.floats(-9, 9)},
+    optional={
+        "description": TEXTS,
+        "minimum": st.integers(-5, 5),
+        "default": st.integers(-9, 2**60) | st.floats(-9, 9),
+    },
 )
 _OTHERS = st.sampled_from(
     [{}, {"type": "boolean"}, {"type": ["integer", "null"], "default": None}, {"const": 1.0}, {"type": "array"}]
@@ -202,7 +206,7 @@ def _oxp(draw: st.DrawFn) -> Document:
     return draw(
         st.fixed_dictionaries(
             {
-                "id": st.builds(lambda kit, tool: f"{kit}.{tool}{tail}", PLAIN_NAMES, PLAIN_NAMES),
+                "id": st.tuples(PLAIN_NAMES, PLAIN_NAMES).map(lambda parts: f"{parts[0]}.{parts[1]}{tail}"),
                 "name": st.text(st.sampled_from("abXY09_-"), min_size=1, max_size=9),
                 "description": NAMES,
                 "version": st.just(version),

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.corpora.journeys import exactly
 from tests.properties.definitions import DOCUMENTS, HUB, MACHINE, MCP
 from toolhall.dialects import exact
 from toolhall.dialects.catalogs import CATALOGS
@@ -21,11 +22,6 @@ VALUES = st.recursive(
     ),
     max_leaves=12,
 )
-
-
-def exactly(value: Any) -> bytes:
-    """1, 1.0 and true are three values; the order of members is none."""
-    return msgspec.json.encode(value, order="deterministic")
 
 
 @given(VALUES, VALUES)

@@ -96,6 +96,7 @@ class Conversion:
         self._converter = converter
         self._progress = shown
         self._sinks: list[Sink] = []
+        self._before = Text(0, 1, b"")
         self.count = self.refused = self.made = 0
 
     def run(self, source: Opened, destinations: _Destinations) -> None:
@@ -108,14 +109,14 @@ class Conversion:
             self._refuse(Text(0, bad.line, b""), bad)
         else:
             self._sinks = destinations.sinks(documents, self._progress)
-        text = Text(0, 1, b"")
         for text in documents.texts:
             self._take(text)
+            self._before = text
             self._progress.step(len(text.body))
         try:
             self._hand_on(self._converter.finish())
         except BadDocument as bad:
-            self._refuse(text, bad)
+            self._refuse(self._before, bad)
         for sink in reversed(self._sinks):  # first the result, then what is told about it
             sink.finish()
 
@@ -133,6 +134,8 @@ class Conversion:
                 self.made += 1
                 for sink in self._sinks:
                     sink.document(encoded)
+            if part.refused is not None:
+                self._refuse(self._before, part.refused)
             for loss in part.losses:
                 for sink in self._sinks:
                     sink.loss(part.index, loss)

@@ -50,9 +50,9 @@ class Progress:
             self._bar = None
 
     def _draw(self) -> None:
-        if self._bar is None:
-            self._bar = importlib.import_module("toolhall.cli.bar").RichBar()
-        self._bar.show(self._done, self._total, counted(self._count, "document"))
+        bar: Bar = self._bar or importlib.import_module("toolhall.cli.bar").RichBar()
+        self._bar = bar
+        bar.show(self._done, self._total, counted(self._count, "document"))
         self._next = time.monotonic() + _STEP
 
 

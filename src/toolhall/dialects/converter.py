@@ -7,6 +7,7 @@ import msgspec
 from toolhall.dialects.catalogs import CATALOGS, readable
 from toolhall.dialects.convert import Piece, join, restore
 from toolhall.dialects.detect import detected
+from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.ways import Converted, way_to
 from toolhall.model.json import Json
 
@@ -46,5 +47,8 @@ class Converter:
             return
         (index, piece), self._held = self._held, None
         original = CATALOGS[piece.source]
-        for document in join(piece.group, piece.items, original):
-            yield from self._way.convert(document, original, index)
+        try:
+            for document in join(piece.group, piece.items, original):
+                yield from self._way.convert(document, original, index)
+        except BadDocument as bad:  # it is no fault of the document that comes now
+            yield Converted(index, [], [], bad)

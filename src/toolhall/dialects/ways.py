@@ -21,6 +21,7 @@ class Converted(msgspec.Struct, frozen=True):
     index: int
     documents: list[JsonObject]
     losses: list[Loss]
+    refused: BadDocument | None = None  # why parts that had been held back make no document
 
 
 class Way(Protocol):

@@ -140,9 +140,8 @@ def _compare_lists(old: list[Json], new: list[Json], path: str, found: list[Chan
 
 def _names(items: list[Json]) -> list[str] | None:
     """The names of a list's items, if all have one of their own."""
-    names = [item.get("name") if type(item) is dict else None for item in items]
-    distinct = all(type(name) is str for name in names) and len(set(names)) == len(names)
-    return names if distinct else None
+    names = [item["name"] for item in items if type(item) is dict and type(item.get("name")) is str]
+    return names if len(set(names)) == len(items) else None
 
 
 def _apply(change: Change, value: Json) -> Json:

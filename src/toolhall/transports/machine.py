@@ -2,9 +2,7 @@
 
 import resource
 import time
-import uuid
 from collections.abc import Awaitable
-from datetime import UTC, datetime
 
 from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
@@ -20,6 +18,7 @@ from toolhall.transports.exchange import Exchange
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
+from toolhall.transports.stamps import Stamps
 
 PAGE = 100
 _ACCEPTED = Wire(b"", 202)
@@ -35,6 +34,7 @@ class Machine:
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
         self._registering = Registering(hall, shelf, catalog)
         self._cancellation = Cancellation()
+        self.stamp = Stamps(time.time).new
 
     async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
         """The one reply to a message, empty where none is due; `line` is what it came on, where many come on one."""
@@ -44,7 +44,7 @@ class Machine:
             # HTTP always replies; on a line, what is one-way gets nothing back.
             if line and unreadable.header.one_way:
                 return _ACCEPTED
-            return messages.write_error(unreadable.header, unreadable.error, _stamp())
+            return messages.write_error(unreadable.header, unreadable.error, self.stamp())
         if isinstance(message.payload, messages.Execute):
             execute = message.payload
             keys = [(caller.id, line, message.id)]
@@ -60,10 +60,10 @@ class Machine:
     def _manage(self, header: messages.Header, asked: messages.Discover | messages.Register, caller: Caller) -> Wire:
         try:
             if isinstance(asked, messages.Discover):
-                return messages.write_response(header, self.page(caller, asked.cursor), _stamp())
-            return messages.write_response(header, {"registered": self.register(asked.definition)}, _stamp())
+                return messages.write_response(header, self.page(caller, asked.cursor), self.stamp())
+            return messages.write_response(header, {"registered": self.register(asked.definition)}, self.stamp())
         except ToolhallError as error:
-            return messages.write_error(header, error, _stamp())
+            return messages.write_error(header, error, self.stamp())
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
         """A page of definitions: served toolkits, then those that are only registered."""
@@ -86,9 +86,9 @@ class Machine:
         taken = (time.perf_counter() - started) * 1000
         usage = messages.Usage(taken, (time.thread_time() - cpu) * 1000, _memory())
         if isinstance(answer, Finished):
-            return messages.write_execution(header, execute, answer, _stamp(), usage)
+            return messages.write_execution(header, execute, answer, self.stamp(), usage)
         if isinstance(answer, ToolhallError):
-            return messages.write_failure(header, execute, answer, _stamp(), usage)
+            return messages.write_failure(header, execute, answer, self.stamp(), usage)
         raise TypeError("this dialect has no way to ask a caller back")
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
@@ -120,7 +120,7 @@ class MachineHttp:
         try:
             wire = Wire(encode(self._machine.page(exchange.caller, cursor)))
         except ToolhallError as error:
-            wire = messages.write_error(messages.UNKNOWN, error, _stamp())
+            wire = messages.write_error(messages.UNKNOWN, error, self._machine.stamp())
         await exchange.reply(wire)
 
     async def register(self, exchange: Exchange) -> None:
@@ -129,7 +129,7 @@ class MachineHttp:
         try:
             wire = Wire(encode({"registered": self._machine.register(strict.decode(body))}), 201)
         except ToolhallError as error:
-            wire = messages.write_error(messages.UNKNOWN, error, _stamp())
+            wire = messages.write_error(messages.UNKNOWN, error, self._machine.stamp())
         await exchange.reply(wire)
 
 
@@ -137,10 +137,6 @@ def _start(cursor: str) -> int:
     if cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR_DIGITS:
         return int(cursor)
     raise Malformed("unknown cursor: send the nextCursor of the page before, or none")
-
-
-def _stamp() -> messages.Stamp:
-    return messages.Stamp(str(uuid.uuid4()), datetime.now(UTC).isoformat())
 
 
 def _memory() -> int:

@@ -116,7 +116,8 @@ async def test_A_5_A_14_here_the_connection_proves_who_calls(machine: Posted, se
 
 
 async def test_A_6_what_is_added_to_a_message_is_ignored_and_metadata_comes_back(machine: Posted) -> None:
-    request = execute("House", "Look") | {"metadata": {"trace": ["a", {"b": None}]}, "x-more": 1}
+    request: Message = execute("House", "Look")
+    request |= {"metadata": {"trace": ["a", {"b": None}]}, "x-more": 1}
     request["header"]["x-more"] = request["payload"]["x-more"] = request["payload"]["tool"]["x-more"] = True
     reply = await machine.ask(request)
     assert reply["metadata"] == {"trace": ["a", {"b": None}]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.carrier import unload
+from toolhall.dialects.carrier import VERSION, unload
 from toolhall.dialects.catalog import Loss
 from toolhall.dialects.catalogs import CATALOGS, readable
 from toolhall.dialects.converter import Converter
@@ -109,6 +109,70 @@ def test_a_foreign_carrier_is_only_data() -> None:
     for carrier in carriers:
         strange = {**document, "_meta": {"dev.toolhall/carrier": carrier}}
         assert documents(converted([strange], "oxp"))[0]["id"] == "get_weather.get_weather@0.1.0"
+
+
+def test_a_carrier_of_another_version_is_only_data() -> None:
+    (oxp,) = documents(converted([json.loads((VECTORS / "mcp/everything.json").read_text())], "oxp"))
+    oxp["requirements"]["x-toolhall"]["v"] = VERSION + 1
+    (back,) = documents(converted([oxp], "mcp@2026-07-28", "oxp"))
+    assert "annotations" not in back
+
+
+def test_a_removed_tool_takes_what_was_kept_of_it_along() -> None:
+    original = json.loads((VECTORS / "machine/calculator.json").read_text())
+    (hub,) = documents(converted([original], "hub"))
+    del hub["tool"]["capabilities"]["methods"][0]
+    (back,) = documents(converted([hub], "machine"))
+    assert back == {**original, "capabilities": original["capabilities"][1:]}
+
+
+def test_an_added_tool_comes_along() -> None:
+    original = json.loads((VECTORS / "mcp/get_weather.json").read_text()) | {"x-note": 1}
+    (machine,) = documents(converted([original], "machine"))
+    machine["capabilities"].insert(0, {"name": "more", "description": "More."})
+    more, back = documents(converted([machine], "mcp@2026-07-28", "machine"))
+    assert (more["description"], back) == ("More.", original)
+
+
+def test_a_renamed_tool_keeps_the_rest() -> None:
+    original = json.loads((VECTORS / "mcp/get_weather.json").read_text()) | {"x-note": 1}
+    (machine,) = documents(converted([original], "machine"))
+    machine["capabilities"][0]["name"] = "renamed"
+    (back,) = documents(converted([machine], "mcp@2026-07-28", "machine"))
+    assert back["x-note"] == 1
+    assert back["name"] == "get_weather_renamed"
+
+
+def test_a_reference_is_restored_whole_or_not_at_all() -> None:
+    original = json.loads((VECTORS / "mcp/everything.json").read_text())
+    (oxp,) = documents(converted([original], "oxp"))
+    oxp["input_schema"]["parameters"]["properties"]["where"] = {"type": "string", "description": "A city."}
+    (back,) = documents(converted([oxp], "mcp@2026-07-28", "oxp"))
+    assert back["inputSchema"]["properties"]["where"] == {"type": "string", "description": "A city."}
+    assert back["inputSchema"]["properties"]["query"] == original["inputSchema"]["properties"]["query"]
+
+
+def test_params_of_a_registration_come_back_without_a_wrapper() -> None:
+    original = json.loads((VECTORS / "hub/names_only.json").read_text())
+    there = converted([original], "oxp")
+    assert {loss.path for loss in losses(there)} == {
+        "/version",
+        "/capabilities/resources",
+        "/capabilities/methods/0",
+        "/capabilities/methods/1",
+    }
+    read, write = documents(there)
+    read["version"] = write["version"] = "8.0.0"
+    read["id"], write["id"] = "filesystem.read@8.0.0", "filesystem.write@8.0.0"
+    (back,) = documents(converted([read, write], "hub"))
+    assert back == original | {"version": "8.0.0"}
+
+
+def test_an_empty_holder_is_not_taken_for_the_carriers_own() -> None:
+    for meta in ({}, {"dev.toolhall/carrier": {"from": "nowhere"}}):
+        original = {"name": "n", "inputSchema": {"type": "object"}, "icons": [{"src": "data:,"}], "_meta": meta}
+        there = documents(converted([original], "mcp@2025-06-18", "mcp@2026-07-28"))
+        assert documents(converted(there, "mcp@2026-07-28", "mcp@2025-06-18")) == [original]
 
 
 def test_what_looks_like_nothing_is_refused() -> None:

@@ -1,7 +1,8 @@
 """Every error of the tree in every dialect, as the reference of the dialects has it, and nothing of its inside."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +15,7 @@ from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
 from toolhall.dialects.machine import messages as machine
 from toolhall.dialects.machine.errors import TABLE as MACHINE
 from toolhall.dialects.mcp.errors import TABLE as MCP
-from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.revisions import REVISIONS, Revision
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.dialects.openapi.errors import TABLE as REST
 from toolhall.dialects.openapi.errors import write_error as write_rest
@@ -23,13 +24,12 @@ from toolhall.dialects.oxp.messages import write_error as write_oxp
 from toolhall.model import errors
 from toolhall.model.exchange import Wire
 
-TABLES = {"machine": MACHINE, "hub": HUB, "oxp": OXP, "rest": REST, "mcp": MCP}
+TABLES: dict[str, Mapping[type, object]] = {"machine": MACHINE, "hub": HUB, "oxp": OXP, "rest": REST, "mcp": MCP}
 EXECUTE = machine.Execute("Kit", "tool", {})
 HEADER = machine.Header("m-1", "request", "agent")
 STAMP = machine.Stamp("m-2", "2025-03-21T12:00:00+00:00")
 USAGE = machine.Usage(1.0, 1.0, 1)
 REQUEST = hub.ToolRequest("r-1", "Kit", "tool", {})
-MCP_WRITERS = [Writer(Server(name="hall", version="1"), revision) for revision in REVISIONS.values()]
 
 
 class Said(NamedTuple):
@@ -72,15 +72,16 @@ def write_hub(error: ToolhallError) -> Wire:
     return hub.write_tool_error(REQUEST, error)
 
 
+def _mcp(revision: Revision, error: ToolhallError) -> Wire:
+    return Writer(Server(name="hall", version="1"), revision).error(1, error)
+
+
 WAYS: dict[str, Callable[[ToolhallError], Wire]] = {
     "machine": write_machine,
     "hub": write_hub,
     "oxp": lambda error: write_oxp("c-1", error),
     "rest": write_rest,
-    **{
-        f"mcp-{number}": lambda error, writer=writer: writer.error(1, error)
-        for number, writer in enumerate(MCP_WRITERS)
-    },
+    **{f"mcp@{revision.name}": partial(_mcp, revision) for revision in REVISIONS.values()},
 }
 in_every_way = pytest.mark.parametrize("way", WAYS)
 
@@ -156,7 +157,7 @@ def test_a_fault_of_ours_has_always_the_same_words(way: str) -> None:
         assert errors.Broken.message.encode() in wire.body
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("mcp")])
+@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("mcp@")])
 def test_a_kind_that_nobody_listed_is_said_like_its_parent(way: str) -> None:
     class HotelFull(errors.ToolFailed):
         """A tool author's own."""
@@ -164,7 +165,7 @@ def test_a_kind_that_nobody_listed_is_said_like_its_parent(way: str) -> None:
     assert said(way, HotelFull("no room")) == said(way, errors.ToolFailed("no room"))
 
 
-REASONS = {
+REASONS: dict[type[ToolhallError], str] = {
     errors.Unauthenticated: "not_authenticated",
     errors.Denied: "not_permitted",
     errors.NeedsVerification: "additional_verification_required",

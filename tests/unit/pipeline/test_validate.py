@@ -48,7 +48,7 @@ def test_wrong_arguments_are_refused_with_every_problem() -> None:
     entry = entry_named(input={**SCHEMA, "required": ["b"]})
     with pytest.raises(BadArguments) as caught:
         Validate(Elsewhere())(admitted(entry, {"a": "hunter2"}))
-    assert {problem.path for problem in caught.value.problems} == {"/a", ""}
+    assert {problem.path for problem in caught.value.problems} == {"/a", "/b"}
     assert "hunter2" not in caught.value.message
 
 

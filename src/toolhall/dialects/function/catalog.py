@@ -50,9 +50,11 @@ def _input(reading: Reading, function: JsonObject, path: str) -> JsonObject:
 
 def _arguments(reading: Reading, function: JsonObject, path: str) -> JsonObject:
     """The properties that a list of arguments stands for."""
-    listed = function.get("arguments")
+    given = function.get("arguments")
+    listed = reading.items([] if given is None else given, path)
+    reading.unique(listed, path, "arguments")
     properties: JsonObject = {}
-    for index, each in enumerate(reading.items([] if listed is None else listed, path)):
+    for index, each in enumerate(listed):
         argument = reading.object(each, f"{path}/{index}")
         own = reading.text(argument, "name", f"{path}/{index}") or ""
         description = reading.text(argument, "desc", f"{path}/{index}", required=False)

@@ -54,12 +54,14 @@ def read(document: Json) -> tuple[Tool, ...]:
 def write(tools: tuple[Tool, ...]) -> JsonObject:
     """One definition with a capability for each tool; they are one toolkit's."""
     first = tools[0]
-    title = first.about.title or first.title or first.id.toolkit
+    # A tool without a toolkit is one itself; any other may be gone tomorrow, and says nothing of the rest.
+    alone = first.id.toolkit == first.id.tool
+    title = first.about.title or (first.title if alone else None) or first.id.toolkit
     document: JsonObject = {
         "id": first.id.toolkit,
         "name": title,
         "version": semantic_version(first.id.version),
-        "description": first.about.description or first.description or title,
+        "description": first.about.description or (first.description if alone else None) or title,
         "capabilities": [_write_capability(tool) for tool in tools],
     }
     if first.level is not None:

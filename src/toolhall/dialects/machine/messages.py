@@ -125,8 +125,12 @@ def _check_version(version: Json) -> None:
 
 def _header(header: JsonObject, metadata: Json) -> Header:
     """As much of a header as can be read, so that a refusal finds its way back."""
-    message_id, message_type, source = (_known(header.get(key)) for key in ("messageId", "messageType", "source"))
-    return Header(message_id, message_type, source, metadata if isinstance(metadata, dict) else None)
+    return Header(
+        _known(header.get("messageId")),
+        _known(header.get("messageType")),
+        _known(header.get("source")),
+        metadata if isinstance(metadata, dict) else None,
+    )
 
 
 def _payload(payload: JsonObject, message_type: str | None) -> Payload:

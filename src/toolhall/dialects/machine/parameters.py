@@ -66,8 +66,8 @@ def _parameter(name: str, schema: Json, required: bool) -> JsonObject:
 
 
 def _described(schema: JsonObject, name: str) -> str:
-    texts = (schema.get("description"), schema.get("title"), name)
-    return next(text for text in texts if isinstance(text, str) and text)
+    description = schema.get("description") or schema.get("title")
+    return description if isinstance(description, str) else name
 
 
 def _type(kind: Json) -> str:

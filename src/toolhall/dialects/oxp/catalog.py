@@ -21,6 +21,9 @@ carrier: tuple[str, ...] = ("requirements", "x-toolhall")
 _ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NO_PART = re.compile(r"[^A-Za-z0-9_]")
+_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_MARK = re.compile(r"[-+]")
 
 
 def place(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
@@ -54,7 +57,7 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     version = plain_version(tool.id.version)
     document: JsonObject = {
         "id": f"{part(tool.id.toolkit)}.{part(tool.id.tool)}@{version}",
-        "name": re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:NAME_LIMIT],
+        "name": _NO_NAME.sub("_", tool.name)[:NAME_LIMIT],
         "description": tool.description or tool.title or tool.name,
         "version": version,
         "input_schema": {"parameters": _described(without_references(tool.input))},
@@ -67,12 +70,12 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
 
 def plain_version(version: str) -> str:
     """The three numbers that OXP wants: a date or a count gets zeros, a pre-release loses its mark."""
-    return re.split(r"[-+]", semantic_version(version), maxsplit=1)[0]
+    return _MARK.split(semantic_version(version), maxsplit=1)[0]
 
 
 def part(text: str) -> str:
     """A toolkit's or a tool's name as an OXP id can hold it."""
-    return re.sub(r"[^A-Za-z0-9_]", "_", text) or "_"
+    return _NO_PART.sub("_", text) or "_"
 
 
 def _id(reading: Reading, document: JsonObject) -> ToolId:

@@ -8,10 +8,10 @@ def read_requirements(reading: Reading, requirements: Json, path: str) -> JsonOb
     """The requirements as they are, or None where there are none."""
     if requirements is None:
         return None
-    requirements = reading.object(requirements, path)
+    known = reading.object(requirements, path)
     for key in ("authorization", "secrets"):
-        for index, listed in enumerate(reading.items(requirements.get(key, []), f"{path}/{key}")):
+        for index, listed in enumerate(reading.items(known.get(key, []), f"{path}/{key}")):
             reading.text(reading.object(listed, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
-    if not isinstance(requirements.get("user_id", False), bool):
+    if not isinstance(known.get("user_id", False), bool):
         reading.fault(f"{path}/user_id", "not-boolean", "write true or false")
-    return requirements
+    return known

@@ -1,0 +1,62 @@
+"""Definitions from their dialect to every other: CPU per definition, bytes in to bytes out."""
+
+import statistics
+import time
+from functools import partial
+
+from bench.report import Section, Verdict
+from bench.rounds import Effort, interleaved
+from bench.spread import Spread
+from tests.corpora.corpora import FILES
+from toolhall.dialects import strict
+from toolhall.dialects.catalogs import CATALOGS, WRITERS
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.json import encode
+
+LEAST_PER_SECOND = 10_000
+
+ABOUT = """In this process, without files: each line is decoded strictly, its dialect detected, converted with carriers
+and a list of losses, and encoded again. Strict mode refuses most definitions, which counts like an answer. The mean is
+over all definitions and all dialects that are read and written; those that are only written are shown beside them."""
+
+
+def measure_conversion(effort: Effort) -> Section:
+    """Every target dialect in turn, over all definitions there are."""
+    lines = [line for file in FILES for line in file.read_bytes().splitlines()]
+    targets = (*CATALOGS, *WRITERS)
+    seen = interleaved({target: partial(_convert, lines, target) for target in targets}, effort.halved().rounds)
+    # A round's mean is over what the same moments of the machine gave.
+    means = [statistics.mean(each) for each in zip(*(seen[target] for target in CATALOGS), strict=True)]
+    rows = [_row(target, values) for target, values in {**seen, "mean of those with carriers": means}.items()]
+    columns = ["target", "CPU µs per definition", "definitions per CPU second"]
+    about = f"{len(lines):,} definitions from {len(FILES)} files. {ABOUT}"
+    return Section("A conversion", about, columns, rows, [_verdict(means)], {**seen, "mean": means})
+
+
+def _convert(lines: list[bytes], target: str) -> float:
+    """CPU microseconds per definition."""
+    converter = Converter(target)
+    start = time.process_time()
+    for index, line in enumerate(lines):
+        try:
+            for part in converter.feed(strict.decode(line), index):
+                for document in part.documents:
+                    encode(document)
+        except BadDocument as refused:
+            if "strict" not in target:
+                raise RuntimeError(f"{target} refuses line {index}: {refused}") from refused
+    for part in converter.finish():
+        for document in part.documents:
+            encode(document)
+    return (time.process_time() - start) / len(lines) * 1e6
+
+
+def _row(name: str, values: list[float]) -> list[str]:
+    return [name, Spread.of(values).text(1), Spread.of([1e6 / value for value in values]).text()]
+
+
+def _verdict(means: list[float]) -> Verdict:
+    rate = Spread.of([1e6 / value for value in means])
+    target = f"at least {LEAST_PER_SECOND:,} definitions converted per second of one core"
+    return Verdict(target, rate.median >= LEAST_PER_SECOND, rate.text())

@@ -1,0 +1,73 @@
+"""Definitions on their way to a dialect and back: what arrives, what is lost, and what says so."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from toolhall.dialects.carrier import unload
+from toolhall.dialects.catalog import Catalog, Loss
+from toolhall.dialects.convert import join, split
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.ways import Converted
+
+
+def exactly(value: Any) -> bytes:
+    """1, 1.0 and true are three values; the order of members is none."""
+    return msgspec.json.encode(value, order="deterministic")
+
+
+def converted(given: Iterable[Any], target: str, source: str | None = None) -> list[Converted]:
+    """All of them, as one run of the converter gives them."""
+    converter = Converter(target, source)
+    parts = [part for index, each in enumerate(given) for part in converter.feed(each, index)]
+    return [*parts, *converter.finish()]
+
+
+def documents(parts: Iterable[Converted]) -> list[Any]:
+    return [document for part in parts for document in part.documents]
+
+
+def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> Any:
+    """What comes back when somebody dropped the carriers; every document is valid without its own."""
+    tools = [tool for document in written for tool in target.read(unload(document, target)[0])]
+    if not source.grouped:
+        return source.write((tools[0],))
+    parts = [split(source.write((tool,)), source) for tool in tools]
+    return join(parts[0][0], [item for _, items in parts for item in items], source)[0]
+
+
+def unlisted(original: Any, back: Any, losses: Iterable[Loss]) -> list[str]:
+    """Pointers to what the original says, the other does not, and no loss mentions."""
+    listed = {loss.path for loss in losses}
+    return [
+        path
+        for path in missing(original, back, "")
+        if not any(path == at or path.startswith(f"{at}/") for at in listed)
+    ]
+
+
+def missing(original: Any, back: Any, path: str) -> Iterator[str]:
+    """Pointers to what the original says and the other does not; a hub document may have got a wrapper."""
+    if isinstance(original, dict) and isinstance(back, dict):
+        if path == "" and "tool" in back and "tool" not in original:
+            back = back["tool"]
+        for key, value in original.items():
+            place = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
+            if key in back:
+                yield from missing(value, back[key], place)
+            else:
+                yield place
+    elif isinstance(original, list) and isinstance(back, list) and len(original) == len(back):
+        for index, (one, other) in enumerate(zip(original, back, strict=True)):
+            yield from missing(one, other, f"{path}/{index}")
+    elif exactly(original) != exactly(back):
+        yield path
+
+
+def resolve(document: Any, path: str) -> Any:
+    """What a pointer leads to; LookupError if that is nothing."""
+    for part in path.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        document = document[int(key)] if isinstance(document, list) else document[key]
+    return document

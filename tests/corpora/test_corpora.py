@@ -1,0 +1,69 @@
+"""Every definition that was ever published to us goes to every dialect and comes back, with no loss unexplained."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpora.corpora import FILES, OWN, definitions
+from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
+from toolhall.dialects import exact
+from toolhall.dialects.catalogs import CATALOGS, WRITERS
+from toolhall.dialects.detect import detected
+from toolhall.dialects.findings import BadDocument
+
+each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+
+
+def test_our_own_speak_every_dialect() -> None:
+    assert len(definitions(OWN)) >= 40
+    assert {detected(document).name for document in definitions(OWN)} == set(CATALOGS) - {
+        "mcp@2025-06-18",
+        "mcp@2025-11-25",
+    }
+
+
+@each_file
+def test_what_was_read_is_written(file: Path) -> None:
+    refused: list[str] = []
+    for document in definitions(file):
+        catalog = detected(document)
+        assert catalog.read(document)
+        try:
+            tools = exact.read(document, catalog)
+        except BadDocument as bad:
+            refused.extend(finding.rule.partition("/")[2] for finding in bad.findings)
+        else:
+            assert exactly(exact.write(tools, catalog)) == exactly(document)
+    assert set(refused) <= {"schema"}, "a schema that cannot be used can still be converted"
+    assert len(refused) <= 1 + len(definitions(file)) // 1000
+
+
+@each_file
+@pytest.mark.parametrize("target", CATALOGS)
+def test_there_and_back(file: Path, target: str) -> None:
+    for document in definitions(file):
+        source = detected(document)
+        parts = converted([document], target)
+        there = documents(parts)
+        assert exactly(documents(converted(there, source.name, target))) == exactly([document])
+        losses = [loss for part in parts for loss in part.losses]
+        for loss in losses:
+            resolve(document, loss.path)
+        if source.name != target:
+            assert not unlisted(document, without_carriers(there, source, CATALOGS[target]), losses)
+
+
+@each_file
+@pytest.mark.parametrize("target", WRITERS)
+def test_to_what_is_only_written(file: Path, target: str) -> None:
+    for document in definitions(file):
+        try:
+            parts = converted([document], target)
+        except BadDocument as bad:
+            assert "strict" in target, "only strict mode refuses what can be read"
+            for finding in bad.findings:
+                resolve(document, finding.path)
+            continue
+        assert documents(parts)
+        for loss in (loss for part in parts for loss in part.losses):
+            resolve(document, loss.path)

@@ -71,7 +71,7 @@ class Toolhall:
         self._stopping = False
         self._shelf = Shelf()
         self.machine = Machine(self.hall, self._shelf)
-        self.hub = Hub(self.hall, self._shelf, configure)
+        self.hub = Hub(self.hall, self._shelf, configure, self._state)
         self._mcp = self._build_mcp()
         sockets = {"/hub": WebSocket(self.hub.answer, self.config.max_body_bytes)}
         self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets)
@@ -155,7 +155,7 @@ class Toolhall:
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
         health, rest = Health(self.registry, self._state), Rest(self.hall, self._shield)
-        oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids())
+        oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids(), state=self._state)
         machine = MachineHttp(self.machine, self._shield)
         info = Info(title=self.config.name, version=version("toolhall"), description=self.config.instructions)
         return {
@@ -169,9 +169,9 @@ class Toolhall:
             "/openapi.json": {"GET": Description(self.hall, info)},
             "/tools": {"GET": Listing(self.hall, self.config.page_size)},
             "/tools/": {"POST": rest.call},
-            "/health": {"GET": health},
-            "/health/live": {"GET": health.live},
-            "/health/ready": {"GET": health.ready},
+            "/health": {"GET": health, "HEAD": health},
+            "/health/live": {"GET": health.live, "HEAD": health.live},
+            "/health/ready": {"GET": health.ready, "HEAD": health.ready},
         }
 
     def _state(self) -> str:

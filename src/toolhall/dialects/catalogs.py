@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from toolhall.dialects import exact
 from toolhall.dialects.anthropic import catalog as anthropic
 from toolhall.dialects.catalog import Catalog, Writer
 from toolhall.dialects.function import catalog as function
@@ -51,8 +52,8 @@ def writable(name: str) -> Catalog | Writer:
 def documents_of(tools: Sequence[Tool], catalog: Catalog) -> list[JsonObject]:
     """The documents of these tools: one for each toolkit where the dialect groups them, else one for each tool."""
     if not catalog.grouped:
-        return [catalog.write((tool,)) for tool in tools]
-    return [catalog.write(group) for group in toolkits(tools)]
+        return [exact.write((tool,), catalog) for tool in tools]
+    return [exact.write(group, catalog) for group in toolkits(tools)]
 
 
 def toolkits(tools: Sequence[Tool]) -> list[tuple[Tool, ...]]:

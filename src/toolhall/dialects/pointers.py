@@ -1,5 +1,7 @@
 """Where a source document says what a loss is about: pointers into the model become pointers into the document."""
 
+import re
+
 from toolhall.dialects.catalog import Catalog
 from toolhall.dialects.mcp.definition import ID_KEY, LEVEL_KEY, TAGS_KEY
 from toolhall.model.json import Json, JsonObject
@@ -54,7 +56,7 @@ def _resolving(path: str, document: Json) -> str:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict) and key in document:
             document = document[key]
-        elif isinstance(document, list) and key.isdigit() and int(key) < len(document):
+        elif isinstance(document, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(document):
             document = document[int(key)]
         else:
             break

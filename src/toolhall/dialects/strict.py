@@ -22,8 +22,11 @@ _MANY_DIGITS = b"0" * (MAX_DIGITS + 1)
 _decode = msgspec.json.Decoder().decode
 
 
-def decode(body: bytes) -> Json:
-    """The value of a JSON text; Malformed says what to change."""
+def decode(body: bytes, envelope: int = 0) -> Json:
+    """The value of a JSON text; Malformed says what to change.
+
+    A dialect's envelope is so many levels around the arguments, which are as deep as they may be in every dialect.
+    """
     try:
         value = _decode(body)
         exact = encode(value)
@@ -34,7 +37,7 @@ def decode(body: bytes) -> Json:
     except (msgspec.MsgspecError, ValueError) as error:
         raise Malformed(f"the message is not valid JSON: {error}") from None
     if len(body) > _SMALL or body.count(b"{") + body.count(b"[") > MAX_DEPTH:
-        _check_size(value)
+        _check_size(value, MAX_DEPTH + envelope)
     if b"\\u" in body:
         _check_slowly(body)
     elif body.count(b":") != exact.count(b":"):
@@ -62,11 +65,11 @@ def _unique(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return found
 
 
-def _check_size(value: Json) -> None:
+def _check_size(value: Json, deepest: int) -> None:
     """Depth, number of members, length of keys."""
     members = 0
     for depth, level in enumerate(levels(value), 1):
-        if depth > MAX_DEPTH:
+        if depth > deepest:
             raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep")
         for part in level:
             if type(part) is dict and part:

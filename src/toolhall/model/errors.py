@@ -9,7 +9,8 @@ ToolhallError
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed (Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput · Unavailable (upstream down, circuit open)
+    ├── ToolFailed (Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput
+    ├── Unavailable    upstream down, circuit open
     └── Broken         a fault of ours; the details are in the log only
 
 `message` may be shown to anyone; `detail` never leaves the log.

@@ -1,6 +1,5 @@
 """Definitions that were registered from outside and that nothing runs yet: known, but not active."""
 
-from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.registry.registry import Conflict
 
@@ -11,16 +10,16 @@ class Shelf:
     """By toolkit and version; the same pair twice is refused, as is one that is served already."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, str], tuple[JsonObject, tuple[Tool, ...]]] = {}
+        self._kept: dict[tuple[str, str], tuple[Tool, ...]] = {}
 
-    def put(self, document: JsonObject, tools: tuple[Tool, ...]) -> None:
-        """Keep a validated definition."""
+    def put(self, tools: tuple[Tool, ...]) -> None:
+        """Keep the tools of a validated definition."""
         key = (tools[0].id.toolkit, tools[0].id.version)
         if key in self._kept:
             raise Conflict(f"{key[0]} {key[1]} is registered already; raise its version")
         if len(self._kept) >= MAX_KEPT:
             raise Conflict(f"{MAX_KEPT} definitions are registered; remove some first")
-        self._kept[key] = (document, tools)
+        self._kept[key] = tools
 
     def remove(self, toolkit: str, version: str | None = None) -> int:
         """Forget a toolkit, or one version of it; how many were forgotten."""
@@ -33,10 +32,10 @@ class Shelf:
         """Whether a toolkit (with this tool) was registered."""
         return any(
             key[0] == toolkit and (tool is None or any(each.id.tool == tool for each in tools))
-            for key, (_, tools) in self._kept.items()
+            for key, tools in self._kept.items()
         )
 
     @property
-    def documents(self) -> list[JsonObject]:
-        """Every definition, as it came."""
-        return [document for document, _ in self._kept.values()]
+    def toolkits(self) -> list[tuple[Tool, ...]]:
+        """Every definition's tools, in the order they came."""
+        return list(self._kept.values())

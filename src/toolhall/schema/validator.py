@@ -100,11 +100,20 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    parts = [*error.instance_path]
-    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Required):
-        parts.append(error.kind.property)  # where it should be, so that every problem points at what to change
+    parts = [*error.instance_path, *_member(error.kind)]
     path = "".join(f"/{escape(str(part))}" for part in parts)
     return Problem(_shown(path), _shown(_PLAINER.get(error.message, error.message)))
+
+
+def _member(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
+    """The member that is missing or that should not be there, so that the problem points at what to change."""
+    match kind:
+        case jsonschema_rs.ValidationErrorKind.Required():
+            return [str(kind.property)]
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=[only]):
+            return [only]
+        case _:
+            return []
 
 
 def _shown(text: str) -> str:

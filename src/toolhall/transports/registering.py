@@ -1,9 +1,8 @@
 """Definitions that come from outside, and the list of all there are, for the dialects that know both."""
 
+from toolhall.dialects import exact
 from toolhall.dialects.catalog import Catalog
 from toolhall.dialects.catalogs import documents_of
-from toolhall.dialects.hub import catalog as hub
-from toolhall.dialects.machine import catalog as machine
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed
@@ -12,8 +11,6 @@ from toolhall.model.names import ToolId
 from toolhall.registry.registry import Conflict
 from toolhall.registry.shelf import Shelf
 from toolhall.registry.snapshot import Snapshot
-
-_LISTED: tuple[Catalog, ...] = (machine, hub)
 
 
 class Registering:
@@ -27,22 +24,24 @@ class Registering:
 
     def register(self, definition: Json) -> ToolId:
         """Validate a definition and keep it; it is not active until something runs it. The id of its first tool."""
-        tools = self._catalog.read(definition)
+        tools = exact.read(definition, self._catalog)
         if not tools:
             raise Malformed("declare at least one thing that can be called")
         first = tools[0].id
         if any(entry.tool.id.toolkit == first.toolkit for entry in self._hall.registry.snapshot.entries):
             raise Malformed(f"{first.toolkit!r} is served already; register under another name")
-        written = {catalog.name: catalog.write(tools) for catalog in _LISTED if catalog is not self._catalog}
         try:
-            self._shelf.put({**written, self._catalog.name: definition}, tools)
+            self._shelf.put(tools)
         except Conflict as conflict:
             raise Malformed(str(conflict)) from None
         return first
 
     def documents(self, caller: Caller) -> list[JsonObject]:
         """What this caller may see of what is served, then what is only registered."""
-        return [*self._written(self._hall.view(caller)), *(each[self._catalog.name] for each in self._shelf.documents)]
+        return [
+            *self._written(self._hall.view(caller)),
+            *(exact.write(each, self._catalog) for each in self._shelf.toolkits),
+        ]
 
     def _written(self, view: Snapshot) -> list[JsonObject]:
         """Written once for each snapshot."""

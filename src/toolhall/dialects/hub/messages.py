@@ -13,6 +13,7 @@ from toolhall.model.exchange import Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 
 MAX_ID = 256
+ENVELOPE = 1  # message
 # The hub's own ids are texts; whole numbers, which many programs count with, come back as they came.
 RequestId: TypeAlias = str | int | None
 
@@ -54,7 +55,7 @@ def read_message(body: bytes) -> Message:
     try:
         if not body:
             raise Malformed("the message is empty, or larger than is read here")
-        message = strict.decode(body)
+        message = strict.decode(body, ENVELOPE)
         if not isinstance(message, dict):
             raise Malformed("send one JSON object")
     except Malformed as error:

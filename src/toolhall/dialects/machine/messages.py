@@ -16,6 +16,7 @@ from toolhall.model.json import Json, JsonObject, encode
 VERSION = "1.0"
 NAME = "toolhall"
 MAX_ID = 256
+ENVELOPE = 3  # message, payload, tool
 # "Compatible within a major version": what a later minor version adds is ignored.
 _COMPATIBLE = re.compile(r"1\.[0-9]{1,9}")
 # What never gets a message back; if two sides answered each other's errors, they would never stop.
@@ -107,7 +108,7 @@ def read_message(body: bytes) -> Message:
     try:
         if not body:
             raise Malformed("the message is empty, or larger than is read here")
-        message = _object(strict.decode(body), "the message")
+        message = _object(strict.decode(body, ENVELOPE), "the message")
         said = _object(message.get("header"), "header")
         header = _header(said, message.get("metadata"))
         if said.get("version") != VERSION:

@@ -67,7 +67,7 @@ def _parameter(name: str, schema: Json, required: bool) -> JsonObject:
 
 def _described(schema: JsonObject, name: str) -> str:
     description = schema.get("description") or schema.get("title")
-    return description if isinstance(description, str) else name
+    return description if description and isinstance(description, str) else name
 
 
 def _type(kind: Json) -> str:

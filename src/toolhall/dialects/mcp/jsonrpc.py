@@ -11,6 +11,7 @@ from toolhall.model.json import Json, JsonObject
 
 RequestId: TypeAlias = str | int
 MAX_ID = 256
+ENVELOPE = 2  # message, params
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -54,7 +55,7 @@ class Unreadable(Exception):
 def read_message(body: bytes) -> Message:
     """One message, or Unreadable."""
     try:
-        message = strict.decode(body)
+        message = strict.decode(body, ENVELOPE)
     except Malformed as error:
         raise Unreadable(McpRefusal(PARSE_ERROR, error.message)) from None
     if not isinstance(message, dict):

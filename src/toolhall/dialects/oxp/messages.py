@@ -19,6 +19,7 @@ SUPPORTED = (
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+)(\.[0-9]+\.[0-9]+)?)?")
 _MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "context"}
 MAX_ID = 256
+ENVELOPE = 2  # message, request
 
 
 class CallRequest(msgspec.Struct, frozen=True):
@@ -40,7 +41,7 @@ class CallRequest(msgspec.Struct, frozen=True):
 
 def read_call(body: bytes) -> CallRequest:
     """A call, or Malformed: that is 400, whatever is wrong with the message."""
-    message = _object(strict.decode(body), "the body")
+    message = _object(strict.decode(body, ENVELOPE), "the body")
     check_schema(message.get("$schema"))
     request = _object(message.get("request"), "request")
     unknown = min(request.keys() - _MEMBERS, default=None)

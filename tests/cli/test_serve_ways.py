@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +63,14 @@ _MACHINE = {
 _HUB = {"type": "tool_request", "id": "h1", "tool": "Calculator", "method": "Add", "params": {"a": 1, "b": 2}}
 
 
-@pytest.mark.parametrize(
-    ("dialect", "message", "found"),
-    [
-        ("machine", _MACHINE, lambda reply: (reply["header"]["requestId"], reply["payload"]["execution"]["result"])),
-        ("hub", _HUB, lambda reply: (reply["id"], reply["result"])),
-    ],
-    ids=["machine", "hub"],
-)
-def test_stdio_speaks_other_dialects_too(shell: Shell, dialect: str, message: Any, found: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(("dialect", "message"), [("machine", _MACHINE), ("hub", _HUB)], ids=["machine", "hub"])
+def test_stdio_speaks_other_dialects_too(shell: Shell, dialect: str, message: dict[str, Any]) -> None:
     done = shell.run("serve", "--stdio", "--dialect", dialect, text=json.dumps(message) + "\nnot json\n")
     assert done.code == 0, done
-    good, bad = sorted(map(json.loads, done.out.splitlines()), key=lambda reply: "error" in json.dumps(reply))
-    assert found(good)[1] == {"result": 3}
-    assert found(good)[0] in ("m1", "h1")
-    assert "JSON" in json.dumps(bad)
+    good, bad = sorted(done.out.splitlines(), key=lambda line: "not valid JSON" in line)
+    assert '"result":{"result":3' in good
+    assert ("m1" if dialect == "machine" else "h1") in good
+    assert "not valid JSON" in bad
 
 
 def test_stdio_ends_in_order_on_a_signal(shell: Shell) -> None:

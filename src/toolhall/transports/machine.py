@@ -1,8 +1,6 @@
 """Machine Context Protocol: messages on `POST /machine`, definitions under `/machine/tools`."""
 
-import resource
 import time
-from collections.abc import Awaitable
 
 from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
@@ -13,8 +11,9 @@ from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registry.index import Index
 from toolhall.registry.shelf import Shelf
-from toolhall.transports.cancellation import Cancellation
+from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.exchange import Exchange
+from toolhall.transports.memory import Memory
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
@@ -34,6 +33,7 @@ class Machine:
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
         self._registering = Registering(hall, shelf, catalog)
         self._cancellation = Cancellation()
+        self._memory = Memory(time.monotonic)
         self.stamp = Stamps(time.time).new
 
     async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
@@ -45,17 +45,30 @@ class Machine:
             if line and unreadable.header.one_way:
                 return _ACCEPTED
             return messages.write_error(unreadable.header, unreadable.error, self.stamp())
-        if isinstance(message.payload, messages.Execute):
-            execute = message.payload
-            keys = [(caller.id, line, message.id)]
-            if execute.request_id is not None and execute.request_id != message.id:  # a cancellation may name either
-                keys.append((caller.id, line, execute.request_id))
-            work = self._cancellation.run(keys, self._run(execute, caller, len(body)))
-            return await self._execute(message.header, execute, work)
-        if isinstance(message.payload, messages.Cancel):
-            self._cancellation.cancel((caller.id, line, message.payload.request_id))
+        asked = message.payload
+        if isinstance(asked, messages.Execute):
+            started, cpu = time.perf_counter(), time.thread_time()
+            try:
+                answer = await self._cancellation.run(
+                    _keys(message.id, asked, caller, line), self._run(asked, caller, len(body))
+                )
+            except ToolhallError as error:
+                answer = error
+            taken, used = time.perf_counter() - started, time.thread_time() - cpu
+            return self._executed(message.header, asked, answer, messages.Usage(taken, used, self._memory.most()))
+        if isinstance(asked, messages.Cancel):
+            self._cancellation.cancel((caller.id, line, asked.request_id))
             return _ACCEPTED
-        return self._manage(message.header, message.payload, caller)
+        return self._manage(message.header, asked, caller)
+
+    def _executed(
+        self, header: messages.Header, execute: messages.Execute, answer: Answer, usage: messages.Usage
+    ) -> Wire:
+        if isinstance(answer, Finished):
+            return messages.write_execution(header, execute, answer, self.stamp(), usage)
+        if isinstance(answer, ToolhallError):
+            return messages.write_failure(header, execute, answer, self.stamp(), usage)
+        raise TypeError("this dialect has no way to ask a caller back")
 
     def _manage(self, header: messages.Header, asked: messages.Discover | messages.Register, caller: Caller) -> Wire:
         try:
@@ -76,20 +89,6 @@ class Machine:
         """Validate a definition and keep it; it is not active until something runs it."""
         declared = self._registering.register(definition)
         return {"id": declared.toolkit, "version": declared.version, "state": "registered"}
-
-    async def _execute(self, header: messages.Header, execute: messages.Execute, work: Awaitable[Answer]) -> Wire:
-        started, cpu = time.perf_counter(), time.thread_time()
-        try:
-            answer = await work
-        except ToolhallError as error:
-            answer = error
-        taken = (time.perf_counter() - started) * 1000
-        usage = messages.Usage(taken, (time.thread_time() - cpu) * 1000, _memory())
-        if isinstance(answer, Finished):
-            return messages.write_execution(header, execute, answer, self.stamp(), usage)
-        if isinstance(answer, ToolhallError):
-            return messages.write_failure(header, execute, answer, self.stamp(), usage)
-        raise TypeError("this dialect has no way to ask a caller back")
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
         entry = self._index.find(self._hall.registry.snapshot, (execute.tool, execute.capability))
@@ -139,6 +138,8 @@ def _start(cursor: str) -> int:
     raise Malformed("unknown cursor: send the nextCursor of the page before, or none")
 
 
-def _memory() -> int:
-    """The most memory this process has held; what one call in a shared process takes cannot be told."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def _keys(message_id: str, execute: messages.Execute, caller: Caller, line: str) -> tuple[Key, ...]:
+    """What a cancellation may name: the message, or the request in its context."""
+    named = (caller.id, line, message_id)
+    request_id = execute.request_id
+    return (named,) if request_id in (None, message_id) else (named, (caller.id, line, request_id))

@@ -1,5 +1,6 @@
 """The HTTP server: uvicorn, which says goodbye to open streams before it waits for them to end."""
 
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -23,6 +24,7 @@ class GracefulServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, then say so."""
         await super().startup(sockets)
+        gc.freeze()  # what is there now stays: the collector need not look through it with every call's leavings
         if self._on_start:
             self._on_start(self)
 

@@ -88,8 +88,8 @@ class Stamp(msgspec.Struct, frozen=True):
 class Usage(msgspec.Struct, frozen=True):
     """What an execution took."""
 
-    milliseconds: float
-    cpu_ms: float
+    seconds: float
+    cpu_seconds: float
     memory_bytes: int
 
 
@@ -207,8 +207,8 @@ def _message(header: Header, kind: str, stamp: Stamp, key: str, content: JsonObj
 
 
 def _usage(usage: Usage) -> JsonObject:
-    used = {"memory_bytes": usage.memory_bytes, "cpu_time_ms": round(usage.cpu_ms, 3)}
-    return {"execution_time_ms": round(usage.milliseconds, 3), "resource_usage": used}
+    used = {"memory_bytes": usage.memory_bytes, "cpu_time_ms": round(usage.cpu_seconds * 1000, 3)}
+    return {"execution_time_ms": round(usage.seconds * 1000, 3), "resource_usage": used}
 
 
 def _object(value: Json, what: str) -> JsonObject:

@@ -56,8 +56,8 @@ class Registry:
     def _swap(self, entries: tuple[Entry, ...]) -> bool:
         if entries == self.snapshot.entries:
             return False
-        self.snapshot = Snapshot(entries, self._page_size)
-        return True
+        before, self.snapshot = self.snapshot, Snapshot(entries, self._page_size)
+        return before.listed != self.snapshot.listed  # an older version beside a newer one changes no list
 
     def _tell(self, changed: bool) -> None:
         here = _running_loop()
@@ -80,11 +80,17 @@ def _names(entry: Entry) -> tuple[str, str]:
     return entry.tool.name.casefold(), entry.id.casefold()
 
 
+def _is_version(entry: Entry, other: Entry) -> bool:
+    """Whether both are versions of one tool, which keeps its published name."""
+    one, two = entry.tool.id, other.tool.id
+    return (one.toolkit, one.tool) == (two.toolkit, two.tool) and one.version != two.version
+
+
 def _check_name(entry: Entry, taken: dict[str, Entry]) -> None:
     problem = published_problem(entry.tool.name)
     if problem:
         raise Conflict(problem)
-    twin = next((taken[name] for name in _names(entry) if name in taken), None)
+    twin = next((taken[name] for name in _names(entry) if name in taken and not _is_version(entry, taken[name])), None)
     if twin is not None and twin.id == entry.id:
         raise Conflict(f"{entry.id} is registered already; remove it first, or raise its version")
     if twin is not None:

@@ -10,7 +10,8 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
-from toolhall.registry.index import Index, precedence
+from toolhall.model.versions import precedence
+from toolhall.registry.index import Index
 from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange

@@ -31,8 +31,10 @@ def test_a_tool_is_found_by_name_and_by_id() -> None:
     registry = Registry()
     entry = entry_named("pick")
     registry.add([entry])
-    assert registry.snapshot.find("pick") is registry.snapshot.find("Kit.pick@1.0.0") is entry
-    assert registry.snapshot.find("Pick") is registry.snapshot.find("Kit.pick") is None
+    for name in ("pick", "Kit.pick@1.0.0", "Kit.pick", "Kit.pick@1", "Kit.pick@^1.0"):
+        assert registry.snapshot.find(name) is entry
+    for name in ("Pick", "kit.pick", "Kit.pick@2", "Kit.pick@", "Kit.", "."):
+        assert registry.snapshot.find(name) is None
 
 
 def test_a_change_makes_a_new_snapshot_and_leaves_the_old_one_alone() -> None:
@@ -70,6 +72,36 @@ def test_an_id_belongs_to_one_tool_too() -> None:
     with pytest.raises(Conflict, match=r"Weather\.get@0\.1\.0 is registered already"):
         registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.1.0"))])
     registry.add([published_as("Weather_get", ToolId("Weather", "get", "0.2.0"))])
+
+
+def version_of(version: str) -> Entry:
+    return published_as("Weather_get", ToolId("Weather", "get", version))
+
+
+def test_versions_live_side_by_side_and_the_newest_release_has_the_name() -> None:
+    registry = Registry()
+    old, new, next_one = version_of("1.9.0"), version_of("1.10.0"), version_of("2.0.0-rc.1")
+    registry.add([old, new, next_one])
+    snapshot = registry.snapshot
+    assert snapshot.find("Weather_get") is snapshot.find("Weather.get") is snapshot.find("Weather.get@^1") is new
+    assert snapshot.find("Weather.get@~1.9") is snapshot.find("Weather.get@1.9.0") is old
+    assert snapshot.find("Weather.get@2") is None
+    assert snapshot.find("Weather.get@2.0.0-rc.1") is next_one
+    assert snapshot.listed == (new,)
+    assert [tool.id.version for tool in snapshot.page(None).tools] == ["1.10.0"]
+    registry.remove("Weather.get@1.10.0")
+    assert registry.snapshot.find("Weather_get") is old
+
+
+def test_an_older_version_beside_a_newer_one_is_no_change_of_the_list() -> None:
+    registry, heard = Registry(), list[int]()
+    registry.add([version_of("1.1.0")])
+    registry.subscribe(lambda: heard.append(1))
+    registry.add([version_of("1.0.0")])
+    assert heard == []
+    registry.add([version_of("1.2.0")])
+    registry.remove("Weather.get@1.0.0")
+    assert heard == [1]
 
 
 def test_adding_is_all_or_nothing() -> None:

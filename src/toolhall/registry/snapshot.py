@@ -37,8 +37,8 @@ class Snapshot:
         """By published name (its newest version), by id, or by an id with a range of versions: `Kit.tool@^1.2`."""
         found = self._by_name.get(name)
         if found is None and "." in name:
-            key, _, version = name.partition("@")
-            found = self.choose(key, version or None)
+            key, at, version = name.partition("@")
+            found = self.choose(key, version if at else None)
         return found
 
     def choose(self, key: str, version: str | None) -> Entry | None:

@@ -21,7 +21,7 @@ help:
 # --- what people run ---------------------------------------------------------------------------------------------------
 
 serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serve ARGS="my_tools.py --port 9000"
-	$(BIN)/toolhall serve $(ARGS)
+	@$(BIN)/toolhall serve $(ARGS)
 
 test: setup ## everything: install what is missing, the gates, all tests
 	@$(MAKE) --no-print-directory gates

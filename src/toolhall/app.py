@@ -12,6 +12,7 @@ from toolhall.config import Config
 from toolhall.dialects.mcp.write import Server
 from toolhall.dialects.openapi.catalog import Info
 from toolhall.hall import Hall
+from toolhall.model.tool import Tool
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize, LocalPolicy
 from toolhall.pipeline.check import Check
@@ -28,6 +29,7 @@ from toolhall.registry.registry import Registry
 from toolhall.registry.shelf import Shelf
 from toolhall.runners.checker import ProcessChecker
 from toolhall.runners.function import FunctionRunner
+from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.journal import FileJournal, MemoryJournal
 from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
 from toolhall.transports.asgi import Receive, Scope, Send
@@ -129,6 +131,9 @@ class Toolhall:
 
     def _entries(self, targets: tuple[object, ...]) -> Iterator[Entry]:
         for target in targets:
+            if isinstance(target, Tool):
+                yield compile_entry(target, Nowhere())
+                continue
             for definition in definitions_of(target):
                 yield compile_entry(definition.tool, FunctionRunner(definition.body, self._threads))
 
@@ -160,7 +165,7 @@ class Toolhall:
         info = Info(title=self.config.name, version=version("toolhall"), description=self.config.instructions)
         return {
             "/mcp": {"POST": self._mcp, "GET": self._mcp.other, "DELETE": self._mcp.other},
-            "/oxp/health": {"GET": oxp.health},
+            "/oxp/health": {"GET": oxp.health, "HEAD": oxp.health},
             "/oxp/tools": {"GET": oxp.tools},
             "/oxp/tools/call": {"POST": oxp.call},
             "/hub": {"POST": HubHttp(self.hub, self._shield)},

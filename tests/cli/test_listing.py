@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield server.url
 
 
+VECTORS = Path(__file__).parents[1] / "vectors"
 KEYS = ["id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"]
 
 
@@ -64,6 +66,31 @@ def test_strict_documents_are_refused_with_the_reason(kit_url: str, shell: Shell
         assert done.code == 1
         assert "openai@strict cannot say" in done.err
         assert "strict mode" in done.err
+        assert done.json(), "the others are listed"
+
+
+def test_a_definitions_file_is_listed_and_inspected_in_every_dialect(shell: Shell) -> None:
+    gmail = str(VECTORS / "oxp/gmail_getemails.json")
+    assert shell.run("list", gmail, "--dialect", "oxp").json() == [json.loads(Path(gmail).read_text())]
+    seen = shell.run("inspect", gmail, "--json").json()[0]
+    assert seen["requirements"]["authorization"]
+    assert seen["versions"] == ["1.2.0"]
+    machine = shell.run("list", str(VECTORS / "machine/calculator.json"), "--dialect", "hub").json()
+    assert [method["name"] for method in machine[0]["tool"]["capabilities"]["methods"]] == ["add", "subtract"]
+
+
+def test_a_tool_of_a_definitions_file_is_not_run_by_anything(shell: Shell) -> None:
+    done = shell.run("call", "calculator_add", "a=1", "b=2", "--yes", "-t", str(VECTORS / "machine/calculator.json"))
+    assert done.code == 1
+    assert "nothing runs it" in done.err
+
+
+def test_a_bad_definitions_file_says_what_is_wrong_and_how_to_see_the_rest(shell: Shell) -> None:
+    (shell.folder / "bad.json").write_text('{"id": "x", "capabilities": []}')
+    done = shell.run("list", "bad.json")
+    assert done.code == 1
+    assert "/name: give 'name' as a text" in done.err
+    assert "toolhall lint bad.json" in done.err
 
 
 def test_an_unknown_dialect_names_those_there_are(shell: Shell) -> None:

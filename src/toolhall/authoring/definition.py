@@ -13,7 +13,7 @@ from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOpti
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
-from toolhall.model.tool import Annotations, Effect, Tool
+from toolhall.model.tool import About, Annotations, Effect, Tool
 from toolhall.schema.headers import header_parameters
 
 
@@ -39,6 +39,7 @@ class _Home(msgspec.Struct, frozen=True):
     toolkit: str
     published: str
     options: ToolkitOptions
+    about: About = About()
 
 
 def definitions_of(target: object) -> Iterator[Definition]:
@@ -81,7 +82,8 @@ def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
 
 def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit) -> Definition:
     published = published_name(toolkit.toolkit_name, declaration.name)
-    return _definition(declaration, method, _Home(toolkit.toolkit_name, published, toolkit.toolkit_options))
+    about = About(description=_docstring(type(toolkit)))
+    return _definition(declaration, method, _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about))
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:
@@ -116,8 +118,14 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         level=options.get("level", toolkit.get("level")),
         timeout=options.get("timeout"),
         header_parameters=header_parameters(signature.input),
+        about=home.about,
     )
     return Definition(tool, _body(declaration, function, signature.bind))
+
+
+def _docstring(toolkit: type[Toolkit]) -> str | None:
+    """What the class says of itself; not what it inherits from Toolkit."""
+    return inspect.cleandoc(toolkit.__doc__) if toolkit.__doc__ else None
 
 
 def _body(declaration: Declaration, function: Any, bind: Callable[[JsonObject], JsonObject]) -> Body:

@@ -5,10 +5,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from toolhall.cli.failure import CommandFailed
 from toolhall.cli.logs import start_logging
-from toolhall.cli.screen import drawing, print_json
+from toolhall.cli.screen import drawing, note, print_json
 from toolhall.cli.source import SourceOptions, dialect_named, opened
 from toolhall.config import Config
+from toolhall.dialects.partition import Unsayable
 
 
 @dataclass(frozen=True)
@@ -36,16 +38,26 @@ def list_tools(
     Parameters
     ----------
     target
-        file.py, file.py:object, package.module or a folder; the example toolkit when left out.
+        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
     """
     start_logging(None)
     dialect = dialect_named(options.dialect) if options.dialect else None
     with opened(options, target, Config()) as source:
         if dialect:
-            print_json(source.written(dialect).documents)
+            shown = source.written(dialect)
+            print_json(shown.documents)
+            _refuse(shown.refused, dialect)
             return
         offers = source.offers()
     if options.json:
         print_json([offer.summary() for offer in offers])
     else:
         drawing().print_table(offers)
+
+
+def _refuse(refused: list[Unsayable], dialect: str) -> None:
+    for each in refused:
+        note(f"{each.tool}: {'; '.join(each.reasons)}")
+    if refused:
+        names = ", ".join(each.tool for each in refused)
+        raise CommandFailed(f"{dialect} cannot say {names}; the others are listed")

@@ -110,12 +110,14 @@ def _facts(offer: Offer) -> Table:
         "published as": offer.name,
         "title": offer.title,
         "version": offer.version,
+        "other versions": ", ".join(version for version in offer.versions if version != offer.version) or "none",
         "level": offer.level,
         "effect": offer.effect,
         "annotations": ", ".join(
             f"{hint}={encode(value).decode()}" for hint, value in (offer.annotations or {}).items()
         ),
         "tags": ", ".join(offer.tags),
+        "requirements": None if offer.requirements is None else encode(offer.requirements).decode(),
         "timeout": None if offer.timeout is None else f"{offer.timeout:g} s",
     }
     for name, value in facts.items():

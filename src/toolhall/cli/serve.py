@@ -16,6 +16,6 @@ def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] =
     Parameters
     ----------
     targets
-        file.py, file.py:object, package.module or a folder; the example toolkit when left out.
+        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
     """
     return start(targets, options)

@@ -1,4 +1,4 @@
-"""From TARGET on the command line to the objects it names: files, objects in files, modules, folders."""
+"""From TARGET on the command line to the objects it names: files, objects in files, modules, folders, definitions."""
 
 import importlib
 import importlib.util
@@ -11,6 +11,7 @@ from types import ModuleType
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
+from toolhall.cli.definitions import SUFFIXES, load_definitions
 from toolhall.cli.failure import CommandFailed, WrongUsage
 
 EXAMPLES = "toolhall.examples"
@@ -24,7 +25,7 @@ def load_targets(targets: Sequence[str]) -> list[object]:
 
 def looks_like_target(word: str) -> bool:
     """Whether a word names a file, a folder or a module rather than a tool."""
-    if word.endswith(".py") or ".py:" in word or Path(word).exists():
+    if word.endswith((".py", *SUFFIXES)) or ".py:" in word or Path(word).exists():
         return True
     package, dot, _ = word.partition(".")
     # A tool id has a dot as well; only a package that is really there makes it a module.
@@ -36,6 +37,9 @@ def _is_there(package: str) -> bool:
 
 
 def _load(target: str) -> Iterator[object]:
+    if target.lower().endswith(SUFFIXES):
+        yield from load_definitions(target)
+        return
     place, colon, name = _split(target)
     if Path(place).is_dir():
         if colon:

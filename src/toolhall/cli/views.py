@@ -47,7 +47,9 @@ class Inspected(msgspec.Struct, frozen=True):
 
     def document(self) -> JsonObject:
         """What `inspect --json` prints."""
-        extra = {"annotations": self.offer.annotations, "tags": self.offer.tags, "timeout": self.offer.timeout}
+        extra = {
+            name: getattr(self.offer, name) for name in ("annotations", "tags", "timeout", "requirements", "versions")
+        }
         shown = {"views": self.views, "losses": self.losses, "differences": self.differences()}
         return {**self.offer.summary(), **extra, **shown}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolhall.dialects.catalog import Catalog, Loss, Written
-from toolhall.dialects.catalogs import WRITERS, documents_of, readable
+from toolhall.dialects.catalogs import WRITERS, documents_of, readable, toolkits
 from toolhall.dialects.functions import placed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.patch import changes
@@ -18,12 +18,18 @@ def written_in(dialect: str, tools: Sequence[Tool]) -> Written:
     if writer is not None:
         return writer.write(tuple(tools))
     catalog = readable(dialect)
-    return Written(documents_of(tools, catalog), placed([list(_unsaid(tool, catalog)) for tool in tools]))
+    groups = toolkits(tools) if catalog.grouped else [(tool,) for tool in tools]
+    read = {id(tool): back for group in groups for tool, back in zip(group, _read_back(group, catalog), strict=True)}
+    losses = [list(_unsaid(tool, read[id(tool)], catalog)) for tool in tools]
+    return Written(documents_of(tools, catalog), placed(losses))
 
 
-def _unsaid(tool: Tool, catalog: Catalog) -> Iterator[Loss]:
+def _read_back(group: tuple[Tool, ...], catalog: Catalog) -> tuple[Tool, ...]:
+    return catalog.read(catalog.write(group))
+
+
+def _unsaid(tool: Tool, back: Tool, catalog: Catalog) -> Iterator[Loss]:
     """What a reader of the document does not learn; complete, because it is found by reading the document."""
-    (back,) = catalog.read(catalog.write((tool,)))
     for change in changes(_stated(back), _stated(tool)):
         if change.value is not msgspec.UNSET:
             how = "has no place for this" if change.was is None else "says this differently"

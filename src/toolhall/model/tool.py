@@ -84,4 +84,5 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     requirements: JsonObject | None = None
     permissions: tuple[str, ...] | None = None
     about: About = About()
+    foreign: bool = False  # it came from outside the operator's own code
     remainder: Remainder | None = None

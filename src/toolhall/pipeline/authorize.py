@@ -8,7 +8,8 @@ from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.states import Allowed, Found
 
-UNSTATED_LEVEL = 1  # for the operator's own code; what comes from outside is registered with a level
+UNSTATED_LEVEL = 1  # for the operator's own code
+FOREIGN_LEVEL = 4  # for what comes from outside and states none: never less than an authorized caller
 PERSON_FROM = 8  # seed: 8-10 need additional verification
 
 
@@ -43,10 +44,17 @@ class LocalPolicy:
         """Allowed up to level 7; above, a person must say yes to the call."""
         if not caller.local:
             return Deny("only callers on this machine may call tools here")
-        level = UNSTATED_LEVEL if tool.level is None else tool.level
+        level = level_of(tool)
         if level < PERSON_FROM:
             return _ALLOWED
         return Verify("profile:local", f"level {level} needs a person's yes")
+
+
+def level_of(tool: Tool) -> int:
+    """The level that counts; one that is not stated is never written back."""
+    if tool.level is not None:
+        return tool.level
+    return FOREIGN_LEVEL if tool.foreign else UNSTATED_LEVEL
 
 
 _ALLOWED = Allow("profile:local")

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterable
 
+from toolhall.dialects.oxp.catalog import part
 from toolhall.model.names import published_problem
 from toolhall.registry.entry import Entry
 from toolhall.registry.snapshot import Snapshot
@@ -75,9 +76,11 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _names(entry: Entry) -> tuple[str, str]:
-    """The names that belong to one tool alone; letter case does not tell two apart."""
-    return entry.tool.name.casefold(), entry.id.casefold()
+def _names(entry: Entry) -> tuple[str, ...]:
+    """The names that belong to one tool alone, in every dialect; letter case does not tell two apart."""
+    tool_id = entry.tool.id
+    in_oxp = f"oxp:{part(tool_id.toolkit)}.{part(tool_id.tool)}"  # which knows fewer letters
+    return entry.tool.name.casefold(), entry.id.casefold(), in_oxp.casefold()
 
 
 def _is_version(entry: Entry, other: Entry) -> bool:
@@ -93,8 +96,10 @@ def _check_name(entry: Entry, taken: dict[str, Entry]) -> None:
     twin = next((taken[name] for name in _names(entry) if name in taken and not _is_version(entry, taken[name])), None)
     if twin is not None and twin.id == entry.id:
         raise Conflict(f"{entry.id} is registered already; remove it first, or raise its version")
-    if twin is not None:
+    if twin is not None and twin.tool.name.casefold() == entry.tool.name.casefold():
         raise Conflict(
             f"{entry.id} would be published as {entry.tool.name!r}, but {twin.id} is already "
             f"{twin.tool.name!r}; rename one of them with @tool(name=...)"
         )
+    if twin is not None:
+        raise Conflict(f"{entry.id} and {twin.id} would have one id in OXP; rename one of them")

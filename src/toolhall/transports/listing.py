@@ -7,6 +7,7 @@ from toolhall.dialects.catalogs import writable
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.functions import by_tool
 from toolhall.dialects.openapi.errors import write_error
+from toolhall.dialects.partition import partition
 from toolhall.dialects.written import written_in
 from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
@@ -59,9 +60,7 @@ def _written(dialect: str, tools: Sequence[Tool]) -> JsonObject:
     try:
         return _documents(dialect, tools)
     except BadDocument:
-        judged = [(tool, _reasons(dialect, tool)) for tool in tools]
-        kept = [tool for tool, reasons in judged if not reasons]
-        refused = [{"tool": tool.name, "reasons": reasons} for tool, reasons in judged if reasons]
+        kept, refused = partition(dialect, tools)
         return {**_documents(dialect, kept), "refused": refused}
 
 
@@ -72,14 +71,6 @@ def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
         for number, loss in by_tool(written.losses, len(tools))
     ]
     return {"tools": written.documents, "losses": losses}
-
-
-def _reasons(dialect: str, tool: Tool) -> list[str]:
-    try:
-        written_in(dialect, [tool])
-    except BadDocument as bad:
-        return [str(finding) for finding in bad.findings]
-    return []
 
 
 def _matches(tool: Tool, asked: dict[str, str]) -> bool:

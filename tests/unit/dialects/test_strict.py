@@ -113,7 +113,7 @@ def test_integers_have_at_most_twenty_digits(body: bytes) -> None:
 def test_absurd_integers_are_refused_quickly(digits: int) -> None:
     start = time.process_time()
     refusal(b"9" * digits)
-    assert time.process_time() - start < 0.05
+    assert time.process_time() - start < 0.5  # generous: what must not happen takes minutes
 
 
 DUPLICATES = [
@@ -161,7 +161,7 @@ def test_nesting_is_bounded(opening: bytes, closing: bytes, around: bytes) -> No
 def test_absurd_nesting_is_refused_quickly_and_without_a_crash(body: bytes) -> None:
     start = time.process_time()
     assert refusal(body) == "the JSON is nested more than 64 levels deep"
-    assert time.process_time() - start < 0.05
+    assert time.process_time() - start < 0.5  # generous: what must not happen takes minutes
 
 
 def test_members_are_counted() -> None:

@@ -51,6 +51,16 @@ def test_what_is_said_of_a_toolkit_counts() -> None:
     assert "/toolkit/metadata" not in paths("machine", of)
 
 
+def test_a_toolkit_has_the_level_of_its_highest_tool_and_says_what_is_lost() -> None:
+    low, high, unsaid = (
+        Tool(id=ToolId("T", name, "1.0.0"), name=f"T_{name}", description=name, input={"type": "object"}, level=level)
+        for name, level in (("low", 0), ("high", 9), ("unsaid", None))
+    )
+    written = written_in("machine", [low, high, unsaid])
+    assert [document["securityLevel"] for document in written.documents] == [9]
+    assert [number for number, loss in by_tool(written.losses, 3) if loss.path == "/level"] == [0]
+
+
 def test_losses_of_several_tools_start_with_their_number() -> None:
     numbers = [number for number, _ in by_tool(written_in("hub", [MOVE, FORECAST]).losses, 2)]
     assert 1 in numbers

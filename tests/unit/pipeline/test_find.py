@@ -24,7 +24,7 @@ def test_a_tool_is_found_by_name_or_id(find: Find, name: str) -> None:
     assert found.call.tool == name
 
 
-@pytest.mark.parametrize("name", ["", "Pick", "pick ", "Kit.pick", "Kit.pick@2.0.0"])
+@pytest.mark.parametrize("name", ["", "Pick", "pick ", "Kit.pick@2.0.0"])
 def test_any_other_name_is_unknown(find: Find, name: str) -> None:
     with pytest.raises(NotFound, match=f"unknown tool: {name}"):
         find(call_of(name))

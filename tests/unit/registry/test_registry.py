@@ -104,6 +104,13 @@ def test_an_older_version_beside_a_newer_one_is_no_change_of_the_list() -> None:
     assert heard == [1]
 
 
+def test_an_id_belongs_to_one_tool_in_dialects_with_fewer_letters_too() -> None:
+    registry = Registry()
+    registry.add([published_as("pay-roll_run", ToolId("pay-roll", "run", "1.0.0"))])
+    with pytest.raises(Conflict, match=r"pay_roll\.run@1\.0\.0 and pay-roll\.run@1\.0\.0 would have one id in OXP"):
+        registry.add([published_as("pay_roll_run", ToolId("pay_roll", "run", "1.0.0"))])
+
+
 def test_adding_is_all_or_nothing() -> None:
     registry = Registry()
     with pytest.raises(Conflict):

@@ -10,20 +10,21 @@ from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE
 from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
-from toolhall.cli.sources.offer import Attendant, Offer, Outcome, offer_of, read_outcome
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, offer_of, read_outcome
 from toolhall.config import Config
 from toolhall.dialects.catalog import Written
-from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.errors import ErrorResult, say
 from toolhall.dialects.mcp.questions import read_reply, write_question
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.partition import partition
 from toolhall.dialects.written import written_in
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Crashed, NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
+from toolhall.model.versions import precedence
 
 _DIALECT = "cli"
 
@@ -38,14 +39,23 @@ class LocalSource:
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""
-        return [offer_of(tool) for tool in self._tools]
+        versions: dict[str, list[str]] = {}
+        for tool in self._tools:
+            versions.setdefault(f"{tool.id.toolkit}.{tool.id.tool}", []).append(tool.id.version)
+        return [
+            msgspec.structs.replace(
+                offer_of(tool),
+                versions=tuple(sorted(versions[f"{tool.id.toolkit}.{tool.id.tool}"], key=precedence, reverse=True)),
+            )
+            for tool in self._tools
+        ]
 
-    def written(self, dialect: str, offer: Offer | None = None) -> Written:
+    def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as a dialect says it."""
-        try:
-            return written_in(dialect, [tool for tool in self._tools if offer is None or tool.name == offer.name])
-        except BadDocument as bad:
-            raise CommandFailed(f"{dialect} cannot say this: {bad.message}") from None
+        tools = [tool for tool in self._tools if offer is None or str(tool.id) == offer.id]
+        kept, refused = partition(dialect, tools)
+        written = written_in(dialect, kept) if kept else Written([], [])
+        return Shown(written.documents, written.losses, refused)
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Through the hall, as any caller's call."""

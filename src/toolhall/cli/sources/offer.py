@@ -7,11 +7,13 @@ from typing import Protocol
 import msgspec
 
 from toolhall.cli.failure import CommandFailed
-from toolhall.dialects.catalog import Written
+from toolhall.dialects.catalog import Loss
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.revisions import MODERN
+from toolhall.dialects.partition import Unsayable
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
+from toolhall.model.versions import precedence
 
 _ID_KEY = "dev.toolhall/id"
 _TAGS_KEY = "dev.toolhall/tags"
@@ -35,6 +37,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     annotations: JsonObject | None = None
     tags: tuple[str, ...] = ()
     timeout: float | None = None
+    requirements: JsonObject | None = None
+    versions: tuple[str, ...] = ()  # that are there, newest first
 
     @property
     def reads_only(self) -> bool:
@@ -54,6 +58,14 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             "inputSchema": self.input,
             "outputSchema": self.output,
         }
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """Documents of a dialect, what they cannot say, and the tools that the dialect would change."""
+
+    documents: list[JsonObject]
+    losses: list[Loss]
+    refused: list[Unsayable] = []
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +116,8 @@ class Source(Protocol):
         """Every tool."""
         ...
 
-    def written(self, dialect: str, offer: Offer | None = None) -> Written:
-        """Every tool, or this one, as a dialect says it; CommandFailed where it cannot."""
+    def written(self, dialect: str, offer: Offer | None = None) -> Shown:
+        """Every tool, or this one, as a dialect says it; CommandFailed from a server that does not speak it."""
         ...
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
@@ -134,6 +146,7 @@ def offer_of(tool: Tool) -> Offer:
         annotations=document.get("annotations"),
         tags=tool.tags,
         timeout=tool.timeout,
+        requirements=tool.requirements,
     )
 
 
@@ -178,7 +191,8 @@ def read_outcome(result: Json) -> Outcome:
 
 
 def find_offer(offers: Sequence[Offer], wanted: str) -> Offer:
-    """The tool with this name or id; a near miss names the nearest."""
+    """The tool with this name or id, in its newest version; a near miss names the nearest."""
+    offers = sorted(offers, key=lambda offer: precedence(offer.version or ""))
     by_name = {offer.name: offer for offer in offers}
     by_name |= {offer.id: offer for offer in offers if offer.id}
     unversioned = {offer.id.partition("@")[0]: offer for offer in offers if offer.id}

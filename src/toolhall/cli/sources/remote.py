@@ -6,11 +6,10 @@ from toolhall.cli.failure import CommandFailed
 from toolhall.cli.sources.catalog import fetch_written, rewrite
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.offer import Attendant, Offer, Outcome, read_offer, read_outcome
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, read_offer, read_outcome
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
 from toolhall.cli.waiting import waiting
-from toolhall.dialects.catalog import Written
 from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
 from toolhall.model.json import JsonObject
 from toolhall.schema.bounds import BadSchema
@@ -35,13 +34,13 @@ class RemoteSource:
             documents = list_tools(self._client)
         return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
 
-    def written(self, dialect: str, offer: Offer | None = None) -> Written:
+    def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as the server itself writes it; an MCP revision as it is shown to its clients."""
         name = offer.name if offer else None
         with waiting(f"Listing the tools of {self.where}"):
             if dialect.startswith(_MCP):
                 listed = self._shown_to(dialect.removeprefix(_MCP))
-                return Written(_only(name, listed), [])
+                return Shown(_only(name, listed), [])
             written = fetch_written(self._endpoint, dialect, name)
             return written or rewrite(_only(name, list_tools(self._client)), dialect)
 

@@ -64,8 +64,9 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
         "description": first.about.description or (first.description if alone else None) or title,
         "capabilities": [_write_capability(tool) for tool in tools],
     }
-    if first.level is not None:
-        document["securityLevel"] = first.level
+    levels = [tool.level for tool in tools if tool.level is not None]
+    if levels:
+        document["securityLevel"] = max(levels)  # one for all capabilities: never less than any of them asks for
     if first.about.metadata is not None:
         document["metadata"] = first.about.metadata
     return document

@@ -10,10 +10,13 @@ from toolhall.dialects.openapi.errors import write_error
 from toolhall.dialects.partition import partition
 from toolhall.dialects.written import written_in
 from toolhall.hall import Hall
+from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Page, Wire
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.tool import Tool
+from toolhall.registry.entry import Entry
+from toolhall.registry.search import Search
 from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.exchange import Exchange
 
@@ -27,6 +30,7 @@ class Listing:
     def __init__(self, hall: Hall, page_size: int) -> None:
         self._hall = hall
         self._page_size = page_size
+        self._search = Search()
 
     async def __call__(self, exchange: Exchange) -> None:
         """One page."""
@@ -42,10 +46,19 @@ class Listing:
         if unknown is not None:
             raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
         dialect = writable(asked.get("dialect", DEFAULT_DIALECT)).name
-        found = (entry for entry in self._hall.view(exchange.caller).entries if _matches(entry.tool, asked))
+        found = (entry for entry in self._ranked(exchange.caller, asked.get("query")) if _matches(entry.tool, asked))
         page = _page(Snapshot(found, self._page_size), asked.get("cursor"))
         more = {} if page.next is None else {"nextCursor": page.next}
         return {"dialect": dialect, **_written(dialect, page.tools), **more}
+
+    def _ranked(self, caller: Caller, query: str | None) -> Sequence[Entry]:
+        """Everything, or what a query finds, best first."""
+        view = self._hall.view(caller)
+        if not query:
+            return view.entries
+        seen = {entry.tool.id: entry for entry in view.entries}
+        found = self._search.find(self._hall.registry.snapshot, query, len(seen), lambda tool: tool.id in seen)
+        return [seen[tool.id] for tool in found]
 
 
 def _page(snapshot: Snapshot, cursor: str | None) -> Page:
@@ -74,12 +87,9 @@ def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
 
 
 def _matches(tool: Tool, asked: dict[str, str]) -> bool:
-    """Every word of the query occurs somewhere in the tool's texts."""
+    """Whether it is one of those that were asked for by name or tag."""
     if asked.get("toolkit", tool.id.toolkit) != tool.id.toolkit:
         return False
     if asked.get("tool", tool.name) not in (tool.name, str(tool.id), f"{tool.id.toolkit}.{tool.id.tool}"):
         return False
-    if "tag" in asked and asked["tag"] not in tool.tags:
-        return False
-    text = " ".join([tool.name, tool.id.toolkit, tool.title or "", tool.description or "", *tool.tags]).casefold()
-    return all(word in text for word in asked.get("query", "").casefold().split())
+    return "tag" not in asked or asked["tag"] in tool.tags

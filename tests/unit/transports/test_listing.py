@@ -50,7 +50,7 @@ async def test_what_strict_mode_would_change_is_named_with_the_reasons() -> None
     ("query", "names"),
     [
         ("", ["Shop_sell", "Shop_burn", "greet"]),
-        ("query=SHOP+burn", ["Shop_burn"]),
+        ("query=SHOP+burn", ["Shop_burn", "Shop_sell"]),
         ("query=item", ["Shop_sell"]),
         ("toolkit=Shop", ["Shop_sell", "Shop_burn"]),
         ("toolkit=shop", []),

@@ -35,7 +35,9 @@ class LocalSource:
     def __init__(self, targets: Sequence[str], config: Config) -> None:
         self.where = ", ".join(targets) or "toolhall.examples"
         self._hall = open_hall(targets, config, terminal_approver())
-        self._tools = [entry.tool for entry in self._hall.registry.snapshot.entries]
+        snapshot = self._hall.registry.snapshot
+        self._tools = [entry.tool for entry in snapshot.entries]
+        self._listed = [entry.tool for entry in snapshot.listed]
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""
@@ -52,7 +54,8 @@ class LocalSource:
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as a dialect says it."""
-        tools = [tool for tool in self._tools if offer is None or str(tool.id) == offer.id]
+        everything = self._listed if offer is None and dialect.startswith("mcp@") else self._tools
+        tools = [tool for tool in everything if offer is None or str(tool.id) == offer.id]
         kept, refused = partition(dialect, tools)
         written = written_in(dialect, kept) if kept else Written([], [])
         return Shown(written.documents, written.losses, refused)

@@ -169,5 +169,5 @@ class Exchange:
 def _decoded(body: bytes) -> Json:
     try:
         return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        raise CommandFailed("the server sent something that is not JSON") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise CommandFailed("the server sent something that is not JSON, or nested too deep") from None

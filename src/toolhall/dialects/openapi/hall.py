@@ -46,7 +46,7 @@ _HEALTH: JsonObject = {
         "uptime": {"type": "number", "description": "Seconds."},
         "tools": {"type": "integer", "description": "How many tools there are."},
     },
-    "required": ["status", "components", "uptime", "tools"],
+    "required": ["status", "uptime"],  # the rest is for whoever may manage the hall
 }
 
 
@@ -68,7 +68,7 @@ def _listing(dialects: Sequence[str]) -> JsonObject:
         "description": "Definitions in any dialect, searched and paged.",
         "parameters": [
             _parameter("dialect", "Which dialect's documents to give.", {"enum": list(dialects), "default": "mcp"}),
-            _parameter("query", "Words that must all occur in a tool's names, description or tags."),
+            _parameter("query", "Words in names, descriptions, parameters and tags; the best match comes first."),
             _parameter("toolkit", "Only the tools of this toolkit."),
             _parameter("tool", "Only this tool: its published name, or its id with or without the version."),
             _parameter("tag", "Only tools with this tag."),

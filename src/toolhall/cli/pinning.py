@@ -1,0 +1,47 @@
+"""The tools of a source as a lock holds them: by what its MCP clients are shown, never by another listing it has."""
+
+import msgspec
+
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.screen import visible
+from toolhall.cli.sources.offer import Source
+from toolhall.contracts.digest import Digests
+from toolhall.contracts.lockfile import Lock, Twice, locked
+from toolhall.contracts.pinned import pinned
+from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.mcp.revisions import SUPPORTED
+from toolhall.model.json import Json, JsonObject, encode
+
+_UNSPOKEN = "does not speak MCP"  # how a source says so
+
+
+def locked_now(source: Source) -> Lock:
+    """The digests of every tool that the source shows now."""
+    try:
+        return locked(map(_pinned, _shown(source)))
+    except Twice as twice:
+        raise CommandFailed(f"{visible(str(twice))}; rename one of them") from None
+
+
+def _shown(source: Source) -> list[JsonObject]:
+    """The definitions in the newest revision that the source speaks; another one would show other definitions."""
+    for revision in SUPPORTED:
+        try:
+            shown = source.written(f"mcp@{revision}")
+        except CommandFailed as error:
+            if _UNSPOKEN not in error.message:
+                raise
+            continue
+        for unsaid in shown.refused:
+            raise CommandFailed(f"MCP cannot say {unsaid.tool}: {unsaid.reasons[0]}")
+        return shown.documents
+    raise CommandFailed(f"{source.where} speaks no revision of MCP that can be read here: {', '.join(SUPPORTED)}")
+
+
+def _pinned(document: Json) -> tuple[str, Digests]:
+    try:
+        # A definition in this process is taken as a client would get it.
+        return pinned(msgspec.json.decode(encode(document)))
+    except BadDocument as bad:
+        name = visible(str(document.get("name"))[:128])
+        raise CommandFailed(f"the definition of {name} cannot be read: {visible(bad.message)}") from None

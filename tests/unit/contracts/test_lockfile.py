@@ -1,0 +1,105 @@
+"""The lock file: what it holds, what is refused, and how drift is named."""
+
+import json
+from typing import Any
+
+import pytest
+
+from toolhall.contracts.digest import Digests
+from toolhall.contracts.lockfile import Drift, Twice, compare, locked, read_lock, write_lock
+from toolhall.contracts.pinned import pinned
+from toolhall.dialects.findings import BadDocument
+
+ONE, TWO = (f"sha256-{digit * 64}" for digit in "12")
+ENTRY = {"shown": ONE, "contract": TWO}
+
+
+def test_a_lock_is_readable_json_sorted_by_id() -> None:
+    lock = locked([("b", Digests(ONE, TWO)), ("Calculator.Add@1.0.0", Digests(TWO, ONE))])
+    written = write_lock(lock)
+    assert json.loads(written) == {
+        "lock": 1,
+        "tools": {"Calculator.Add@1.0.0": {"shown": TWO, "contract": ONE}, "b": {"shown": ONE, "contract": TWO}},
+    }
+    assert list(json.loads(written)["tools"]) == ["Calculator.Add@1.0.0", "b"]
+    assert written.count(b"\n") == 13  # a line for each digest, so that a review shows which one changed
+    assert read_lock(written) == lock
+
+
+def test_nothing_hides_in_a_lock() -> None:
+    lock = locked([("a\u202eb", Digests(ONE, TWO))])
+    assert b"\\u202e" in write_lock(lock)
+    assert read_lock(write_lock(lock)) == lock
+
+
+def test_two_tools_with_one_id_cannot_be_locked() -> None:
+    with pytest.raises(Twice, match="two tools are called a"):
+        locked([("a", Digests(ONE, TWO)), ("a", Digests(ONE, ONE))])
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "fix"),
+    [
+        ([], "/lock", "write"),
+        ({}, "/lock", '{"lock": 1'),
+        ({"lock": True, "tools": {}}, "/lock", '{"lock": 1'),
+        ({"lock": 2, "tools": {}}, "/lock", "newer toolhall; update"),
+        ({"lock": 1}, "/tools", "object"),
+        ({"lock": 1, "tools": {}, "tolos": {}}, "/tolos", "remove it"),
+        ({"lock": 1, "tools": {"a/b": 1}}, "/tools/a~1b", "object"),
+        ({"lock": 1, "tools": {"a": {"shown": ONE}}}, "/tools/a/contract", "toolhall lock"),
+        ({"lock": 1, "tools": {"a": {**ENTRY, "shown": "sha256-1"}}}, "/tools/a/shown", "toolhall lock"),
+        ({"lock": 1, "tools": {"a": {**ENTRY, "shown": ONE + "\n"}}}, "/tools/a/shown", "toolhall lock"),
+        ({"lock": 1, "tools": {"a": {**ENTRY, "note": ""}}}, "/tools/a/note", "remove it"),
+    ],
+)
+def test_anything_else_is_refused_with_path_and_fix(document: Any, path: str, fix: str) -> None:
+    with pytest.raises(BadDocument) as bad:
+        read_lock(json.dumps(document).encode())
+    said = {finding.path: finding.fix for finding in bad.value.findings}
+    assert fix in said[path]
+
+
+@pytest.mark.parametrize(
+    ("body", "fix"),
+    [
+        (b"", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b'{"lock": 1, "tools": {"a": 1, "a": 2}}', "'a' is there twice"),
+    ],
+    ids=["empty", "binary", "deep", "twice"],
+)
+def test_what_is_no_plain_json_is_refused(body: bytes, fix: str) -> None:
+    with pytest.raises(BadDocument, match=fix):
+        read_lock(body)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [
+        (None, Digests(ONE, ONE), "added"),
+        (Digests(ONE, ONE), None, "removed"),
+        (Digests(ONE, ONE), Digests(TWO, ONE), "shown"),
+        (Digests(ONE, ONE), Digests(ONE, TWO), "contract"),
+        (Digests(ONE, ONE), Digests(TWO, TWO), "both"),
+    ],
+)
+def test_drift_names_the_tool_and_what_changed(before: Digests | None, after: Digests | None, kind: Any) -> None:
+    same = Digests(ONE, TWO)
+    lock, found = ({"same": same, **({"tool": each} if each else {})} for each in (before, after))
+    assert compare(lock, found) == [Drift("tool", kind)]
+    assert compare(lock, lock) == []
+
+
+def test_a_tool_without_an_id_is_locked_by_its_name() -> None:
+    document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
+    assert pinned(document)[0] == "search"
+    assert pinned({**document, "_meta": {"dev.toolhall/id": "Web.search@2.0.0"}})[0] == "Web.search@2.0.0"
+
+
+def test_members_that_nobody_knows_are_locked_too_and_null_is_nothing() -> None:
+    document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
+    assert pinned({**document, "title": None, "_meta": None}) == pinned(document)
+    before, after = (pinned({**document, "execution": {"taskSupport": each}})[1] for each in ("optional", "required"))
+    assert (before.shown == after.shown, before.contract == after.contract) == (True, False)

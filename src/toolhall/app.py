@@ -159,7 +159,7 @@ class Toolhall:
 
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
-        health, rest = Health(self.registry, self._state), Rest(self.hall, self._shield)
+        health, rest = Health(self.hall, self._state), Rest(self.hall, self._shield)
         oxp = OxpHttp(self.hall, self._shield, new_id=_call_ids(), state=self._state)
         machine = MachineHttp(self.machine, self._shield)
         info = Info(title=self.config.name, version=version("toolhall"), description=self.config.instructions)

@@ -9,6 +9,7 @@ from toolhall.model.errors import Broken, ToolhallError
 from toolhall.model.exchange import SILENT, Answer, Ask, Asked, Asking, CallTool, Link
 from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
+from toolhall.pipeline.manage import Manage
 from toolhall.pipeline.pipeline import Pipeline
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Snapshot
@@ -33,6 +34,7 @@ class Hall:
         self._pipeline = pipeline
         self._new_id = new_id
         self._timer = timer
+        self.manage = Manage(policy, pipeline.audit, new_id=new_id, timer=timer)
 
     async def answer(self, ask: Ask, caller: Caller, link: Link = SILENT) -> Answer:
         """The answer to an ask: a page, a finished call, questions to come back with, or an error."""

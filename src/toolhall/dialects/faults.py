@@ -1,16 +1,22 @@
-"""What every dialect's error table needs: an error's row, the parameter at fault, and how long to wait."""
+"""What every dialect's error table needs: an error's row, every problem, how long to wait, and what a tool advises."""
 
 import math
 from collections.abc import Mapping
 from typing import TypeAlias, TypeVar
 
+from toolhall.dialects.findings import BadDocument
 from toolhall.model import errors
+from toolhall.model.json import JsonObject
 
 Row = TypeVar("Row")
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 
 # Nobody knows when what cannot be reached is there again; this keeps callers from asking all the time.
 UNAVAILABLE_SECONDS = 5.0
+# A refusal is never much larger than what it refuses.
+MOST_PROBLEMS = 1_000
+EMPTY = "the message is empty; send one JSON object"
+TOO_LARGE = "the message is larger than is read here; send less at once"
 
 
 def told(table: Mapping[type, Row], error: errors.ToolhallError) -> tuple[Row, str]:
@@ -28,9 +34,27 @@ def parameter_of(problem: errors.Problem) -> tuple[str, str]:
 
 def wait_of(error: errors.ToolhallError) -> float | None:
     """In how many seconds to try again; None where that would not help."""
-    if isinstance(error, errors.Limited):
+    if isinstance(error, errors.Limited | errors.ToolFailed):
         return error.retry_after
     return UNAVAILABLE_SECONDS if isinstance(error, errors.Unavailable) else None
+
+
+def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
+    """Everything that is wrong with arguments (path, reason) or with a document (path, rule, fix)."""
+    if isinstance(error, errors.BadArguments):
+        return [{"path": each.path, "reason": each.reason} for each in error.problems[:MOST_PROBLEMS]]
+    if isinstance(error, BadDocument):
+        listed = error.findings[:MOST_PROBLEMS]
+        return [{"path": each.path, "rule": each.rule, "fix": each.fix} for each in listed]
+    return []
+
+
+def advice_of(error: errors.ToolhallError) -> JsonObject:
+    """What a tool that failed advises: whether the same call may be tried again, and more for the model to read."""
+    if not isinstance(error, errors.ToolFailed):
+        return {}
+    advice: JsonObject = {"can_retry": True} if error.can_retry else {}
+    return advice if error.prompt is None else {**advice, "prompt": error.prompt}
 
 
 def milliseconds(seconds: float) -> int:

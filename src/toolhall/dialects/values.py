@@ -23,13 +23,12 @@ def value_of(finished: Finished) -> bytes:
 def object_of(finished: Finished) -> bytes:
     """The value as a JSON object: what is not declared as one is wrapped, whatever it looks like."""
     output = finished.tool.output
-    if output.schema is not None:
-        value = value_of(finished)
-        return value if output.schema.get("type") == "object" else b'{"result":' + value + b"}"
-    value = NOTHING if output.kind == "none" else value_of(finished)
-    if value == NOTHING:
+    if output.kind == "none":
         return b"{}"
-    return value if value.startswith(b"{") else b'{"result":' + value + b"}"
+    value = value_of(finished)
+    if output.schema is not None and output.schema.get("type") == "object":
+        return value
+    return b'{"result":' + value + b"}"
 
 
 def text_of(finished: Finished) -> str:

@@ -20,6 +20,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+MOST_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
+
 
 class Problem(msgspec.Struct, frozen=True):
     """One thing wrong with a value: where, and what to change; never the value itself."""
@@ -115,6 +117,22 @@ class ToolFailed(Failed):
     """The tool says that it could not do it; its message is meant for the model."""
 
     message = "the tool failed"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        detail: str | None = None,
+        retry_after: float | None = None,
+        can_retry: bool = False,
+        prompt: str | None = None,
+    ) -> None:
+        if retry_after is not None and not 0 <= retry_after <= MOST_SECONDS:
+            raise ValueError(f"retry_after is in seconds, from 0 to {MOST_SECONDS}")
+        super().__init__(message, detail=detail)
+        self.retry_after = retry_after  # in how many seconds the same call may succeed
+        self.can_retry = can_retry or retry_after is not None  # it may, but nobody knows when
+        self.prompt = prompt  # what else the model should read
 
 
 class Crashed(ToolFailed):

@@ -28,6 +28,10 @@ class Policy(Protocol):
         """Whether the caller may call it."""
         ...
 
+    def manages(self, caller: Caller) -> bool:
+        """Whether the caller may change the hall itself, and see what is registered there but not served."""
+        ...
+
 
 class LocalPolicy:
     """The `local` profile: the person at this machine may call everything, and is asked from level 8 up."""
@@ -48,6 +52,10 @@ class LocalPolicy:
         if level < PERSON_FROM:
             return _ALLOWED
         return Verify("profile:local", f"level {level} needs a person's yes")
+
+    def manages(self, caller: Caller) -> bool:
+        """Only the person at this machine."""
+        return caller.local
 
 
 def level_of(tool: Tool) -> int:

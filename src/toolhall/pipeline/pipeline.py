@@ -40,6 +40,7 @@ class Pipeline:
 
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
+        self.audit = stages.audit
 
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from toolhall.model.errors import Crashed, TimedOut, ToolhallError
+from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
 from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
@@ -27,8 +27,7 @@ class Run:
             work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
             return Raw(entry, await Noticed(work, deadline.start, deadline.is_over))
         except ToolhallError as error:
-            error.message = clean_text(error.message[:_MOST_LETTERS])  # the tool's own words, like any of its output
-            error.args = (error.message,)
+            _clean(error)
             raise
         except asyncio.CancelledError as error:
             if deadline.passed:
@@ -40,6 +39,14 @@ class Run:
             raise _failed(equipped) from error
         finally:
             deadline.stop()
+
+
+def _clean(error: ToolhallError) -> None:
+    """The tool's own words, like any of its output."""
+    error.message = clean_text(error.message[:_MOST_LETTERS])
+    error.args = (error.message,)
+    if isinstance(error, ToolFailed) and error.prompt is not None:
+        error.prompt = clean_text(error.prompt[:_MOST_LETTERS])
 
 
 def _failed(equipped: Equipped) -> Crashed:

@@ -27,7 +27,7 @@ _JSON = (b"content-type", b"application/json")
 class Exchange:
     """What came, from whom, and the way back."""
 
-    __slots__ = ("_send", "caller", "headers", "method", "path", "query", "receive")
+    __slots__ = ("_send", "caller", "headers", "method", "path", "query", "raw_path", "receive")
 
     def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
         self.method = method
@@ -35,6 +35,7 @@ class Exchange:
         self.caller = caller
         self.receive = receive
         self.path = ""
+        self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
         self.query = b""
         self._send = send
 

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
+from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
-from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.exchange import Exchange
 
@@ -30,19 +30,21 @@ def report(snapshot: Snapshot, core: str = "healthy") -> JsonObject:
 
 
 class Health:
-    """Answers without looking at the caller, so that a balancer can ask."""
+    """Answers anybody, so that a balancer can ask; what the hall is made of is told to whoever may manage it."""
 
-    def __init__(self, registry: Registry, state: Callable[[], str]) -> None:
-        self._registry = registry
+    def __init__(self, hall: Hall, state: Callable[[], str]) -> None:
+        self._hall = hall
         self._state = state  # the core's own: degraded while records cannot be written, unhealthy once it stops
 
     async def __call__(self, exchange: Exchange) -> None:
         """`/health`: 503 when a part is unhealthy."""
-        found = report(self._registry.snapshot, self._state())
-        uptime = round(time.monotonic() - _STARTED, 3)
-        count = len(self._registry.snapshot.entries)
-        status = 503 if found["status"] == UNHEALTHY else 200
-        await exchange.reply(Wire(encode({**found, "uptime": uptime, "tools": count}), status))
+        snapshot = self._hall.registry.snapshot
+        found = report(snapshot, self._state()) | {"uptime": round(time.monotonic() - _STARTED, 3)}
+        if self._hall.manage.allows(exchange.caller):
+            found["tools"] = len(snapshot.entries)
+        else:
+            del found["components"]
+        await exchange.reply(Wire(encode(found), 503 if found["status"] == UNHEALTHY else 200))
 
     async def live(self, exchange: Exchange) -> None:
         """`/health/live`: the process answers."""

@@ -42,6 +42,7 @@ class HttpApp:
             headers = exchange.headers = self._shield.headers(scope)
             exchange.caller = self._identity.caller(scope, headers)
             exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
+            exchange.raw_path = scope.get("raw_path") or b""
             methods = self._endpoints.get(exchange.path) or self._below(exchange.path)
             endpoint = methods.get(exchange.method)
             await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))

@@ -4,21 +4,24 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from toolhall.dialects.hub import catalog, messages
-from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
+from toolhall.dialects.hub.errors import MethodNotFound, NotActive
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.versions import precedence
+from toolhall.pipeline.manage import Change
 from toolhall.registry.index import Index
 from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import report, sound
 from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class Hub:
@@ -32,7 +35,6 @@ class Hub:
         state: Callable[[], str] = sound,
     ) -> None:
         self._hall = hall
-        self._shelf = shelf
         self._configure = configure
         self._state = state
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
@@ -48,8 +50,8 @@ class Hub:
             "unregister_tool": self._unregister,
         }
 
-    async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
-        """The one reply to a message; `line` is what it came on, where many come on one."""
+    async def answer(self, body: bytes | None, caller: Caller, line: str = "") -> Wire:
+        """The one reply to a message (None: too large); `line` is what it came on, where many come on one."""
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
@@ -57,7 +59,7 @@ class Hub:
         if isinstance(message, messages.CoreRequest):
             return self._manage(message, caller, line)
         try:
-            work: Awaitable[Answer] = self._run(message, caller, len(body))
+            work: Awaitable[Answer] = self._run(message, caller, len(body or b""))
             if message.id is not None:
                 work = self._cancellation.run(((caller.id, line, message.id),), work)
             answer = await work
@@ -81,18 +83,18 @@ class Hub:
 
     def _unfound(self, request: messages.ToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
         """What exactly is not there, as far as this caller may know."""
-        if self._shelf.holds(request.tool, request.method):
+        if self._registering.holds(request.tool, request.method, caller):
             return NotActive()
         methods = {tool.id.tool for tool in self._hall.view(caller).tools if tool.id.toolkit == request.tool}
         if request.method in methods:
             return NotFound("this tool is not served in this version; leave out the version for the newest")
-        return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}") if methods else unknown
+        if methods:
+            return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}; get_tool names those it has")
+        return NotFound(f"{unknown.message}; list_tools names those there are")
 
     def _manage(self, request: messages.CoreRequest, caller: Caller, line: str) -> Wire:
         try:
             return messages.write_response(request, self._managed(request, caller, line))
-        except Malformed as error:
-            return messages.write_error(request, BadParams(error.message))
         except ToolhallError as error:
             return messages.write_error(request, error)
 
@@ -105,8 +107,8 @@ class Hub:
             raise MethodNotFound(f"the hub has no method {request.method[:64]!r}; it has {known}")
         return method(request.params, caller)
 
-    def _register(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        declared = self._registering.register(params)
+    def _register(self, params: JsonObject, caller: Caller) -> Json:
+        declared = self._registering.register(params, caller)
         return {"tool_id": f"{declared.toolkit}@{declared.version}", "status": "registered"}
 
     def _health(self, params: JsonObject, caller: Caller) -> Json:
@@ -118,30 +120,30 @@ class Hub:
             return whole
         return {**whole, "components": {key: whole["components"][key] for key in wanted}}
 
-    def _update(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
+    def _update(self, params: JsonObject, caller: Caller) -> Json:
+        applied = self._hall.manage(Change("configure", catalog.name, params), caller, lambda: self._apply(params))
+        return {"status": "updated", "applied_changes": applied}
+
+    def _apply(self, params: JsonObject) -> list[str]:
         config = params.get("config")
         if not isinstance(config, dict):
             raise Malformed("config must be an object")
-        return {"status": "updated", "applied_changes": self._configure(config)}
+        return self._configure(config)
 
-    def _list(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        return {"tools": self._declarations(caller)}
+    def _list(self, params: JsonObject, caller: Caller) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str | None):
+            raise Malformed("cursor is the nextCursor of the page before, a text; leave it out for the first page")
+        return self._registering.page(caller, cursor)
 
     def _get(self, params: JsonObject, caller: Caller) -> Json:
-        name, version = _named(params)
-        named = [each for each in self._declarations(caller) if each["tool"]["name"] == name]
-        found = [each for each in named if version in (None, each["tool"]["version"])]
-        if not found:
+        found = self._registering.document(*_named(params), caller)
+        if found is None:
             raise NotFound("there is no such tool; list_tools names them")
-        return max(found, key=lambda each: precedence(each["tool"]["version"]))
+        return found
 
-    def _declarations(self, caller: Caller) -> list[JsonObject]:
-        """All in the wrapped form; what was registered may have come without."""
-        return [each if "tool" in each else {"tool": each} for each in self._registering.documents(caller)]
-
-    def _unregister(self, params: JsonObject, caller: Caller) -> Json:  # noqa: ARG002
-        if not self._shelf.remove(*_named(params)):
-            raise NotFound("no tool of that name was registered here")
+    def _unregister(self, params: JsonObject, caller: Caller) -> Json:
+        self._registering.unregister(*_named(params), caller)
         return {"status": "unregistered"}
 
     def _cancel(self, request_id: Json, caller: Caller, line: str) -> Json:
@@ -161,7 +163,9 @@ class HubHttp:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one message."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        await exchange.reply(await self._hub.answer(body, exchange.caller))
+        wire = await WhilePresent(exchange, self._hub.answer(body, exchange.caller))
+        if wire is not None:
+            await exchange.reply(wire)
 
 
 def _named(params: JsonObject) -> tuple[str, str | None]:
@@ -175,9 +179,10 @@ def _named(params: JsonObject) -> tuple[str, str | None]:
 def configure(config: JsonObject) -> list[str]:
     """Apply the settings that may change while the hall runs: the log's level; which were applied."""
     logging_part = config.get("logging")
-    level = logging_part.get("level") if isinstance(logging_part, dict) else None
-    number = logging.getLevelNamesMapping().get(str(level).upper())
-    if number is None or set(config) != {"logging"} or set(config["logging"]) != {"level"}:
+    if set(config) != {"logging"} or not isinstance(logging_part, dict) or set(logging_part) != {"level"}:
         raise Malformed('only {"logging": {"level": "INFO"}} can change while the hall runs')
-    logging.getLogger("toolhall").setLevel(number)
+    level = str(logging_part["level"]).upper()
+    if level not in LEVELS:
+        raise Malformed(f"logging.level must be one of {', '.join(LEVELS)}")
+    logging.getLogger("toolhall").setLevel(level)
     return ["logging.level"]

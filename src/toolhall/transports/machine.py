@@ -6,7 +6,7 @@ from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, NotFound, ToolhallError, Unavailable
+from toolhall.model.errors import NotFound, ToolhallError, Unavailable
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registry.index import Index
@@ -15,13 +15,12 @@ from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.memory import Memory
 from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
 from toolhall.transports.stamps import Stamps
 
-PAGE = 100
 _ACCEPTED = Wire(b"", 202)
-_CURSOR_DIGITS = 9
 
 
 class Machine:
@@ -29,15 +28,14 @@ class Machine:
 
     def __init__(self, hall: Hall, shelf: Shelf) -> None:
         self._hall = hall
-        self._shelf = shelf
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
         self._registering = Registering(hall, shelf, catalog)
         self._cancellation = Cancellation()
         self._memory = Memory(time.monotonic)
         self.stamp = Stamps(time.time).new
 
-    async def answer(self, body: bytes, caller: Caller, line: str = "") -> Wire:
-        """The one reply to a message, empty where none is due; `line` is what it came on, where many come on one."""
+    async def answer(self, body: bytes | None, caller: Caller, line: str = "") -> Wire:
+        """The one reply to a message (None: too large), empty where none is due; `line` is what many came on."""
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
@@ -50,7 +48,7 @@ class Machine:
             started, cpu = time.perf_counter(), time.thread_time()
             try:
                 answer = await self._cancellation.run(
-                    _keys(message.id, asked, caller, line), self._run(asked, caller, len(body))
+                    _keys(message.id, asked, caller, line), self._run(asked, caller, len(body or b""))
                 )
             except ToolhallError as error:
                 answer = error
@@ -74,20 +72,18 @@ class Machine:
         try:
             if isinstance(asked, messages.Discover):
                 return messages.write_response(header, self.page(caller, asked.cursor), self.stamp())
-            return messages.write_response(header, {"registered": self.register(asked.definition)}, self.stamp())
+            registered = self.register(asked.definition, caller)
+            return messages.write_response(header, {"registered": registered}, self.stamp())
         except ToolhallError as error:
             return messages.write_error(header, error, self.stamp())
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
         """A page of definitions: served toolkits, then those that are only registered."""
-        documents = self._registering.documents(caller)
-        start = 0 if cursor is None else _start(cursor)
-        more = {"nextCursor": str(start + PAGE)} if start + PAGE < len(documents) else {}
-        return {"tools": documents[start : start + PAGE], **more}
+        return self._registering.page(caller, cursor)
 
-    def register(self, definition: Json) -> JsonObject:
+    def register(self, definition: Json, caller: Caller) -> JsonObject:
         """Validate a definition and keep it; it is not active until something runs it."""
-        declared = self._registering.register(definition)
+        declared = self._registering.register(definition, caller)
         return {"id": declared.toolkit, "version": declared.version, "state": "registered"}
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
@@ -96,9 +92,11 @@ class Machine:
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
         name = f"{execute.tool}.{execute.capability}"
         answer = await self._hall.answer(CallTool(name, execute.parameters, catalog.name, size), caller, PLAIN)
-        if isinstance(answer, NotFound) and self._shelf.holds(execute.tool, execute.capability):
+        if not isinstance(answer, NotFound):
+            return answer
+        if self._registering.holds(execute.tool, execute.capability, caller):
             return Unavailable("this tool is registered, but nothing runs it; it is not active")
-        return answer
+        return NotFound(f"{answer.message}; list the tools with payload.discover")
 
 
 class MachineHttp:
@@ -111,7 +109,9 @@ class MachineHttp:
     async def message(self, exchange: Exchange) -> None:
         """`POST /machine`."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        await exchange.reply(await self._machine.answer(body, exchange.caller))
+        wire = await WhilePresent(exchange, self._machine.answer(body, exchange.caller))
+        if wire is not None:
+            await exchange.reply(wire)
 
     async def tools(self, exchange: Exchange) -> None:
         """`GET /machine/tools`: a page of definitions."""
@@ -126,16 +126,11 @@ class MachineHttp:
         """`POST /machine/tools`: one definition."""
         body = await self._shield.body(exchange.headers, exchange.receive)
         try:
-            wire = Wire(encode({"registered": self._machine.register(strict.decode(body))}), 201)
+            registered = self._machine.register(strict.decode(body), exchange.caller)
+            wire = Wire(encode({"registered": registered}), 201)
         except ToolhallError as error:
             wire = messages.write_error(messages.UNKNOWN, error, self._machine.stamp())
         await exchange.reply(wire)
-
-
-def _start(cursor: str) -> int:
-    if cursor.isascii() and cursor.isdigit() and len(cursor) <= _CURSOR_DIGITS:
-        return int(cursor)
-    raise Malformed("unknown cursor: send the nextCursor of the page before, or none")
 
 
 def _keys(message_id: str, execute: messages.Execute, caller: Caller, line: str) -> tuple[Key, ...]:

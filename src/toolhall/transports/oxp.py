@@ -11,7 +11,7 @@ from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.tool import Tool
 from toolhall.registry.index import Index
@@ -19,6 +19,7 @@ from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import UNHEALTHY, sound
 from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.presence import WhilePresent
 from toolhall.transports.repeats import Repeats
 from toolhall.transports.shield import Shield
 
@@ -69,14 +70,16 @@ class OxpHttp:
         try:
             request = messages.read_call(body)
             if request.call_id is None:
-                wire = await self._answer(request, exchange.caller, len(body))
+                wire = await WhilePresent(exchange, self._answer(request, exchange.caller, len(body)))
             else:
+                # Whoever comes back with the same id wants this answer, so it does not end with the connection.
                 key = (exchange.caller.id, request.call_id)
                 work = partial(self._answer, request, exchange.caller, len(body))
                 wire = await self._repeats.once(key, _digest(request), work)
         except ToolhallError as error:
             wire = messages.write_error(None, error)
-        await exchange.reply(wire)
+        if wire is not None:
+            await exchange.reply(wire)
 
     async def _answer(self, request: messages.CallRequest, caller: Caller, size: int) -> Wire:
         call_id = request.call_id or self._new_id()
@@ -95,8 +98,10 @@ class OxpHttp:
             entry = self._newest.find(snapshot, key)
         else:
             entry = self._exact.find(snapshot, (*key, request.version))
-        name = entry.id if entry is not None and self._hall.find(entry.id, caller) else request.tool_id
-        return await self._hall.answer(CallTool(name, request.input, catalog.name, size), caller, PLAIN)
+        if entry is not None and self._hall.find(entry.id, caller):
+            return await self._hall.answer(CallTool(entry.id, request.input, catalog.name, size), caller, PLAIN)
+        answer = await self._hall.answer(CallTool(request.tool_id, request.input, catalog.name, size), caller, PLAIN)
+        return NotFound(f"{answer.message}; GET /oxp/tools lists them") if isinstance(answer, NotFound) else answer
 
 
 def _key(tool: Tool) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """Plain REST for everybody else: `POST /tools/{toolkit}/{tool}`."""
 
+from urllib.parse import unquote
+
 from toolhall.dialects import strict
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.dialects.values import text_of, value_of
@@ -10,6 +12,7 @@ from toolhall.registry.index import Index
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.plain_link import PLAIN
+from toolhall.transports.presence import WhilePresent
 from toolhall.transports.shield import Shield
 
 DIALECT = "openapi"
@@ -27,14 +30,16 @@ class Rest:
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
         body = b"" if _is_bare(exchange.headers) else await self._shield.body(exchange.headers, exchange.receive)
+        answer: Answer | None
         try:
-            answer = await self._answer(exchange, body)
+            answer = await WhilePresent(exchange, self._answer(exchange, body))
         except ToolhallError as error:
             answer = error
-        await exchange.reply(_written(answer))
+        if answer is not None:
+            await exchange.reply(_written(answer))
 
     async def _answer(self, exchange: Exchange, body: bytes) -> Answer:
-        parts = exchange.path.removeprefix(PREFIX).split("/")
+        parts = _parts(exchange)
         if len(parts) != 2:
             return NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
         arguments = strict.decode(body) if body else {}
@@ -43,14 +48,25 @@ class Rest:
         version = _version(exchange.parameters) if exchange.query else None
         entry = self._index.find(self._hall.registry.snapshot, (parts[0], parts[1]), version)
         if entry is not None and self._hall.find(entry.id, exchange.caller):
-            name = entry.id
-        else:
-            name = ".".join(parts) + ("" if version is None else f"@{version}")
-        return await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
+            return await self._hall.answer(CallTool(entry.id, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
+        name = ".".join(parts) + ("" if version is None else f"@{version}")
+        answer = await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
+        return NotFound(f"{answer.message}; GET /tools lists them") if isinstance(answer, NotFound) else answer
+
+
+def _parts(exchange: Exchange) -> list[str]:
+    """The parts of the path as the client cut it: a slash that it escaped belongs to a name."""
+    raw = exchange.raw_path.decode("latin-1")
+    # A server need not tell, or the hall is mounted below another path.
+    if "%" not in raw or unquote(raw) != exchange.path:
+        return exchange.path.removeprefix(PREFIX).split("/")
+    return [unquote(part) for part in raw.removeprefix(PREFIX).split("/")]
 
 
 def _version(parameters: dict[str, str]) -> str | None:
     """What else is asked for would be ignored, and the caller would not notice."""
+    if parameters.get("version") == "":
+        raise Malformed("version is empty; name one such as 1.0.0, or leave it out for the newest")
     if parameters.keys() <= {"version"}:
         return parameters.get("version")
     raise Malformed("the only parameter of the query is version; the tool's arguments belong into the body")

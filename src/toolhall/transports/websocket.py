@@ -15,7 +15,7 @@ _TOO_LARGE = 1009
 class WebSocket:
     """Reads messages until the client leaves; its running calls end with it."""
 
-    def __init__(self, answer: Callable[[bytes, Caller, str], Awaitable[Wire]], max_body: int) -> None:
+    def __init__(self, answer: Callable[[bytes | None, Caller, str], Awaitable[Wire]], max_body: int) -> None:
         self._answer = answer
         self._max_body = max_body
         self._numbers = count(1)

@@ -137,6 +137,11 @@ class Probe(Toolkit, version="2.1.0", level=1):
         return Reply(value={"status": "success"})
 
     @tool
+    async def plain(self, value: Any = None):  # type: ignore[no-untyped-def]
+        """Repeat any value without a word about what comes back."""
+        return value
+
+    @tool
     async def several(self, numbers: list[int], place: Form) -> int:
         """Take parameters with parts."""
         return len(numbers)

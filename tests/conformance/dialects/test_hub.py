@@ -27,6 +27,16 @@ async def managed(hub: Posted, method: str, **params: Any) -> Any:
     return reply["result"]
 
 
+async def listed(hub: Posted) -> list[Message]:
+    """Every declaration, page by page."""
+    page = await managed(hub, "list_tools")
+    found: list[Message] = page["tools"]
+    while "nextCursor" in page:
+        page = await managed(hub, "list_tools", cursor=page["nextCursor"])
+        found += page["tools"]
+    return found
+
+
 def declaration(**changed: Any) -> Message:
     """Params of register_tool, with a name of their own."""
     return {"name": new_id(), "version": "1.0.0", "capabilities": {"methods": ["method1"], "resources": []}, **changed}
@@ -131,7 +141,7 @@ async def test_C_7_what_is_registered_is_listed_and_can_be_taken_off(hub: Posted
     given = declaration()
     await managed(hub, "register_tool", **given)
     await managed(hub, "register_tool", **given | {"version": "2.0.0"})
-    names = [tool["tool"]["name"] for tool in (await managed(hub, "list_tools"))["tools"]]
+    names = [tool["tool"]["name"] for tool in await listed(hub)]
     assert "Calculator" in names
     assert names.count(given["name"]) == 2
     assert (await managed(hub, "get_tool", name=given["name"]))["tool"]["version"] == "2.0.0"
@@ -139,8 +149,8 @@ async def test_C_7_what_is_registered_is_listed_and_can_be_taken_off(hub: Posted
     assert await managed(hub, "unregister_tool", name=given["name"], version="2.0.0") == {"status": "unregistered"}
     assert (await managed(hub, "get_tool", name=given["name"]))["tool"]["version"] == "1.0.0"
     assert await managed(hub, "unregister_tool", name=given["name"]) == {"status": "unregistered"}
-    await refused(hub, core_request("get_tool", name=given["name"]), 400, "TOOL_NOT_FOUND")
-    await refused(hub, core_request("unregister_tool", name="Calculator"), 400, "TOOL_NOT_FOUND")
+    await refused(hub, core_request("get_tool", name=given["name"]), 400, "INVALID_PARAMS")
+    await refused(hub, core_request("unregister_tool", name="Calculator"), 400, "INVALID_PARAMS")
 
 
 @pytest.mark.parametrize("method", ["get_tool", "unregister_tool"])
@@ -192,8 +202,10 @@ async def test_C_28_a_fault_of_the_server_has_a_fixed_text(hub: Posted) -> None:
 
 @pytest.mark.parametrize("params", [[], "x", 3, False])
 async def test_C_8_params_are_an_object(hub: Posted, params: Any) -> None:
-    for message in (tool_request("Calculator", "Add"), core_request("health_check")):
-        await refused(hub, {**message, "params": params}, 400, "INVALID_PARAMS")
+    of_tool, of_hub = tool_request("Calculator", "Add"), core_request("health_check")
+    error = await refused(hub, {**of_tool, "params": params}, 400, "INVALID_PARAMS")
+    assert error["details"] == {"tool": "Calculator", "method": "Add"}
+    await refused(hub, {**of_hub, "params": params}, 400, "INVALID_PARAMS")
 
 
 async def test_C_8_every_bad_parameter_is_named(hub: Posted) -> None:
@@ -243,7 +255,7 @@ async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http:
         (said,) = reply.messages
         assert (said["error"]["code"], said["error"]["message"]) == (
             "TOOL_NOT_FOUND",
-            f"unknown tool: Calculator.{method}",
+            f"unknown tool: Calculator.{method}; list_tools names those there are",
         )
     health = (await http.send(core_request("health_check"), forwarded, path="/hub")).messages[0]
     assert health["result"]["components"]["tools"] == {}

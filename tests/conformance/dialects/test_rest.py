@@ -20,6 +20,7 @@ async def call(http: Http, path: str, body: Any = None, **headers: str) -> tuple
 VALUES = {
     "Calculator/Add": ({"a": 1, "b": 2}, 3),
     "Calculator/Add?version=1.0.0": ({"a": 1, "b": 2}, 3),
+    "%43alculator/%41dd": ({"a": 1, "b": 2}, 3),
     "Probe/nothing": ({}, None),
     "Probe/anything": ({"value": {"result": [None]}}, {"result": [None]}),
     "Probe/wrapped": ({}, {"result": 1}),
@@ -46,6 +47,10 @@ REFUSALS: list[tuple[str, Any, int, str]] = [
     ("Calculator", {}, 404, "not_found"),
     ("Calculator/Add/more", {}, 404, "not_found"),
     ("%2543alculator/Add", {"a": 1, "b": 2}, 404, "not_found"),
+    ("Calculator%2FAdd", {"a": 1, "b": 2}, 404, "not_found"),
+    ("Calculator%2fAdd/more", {"a": 1, "b": 2}, 404, "not_found"),
+    ("Calculator/Add%2F", {"a": 1, "b": 2}, 404, "not_found"),
+    ("Calculator/Add?version=", {"a": 1, "b": 2}, 400, "malformed"),
     ("Calculator/Add", {"a": "x"}, 422, "bad_arguments"),
     ("Calculator/Add", [1, 2], 400, "malformed"),
     ("Calculator/Add", b"{", 400, "malformed"),
@@ -86,7 +91,7 @@ async def test_whoever_may_come_back_is_told_when(http: Http, kind: str) -> None
 async def test_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:
     for tool in ("Add", "Odd"):
         status, body = await call(http, f"Calculator/{tool}", {}, X_Forwarded_For="203.0.113.9")
-        assert (status, body["error"]["message"]) == (404, f"unknown tool: Calculator.{tool}")
+        assert (status, body["error"]["message"]) == (404, f"unknown tool: Calculator.{tool}; GET /tools lists them")
 
 
 async def test_other_methods_and_types_are_turned_away(http: Http) -> None:

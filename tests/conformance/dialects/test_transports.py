@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
@@ -13,6 +15,7 @@ from tests.conformance.dialects.talk import (
     Streamed,
     Talk,
     core_request,
+    execute,
     machine_request,
     new_id,
     piped,
@@ -52,7 +55,10 @@ RESULTS: list[tuple[str, dict[str, Any], Message]] = [
     ("anything", {"value": {"result": 1}}, {"result": {"result": 1}}),
     ("anything", {"value": None}, {"result": None}),
     ("anything", {"value": [1, "a"]}, {"result": [1, "a"]}),
-    ("unstated", {}, {"status": "success"}),
+    ("unstated", {}, {"result": {"status": "success"}}),
+    ("plain", {"value": 1}, {"result": 1}),
+    ("plain", {"value": {"result": 1}}, {"result": {"result": 1}}),
+    ("plain", {"value": None}, {"result": None}),
     ("blocks", {}, {"result": ["a picture", "data:image/png;base64,cG5n"]}),
 ]
 
@@ -170,3 +176,45 @@ async def test_calls_end_with_their_socket(kit: Served, http: Http) -> None:
         await talk.tell(tool_request("Probe", "waits", note=note))
         await hub.value("Probe", "reached", note=note, number=1)
     assert await hub.value("Probe", "reached", note=f"{note} ended", number=1) == 1
+
+
+async def start(origin: str, path: str, message: Message) -> asyncio.StreamWriter:
+    """Send a request over a connection of its own, and leave it open."""
+    body, where = json.dumps(message).encode(), httpx2.URL(origin)
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+    head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""])
+    _, writer = await asyncio.open_connection(where.host, where.port)
+    writer.write(head.encode() + body)
+    await writer.drain()
+    return writer
+
+
+WAYS: dict[str, tuple[str, Callable[[Message], Message]]] = {
+    "rest": ("/tools/Probe/waits", lambda given: given),
+    "oxp": ("/oxp/tools/call", lambda given: {"request": {"tool_id": "Probe.waits", "input": given}}),
+    "hub": ("/hub", lambda given: tool_request("Probe", "waits", **given)),
+    "machine": ("/machine", lambda given: execute("Probe", "waits", **given)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_calls_end_with_their_connection(kit: Served, hub: Posted, way: str) -> None:
+    note, (path, message) = new_id(), WAYS[way]
+    connection = await start(kit.origin, path, message({"note": note}))
+    await hub.value("Probe", "reached", note=note, number=1)
+    connection.close()
+    await connection.wait_closed()
+    assert await hub.value("Probe", "reached", note=f"{note} ended", number=1) == 1
+
+
+async def test_an_oxp_call_with_an_id_outlives_its_connection(kit: Served, hub: Posted, http: Http) -> None:
+    note = new_id()
+    request = {"tool_id": "Probe.count", "input": {"note": note, "at_least": 2}, "call_id": new_id()}
+    connection = await start(kit.origin, "/oxp/tools/call", {"request": request})
+    await hub.value("Probe", "reached", note=note, number=1)
+    connection.close()
+    await connection.wait_closed()
+    assert await hub.value("Probe", "count", note=note) == 2
+    (reply,) = (await http.send({"request": request}, path="/oxp/tools/call")).messages
+    assert reply["result"]["value"] == 2
+    assert await hub.value("Probe", "counted", note=note) == 2

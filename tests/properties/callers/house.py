@@ -49,6 +49,10 @@ class HouseRules:
             return Verify(f"grant:{caller.id}", f"level {tool.level} needs a person's yes")
         return Allow(f"grant:{caller.id}")
 
+    def manages(self, caller: Caller) -> bool:
+        """Ada's house."""
+        return caller.id == ADA
+
 
 class Person:
     """Says yes to Ada only, and remembers what the question was."""

@@ -9,6 +9,8 @@ import pytest
 
 from tests.conformance.dialects.kit import CANARY, made
 from toolhall import ToolhallError
+from toolhall.dialects.faults import MOST_PROBLEMS
+from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.hub import messages as hub
 from toolhall.dialects.hub.errors import TABLE as HUB
 from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
@@ -215,6 +217,44 @@ def test_machine_names_the_parameter_that_is_wrong() -> None:
     details = said("machine", errors.BadArguments([errors.Problem("/a~1b/0", "is wrong")]))["error"]["details"]
     assert (details["parameter"], details["reason"]) == ("a/b", "is wrong")
     assert "'a/b'" in details["suggestion"]
+
+
+@pytest.mark.parametrize(
+    ("path", "reason", "suggestion"),
+    [
+        ("/c", "Additional properties are not allowed ('c' was unexpected)", "leave out 'c'"),
+        ("", "Unevaluated properties are not allowed ('c', 'd' were unexpected)", "leave out what"),
+    ],
+)
+def test_machine_says_to_leave_out_what_is_unexpected(path: str, reason: str, suggestion: str) -> None:
+    details = said("machine", errors.BadArguments([errors.Problem(path, reason)]))["error"]["details"]
+    assert details["suggestion"].startswith(suggestion)
+
+
+FINDINGS = [Finding(f"/{number}", "kit/rule", "mend it") for number in range(30)]
+
+
+@pytest.mark.parametrize("way", ["machine", "hub", "rest"])
+def test_every_problem_of_a_document_is_listed(way: str) -> None:
+    """The message names the first ones only."""
+    listed = [{"path": each.path, "rule": each.rule, "fix": each.fix} for each in FINDINGS]
+    assert said(way, BadDocument(FINDINGS))["error"]["details"]["problems"] == listed
+    assert len(said(way, BadDocument(FINDINGS * 1000))["error"]["details"]["problems"]) == MOST_PROBLEMS
+
+
+def test_the_hub_itself_has_codes_of_its_own() -> None:
+    """C-8: TOOL_NOT_FOUND is a code for calls of tools."""
+    request = hub.CoreRequest("r-1", "get_tool", {})
+    for error in (errors.NotFound(), errors.Malformed(), BadDocument(FINDINGS)):
+        assert json.loads(hub.write_error(request, error).body)["error"]["code"] == "INVALID_PARAMS"
+
+
+@pytest.mark.parametrize("read", [machine.read_message, hub.read_message], ids=["machine", "hub"])
+def test_empty_and_too_large_are_two_faults(read: Callable[[bytes | None], object]) -> None:
+    with pytest.raises((machine.Unreadable, hub.Unreadable), match="is empty"):
+        read(b"")
+    with pytest.raises((machine.Unreadable, hub.Unreadable), match="larger than is read"):
+        read(None)
 
 
 @pytest.mark.parametrize(

@@ -42,3 +42,8 @@ def test_the_verdict_travels_on() -> None:
     allowed = Authorize(LocalPolicy())(Found(call_of(), entry_named(level=9)))
     assert isinstance(allowed.verdict, Verify)
     assert allowed.entry.tool.level == 9
+
+
+def test_only_the_local_caller_manages() -> None:
+    assert LocalPolicy().manages(LOCAL)
+    assert not LocalPolicy().manages(STRANGER)

@@ -1,6 +1,6 @@
 """Health follows what the hall can do: degraded without records, not ready once it stops."""
 
-from tests.unit.transports.asked import asked
+from tests.unit.transports.asked import FORWARDED, asked
 from toolhall import Toolhall, tool
 
 
@@ -29,3 +29,13 @@ async def test_once_it_stops_it_is_not_ready() -> None:
         hall.end_streams()
         assert await asked(hall, "/health/ready") == (503, {"status": "stopping"})
         assert (await asked(hall, "/health"))[0] == 503
+
+
+async def test_whoever_may_not_manage_is_told_the_roll_up_only() -> None:
+    with Toolhall(pick) as hall:
+        for failing, state in ((False, "healthy"), (True, "degraded")):
+            hall.journal.failing = failing
+            status, body = await asked(hall, "/health", headers=FORWARDED)
+            assert (status, body["status"], body.keys()) == (200, state, {"status", "uptime"})
+        hall.end_streams()
+        assert (await asked(hall, "/health", headers=FORWARDED))[0] == 503

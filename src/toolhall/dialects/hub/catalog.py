@@ -2,7 +2,7 @@
 
 from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name, safe_name
+from toolhall.model.names import ToolId, published_name
 from toolhall.model.tool import About, Tool
 
 name = "hub"
@@ -11,6 +11,7 @@ carrier: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
 
 # The params of `register_tool` have no wrapper.
 BARE_PLACE = ("capabilities", "methods")
+_NAME_OR_OBJECT = "write a name or an object here"
 
 
 def place(document: JsonObject) -> tuple[str, ...]:
@@ -35,12 +36,15 @@ def read(document: Json) -> tuple[Tool, ...]:
     tools: list[Tool] = []
     for index, listed in enumerate(_methods(reading, capabilities, path)):
         # `register_tool` may list names alone.
-        method = {"name": listed} if isinstance(listed, str) else reading.object(listed, f"{path}/{index}")
+        method = {"name": listed} if isinstance(listed, str) else listed
+        if not isinstance(method, dict):
+            reading.fault(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
+            continue
         own = reading.text(method, "name", f"{path}/{index}") or ""
         tools.append(
             Tool(
                 id=ToolId(key, own, version),
-                name=safe_name(published_name(key, own)),
+                name=published_name(key, own),
                 description=reading.text(method, "description", f"{path}/{index}", required=False),
                 input=_params(reading, method, f"{path}/{index}/params"),
                 about=about,
@@ -84,6 +88,8 @@ def _resources(reading: Reading, capabilities: JsonObject, path: str) -> tuple[J
     if "resources" not in capabilities:
         return None
     return tuple(
-        {"name": resource} if isinstance(resource, str) else reading.object(resource, f"{path}/{index}")
+        {"name": resource}
+        if isinstance(resource, str)
+        else reading.object(resource, f"{path}/{index}", _NAME_OR_OBJECT)
         for index, resource in enumerate(reading.items(capabilities["resources"], path))
     )

@@ -1,10 +1,11 @@
 """How each error of the tree is said by the hub: its own codes for tools and for management, and ours beyond them."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 
-from toolhall.dialects.faults import told, wait_of
+from toolhall.dialects.faults import advice_of, problems_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
@@ -39,7 +40,11 @@ TABLE: dict[type, Row] = {
 }
 
 
-_LATER = (429, 503)
+# Of the hub itself: what it does not find was named by a parameter, and TOOL_NOT_FOUND is a code for tool calls only.
+MANAGEMENT: dict[type, Row] = TABLE | {
+    errors.Malformed: Row("INVALID_PARAMS"),
+    errors.NotFound: Row("INVALID_PARAMS"),
+}
 
 
 class HubError(errors.ToolhallError):
@@ -67,14 +72,14 @@ class NotActive(HubError, errors.Unavailable):
     message = "this tool is registered, but nothing runs it; it is not active"
 
 
-def say(error: errors.ToolhallError, details: JsonObject) -> tuple[Row, JsonObject]:
+def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, Row] = TABLE) -> tuple[Row, JsonObject]:
     """The row of any error, and the error object."""
-    row, message = told(TABLE, error)
+    row, message = told(table, error)
     if isinstance(error, HubError):
         row = error.row
-    more = dict(row.details)
-    if isinstance(error, errors.BadArguments):
-        more["problems"] = [{"path": problem.path, "reason": problem.reason} for problem in error.problems]
-    if row.http in _LATER and (wait := wait_of(error)) is not None:
+    more = row.details | advice_of(error)
+    if problems := problems_of(error):
+        more["problems"] = problems
+    if not isinstance(error, NotActive) and (wait := wait_of(error)) is not None:
         more["retry_after"] = round(wait, 3)
     return row, {"code": row.code, "message": message, "details": {**details, **more}}

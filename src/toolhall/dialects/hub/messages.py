@@ -5,8 +5,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolhall.dialects import strict
-from toolhall.dialects.faults import headers_of
-from toolhall.dialects.hub.errors import BadParams, say
+from toolhall.dialects.faults import EMPTY, TOO_LARGE, headers_of
+from toolhall.dialects.hub.errors import MANAGEMENT, BadParams, Row, say
 from toolhall.dialects.values import object_of, text_of
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.exchange import Finished, Wire
@@ -43,18 +43,25 @@ Kind: TypeAlias = Literal["response", "tool_response"]
 class Unreadable(Exception):
     """A message that was refused; `id` is its own where it could be read, `kind` the reply that it waits for."""
 
-    def __init__(self, error: Malformed, id: RequestId = None, kind: Kind = "response") -> None:  # noqa: A002 - its word
+    def __init__(
+        self,
+        error: Malformed,
+        id: RequestId = None,  # noqa: A002 - its word
+        kind: Kind = "response",
+        named: JsonObject | None = None,
+    ) -> None:
         self.error = error
         self.id = id
         self.kind: Kind = kind
+        self.named: JsonObject = named or {}  # the tool and the method, where they could be read
         super().__init__(error.message)
 
 
-def read_message(body: bytes) -> Message:
-    """One message, or Unreadable."""
+def read_message(body: bytes | None) -> Message:
+    """One message, or Unreadable; None is one that was too large to be read."""
     try:
         if not body:
-            raise Malformed("the message is empty, or larger than is read here")
+            raise Malformed(TOO_LARGE if body is None else EMPTY)
         message = strict.decode(body, ENVELOPE)
         if not isinstance(message, dict):
             raise Malformed("send one JSON object")
@@ -66,7 +73,9 @@ def read_message(body: bytes) -> Message:
             raise Malformed(f"id must be a text of at most {MAX_ID} characters, or a whole number")
         return _message(message, known)
     except Malformed as error:
-        raise Unreadable(error, known, "tool_response" if _runs_a_tool(message) else "response") from None
+        if _runs_a_tool(message):
+            raise Unreadable(error, known, "tool_response", _named(message)) from None
+        raise Unreadable(error, known) from None
 
 
 def is_id(value: Json) -> bool:
@@ -89,6 +98,12 @@ def _runs_a_tool(message: JsonObject) -> bool:
     return kind == "tool_request" or (kind is None and "action" in message)
 
 
+def _named(message: JsonObject) -> JsonObject:
+    """The tool and the method of a message that was refused, as far as they are names."""
+    named = {"tool": message.get("tool"), "method": message.get("method", message.get("action"))}
+    return {key: name for key, name in named.items() if isinstance(name, str) and len(name) <= MAX_ID}
+
+
 def write_tool_response(request: ToolRequest, finished: Finished) -> Wire:
     """The answer to a tool_request that ran to its end."""
     if finished.result.is_error:
@@ -100,7 +115,8 @@ def write_tool_response(request: ToolRequest, finished: Finished) -> Wire:
 def write_tool_error(request: ToolRequest, error: ToolhallError) -> Wire:
     """A tool_request that was refused or failed: a tool_error in the response."""
     version = {} if request.version is None else {"version": request.version}
-    return _refusal(request.id, "tool_response", error, {"tool": request.tool, "method": request.method, **version})
+    said = say(error, {"tool": request.tool, "method": request.method, **version})
+    return _refusal(request.id, "tool_response", error, said)
 
 
 def write_response(request: CoreRequest, result: Json) -> Wire:
@@ -110,16 +126,17 @@ def write_response(request: CoreRequest, result: Json) -> Wire:
 
 def write_error(request: CoreRequest, error: ToolhallError) -> Wire:
     """A request that the hub refused."""
-    return _refusal(request.id, "response", error, {})
+    return _refusal(request.id, "response", error, say(error, {}, MANAGEMENT))
 
 
 def write_unreadable(unreadable: Unreadable) -> Wire:
     """A message that could not be read."""
-    return _refusal(unreadable.id, unreadable.kind, unreadable.error, {})
+    said = say(unreadable.error, unreadable.named)
+    return _refusal(unreadable.id, unreadable.kind, unreadable.error, said)
 
 
-def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, details: JsonObject) -> Wire:
-    row, said = say(error, details)
+def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, said_by: tuple[Row, JsonObject]) -> Wire:
+    row, said = said_by
     if kind == "tool_response":
         said = {"type": "tool_error", **said}
     body = {"type": kind, "id": request_id, "result": None, "error": said}

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from toolhall.dialects.faults import milliseconds, parameter_of, told, wait_of
+from toolhall.dialects.faults import MOST_PROBLEMS, advice_of, milliseconds, parameter_of, problems_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
@@ -37,6 +37,9 @@ TABLE: dict[type, Row] = {
 }
 
 
+_UNEXPECTED = ("Additional properties", "Unevaluated properties")  # as the validator says it
+
+
 def say(error: errors.ToolhallError) -> tuple[Row, JsonObject]:
     """The row of any error, and the error object."""
     row, message = told(TABLE, error)
@@ -46,16 +49,26 @@ def say(error: errors.ToolhallError) -> tuple[Row, JsonObject]:
 def _details(error: errors.ToolhallError, row: Row) -> JsonObject:
     if isinstance(error, errors.BadArguments) and error.problems:
         return _bad_parameters(error.problems)
-    wait = wait_of(error)
-    if wait is not None:
-        return {"retry_after_ms": milliseconds(wait)}
-    return {} if row.reason is None else {"reason": row.reason}
+    if problems := problems_of(error):
+        return {"problems": problems}
+    details: JsonObject = {} if row.reason is None else {"reason": row.reason}
+    if (wait := wait_of(error)) is not None:
+        details["retry_after_ms"] = milliseconds(wait)
+    return details | advice_of(error)
 
 
 def _bad_parameters(problems: tuple[errors.Problem, ...]) -> JsonObject:
     """The specification has room for one bad parameter; the list of all is ours."""
-    listed = [{"parameter": parameter_of(each)[0], "reason": each.reason, "path": each.path} for each in problems]
-    name = listed[0]["parameter"]
+    listed = [
+        {"parameter": parameter_of(each)[0], "reason": each.reason, "path": each.path}
+        for each in problems[:MOST_PROBLEMS]
+    ]
+    name, reason = listed[0]["parameter"], listed[0]["reason"]
+    return {"parameter": name, "reason": reason, "suggestion": _suggestion(name, reason), "problems": listed}
+
+
+def _suggestion(name: str, reason: str) -> str:
+    if reason.startswith(_UNEXPECTED):
+        return f"leave out {name!r}" if name else "leave out what the capability's definition does not name"
     what = f"the parameter {name!r}" if name else "the parameters"
-    suggestion = f"send {what} as the capability's definition describes"
-    return {"parameter": name, "reason": listed[0]["reason"], "suggestion": suggestion, "problems": listed}
+    return f"send {what} as the capability's definition describes"

@@ -6,7 +6,7 @@ from typing import TypeAlias
 import msgspec
 
 from toolhall.dialects import strict
-from toolhall.dialects.faults import headers_of
+from toolhall.dialects.faults import EMPTY, TOO_LARGE, headers_of
 from toolhall.dialects.machine.errors import say
 from toolhall.dialects.values import object_of, text_of
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
@@ -19,6 +19,7 @@ MAX_ID = 256
 ENVELOPE = 3  # message, payload, tool
 # "Compatible within a major version": what a later minor version adds is ignored.
 _COMPATIBLE = re.compile(r"1\.[0-9]{1,9}")
+_ASKED = {"discover", "register", "tool"}
 # What never gets a message back; if two sides answered each other's errors, they would never stop.
 _ONE_WAY = ("notification", "response", "error")
 
@@ -102,12 +103,12 @@ class Unreadable(Exception):
         super().__init__(error.message)
 
 
-def read_message(body: bytes) -> Message:
-    """One message, or Unreadable."""
+def read_message(body: bytes | None) -> Message:
+    """One message, or Unreadable; None is one that was too large to be read."""
     header = UNKNOWN
     try:
         if not body:
-            raise Malformed("the message is empty, or larger than is read here")
+            raise Malformed(TOO_LARGE if body is None else EMPTY)
         message = _object(strict.decode(body, ENVELOPE), "the message")
         said = _object(message.get("header"), "header")
         header = _header(said, message.get("metadata"))
@@ -139,6 +140,8 @@ def _payload(payload: JsonObject, message_type: str | None) -> Payload:
         return Cancel(_text(_object(payload["cancel"], "payload.cancel"), "requestId"))
     if message_type != "request":
         raise Malformed("header.messageType must be request, or notification with payload.cancel")
+    if len(payload.keys() & _ASKED) > 1:
+        raise Malformed("payload has more than one of discover, register and tool; send a message for each")
     if "discover" in payload:
         cursor = _object(payload["discover"], "payload.discover").get("cursor")
         if cursor is not None and not isinstance(cursor, str):

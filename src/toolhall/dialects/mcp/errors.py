@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolhall.dialects.faults import advice_of, milliseconds, wait_of
 from toolhall.dialects.mcp.refusals import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -78,6 +79,23 @@ def _result(error: errors.ToolhallError) -> Said:
     return ErrorResult(error.message)
 
 
+def _failed(error: errors.ToolhallError) -> Said:
+    """The tool's words with its advice, for the model as text and for the program in `_meta`."""
+    advice, wait = advice_of(error), wait_of(error)
+    if not advice:
+        return ErrorResult(error.message)
+    told: JsonObject = {"canRetry": "can_retry" in advice}
+    lines = [error.message]
+    if wait is not None:
+        told["retryAfterMs"] = milliseconds(wait)
+        lines.append(f"Try again in {wait:g} seconds.")
+    elif "can_retry" in advice:
+        lines.append("Try again later.")
+    if "prompt" in advice:
+        lines.append(advice["prompt"])
+    return ErrorResult("\n".join(lines), {"dev.toolhall/retry": told})
+
+
 def _refused_result(error: errors.ToolhallError) -> Said:
     """Nothing the client could do by itself, so no HTTP status that would send it into an OAuth loop."""
     return ErrorResult(error.message, {"dev.toolhall/refused": type(error).__name__})
@@ -97,7 +115,7 @@ TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.NeedsVerification: _refused_result,
     errors.NeedsRequirement: _refused_result,
     errors.Limited: _limited,
-    errors.ToolFailed: _result,
+    errors.ToolFailed: _failed,
     errors.Crashed: _result,
     errors.TimedOut: _result,
     errors.Cancelled: _result,

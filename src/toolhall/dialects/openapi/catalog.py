@@ -6,7 +6,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolhall.dialects.catalog import Loss, Written
-from toolhall.dialects.functions import function_names, losses_in, placed, unsaid, unsaid_of_toolkit
+from toolhall.dialects.functions import exact_name, function_names, losses_in, placed, unsaid, unsaid_of_toolkit
 from toolhall.dialects.openapi.responses import ERROR, RESPONSES, VERSION, responses_of
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import About, Tool
@@ -114,8 +114,9 @@ def _needs_body(schema: JsonObject) -> bool:
 
 def _losses(tool: Tool, given: str, taken: Reshaped, returned: Reshaped | None) -> list[Loss]:
     found = list(unsaid(tool, name))
-    if given != tool.name:
-        found.append(Loss("/name", f"another tool has this operationId; written as {given}"))
+    exact = exact_name(tool)
+    if given != exact:
+        found.append(Loss("/name", f"the operationId is the published name; written as {given} for {exact[:128]!r}"))
     if tool.tags:
         found.append(Loss("/tags", "openapi's tags are the toolkits"))
     about = tool.about

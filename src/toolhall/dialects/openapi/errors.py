@@ -1,6 +1,6 @@
 """How each error of the tree is said over plain REST: a status, a code, a message, and details that help."""
 
-from toolhall.dialects.faults import headers_of, told
+from toolhall.dialects.faults import advice_of, headers_of, problems_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
@@ -30,7 +30,11 @@ def write_error(error: errors.ToolhallError) -> Wire:
     """Any error; a subclass is said like its nearest listed ancestor."""
     (status, code), message = told(TABLE, error)
     body: JsonObject = {"code": code, "message": message}
-    if isinstance(error, errors.BadArguments):
-        problems = [{"path": problem.path, "reason": problem.reason} for problem in error.problems]
-        body["details"] = {"problems": problems}
+    details = advice_of(error)
+    if "can_retry" in details and (wait := wait_of(error)) is not None:
+        details["retry_after"] = wait
+    if problems := problems_of(error):
+        details["problems"] = problems
+    if details:
+        body["details"] = details
     return Wire(encode({"error": body}), status, headers_of(error))

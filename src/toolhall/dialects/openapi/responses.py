@@ -23,7 +23,7 @@ VERSION: JsonObject = {
     "name": "version",
     "in": "query",
     "description": "Which version of the tool to call; the newest one if left out.",
-    "schema": {"type": "string"},
+    "schema": {"type": "string", "minLength": 1},
 }
 
 _ERRORS = {
@@ -40,13 +40,14 @@ _ERRORS = {
     "503": ("Unavailable", "What the tool runs on cannot be reached now."),
     "504": ("TimedOut", "The tool did not finish in time."),
 }
+_RETRY_AFTER: JsonObject = {
+    "Retry-After": {"description": "In how many seconds.", "schema": {"type": "integer", "minimum": 1}},
+}
 _HEADERS: JsonObject = {
     "Unauthenticated": {
         "WWW-Authenticate": {"description": "How to prove who is calling.", "schema": {"type": "string"}},
     },
-    "Limited": {
-        "Retry-After": {"description": "In how many seconds.", "schema": {"type": "integer", "minimum": 1}},
-    },
+    **dict.fromkeys(("ToolFailed", "Limited", "Unavailable"), _RETRY_AFTER),
 }
 
 

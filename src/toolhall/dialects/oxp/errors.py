@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolhall.dialects.faults import Headers, headers_of, milliseconds, parameter_of, told, wait_of
+from toolhall.dialects.faults import Headers, advice_of, headers_of, milliseconds, parameter_of, told, wait_of
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
@@ -60,9 +60,15 @@ def _bad_arguments(error: errors.ToolhallError, message: str) -> Said:
     return Refusal(422, {"message": message, "parameter_errors": listed})
 
 
-def _failed(error: errors.ToolhallError, message: str) -> Said:  # noqa: ARG001 - the words are all there is to say
-    """Nobody knows how far the tool came, so nobody is told to try again."""
-    return Failure({"message": message, "can_retry": False})
+def _failed(error: errors.ToolhallError, message: str) -> Said:
+    """Nobody knows how far the tool came, so nobody is told to try again; unless the tool itself does."""
+    advice = advice_of(error)
+    said: JsonObject = {"message": message, "can_retry": advice.get("can_retry", False)}
+    if (wait := wait_of(error)) is not None:
+        said["retry_after_ms"] = milliseconds(wait)
+    if "prompt" in advice:
+        said["additional_prompt_content"] = advice["prompt"]
+    return Failure(said)
 
 
 TABLE: dict[type, Row] = {

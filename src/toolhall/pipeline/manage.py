@@ -1,0 +1,56 @@
+"""Changes to the hall itself: who may make them, and one record for each, like for any call."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from toolhall.model.call import Call
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Denied, ToolhallError
+from toolhall.model.exchange import SILENT
+from toolhall.model.json import Json
+from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.authorize import Policy
+
+T = TypeVar("T")
+REFUSAL = "this caller may not change the hall; only callers on this machine may"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What somebody wants changed: `what` (`register greeter@1.0.0`), the dialect it came in, and what was sent."""
+
+    what: str
+    dialect: str
+    given: Json
+
+
+class Manage:
+    """The only way to change a hall while it runs."""
+
+    def __init__(self, policy: Policy, audit: Audit, *, new_id: Callable[[], str], timer: Callable[[], float]) -> None:
+        self._policy = policy
+        self._audit = audit
+        self._new_id = new_id
+        self._timer = timer
+
+    def allows(self, caller: Caller) -> bool:
+        """Whether this caller may change the hall, and see what is registered but not served."""
+        return self._policy.manages(caller)
+
+    def __call__(self, change: Change, caller: Caller, apply: Callable[[], T]) -> T:
+        """Make the change, or Denied; the record's dialect ends with `/management`, so no call can look like it."""
+        dialect = f"{change.dialect}/management"
+        call = Call(self._new_id(), change.what, {"given": change.given}, caller, SILENT, dialect, 0, self._timer())
+        outcome = "Broken"
+        try:
+            if not self.allows(caller):
+                raise Denied(REFUSAL)
+            done = apply()
+            outcome = "ok"
+        except ToolhallError as error:
+            outcome = type(error).__name__
+            raise
+        finally:
+            self._audit.write(call, None, outcome)
+        return done

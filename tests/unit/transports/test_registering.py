@@ -1,0 +1,110 @@
+"""Definitions from outside: names in one spelling, pages of bounded size, every problem at once."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.transports.asked import asked
+from toolhall import Toolhall
+from toolhall.examples.calculator import Calculator
+from toolhall.transports import registering
+
+
+@pytest.fixture
+def hall() -> Iterator[Toolhall]:
+    """One toolkit is served."""
+    with Toolhall(Calculator) as hall:
+        yield hall
+
+
+def defined(name: str, *capabilities: str, description: str = "x") -> Any:
+    """A definition."""
+    listed = [{"name": each, "description": "x"} for each in capabilities or ("look",)]
+    return {"id": name, "name": name, "version": "1.0.0", "description": description, "capabilities": listed}
+
+
+async def core(hall: Toolhall, method: str, **params: Any) -> Any:
+    """The reply of the hub itself."""
+    return (await asked(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[1]
+
+
+@pytest.mark.parametrize("name", ["Calculator", "calculator", "CALCULATOR"])
+async def test_case_does_not_tell_a_registered_toolkit_from_a_served_one(hall: Toolhall, name: str) -> None:
+    status, reply = await asked(hall, "/machine/tools", "POST", defined(name))
+    assert (status, reply["error"]["message"]) == (400, "'Calculator' is served already; register under another name")
+    declared = {"name": name, "version": "1.0.0", "capabilities": {"methods": ["look"]}}
+    assert (await core(hall, "register_tool", **declared))["error"]["code"] == "INVALID_PARAMS"
+
+
+async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) -> None:
+    assert (await asked(hall, "/machine/tools", "POST", defined("kit")))[0] == 201
+    status, reply = await asked(hall, "/machine/tools", "POST", {**defined("Kit"), "version": "2.0.0"})
+    assert (status, "'kit'" in reply["error"]["message"]) == (400, True)
+    status, reply = await asked(hall, "/machine/tools", "POST", defined("other", "look", "Look"))
+    assert (status, "Look, look" in reply["error"]["message"]) == (400, True)
+
+
+async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "PAGE", 2)
+    for number in range(4):
+        await asked(hall, "/machine/tools", "POST", defined(f"kit{number}"))
+    names: list[str] = []
+    params: dict[str, str] = {}
+    while True:
+        page = (await core(hall, "list_tools", **params))["result"]
+        assert len(page["tools"]) <= 2
+        names += [each["tool"]["name"] for each in page["tools"]]
+        if "nextCursor" not in page:
+            break
+        params = {"cursor": page["nextCursor"]}
+    assert names == ["Calculator", "kit0", "kit1", "kit2", "kit3"]
+    for cursor in ("x", 1, ["0"]):
+        assert (await core(hall, "list_tools", cursor=cursor))["error"]["code"] == "INVALID_PARAMS"
+
+
+async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "PAGE_BYTES", 5_000)
+    for number in range(3):
+        assert (await asked(hall, "/machine/tools", "POST", defined(f"kit{number}", description="x" * 6_000)))[0] == 201
+    seen, cursor = [], ""
+    while True:
+        _, page = await asked(hall, f"/machine/tools{cursor}")
+        seen.append([each["id"] for each in page["tools"]])
+        if "nextCursor" not in page:
+            break
+        cursor = f"?cursor={page['nextCursor']}"
+    assert seen == [["Calculator"], ["kit0"], ["kit1"], ["kit2"]]
+
+
+async def test_what_is_served_and_what_is_registered_can_be_named(hall: Toolhall) -> None:
+    for version in ("9.0.0", "10.0.0"):
+        await asked(hall, "/machine/tools", "POST", {**defined("kit"), "version": version})
+    assert (await core(hall, "get_tool", name="kit"))["result"]["tool"]["version"] == "10.0.0"
+    assert (await core(hall, "get_tool", name="kit", version="9.0.0"))["result"]["tool"]["version"] == "9.0.0"
+    assert (await core(hall, "get_tool", name="Calculator"))["result"]["tool"]["version"] == "1.0.0"
+    assert "list_tools" in (await core(hall, "get_tool", name="Kit"))["error"]["message"]
+
+
+async def test_what_can_be_called_is_listed_under_tools(hall: Toolhall) -> None:
+    """GET /tools names what can be called, in any dialect; what is only registered cannot."""
+    assert (await asked(hall, "/machine/tools", "POST", defined("abacus")))[0] == 201
+    for dialect in ("machine", "hub"):
+        assert "abacus" not in json.dumps(await asked(hall, f"/tools?dialect={dialect}"))
+
+
+async def test_every_problem_of_a_definition_is_told(hall: Toolhall) -> None:
+    bad = {**defined("kit"), "capabilities": [{"name": f"look{number}"} for number in range(30)]}
+    _, reply = await asked(hall, "/machine/tools", "POST", bad)
+    problems = reply["error"]["details"]["problems"]
+    assert [problem["path"] for problem in problems] == [f"/capabilities/{number}/description" for number in range(30)]
+    assert problems[0].keys() == {"path", "rule", "fix"}
+    declared = {"name": "kit", "version": "one", "capabilities": {"methods": [{}, {"name": 1}]}}
+    error = (await core(hall, "register_tool", **declared))["error"]
+    assert error["code"] == "INVALID_PARAMS"
+    assert [problem["path"] for problem in error["details"]["problems"]] == [
+        "/version",
+        "/capabilities/methods/0/name",
+        "/capabilities/methods/1/name",
+    ]

@@ -1,1 +1,1 @@
-"""What must be remembered: records, keys."""
+"""What must be remembered: records, keys, registered tools."""

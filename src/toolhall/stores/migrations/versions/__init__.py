@@ -1,0 +1,1 @@
+"""One file for each revision; a released one never changes."""

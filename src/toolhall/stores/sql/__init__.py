@@ -1,0 +1,1 @@
+"""Tables and statements in SQLAlchemy Core: one set for every SQL engine."""

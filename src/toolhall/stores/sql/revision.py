@@ -1,0 +1,39 @@
+"""Which revision of the tables a database has, and bringing an older one up to date."""
+
+import importlib
+from collections.abc import Callable
+
+from sqlalchemy import Connection, column, inspect, select, table
+
+from toolhall.stores.base import StoreFailed
+
+REVISIONS = ("0001",)  # every file in migrations/versions, oldest first
+_MARK = "alembic_version"
+
+
+def bring_up_to_date(connection: Connection) -> None:
+    """Migrate, whole or not at all; raises StoreFailed for what a newer Toolhall wrote."""
+    if _revision(connection) != REVISIONS[-1]:
+        # Alembic takes longer to load than all the rest, and is needed once in the life of a revision.
+        upgrade: Callable[[Connection], None] = importlib.import_module("toolhall.stores.migrations.upgrade").upgrade
+        with connection.begin():
+            upgrade(connection)
+
+
+def refuse_out_of_date(connection: Connection) -> None:
+    """Raise StoreFailed unless the tables are those of this Toolhall."""
+    if _revision(connection) != REVISIONS[-1]:
+        raise StoreFailed("it was written by an older Toolhall; start `toolhall serve` on it once, which updates it")
+
+
+def _revision(connection: Connection) -> str | None:
+    """The revision, None for an empty database."""
+    with connection.begin():
+        marked = inspect(connection).has_table(_MARK)
+        found = connection.scalar(select(column("version_num")).select_from(table(_MARK))) if marked else None
+    if found is not None and found not in REVISIONS:
+        raise StoreFailed(
+            f"it was written by a newer Toolhall (its tables have revision {found}, this one knows {REVISIONS[-1]}); "
+            "use that one, or a backup from before"
+        )
+    return found

@@ -1,0 +1,71 @@
+"""The tables that the statements work on; `migrations/` makes them, and a test holds the two together."""
+
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+# SQLite's strict tables know these two by other names.
+_SERIAL = BigInteger().with_variant(Integer(), "sqlite")
+_MOMENT: Double[float] = Double().with_variant(REAL(), "sqlite")
+
+METADATA = MetaData()
+
+# One row. Raising its number comes first in every change, so that of two writers one waits for the other.
+changes = Table("changes", METADATA, Column("last", _SERIAL, nullable=False), sqlite_strict=True)
+
+# Apart from the tools: a document of a megabyte may hold thousands of them.
+documents = Table(
+    "documents",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+tools = Table(
+    "tools",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("toolkit", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("dialect", Text, nullable=False),
+    Column("document", Text, ForeignKey("documents.digest"), nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("sunset", Text),
+    Column("successor", Text),
+    Column("origin", Text, nullable=False),
+    Column("origin_detail", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("registered_at", _MOMENT, nullable=False),
+    Column("changed_at", _MOMENT, nullable=False),
+    Column("shown_digest", Text, nullable=False),
+    Column("contract_digest", Text, nullable=False),
+    Column("serial", _SERIAL, nullable=False),
+    sqlite_strict=True,
+)
+
+# No foreign key: history outlives its tool.
+events = Table(
+    "events",
+    METADATA,
+    Column("number", _SERIAL, primary_key=True),
+    Column("at", _MOMENT, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("ix_events_id_number", "id", "number"),
+    sqlite_strict=True,
+)

@@ -1,0 +1,1 @@
+"""Registered tools in one SQLite file."""

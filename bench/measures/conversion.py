@@ -1,6 +1,9 @@
 """Definitions from their dialect to every other: CPU per definition, bytes in to bytes out."""
 
+import resource
 import statistics
+import subprocess
+import sys
 import time
 from functools import partial
 
@@ -18,7 +21,8 @@ LEAST_PER_SECOND = 10_000
 
 ABOUT = """In this process, without files: each line is decoded strictly, its dialect detected, converted with carriers
 and a list of losses, and encoded again. Strict mode refuses most definitions, which counts like an answer. The mean is
-over all definitions and all dialects that are read and written; those that are only written are shown beside them."""
+over all definitions and all dialects that are read and written; those that are only written are shown beside them. The
+command is the whole process, from its start to its last line."""
 
 
 def measure_conversion(effort: Effort) -> Section:
@@ -28,7 +32,14 @@ def measure_conversion(effort: Effort) -> Section:
     seen = interleaved({target: partial(_convert, lines, target) for target in targets}, effort.halved().rounds)
     # A round's mean is over what the same moments of the machine gave.
     means = [statistics.mean(each) for each in zip(*(seen[target] for target in CATALOGS), strict=True)]
-    rows = [_row(target, values) for target, values in {**seen, "mean of those with carriers": means}.items()]
+    slowest = max(CATALOGS, key=lambda target: statistics.median(seen[target]))
+    shown = {
+        **seen,
+        "mean of those with carriers": means,
+        f"slowest of those with carriers: {slowest}": seen[slowest],
+        "the command, to oxp": [_command(lines) for _ in range(effort.halved().rounds)],
+    }
+    rows = [_row(target, values) for target, values in shown.items()]
     columns = ["target", "CPU µs per definition", "definitions per CPU second"]
     about = f"{len(lines):,} definitions from {len(FILES)} files. {ABOUT}"
     return Section("A conversion", about, columns, rows, [_verdict(means)], {**seen, "mean": means})
@@ -50,6 +61,15 @@ def _convert(lines: list[bytes], target: str) -> float:
         for document in part.documents:
             encode(document)
     return (time.process_time() - start) / len(lines) * 1e6
+
+
+def _command(lines: list[bytes]) -> float:
+    """CPU microseconds per definition of `toolhall convert` as a process, its start included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", "toolhall.cli", "convert", "-", "--to", "oxp"]
+    subprocess.run(command, input=b"\n".join(lines), capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / len(lines) * 1e6
 
 
 def _row(name: str, values: list[float]) -> list[str]:

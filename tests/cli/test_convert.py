@@ -73,12 +73,53 @@ def test_a_wrapper_stays_around_its_list(shell: Shell, wrapper: dict[str, Any]) 
     done = shell.run("convert", "-", "--to", "oxp", text=json.dumps(given, indent=2))
     assert done.code == 0, done
     made = json.loads(done.out)
-    assert list(made) == list(wrapper)
+    assert list(made) == list(wrapper), "an OXP list names its schema"
     for key, value in wrapper.items():
         if value == 0:
             assert [each["name"] for each in made[key]] == ["get_item_0", "get_item_1"]
         else:
             assert made[key] == value
+
+
+def test_a_wrapper_says_nothing_that_is_not_true_of_the_target(shell: Shell) -> None:
+    given = {"$schema": "https://example.org/list", "items": [ADD], "next": "n"}
+    assert json.loads(shell.run("convert", "-", "--to", "mcp", text=json.dumps(given)).out).keys() == {"items", "next"}
+
+
+def test_a_whole_answer_of_a_server(shell: Shell) -> None:
+    given = {"jsonrpc": "2.0", "id": 7, "result": {"tools": [tool(0), tool(1)], "nextCursor": "n"}}
+    there = shell.run("convert", "-", "--to", "oxp", text=json.dumps(given, indent=2))
+    assert (there.code, list(json.loads(there.out))) == (0, ["jsonrpc", "id", "result"])
+    assert [each["id"] for each in json.loads(there.out)["result"]["tools"]] == [
+        "get_item_0.get_item_0@0.1.0",
+        "get_item_1.get_item_1@0.1.0",
+    ]
+    assert json.loads(shell.run("convert", "-", "--to", "mcp", text=there.out).out) == given
+    bad = json.dumps(given | {"result": {"tools": [tool(0), BAD]}}, indent=2)
+    found = shell.run("convert", "-", "--to", "oxp", text=bad).err
+    line = bad[: bad.index('"name": ""')].count("\n")
+    assert f"<stdin>:{line}: document 1, /name: error: " in found
+
+
+def test_tools_of_a_list_become_toolkits_and_come_back(shell: Shell) -> None:
+    listed = json.loads(shell.run("convert", "-", "--to", "mcp", text=json.dumps(CALCULATOR)).out)
+    for each in listed:
+        del each["_meta"]["dev.toolhall/carrier"]
+    given = [listed[0], tool(0), listed[1]]
+    there = json.loads(shell.run("convert", "-", "--to", "machine", text=json.dumps(given)).out)
+    assert [each["id"] for each in there] == ["calculator", "get_item_0"]
+    assert len(there[0]["capabilities"]) == 2
+    back = json.loads(shell.run("convert", "-", "--to", "mcp", text=json.dumps(there)).out)
+    assert back == [listed[0], listed[1], tool(0)]
+
+
+def test_a_second_document_with_the_same_id_is_named_by_its_line(shell: Shell) -> None:
+    done = shell.run("convert", "-", "--to", "oxp", text=json.dumps([CALCULATOR, WEATHER, CALCULATOR], indent=1))
+    assert done.code == 1
+    assert "document 2, /: error: calculator 1.0.0 is document 0 already" in done.err
+    line = json.dumps([CALCULATOR, WEATHER], indent=1).count("\n") + 1
+    assert done.err.startswith(f"<stdin>:{line}: ")
+    assert len(json.loads(done.out)) == 3
 
 
 def test_a_toolkit_with_a_member_named_tools_is_no_wrapper(shell: Shell) -> None:

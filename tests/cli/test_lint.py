@@ -61,6 +61,12 @@ def test_a_file_that_is_no_json_does_not_keep_the_others_back(shell: Shell, fold
     done = shell.run("lint", "broken.json", "warned.json")
     assert done.code == 1
     assert [line.partition(": document")[0] for line in done.out.splitlines()] == ["broken.json:2", "warned.json:1"]
+    assert done.complaint() == "toolhall: 1 error and 1 warning in 3 documents"
+
+
+def test_what_looks_like_nothing_names_the_option_to_use(shell: Shell) -> None:
+    done = shell.run("lint", "-", text='{"title": "x"}')
+    assert "this looks like no known definition; say what it is: --from mcp, " in done.out
 
 
 def test_the_standard_input_and_a_stated_dialect(shell: Shell) -> None:

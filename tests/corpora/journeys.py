@@ -8,8 +8,8 @@ import msgspec
 from toolhall.dialects.carrier import unload
 from toolhall.dialects.catalog import Catalog, Loss
 from toolhall.dialects.convert import join, split
+from toolhall.dialects.converted import Converted
 from toolhall.dialects.converter import Converter
-from toolhall.dialects.ways import Converted
 
 
 def exactly(value: Any) -> bytes:
@@ -30,11 +30,19 @@ def documents(parts: Iterable[Converted]) -> list[Any]:
 
 def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> Any:
     """What comes back when somebody dropped the carriers; every document is valid without its own."""
-    tools = [tool for document in written for tool in target.read(unload(document, target)[0])]
-    if not source.grouped:
-        return source.write((tools[0],))
-    parts = [split(source.write((tool,)), source) for tool in tools]
-    return join(parts[0][0], [item for _, items in parts for item in items], source)[0]
+    given = [unload(document, target)[0] for document in written]
+    ids = [tool.id for document in given for tool in target.read(document)]
+    converter = Converter(source.name, target.name, whole=True)
+    parts = [part for index, each in enumerate(given) for part in converter.feed(each, index)]
+    back = [unload(document, source)[0] for document in documents([*parts, *converter.finish()])]
+    # Tools that still know their toolkit are one document; an odd name may not say it, and that is listed as lost.
+    toolkits = {(each.toolkit, each.version) for each in ids}
+    if source.grouped and len(set(ids)) == len(ids) and len(back) != len(toolkits):
+        raise AssertionError(f"{len(toolkits)} toolkits became {len(back)} documents without their carriers")
+    if len(toolkits) > 1:  # put together above in another order than they had
+        back = [unload(documents(converted([each], source.name, target.name))[0], source)[0] for each in given]
+    split_up = [split(document, source) for document in back]
+    return join(split_up[0][0], [item for _, items in split_up for item in items], source)[0]
 
 
 def unlisted(original: Any, back: Any, losses: Iterable[Loss]) -> list[str]:

@@ -1,5 +1,7 @@
 """Every definition that was ever published to us goes to every dialect and comes back, with no loss unexplained."""
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,17 +42,22 @@ def test_what_was_read_is_written(file: Path) -> None:
 
 @each_file
 @pytest.mark.parametrize("target", CATALOGS)
-def test_there_and_back(file: Path, target: str) -> None:
+def test_there_and_back(file: Path, target: str, record_property: Callable[[str, object], None]) -> None:
+    kinds: Counter[str] = Counter()
     for document in definitions(file):
         source = detected(document)
         parts = converted([document], target)
         there = documents(parts)
         assert exactly(documents(converted(there, source.name, target))) == exactly([document])
         losses = [loss for part in parts for loss in part.losses]
+        kinds.update(loss.reason.partition(";")[0] for loss in losses)
         for loss in losses:
             resolve(document, loss.path)
         if source.name != target:
             assert not unlisted(document, without_carriers(there, source, CATALOGS[target]), losses)
+    record_property("definitions", len(definitions(file)))
+    record_property("corpus", file.stem)
+    record_property("lost", dict(kinds))
 
 
 @each_file

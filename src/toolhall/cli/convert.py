@@ -3,8 +3,9 @@
 import contextlib
 import gc
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,9 +21,9 @@ from toolhall.cli.documents.telling import Telling
 from toolhall.cli.documents.text import BadJson, Text, decoded
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.progress import Progress, counted, progress
+from toolhall.dialects.converted import Converted
 from toolhall.dialects.converter import Converter
 from toolhall.dialects.findings import BadDocument
-from toolhall.dialects.ways import Converted
 from toolhall.model.json import encode
 
 
@@ -63,8 +64,8 @@ def convert(file: File, /, *, options: Annotated[ConvertOptions, Parameter(name=
     with failing_in_words(), opened(file) as source, contextlib.ExitStack() as stack:
         new = stack.enter_context(new_file(out)) if out else None
         shown = stack.enter_context(progress(source.size, scrolls=sys.stdout.isatty() and new is None))
-        conversion = Conversion(source.name, Converter(options.to, options.source), shown)
-        conversion.run(source, _Destinations(options.json, new))
+        conversion = Conversion(source.name, partial(Converter, options.to, options.source), shown)
+        conversion.run(source, _Destinations(options.json, options.to, new))
         _end(conversion, new, file)
 
 
@@ -73,6 +74,7 @@ class _Destinations:
     """Where the documents go: to a new file, to the standard output, or with a report both."""
 
     report: bool
+    target: str
     new: NewFile | None
 
     def sinks(self, documents: Documents, shown: Progress) -> list[Sink]:
@@ -85,18 +87,18 @@ class _Destinations:
         stream = sys.stdout.buffer if self.new is None else self.new.stream
         if documents.layout is None:
             return [*sinks, Lines(stream, live=self.new is None)]
-        return [*sinks, Whole(stream, documents.layout)]
+        return [*sinks, Whole(stream, documents.layout, self.target)]
 
 
 class Conversion:
     """Feeds a converter with the documents of one file and hands on what comes out."""
 
-    def __init__(self, name: str, converter: Converter, shown: Progress) -> None:
+    def __init__(self, name: str, converter: Callable[..., Converter], shown: Progress) -> None:
         self._name = name
-        self._converter = converter
+        self._make = converter
         self._progress = shown
         self._sinks: list[Sink] = []
-        self._before = Text(0, 1, b"")
+        self._lines: dict[int, int] = {}  # where the documents start that something is still to be said of
         self.count = self.refused = self.made = 0
 
     def run(self, source: Opened, destinations: _Destinations) -> None:
@@ -104,28 +106,31 @@ class Conversion:
         try:
             documents = source.documents()
         except BadJson as bad:
-            documents = Documents(iter([]), list)
+            documents = Documents(iter([]), lambda made, _: made)
             self._sinks = destinations.sinks(documents, self._progress)
-            self._refuse(Text(0, bad.line, b""), bad)
+            self._refuse(0, bad)
         else:
             self._sinks = destinations.sinks(documents, self._progress)
+        converter = self._make(whole=documents.layout is not None)
         for text in documents.texts:
-            self._take(text)
-            self._before = text
+            self._take(text, converter)
             self._progress.step(len(text.body))
         try:
-            self._hand_on(self._converter.finish())
+            self._hand_on(converter.finish())
         except BadDocument as bad:
-            self._refuse(self._before, bad)
+            self._refuse(max(self.count - 1, 0), bad)
         for sink in reversed(self._sinks):  # first the result, then what is told about it
             sink.finish()
 
-    def _take(self, text: Text) -> None:
+    def _take(self, text: Text, converter: Converter) -> None:
         self.count += 1
+        if not converter.waits:
+            self._lines.clear()
+        self._lines[text.index] = text.line
         try:
-            self._hand_on(self._converter.feed(decoded(text), text.index))
+            self._hand_on(converter.feed(decoded(text), text.index))
         except BadDocument as bad:
-            self._refuse(text, bad)
+            self._refuse(text.index, bad)
 
     def _hand_on(self, converted: Iterable[Converted]) -> None:
         for part in converted:
@@ -135,17 +140,17 @@ class Conversion:
                 for sink in self._sinks:
                     sink.document(encoded)
             if part.refused is not None:
-                self._refuse(self._before, part.refused)
+                self._refuse(part.index, part.refused)
             for loss in part.losses:
                 for sink in self._sinks:
                     sink.loss(part.index, loss)
 
-    def _refuse(self, text: Text, bad: BadDocument) -> None:
+    def _refuse(self, index: int, bad: BadDocument) -> None:
         self.refused += 1
-        line = bad.line if isinstance(bad, BadJson) else text.line
+        line = bad.line if isinstance(bad, BadJson) else self._lines.get(index, 1)
         for finding in bad.findings:
             for sink in self._sinks:
-                sink.problem(Spotted(self._name, line, text.index, finding))
+                sink.problem(Spotted(self._name, line, index, finding))
 
 
 def _end(conversion: Conversion, new: NewFile | None, file: str) -> None:

@@ -96,6 +96,7 @@ class Linting:
         try:
             documents = source.documents()
         except BadJson as bad:
+            self._documents += 1  # whatever it was to be
             self._add(_bad(source.name, Text(0, bad.line, b""), bad))
             return
         for text in documents.texts:

@@ -10,69 +10,73 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolhall.dialects.carrier import VERSION, Carrier, load, placed, unladen, unload
+from toolhall.dialects.carrier import VERSION, Carrier, load, placed, unladen
 from toolhall.dialects.catalog import Catalog, Loss, Written
 from toolhall.dialects.findings import sound
 from toolhall.dialects.hub import catalog as hub
+from toolhall.dialects.reasons import Reasons
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.patch import Change, apply, changes, pointer
+from toolhall.model.patch import Change, changes, pointer
 from toolhall.model.tool import Tool
 
 # A document without its tools, and its tools.
 Parts = tuple[JsonObject, list[Json]]
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """Some or all tools of an original document, restored from a carrier."""
+class Original(msgspec.Struct, frozen=True):
+    """A document that was read, and its place in the input."""
 
-    source: str
-    group: JsonObject
-    items: list[JsonObject]
-    at: int
-    of: int
-
-    def follows(self, other: "Piece") -> bool:
-        """Whether this is the next part of the same original."""
-        return self.at == other.at + len(other.items) and (self.source, self.of, self.group) == (
-            other.source,
-            other.of,
-            other.group,
-        )
+    catalog: Catalog
+    document: JsonObject
+    tools: tuple[Tool, ...]
+    index: int = 0
 
 
-def translate(document: JsonObject, source: Catalog, target: Catalog) -> Written:
+class Laden(msgspec.Struct, frozen=True):
+    """A document with its carrier, and what that has to change: of the whole, and of each tool."""
+
+    document: JsonObject
+    of_group: list[Change]
+    of_items: list[list[Change]]
+
+
+def original(document: Json, catalog: Catalog, index: int = 0) -> Original:
+    """What was read of a document; BadDocument with every finding."""
+    return Original(catalog, document, catalog.read(sound(document)), index)
+
+
+def translate(given: Original, target: Catalog) -> Written:
     """The document in the target dialect, with carriers, and every loss."""
-    tools = source.read(sound(document))
-    group, items = split(document, source)
-    bare = is_bare(document, source)
-    place = "".join(f"/{key}" for key in source.place(document))
+    source, tools = given.catalog, given.tools
+    group, items = split(given.document, source)
+    place = "".join(f"/{key}" for key in source.place(given.document))
+    blank = Carrier(VERSION, source.name, of=len(items), bare=is_bare(given.document, source))
     documents: list[JsonObject] = []
     losses: list[Loss] = []
+    of_group: dict[Loss, None] = {}  # the parts may differ in what they say of the whole: an odd name hides its toolkit
     size = len(tools) if target.grouped else 1
     for at in range(0, len(tools), size):
-        written = target.write(tools[at : at + size])
-        # What somebody laid where the carrier will lie must come back too.
-        back = target.read(unladen(written, target.carrier))
-        of_group, of_items = _differences(say(back, source, bare=bare), (group, items[at : at + size]))
-        kept = {tool.id.tool: changed for tool, changed in zip(back, of_items, strict=True) if changed}
-        documents.append(load(written, target, Carrier(VERSION, source.name, of_group, kept, at, len(items), bare)))
-        losses += _losses(of_group, group, "", target) if at == 0 else ()
-        for index, changed in enumerate(of_items, at):
-            losses += _losses(changed, items[index], f"{place}/{index}" if place else "", target)
-    return Written(documents, losses)
+        carrier = msgspec.structs.replace(blank, at=at)
+        laden = _laden(tools[at : at + size], (group, items[at : at + size]), source, target, carrier)
+        documents.append(laden.document)
+        of_group |= dict.fromkeys(_losses(laden.of_group, group, "", Reasons(source.name, target.name)))
+        for index, changed in enumerate(laden.of_items, at):
+            reasons = Reasons(source.name, target.name, tools[index])
+            losses += _losses(changed, items[index], f"{place}/{index}" if place else "", reasons)
+    return Written(documents, [*of_group, *losses])
 
 
-def restore(document: JsonObject, catalog: Catalog, catalogs: dict[str, Catalog]) -> Piece | None:
-    """The original that a document was made from, if it carries one."""
-    bare, carrier = unload(document, catalog)
-    if carrier is None or carrier.source not in catalogs:
-        return None
-    source = catalogs[carrier.source]
-    tools = catalog.read(sound(bare))
-    group, items = say(tools, source, bare=carrier.bare)
-    restored = [apply(changed, item) for changed, item in zip(_kept(carrier, tools, catalog), items, strict=True)]
-    group = apply(carrier.group, group)
-    return Piece(source.name, group, restored, carrier.at, carrier.of) if isinstance(group, dict) else None
+def gather(given: Sequence[Original], target: Catalog) -> tuple[JsonObject, list[list[Loss]]]:
+    """One document of a toolkit for documents that are a tool of it each, and what is lost of each of them."""
+    source = given[0].catalog
+    tools = tuple(tool for each in given for tool in each.tools)
+    items = [each.document for each in given]
+    laden = _laden(tools, ({}, items), source, target, Carrier(VERSION, source.name, of=len(items)))
+    lost = [
+        list(_losses(changed, item, "", Reasons(source.name, target.name, tool)))
+        for changed, item, tool in zip(laden.of_items, items, tools, strict=True)
+    ]
+    return laden.document, lost
 
 
 def split(document: JsonObject, catalog: Catalog) -> tuple[JsonObject, list[JsonObject]]:
@@ -113,21 +117,20 @@ def _without(document: JsonObject, place: tuple[str, ...]) -> JsonObject:
     return {**document, key: _without(document[key], tuple(rest))}
 
 
-def _differences(back: Parts, original: Parts) -> tuple[list[Change], list[list[Change]]]:
-    """What the way back has wrong: of the whole, and of each tool."""
-    of_items = [changes(before, after) for before, after in zip(back[1], original[1], strict=True)]
-    return changes(back[0], original[0]), of_items
+def _laden(tools: tuple[Tool, ...], parts: Parts, source: Catalog, target: Catalog, blank: Carrier) -> Laden:
+    """These tools in one document of the target, with what the way back has wrong in its carrier."""
+    written = target.write(tools)
+    # What somebody laid where the carrier will lie must come back too.
+    back = target.read(unladen(written, target.carrier))
+    said, said_items = say(back, source, bare=blank.bare)
+    of_group = changes(said, parts[0])
+    of_items = [changes(before, after) for before, after in zip(said_items, parts[1], strict=True)]
+    kept = {tool.id.tool: changed for tool, changed in zip(back, of_items, strict=True) if changed}
+    carrier = msgspec.structs.replace(blank, group=of_group, items=kept)
+    return Laden(load(written, target, carrier), of_group, of_items)
 
 
-def _kept(carrier: Carrier, tools: tuple[Tool, ...], catalog: Catalog) -> Sequence[list[Change]]:
-    """What was kept of each tool: found by name, because somebody may have added, removed or moved one."""
-    if len(tools) == 1 and (carrier.of == 1 or not catalog.grouped):  # the only one is the same by any name
-        return [[change for changed in carrier.items.values() for change in changed]]
-    return [carrier.items.get(tool.id.tool, []) for tool in tools]
-
-
-def _losses(changed: Sequence[Change], item: Json, prefix: str, target: Catalog) -> Iterator[Loss]:
+def _losses(changed: Sequence[Change], item: Json, prefix: str, reasons: Reasons) -> Iterator[Loss]:
     for change in changed:
         if change.value is not msgspec.UNSET:  # else the way back says more than the original did: nothing is lost
-            how = "has no place for this" if change.was is None else "says this differently"
-            yield Loss(prefix + pointer(change.path, item), f"{target.name} {how}; it is kept in the carrier")
+            yield Loss(prefix + pointer(change.path, item), f"{reasons.of(change)}; it is kept in the carrier")

@@ -10,7 +10,7 @@ def detected(document: Json) -> Catalog:
     """The catalog that a document looks like one of; BadDocument if it looks like none."""
     name = _look(document) if isinstance(document, dict) else None
     if name is None:
-        fix = f"this looks like no known definition; say which of {', '.join(READABLE)}"
+        fix = f"this looks like no known definition; say what it is: --from {', '.join(READABLE)}"
         raise BadDocument([Finding("", "convert/unknown", fix)])
     return readable(name)
 

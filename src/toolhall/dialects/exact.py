@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.dialects.catalog import Catalog
 from toolhall.dialects.convert import is_bare, join, say, split
-from toolhall.dialects.findings import BadDocument, Finding, Reading, sound
+from toolhall.dialects.findings import BadDocument, Finding, sound
 from toolhall.dialects.pointers import located
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.patch import apply, changes
@@ -38,25 +38,6 @@ def read(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
     )
 
 
-def read_all(documents: Json, catalog: Catalog) -> tuple[Tool, ...]:
-    """The tools of a list of documents; BadDocument with every finding in all of them, and those that come twice."""
-    reading = Reading(catalog.name)
-    tools: list[Tool] = []
-    seen: dict[str, int] = {}
-    for index, document in enumerate(reading.items(documents, "")):
-        try:
-            found = read(document, catalog)
-        except BadDocument as bad:
-            reading.findings.extend(msgspec.structs.replace(each, path=f"/{index}{each.path}") for each in bad.findings)
-            continue
-        first = seen.setdefault(_key(found[0], catalog), index)
-        if first != index:
-            reading.fault(f"/{index}", "twice", f"this is defined at /{first} too; remove one, or raise its version")
-        tools.extend(found)
-    reading.done()
-    return tuple(tools)
-
-
 def write(tools: tuple[Tool, ...], catalog: Catalog) -> JsonObject:
     """One document, as `catalog.write` gives it, with what was kept when the tools were read in this dialect."""
     family = _family(catalog)
@@ -73,12 +54,6 @@ def write(tools: tuple[Tool, ...], catalog: Catalog) -> JsonObject:
 def _family(catalog: Catalog) -> str:
     """The dialect; its revisions understand what one of them kept, where they say it alike."""
     return catalog.name.partition("@")[0]
-
-
-def _key(tool: Tool, catalog: Catalog) -> str:
-    """What may be defined once only: a version of a toolkit where a document is one, else of a tool; in any case."""
-    named = f"{tool.id.toolkit}@{tool.id.version}" if catalog.grouped else str(tool.id)
-    return named.casefold()
 
 
 def _bad_schemas(tool: Tool, document: JsonObject, catalog: Catalog, number: int) -> Iterator[Finding]:

@@ -81,11 +81,11 @@ class Reading:
         self.fault(f"{path}/{escape(key)}", rule, f"give {key!r} as a text")
         return None
 
-    def object(self, value: Json, path: str) -> JsonObject:
+    def object(self, value: Json, path: str, fix: str = "write an object here") -> JsonObject:
         """A member that is an object."""
         if isinstance(value, dict):
             return value
-        self.fault(path, "not-object", "write an object here")
+        self.fault(path, "not-object", fix)
         return {}
 
     def items(self, value: Json, path: str) -> list[Json]:

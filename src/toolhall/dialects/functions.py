@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from toolhall.dialects.catalog import Loss
-from toolhall.model.names import NAME_LIMIT
+from toolhall.model.names import NAME_LIMIT, safe_name, whole_name
 from toolhall.model.tool import About, Tool
 from toolhall.schema.reshape import Reshaped
 
@@ -21,7 +21,7 @@ def function_names(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> 
     """
     names: dict[str, None] = {}
     for tool in tools:
-        name = tool.name if allowed.fullmatch(tool.name) else _hashed(tool.name, tool.name, allowed)
+        name = tool.name if allowed.fullmatch(tool.name) else _hashed(whole := exact_name(tool), whole, allowed)
         if name in names:
             name = _hashed(name, str(tool.id), allowed)
         while name in names:  # the very same tool once more
@@ -30,11 +30,22 @@ def function_names(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> 
     return list(names)
 
 
+def tools_by_name(tools: tuple[Tool, ...], allowed: re.Pattern[str] = NAME) -> dict[str, Tool]:
+    """The way back from a call: which of the tools a written name means, where all of them were written together."""
+    return dict(zip(function_names(tools, allowed), tools, strict=True))
+
+
+def exact_name(tool: Tool) -> str:
+    """What the tool is called where it was defined: its published name may be a changed one already."""
+    whole = whole_name(tool.id.toolkit, tool.id.tool)
+    return tool.stated or (whole if safe_name(whole) == tool.name else tool.name)
+
+
 def _hashed(name: str, whole: str, allowed: re.Pattern[str]) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     if not allowed.fullmatch(plain[:1]):
         plain = f"_{plain}"
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    digest = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:8]
     return f"{plain[: NAME_LIMIT - 9]}_{digest}"
 
 
@@ -46,8 +57,9 @@ def description_of(tool: Tool, notes: list[str]) -> str | None:
 
 def losses_of(tool: Tool, name: str, dialect: str) -> Iterator[Loss]:
     """What no definition of a function says: everything but name, description and parameters."""
-    if name != tool.name:
-        yield Loss("/name", f"{dialect} refuses this name, or it is taken; written as {name}")
+    exact = exact_name(tool)
+    if name != exact:
+        yield Loss("/name", f"{dialect} refuses this name, or it is taken; written as {name} for {exact[:128]!r}")
     if tool.title is not None and tool.description:
         yield Loss("/title", f"{dialect} has no titles")
     if tool.output.kind != "unstated" or tool.output.description is not None:

@@ -1,33 +1,31 @@
-"""The three ways from a document to a target dialect: translated, written tool by tool, or gathered into one."""
+"""The ways from a document to a target dialect: translated, assembled, written tool by tool, or gathered into one."""
 
 from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
 
+from toolhall.dialects.assembly import Assembly
 from toolhall.dialects.catalog import Catalog, Loss, Writer
 from toolhall.dialects.catalogs import WRITERS, readable
-from toolhall.dialects.convert import translate
+from toolhall.dialects.convert import Original, translate
+from toolhall.dialects.converted import Converted
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.functions import by_tool
 from toolhall.dialects.pointers import located
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
-
-
-class Converted(msgspec.Struct, frozen=True):
-    """What became of one or more documents; `index` is the first one's place in the input."""
-
-    index: int
-    documents: list[JsonObject]
-    losses: list[Loss]
-    refused: BadDocument | None = None  # why parts that had been held back make no document
 
 
 class Way(Protocol):
     """Takes one document after the other."""
 
-    def convert(self, document: Json, source: Catalog, index: int) -> Iterator[Converted]:
+    @property
+    def waits(self) -> bool:
+        """Whether some have come of which nothing was said yet."""
+        ...
+
+    def convert(self, given: Original) -> Iterator[Converted]:
         """What this document becomes, if it can be said already."""
         ...
 
@@ -36,28 +34,30 @@ class Way(Protocol):
         ...
 
 
-def way_to(target: str) -> Way:
-    """The way to a dialect; Malformed if there is none of that name."""
+def way_to(target: str, *, whole: bool = False) -> Way:
+    """The way to a dialect; Malformed if there is none of that name. `whole`: all documents are known at once."""
     writer = WRITERS.get(target)
     if writer is None:
-        return Translation(readable(target))
+        catalog = readable(target)
+        return Assembly(catalog, whole=whole) if catalog.grouped else Translation(catalog)
     return Gathering(writer) if writer.grouped else ToolByTool(writer)
 
 
 class Translation:
-    """To a dialect that can be read back: with carriers."""
+    """To a dialect that can be read back, and whose documents are a tool each: with carriers."""
+
+    waits = False
 
     def __init__(self, target: Catalog) -> None:
         self._target = target
 
-    def convert(self, document: Json, source: Catalog, index: int) -> Iterator[Converted]:
-        """One that is in the target dialect already is only checked."""
-        if source is self._target:
-            source.read(document)
-            yield Converted(index, [document], [])
+    def convert(self, given: Original) -> Iterator[Converted]:
+        """One that is in the target dialect already was only checked."""
+        if given.catalog is self._target:
+            yield Converted(given.index, [given.document], [])
         else:
-            written = translate(document, source, self._target)
-            yield Converted(index, written.documents, written.losses)
+            written = translate(given, self._target)
+            yield Converted(given.index, written.documents, written.losses)
 
     def finish(self) -> Iterator[Converted]:
         """Nothing is held back."""
@@ -67,15 +67,18 @@ class Translation:
 class ToolByTool:
     """To a model API's functions."""
 
+    waits = False
+
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def convert(self, document: Json, source: Catalog, index: int) -> Iterator[Converted]:
-        """A function for each tool."""
+    def convert(self, given: Original) -> Iterator[Converted]:
+        """A function for each tool; what all tools of a toolkit lose is said once."""
+        document, source = given.document, given.catalog
         documents: list[JsonObject] = []
-        losses: list[Loss] = []
+        losses: dict[Loss, None] = {}
         refused: list[Finding] = []
-        for number, tool in enumerate(source.read(document)):
+        for number, tool in enumerate(given.tools):
             try:
                 written = self._writer.write((tool,))
             except BadDocument as bad:
@@ -85,10 +88,11 @@ class ToolByTool:
                 )
                 continue
             documents.extend(written.documents)
-            losses.extend(Loss(located(loss.path, document, source, number), loss.reason) for loss in written.losses)
+            for loss in written.losses:
+                losses[Loss(located(loss.path, document, source, number), loss.reason)] = None
         if refused:
             raise BadDocument(refused)
-        yield Converted(index, documents, losses)
+        yield Converted(given.index, documents, list(losses))
 
     def finish(self) -> Iterator[Converted]:
         """Nothing is held back."""
@@ -101,13 +105,17 @@ class Gathering:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._tools: list[Tool] = []
-        self._origins: list[tuple[int, JsonObject, Catalog, int]] = []
+        self._origins: list[tuple[Original, int]] = []
 
-    def convert(self, document: Json, source: Catalog, index: int) -> Iterator[Converted]:
+    @property
+    def waits(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._tools)
+
+    def convert(self, given: Original) -> Iterator[Converted]:
         """Keep the tools until all have come."""
-        for number, tool in enumerate(source.read(document)):
-            self._tools.append(tool)
-            self._origins.append((index, document, source, number))
+        self._tools.extend(given.tools)
+        self._origins.extend((given, number) for number in range(len(given.tools)))
         yield from ()
 
     def finish(self) -> Iterator[Converted]:
@@ -115,11 +123,11 @@ class Gathering:
         if not self._tools:
             return
         written = self._writer.write(tuple(self._tools))
-        lost: dict[int, list[Loss]] = {index: [] for index, *_ in self._origins}
+        lost: dict[int, dict[Loss, None]] = {given.index: {} for given, _ in self._origins}
         for number, loss in by_tool(written.losses, len(self._tools)):
-            index, document, source, place = self._origins[number]
-            lost[index].append(Loss(located(loss.path, document, source, place), loss.reason))
+            given, place = self._origins[number]
+            lost[given.index][Loss(located(loss.path, given.document, given.catalog, place), loss.reason)] = None
         documents = written.documents
         for index, losses in lost.items():
-            yield Converted(index, documents, losses)
+            yield Converted(index, documents, list(losses))
             documents = []

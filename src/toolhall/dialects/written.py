@@ -7,6 +7,7 @@ import msgspec
 from toolhall.dialects.catalog import Catalog, Loss, Written
 from toolhall.dialects.catalogs import WRITERS, documents_of, readable, toolkits
 from toolhall.dialects.functions import placed
+from toolhall.dialects.reasons import Reasons
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.patch import changes
 from toolhall.model.tool import Tool
@@ -32,8 +33,7 @@ def _unsaid(tool: Tool, back: Tool, catalog: Catalog) -> Iterator[Loss]:
     """What a reader of the document does not learn; complete, because it is found by reading the document."""
     for change in changes(_stated(back), _stated(tool)):
         if change.value is not msgspec.UNSET:
-            how = "has no place for this" if change.was is None else "says this differently"
-            yield Loss(change.path, f"{catalog.name} {how}")
+            yield Loss(change.path, Reasons("", catalog.name, tool).of(change))
 
 
 def _stated(tool: Tool) -> JsonObject:

@@ -81,10 +81,21 @@ def safe_name(name: str) -> str:
     return f"{plain[: NAME_LIMIT - 9]}_{digest}"
 
 
+def whole_name(toolkit: str, tool: str) -> str:
+    """What a tool is called together with its toolkit, whatever that holds; a tool without a toolkit is one itself."""
+    return tool if tool == toolkit else f"{toolkit}_{tool}"
+
+
 def published_name(toolkit: str, tool: str) -> str:
-    """The name that model APIs accept: `Toolkit_tool`, shortened by a stable hash when it is too long."""
-    whole = tool if tool == toolkit else f"{toolkit}_{tool}"
-    if len(whole) <= NAME_LIMIT:
-        return whole
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: NAME_LIMIT - 9]}_{digest}"
+    """The name that is published: `Toolkit_tool`, changed as `safe_name` does where it could not be."""
+    return safe_name(whole_name(toolkit, tool))
+
+
+def renamed(known: ToolId, name: str) -> ToolId:
+    """The id of a tool that somebody gave another published name: its toolkit and version stay.
+
+    A tool without a toolkit is one itself, so both get the name.
+    """
+    if known.toolkit == known.tool:
+        return ToolId(name, name, known.version)
+    return ToolId(known.toolkit, name.removeprefix(f"{known.toolkit}_") or name, known.version)

@@ -69,6 +69,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     id: ToolId
     name: str
+    stated: str | None = None  # what its document calls it, where that cannot be published
     input: JsonObject
     output: Output = Output()
     title: str | None = None

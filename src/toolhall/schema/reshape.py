@@ -17,7 +17,7 @@ from toolhall.schema.sentences import described
 MAX_INLINED = 500
 MAX_PARTS = 5_000
 MAX_DEPTH = 60
-_NAMING = (*REFERENCES, *DEFINITIONS)
+_NAMING = frozenset((*REFERENCES, *DEFINITIONS))
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -221,7 +221,7 @@ def has_references(schema: Json) -> bool:
     """Whether a schema refers to, or defines, other schemas by name."""
     if not isinstance(schema, dict):
         return False
-    if any(key in schema for key in _NAMING):
+    if not _NAMING.isdisjoint(schema):
         return True
     for key in HOLDERS.intersection(schema):
         part = schema[key]

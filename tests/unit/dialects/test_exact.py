@@ -130,25 +130,6 @@ def test_a_toolkit_that_was_described_anew_says_so() -> None:
     assert written == {**CLOCK, "name": "Watch", "description": "Shows the time."}
 
 
-def test_a_list_of_documents_is_read_at_once() -> None:
-    other = {**CLOCK, "version": "1.1.0"}
-    assert [str(tool.id) for tool in exact.read_all([CLOCK, other], MACHINE)] == [
-        "clock.now@1.0.0", "clock.then@1.0.0", "clock.now@1.1.0", "clock.then@1.1.0",
-    ]  # fmt: skip
-
-
-def test_every_finding_of_a_list_at_once() -> None:
-    loud = {**CLOCK, "id": "CLOCK"}
-    with pytest.raises(BadDocument) as refused:
-        exact.read_all([CLOCK, {**CLOCK, "version": "one"}, loud, "x"], MACHINE)
-    found = [(finding.path, finding.rule) for finding in refused.value.findings]
-    assert found[0] == ("/1/version", "machine/version")
-    assert found[1] == ("/2", "machine/twice"), "letter case does not tell two apart"
-    assert ("/3", "machine/not-object") in found
-    with pytest.raises(BadDocument, match="write a list here"):
-        exact.read_all(CLOCK, MACHINE)
-
-
 def declaring(params: Any) -> Any:
     methods = [{"name": "m", "params": params}]
     return {"tool": {"name": "t", "version": "1", "capabilities": {"methods": methods}}}

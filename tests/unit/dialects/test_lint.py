@@ -164,7 +164,7 @@ def test_what_gemini_cannot_take_is_one_warning() -> None:
 def test_every_rule_is_tested_and_well_formed() -> None:
     ids = [rule.id for rule in RULES]
     assert len(set(ids)) == len(ids)
-    elsewhere = {"tool/id-twice", "tool/name-taken", "poison/other-tool", "tool/level-missing"}
+    elsewhere = {"tool/id-twice", "toolkit/twice", "tool/name-taken", "poison/other-tool", "tool/level-missing"}
     tested = {rule for rule, _, _ in CASES} | {"schema/accepts-nothing", "schema/not-for-gemini"}
     assert tested | elsewhere == set(ids)
     for rule in RULES:
@@ -211,12 +211,17 @@ def test_A8_a_description_that_speaks_of_another_tool() -> None:  # noqa: N802
 
 def test_tools_that_cannot_be_told_apart() -> None:
     assert broken(mcp(), mcp(name="Get_Weather")) == [("tool/id-twice", "")]
+
+
+def test_two_documents_that_are_one_toolkit() -> None:
     machine = json.loads((VECTORS / "machine/calculator.json").read_text())
-    found = [each for each in lint(machine, machine) if each.severity == "error"]
-    assert [(each.rule, each.path) for each in found] == [
-        ("tool/id-twice", f"/capabilities/{index}") for index in range(len(machine["capabilities"]))
-    ]
-    assert "document 0" in found[0].fix
+    hub = json.loads((VECTORS / "hub/names_only.json").read_text())
+    other = {**machine, "id": "CALCULATOR", "capabilities": [{"name": "new", "description": "Something else."}]}
+    for one, twin in ((machine, machine), (machine, other), (hub, {**hub, "name": hub["name"].upper()})):
+        (found,) = (each for each in lint(one, twin) if each.severity == "error")
+        assert (found.rule, found.path) == ("toolkit/twice", "")
+        assert "document 0" in found.fix
+    assert not [each for each in lint(machine, {**machine, "version": "1.0.1"}) if each.severity == "error"]
 
 
 def test_two_tools_under_one_name() -> None:

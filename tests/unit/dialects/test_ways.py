@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from toolhall.dialects.catalogs import DIALECTS, WRITERS
+from toolhall.dialects.converted import Converted
 from toolhall.dialects.converter import Converter
 from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument
-from toolhall.dialects.ways import Converted
 from toolhall.dialects.written import written_in
 from toolhall.model.errors import Malformed
 

@@ -18,8 +18,8 @@ _LISTS = ("tools", "items")
 _OWN = frozenset({"inputSchema", "input_schema", "capabilities", "tool", "function", "parameters"})
 
 Raw: TypeAlias = msgspec.Raw
-# What is written of the documents that came out: the same layout as they came in.
-Layout: TypeAlias = Callable[[list[Raw]], Json]
+# What is written of the documents that came out, of a dialect: the same layout as they came in.
+Layout: TypeAlias = Callable[[list[Raw], str], Json]
 
 
 class Documents(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ def _whole(body: bytes, line: int) -> Documents:
     try:
         # Only the outermost level is looked at; each document is decoded when its turn comes.
         if start == b"[":
-            return Documents(_elements(body, msgspec.json.decode(body, type=list[Raw]), line), list)
+            return Documents(_elements(body, msgspec.json.decode(body, type=list[Raw]), line), _list)
         if start == b"{":
             return _object(body, msgspec.json.decode(body, type=dict[str, Raw]), line)
     except BadJson:
@@ -99,7 +99,14 @@ def _whole(body: bytes, line: int) -> Documents:
 
 
 def _object(body: bytes, members: dict[str, Raw], line: int) -> Documents:
-    """One document, or the wrapper of a list."""
+    """One document, the wrapper of a list, or the whole answer of a server that listed its tools."""
+    result = bytes(members["result"]) if "jsonrpc" in members and "result" in members else b""
+    if result.startswith(b"{"):
+        outer = _rest(body, members, ["result"], line)
+        inner = msgspec.json.decode(result, type=dict[str, Raw])
+        found = _object(result, inner, line + body[: body.find(result)].count(b"\n"))
+        layout = found.layout or _single
+        return Documents(found.texts, lambda documents, target: outer | {"result": layout(documents, target)})
     wrapped = [key for key in _LISTS if key in members and bytes(members[key]).startswith(b"[")]
     if not wrapped or not _OWN.isdisjoint(members):
         return Documents(iter([Text(0, line, body)]), _single)
@@ -108,7 +115,12 @@ def _object(body: bytes, members: dict[str, Raw], line: int) -> Documents:
         raise BadJson(line, f"{' and '.join(wrapped)} are two different lists; keep one of them in this file")
     rest = _rest(body, members, wrapped, line)
     elements = _elements(held, msgspec.json.decode(held, type=list[Raw]), line + body[: body.find(held)].count(b"\n"))
-    return Documents(elements, lambda documents: rest | dict.fromkeys(wrapped, documents))
+    return Documents(elements, lambda documents, target: _fitting(rest, target) | dict.fromkeys(wrapped, documents))
+
+
+def _fitting(rest: JsonObject, target: str) -> JsonObject:
+    """The wrapper without what would not be true around documents of this dialect: only OXP lists name their schema."""
+    return rest if target == "oxp" else {key: value for key, value in rest.items() if key != "$schema"}
 
 
 def _rest(body: bytes, members: dict[str, Raw], wrapped: list[str], line: int) -> JsonObject:
@@ -134,6 +146,11 @@ def _elements(body: bytes, elements: list[Raw], line: int) -> Iterator[Text]:
         end = start + len(inner)
 
 
-def _single(documents: list[Raw]) -> Json:
+def _list(documents: list[Raw], target: str) -> Json:  # noqa: ARG001 - the same for every dialect
+    """A list stays one, whatever becomes of its documents."""
+    return documents
+
+
+def _single(documents: list[Raw], target: str) -> Json:  # noqa: ARG001
     """One document alone; where it became several (a toolkit's tools), their list."""
     return documents[0] if len(documents) == 1 else documents

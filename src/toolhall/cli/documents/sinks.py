@@ -63,9 +63,10 @@ class Lines:
 class Whole:
     """One JSON text, indented, in the layout of the input; nothing is written if nothing could be converted."""
 
-    def __init__(self, stream: IO[bytes], layout: Layout) -> None:
+    def __init__(self, stream: IO[bytes], layout: Layout, target: str) -> None:
         self._stream = stream
         self._layout = layout
+        self._target = target
         self._documents: list[Raw] = []
         self._refused = False
 
@@ -84,7 +85,7 @@ class Whole:
         """Write the whole."""
         if self._refused and not self._documents:
             return
-        text = msgspec.json.format(encode(self._layout(self._documents)), indent=2)
+        text = msgspec.json.format(encode(self._layout(self._documents, self._target)), indent=2)
         self._stream.write((_harmless(text) if self._stream.isatty() else text) + b"\n")
         self._stream.flush()
 

@@ -22,10 +22,12 @@ def read(document: Json) -> tuple[Tool, ...]:
     document = reading.object(document, "")
     function = reading.object(document["function"], "/function") if "function" in document else document
     path = "/function" if "function" in document else ""
-    own = safe_name(reading.text(function, "name", path) or "")
+    stated = reading.text(function, "name", path) or ""
+    own = safe_name(stated)
     tool = Tool(
         id=ToolId(own, own, DEFAULT_VERSION),
         name=own,
+        stated=stated if stated != own else None,
         description=reading.text(function, "description", path, required=False) or None,
         input=_input(reading, function, path),
     )

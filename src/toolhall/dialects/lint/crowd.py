@@ -26,6 +26,12 @@ ID_TWICE = Rule(
     fix="remove one of the two, or raise its version",
     severity="error",
 )
+TOOLKIT_TWICE = Rule(
+    id="toolkit/twice",
+    says="Two documents are the same version of the same toolkit; letter case does not tell them apart.",
+    fix="put all tools into one of the two, or raise its version",
+    severity="error",
+)
 NAME_TAKEN = Rule(
     id="tool/name-taken",
     says="Two tools would be published under the same name; letter case does not tell them apart.",
@@ -37,7 +43,7 @@ OTHER_TOOL = Rule(
     says="A description speaks of another tool.",
     fix="let each description speak of its own tool; one that steers the use of others may be an attack on them",
 )
-RULES = (ID_TWICE, NAME_TAKEN, OTHER_TOOL)
+RULES = (ID_TWICE, TOOLKIT_TWICE, NAME_TAKEN, OTHER_TOOL)
 
 
 class _Known(msgspec.Struct, frozen=True, gc=False):
@@ -50,8 +56,17 @@ class Crowd(Generic[Where]):
 
     def __init__(self) -> None:
         self._ids: dict[str, _Known] = {}
+        self._toolkits: dict[tuple[str, str], str] = {}
         self._names: dict[str, _Known] = {}
         self._words: list[tuple[Where, str, tuple[str, ...]]] = []
+
+    def add_toolkit(self, known: ToolId, place: str) -> Iterator[Finding]:
+        """One more document that is a toolkit."""
+        key = (known.toolkit.casefold(), known.version.casefold())
+        if key in self._toolkits:
+            detail = f"{known.toolkit} {known.version} is also in {self._toolkits[key]}"
+            yield TOOLKIT_TWICE.finding("", detail)
+        self._toolkits.setdefault(key, place)
 
     def add(self, subject: Subject, place: str, where: Where, path: str) -> Iterator[Finding]:
         """One more tool, at a place that can be named, with the pointer to it; what it has in common with others."""

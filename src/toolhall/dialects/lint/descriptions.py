@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from toolhall.dialects.lint.rule import Spot, Subject, ToolRule
 from toolhall.model.json import Json
@@ -86,53 +86,57 @@ def _parameter_is_name(subject: Subject) -> Iterator[Spot]:
             yield Spot(path)
 
 
+def _rule(name: str, check: Callable[[Subject], Iterator[Spot]], says: str, fix: str) -> ToolRule:
+    return ToolRule(id=name, says=says, fix=fix, check=check)
+
+
 RULES = (
-    ToolRule(
-        id="tool/description-missing",
-        says="A tool has no description.",
-        fix="say in a sentence what the tool does and when to use it",
-        check=_missing,
+    _rule(
+        "tool/description-missing",
+        _missing,
+        "A tool has no description.",
+        "say in a sentence what the tool does and when to use it",
     ),
-    ToolRule(
-        id="tool/description-short",
-        says=f"A tool's description has fewer than {SHORTEST_OF_TOOL} letters.",
-        fix="say what the tool does and when to use it",
-        check=_short,
+    _rule(
+        "tool/description-short",
+        _short,
+        f"A tool's description has fewer than {SHORTEST_OF_TOOL} letters.",
+        "say what the tool does and when to use it",
     ),
-    ToolRule(
-        id="tool/description-long",
-        says=f"A tool's description has more than {LONGEST_OF_TOOL:,} characters.",
-        fix=f"shorten the description to {LONGEST_OF_TOOL:,} characters: every call pays for it, and much hides in it",
-        check=_long,
+    _rule(
+        "tool/description-long",
+        _long,
+        f"A tool's description has more than {LONGEST_OF_TOOL:,} characters.",
+        f"shorten the description to {LONGEST_OF_TOOL:,} characters: every call pays for it, and much hides in it",
     ),
-    ToolRule(
-        id="tool/description-is-name",
-        says="A tool's description only repeats its name.",
-        fix="say what the name does not",
-        check=_is_name,
+    _rule(
+        "tool/description-is-name",
+        _is_name,
+        "A tool's description only repeats its name.",
+        "say what the name does not",
     ),
-    ToolRule(
-        id="parameter/description-missing",
-        says="A parameter has no description.",
-        fix="say what to give here, with the unit or format if it has one",
-        check=_parameter_missing,
+    _rule(
+        "parameter/description-missing",
+        _parameter_missing,
+        "A parameter has no description.",
+        "say what to give here, with the unit or format if it has one",
     ),
-    ToolRule(
-        id="parameter/description-short",
-        says=f"A parameter's description has fewer than {SHORTEST_OF_PARAMETER} letters.",
-        fix="say what to give here",
-        check=_parameter_short,
+    _rule(
+        "parameter/description-short",
+        _parameter_short,
+        f"A parameter's description has fewer than {SHORTEST_OF_PARAMETER} letters.",
+        "say what to give here",
     ),
-    ToolRule(
-        id="parameter/description-long",
-        says=f"A parameter's description has more than {LONGEST_OF_PARAMETER:,} characters.",
-        fix=f"shorten the description to {LONGEST_OF_PARAMETER:,} characters",
-        check=_parameter_long,
+    _rule(
+        "parameter/description-long",
+        _parameter_long,
+        f"A parameter's description has more than {LONGEST_OF_PARAMETER:,} characters.",
+        f"shorten the description to {LONGEST_OF_PARAMETER:,} characters",
     ),
-    ToolRule(
-        id="parameter/description-is-name",
-        says="A parameter's description only repeats its name.",
-        fix="say what the name does not: meaning, unit, format, example",
-        check=_parameter_is_name,
+    _rule(
+        "parameter/description-is-name",
+        _parameter_is_name,
+        "A parameter's description only repeats its name.",
+        "say what the name does not: meaning, unit, format, example",
     ),
 )

@@ -48,10 +48,14 @@ class Linter(Generic[Where]):
         except BadDocument as bad:
             yield from bad.findings
             return
+        twice = list(self._crowd.add_toolkit(tools[0].id, place)) if catalog.grouped else []
+        yield from twice
         for number, tool in enumerate(tools):
             subject = Subject(tool, catalog.name, _stated(document, catalog, tool))
             path = located("", document, catalog, number)
-            yield from self._crowd.add(subject, place, where, path)
+            for finding in self._crowd.add(subject, place, where, path):
+                if not (twice and finding.rule == crowd.ID_TWICE.id):  # one fault, said once
+                    yield finding
             for finding in _tool(subject):
                 yield _moved(finding, document, catalog, number)
 

@@ -1,6 +1,16 @@
 """Tool definitions as MCP documents."""
 
-from toolhall.dialects.mcp.definition import HINTS, ID_KEY, LEVEL_KEY, TAGS_KEY, derived_id, read_tool, stated_id
+from toolhall.dialects.mcp.definition import (
+    HINTS,
+    ID_KEY,
+    LEVEL_KEY,
+    NAME_KEY,
+    TAGS_KEY,
+    derived_id,
+    id_for,
+    read_tool,
+    stated_id,
+)
 from toolhall.dialects.mcp.output import shown_output
 from toolhall.dialects.mcp.revisions import Revision
 from toolhall.model.json import Json, JsonObject
@@ -50,6 +60,8 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
     # An id that would be read as another one is better not stated.
     if tool.id != derived_id(tool.name) and stated_id(stated := str(tool.id)) == tool.id:
         meta[ID_KEY] = stated
+        if id_for(tool.id, tool.name) != tool.id:
+            meta[NAME_KEY] = tool.name
     if tool.level is not None:
         meta[LEVEL_KEY] = tool.level
     if tool.tags:

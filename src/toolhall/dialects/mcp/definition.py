@@ -4,11 +4,12 @@ import re
 
 from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import DEFAULT_VERSION, ToolId, safe_name
+from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name, renamed, safe_name
 from toolhall.model.patch import escape
 from toolhall.model.tool import LEVELS, Annotations, Icon, Output, Tool
 
 ID_KEY = "dev.toolhall/id"
+NAME_KEY = "dev.toolhall/name"  # the published name that the id goes with, where it does not follow from the id
 LEVEL_KEY = "dev.toolhall/level"
 TAGS_KEY = "dev.toolhall/tags"
 HINTS = {
@@ -18,7 +19,7 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
-_OURS = frozenset({ID_KEY, LEVEL_KEY, TAGS_KEY})
+_OURS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY})
 _ID = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
 _THEMES = ("light", "dark")
 
@@ -34,18 +35,25 @@ def stated_id(text: Json) -> ToolId | None:
     return ToolId(found[1], found[2], found[3]) if found and is_version(found[3]) else None
 
 
+def id_for(stated: ToolId, name: str) -> ToolId:
+    """The stated id, if it goes with this name; else somebody renamed the tool since, and the name wins."""
+    return stated if published_name(stated.toolkit, stated.tool) == name else renamed(stated, name)
+
+
 def read_tool(document: Json) -> Tool:
     """The tool of one definition; BadDocument with every finding."""
     reading = Reading("mcp")
     document = reading.object(document, "")
     # MCP only advises against spaces and other scripts in names: such a tool is published under a safe one.
-    name = safe_name(reading.text(document, "name", "") or "")
+    stated = reading.text(document, "name", "") or ""
+    name = safe_name(stated)
     meta = document.get("_meta")
     meta = None if meta is None else reading.object(meta, "/_meta")
     ours = _OURS.intersection(meta) if meta else None
     tool = Tool(
         id=_id(reading, name, meta) if meta and ours else derived_id(name),
         name=name,
+        stated=stated if stated != name else None,
         title=reading.text(document, "title", "", required=False),
         description=reading.text(document, "description", "", required=False),
         input=_input(reading, document),
@@ -77,7 +85,9 @@ def _id(reading: Reading, name: str, meta: JsonObject) -> ToolId:
     found = stated_id(meta.get(ID_KEY))
     if found is None and ID_KEY in meta:
         reading.fault(_place(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
-    return found or derived_id(name)
+    if found is None:
+        return derived_id(name)
+    return found if meta.get(NAME_KEY) == name else id_for(found, name)
 
 
 def _place(key: str) -> str:

@@ -1,0 +1,107 @@
+"""Documents that are a tool each become toolkits where the target has such: no two documents have one id."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.journeys import converted, documents, exactly
+from toolhall.dialects.converted import Converted
+from toolhall.dialects.converter import Converter
+from toolhall.dialects.findings import BadDocument
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
+FILES = json.loads((VECTORS / "hub/names_only.json").read_text())
+MCP = "mcp@2026-07-28"
+
+
+def tool(toolkit: str, name: str, version: str = "1.0.0", **more: Any) -> dict[str, Any]:
+    meta = {"dev.toolhall/id": f"{toolkit}.{name}@{version}"}
+    return {"name": f"{toolkit}_{name}", "inputSchema": {"type": "object"}, "_meta": meta, **more}
+
+
+def whole(given: list[Any], target: str) -> list[Converted]:
+    converter = Converter(target, whole=True)
+    return [*(part for index, each in enumerate(given) for part in converter.feed(each, index)), *converter.finish()]
+
+
+def shapes(parts: list[Converted]) -> list[list[str]]:
+    """The tools of each document."""
+    return [
+        [each["name"] for each in document.get("tool", document)["capabilities"]["methods"]]
+        for document in documents(parts)
+    ]
+
+
+ROWS = [
+    ([("A", "x"), ("A", "y")], [["x", "y"]], [["x", "y"]]),
+    ([("A", "x"), ("B", "z"), ("A", "y")], [["x"], ["z"], ["y"]], [["x", "y"], ["z"]]),
+    ([("A", "x"), ("A", "y", "2.0.0")], [["x"], ["y"]], [["x"], ["y"]]),
+    ([("A", "x"), ("A", "x"), ("A", "y")], [["x", "y"], ["x"]], [["x", "y"], ["x"]]),
+]
+
+
+@pytest.mark.parametrize(("given", "streamed", "at_once"), ROWS)
+def test_tools_of_one_toolkit_are_one_document(given: Any, streamed: Any, at_once: Any) -> None:
+    tools = [tool(*each, title="T.") for each in given]
+    assert shapes(converted(tools, "hub")) == streamed
+    assert shapes(whole(tools, "hub")) == at_once
+
+
+@pytest.mark.parametrize("target", ["machine", "hub"])
+def test_the_way_back_is_exact(target: str) -> None:
+    tools = [tool("A", name, title=name.upper(), icons=[{"src": "data:,"}]) for name in "xyz"]
+    (there,) = documents(converted(tools, target))
+    assert exactly(documents(converted([there], MCP, target))) == exactly(tools)
+    oxp = documents(converted(tools, "oxp"))
+    assert exactly(documents(converted(documents(converted(oxp, target)), MCP, target))) == exactly(tools)
+
+
+def test_losses_belong_to_the_document_that_they_are_of() -> None:
+    parts = converted([tool("A", "x"), tool("A", "y", icons=[{"src": "data:,"}])], "machine")
+    assert [(part.index, [loss.path for loss in part.losses]) for part in parts] == [(0, []), (1, ["/icons"])]
+
+
+def test_a_second_tool_of_the_same_name_says_so() -> None:
+    parts = converted([tool("A", "x"), tool("A", "x")], "machine")
+    assert len(documents(parts)) == 2
+    assert ["the same id" in loss.reason for loss in parts[1].losses if not loss.path] == [True]
+
+
+def test_one_that_cannot_be_read_does_not_part_the_others() -> None:
+    converter = Converter("hub")
+    parts = [*converter.feed(tool("A", "x"), 0)]
+    with pytest.raises(BadDocument):
+        list(converter.feed({"name": "", "inputSchema": {}}, 1))
+    parts += [*converter.feed(tool("A", "y"), 2), *converter.finish()]
+    assert shapes(parts) == [["x", "y"]]
+
+
+def test_a_toolkit_that_comes_whole_is_answered_at_once() -> None:
+    converter = Converter("hub")
+    assert documents(list(converter.feed(CALCULATOR, 0)))
+    assert not converter.waits
+    assert not documents(list(converter.feed(tool("A", "x"), 1)))
+    assert converter.waits
+
+
+@pytest.mark.parametrize("target", [MCP, "openai", "openapi", "hub", "machine"])
+@pytest.mark.parametrize("original", [CALCULATOR, FILES], ids=["machine", "hub"])
+def test_two_documents_with_one_id_are_refused(original: Any, target: str) -> None:
+    key = "id" if original is CALCULATOR else "name"
+    twin = {**original, key: original[key].upper()}
+    with pytest.raises(BadDocument, match=r"is document 0 already; remove one, or raise its version"):
+        converted([original, twin], target)
+    assert [part.index for part in whole([original, twin], target) if part.refused] == [1]
+    later = {**original, "version": "99.0.0"}
+    assert not [part for part in converted([original, later], target) if part.refused]
+
+
+def test_a_hub_fault_is_said_once_and_names_what_is_taken() -> None:
+    for wrong in ({"methods": [3]}, {"methods": ["m"], "resources": [1]}):
+        with pytest.raises(BadDocument) as refused:
+            converted([{"name": "n", "version": "1", "capabilities": wrong}], MCP, "hub")
+        (finding,) = refused.value.findings
+        assert finding.fix == "write a name or an object here"

@@ -1,0 +1,139 @@
+"""Documents that were made from others: what was edited since wins, and what finds no place is listed."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.corpora.journeys import converted, documents
+from toolhall.dialects.catalog import Loss
+from toolhall.dialects.converted import Converted
+from toolhall.dialects.converter import Converter
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
+FILES = json.loads((VECTORS / "hub/names_only.json").read_text())
+MCP = "mcp@2026-07-28"
+
+
+def losses(parts: list[Converted]) -> list[Loss]:
+    return [loss for part in parts for loss in part.losses]
+
+
+def named(document: Any) -> list[str]:
+    return [each["name"] for each in document["capabilities"]]
+
+
+def test_a_tool_that_was_renamed_in_its_toolkit_stays_there() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    add["name"] = "calculator_plus"
+    parts = converted([add, subtract], "machine")
+    (back,) = documents(parts)
+    assert named(back) == ["plus", "subtract"]
+    assert {**back, "capabilities": 0} == {**CALCULATOR, "capabilities": 0}
+    assert back["capabilities"][0] == {**CALCULATOR["capabilities"][0], "name": "plus"}
+    assert losses(parts) == []
+
+
+def test_any_other_name_is_taken_and_what_becomes_of_it_is_listed() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    add["name"] = "renamed_tool"
+    parts = converted([add, subtract], "machine")
+    (back,) = documents(parts)
+    assert named(back) == ["renamed_tool", "subtract"]
+    (loss,) = losses(parts)  # Machine Context has no names but the capability's
+    assert (loss.path, loss.reason) == ("/name", "machine, which this was made from, says this differently")
+
+
+def test_a_renamed_method_of_a_hub() -> None:
+    read, write = documents(converted([FILES], MCP))
+    read["name"] = f"{FILES['name']}_look"
+    (back,) = documents(converted([read, write], "hub"))
+    methods = back["capabilities"]["methods"]
+    assert (methods[0]["name"], methods[1]) == ("look", FILES["capabilities"]["methods"][1])
+
+
+@pytest.mark.parametrize("original", [CALCULATOR, FILES], ids=["machine", "hub"])
+def test_where_only_the_name_in_oxp_was_edited(original: Any) -> None:
+    first, second = documents(converted([original], "oxp"))
+    toolkit = first["id"].partition(".")[0]
+    first["name"] = f"{toolkit}_other"
+    source = "machine" if original is CALCULATOR else "hub"
+    parts = converted([first, second], source)
+    (back,) = documents(parts)
+    listed = back["capabilities"] if source == "machine" else back["capabilities"]["methods"]
+    assert listed[0]["name"] == "other"
+    assert listed[1:] == (original["capabilities"] if source == "machine" else original["capabilities"]["methods"])[1:]
+    assert losses(parts) == []
+
+
+def test_a_tool_that_is_its_own_toolkit_is_renamed_with_it() -> None:
+    original = {"tool": {"name": "echo", "version": "3", "capabilities": {"methods": ["echo"]}}}
+    (mcp,) = documents(converted([original], MCP))
+    mcp["name"] = "parrot"
+    (back,) = documents(converted([mcp], "hub"))
+    assert (back["tool"]["name"], back["tool"]["version"]) == ("parrot", "3")
+    assert back["tool"]["capabilities"]["methods"][0]["name"] == "parrot"
+
+
+def test_an_oxp_tool_keeps_a_name_of_its_own() -> None:
+    original = json.loads((VECTORS / "oxp/calculator_add.json").read_text()) | {"name": "my_add"}
+    parts = converted([original], MCP)
+    assert "/id" not in [loss.path for loss in losses(parts)]
+    (mcp,) = documents(parts)
+    mcp["_meta"].pop("dev.toolhall/carrier", None)
+    (back,) = documents(converted([mcp], "oxp"))
+    assert (back["id"], back["name"]) == (original["id"], "my_add")
+    mcp["name"] = "your_add"
+    (back,) = documents(converted([mcp], "oxp"))
+    assert (back["id"], back["name"]) == ("Calculator.your_add@1.0.0", "your_add")
+
+
+def test_a_member_that_was_added_and_has_no_place_is_listed() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    add["title"] = "Add"
+    add["x-note"] = 1
+    parts = converted([add, subtract], "machine")
+    assert documents(parts) == [CALCULATOR]
+    assert [(part.index, loss.path) for part in parts for loss in part.losses] == [(0, "/title"), (0, "/x-note")]
+
+
+def test_what_was_not_edited_loses_nothing() -> None:
+    for original in (CALCULATOR, FILES):
+        for target in ("oxp", MCP, "function"):
+            there = documents(converted([original], target))
+            source = "machine" if original is CALCULATOR else "hub"
+            parts = converted(there, source, target)
+            assert (documents(parts), losses(parts)) == ([original], [])
+
+
+def whole(given: list[Any], target: str) -> list[Converted]:
+    converter = Converter(target, whole=True)
+    return [*(part for index, each in enumerate(given) for part in converter.feed(each, index)), *converter.finish()]
+
+
+def test_in_a_list_parts_find_each_other_wherever_they_stand() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    weather = json.loads((VECTORS / "mcp/get_weather.json").read_text())
+    toolkits = documents(whole([subtract, weather, add], "machine"))
+    assert [each["id"] for each in toolkits] == ["calculator", "get_weather"]
+    assert toolkits[0] == CALCULATOR
+
+
+def test_of_lines_only_parts_that_come_one_after_the_other() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    weather = json.loads((VECTORS / "mcp/get_weather.json").read_text())
+    parts = converted([subtract, weather, add], "machine")
+    assert [each["id"] for each in documents(parts)] == ["calculator", "get_weather"]
+    (bad,) = (part for part in parts if part.refused)
+    assert bad.index == 2
+    assert "calculator 1.0.0 is document 0 already" in str(bad.refused)
+
+
+def test_the_same_part_twice_is_two_originals() -> None:
+    add, subtract = documents(converted([CALCULATOR], MCP))
+    parts = whole([add, copy.deepcopy(add), subtract], "machine")
+    assert documents(parts) == [CALCULATOR]
+    assert [part.index for part in parts if part.refused] == [1]

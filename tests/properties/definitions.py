@@ -45,7 +45,7 @@ _NUMERIC = st.fixed_dictionaries(
 )
 _OTHERS = st.sampled_from(
     [{}, {"type": "boolean"}, {"type": ["integer", "null"], "default": None}, {"const": 1.0}, {"type": "array"}]
-)
+).map(copy.deepcopy)  # some tests change what they get
 
 
 def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -85,7 +85,6 @@ def roots(*, references: bool) -> st.SearchStrategy[Document]:
 
 
 def _with_definitions(schema: Document) -> Document:
-    # A copy: some tests change what they get.
     return schema | ({"$defs": copy.deepcopy(_DEFINITIONS)} if b'"$ref"' in msgspec.json.encode(schema) else {})
 
 
@@ -214,7 +213,10 @@ def _oxp(draw: st.DrawFn) -> Document:
                 "version": st.just(version),
             },
             optional={
-                "input_schema": st.none() | st.just({}) | _INPUTS | _INPUTS.map(lambda schema: {"parameters": schema}),
+                "input_schema": st.none()
+                | st.builds(dict)
+                | _INPUTS
+                | _INPUTS.map(lambda schema: {"parameters": schema}),
                 "output_schema": st.none() | schemas(references=False),
                 **_optional(requirements=_REQUIREMENTS),
             },
@@ -273,7 +275,9 @@ FUNCTION = shuffled(
         optional={
             **_optional(description=TEXTS),
             "parameters": roots(references=True)
-            | st.just({"type": "dict", "properties": {"a": {"type": "float"}, "b": {"type": "any"}}}),
+            | st.just({"type": "dict", "properties": {"a": {"type": "float"}, "b": {"type": "any"}}}).map(
+                copy.deepcopy
+            ),
         },
     )
 )

@@ -16,6 +16,7 @@ from toolhall.dialects.findings import BadDocument
 SOURCES = ["machine", "hub", "oxp", "mcp@2025-11-25"]
 TARGETS = ["machine", "hub", "oxp", "mcp@2026-07-28"]
 PAIRS = [(source, target) for source in SOURCES for target in TARGETS if source != target]
+_NOTHING = (None, [], {})
 each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
 
 
@@ -33,6 +34,7 @@ def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObj
         holder = holder[key]
     new = text if isinstance(holder[place[-1]], str) else value
     assume(exactly(holder[place[-1]]) != exactly(new))
+    assume(new not in _NOTHING or holder[place[-1]] not in _NOTHING)  # null, [] and {} all say that there is nothing
     holder[place[-1]] = new
     try:
         parts = converted(there, source, target)

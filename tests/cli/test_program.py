@@ -5,7 +5,7 @@ import pytest
 from tests.cli.shell import KIT, Shell
 from toolhall.cli.program import app
 
-COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "lock", "verify", "new")
+COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "new")
 
 
 def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
-COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "new")
+COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "new")
 HEAD = """# Command line
 
 What `--help` prints. [Settings](settings.md) says what else can be set.

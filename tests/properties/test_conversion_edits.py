@@ -16,7 +16,7 @@ from toolhall.dialects.findings import BadDocument
 SOURCES = ["machine", "hub", "oxp", "mcp@2025-11-25"]
 TARGETS = ["machine", "hub", "oxp", "mcp@2026-07-28"]
 PAIRS = [(source, target) for source in SOURCES for target in TARGETS if source != target]
-_NOTHING = (None, [], {})
+_NOTHING: tuple[Any, ...] = (None, [], {})
 each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}" for a, b in PAIRS])
 
 

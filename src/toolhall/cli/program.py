@@ -40,6 +40,9 @@ for _home, _group, _help, _example in (
     ("call:call", _CALL, "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),
     ("convert:convert", _CHECK, "Convert definitions to another dialect.", "convert tools.json --to oxp"),
     ("lint:lint", _CHECK, "List what is wrong with definitions.", "lint tools.json more.jsonl"),
+    ("diff:diff", _CHECK, "Name what changed, and check the version.", "diff old.json new.json"),
+    ("lock:lock", _CHECK, "Write the digests of tools to a lock.", "lock my_tools.py --out tools.lock"),
+    ("verify:verify", _CHECK, "Check tools against a lock.", "verify tools.lock --url http://127.0.0.1:8000"),
     ("new:new", _MAKE, "Start a toolkit with one tool and one test.", "new my_tools"),
 ):
     app.command(

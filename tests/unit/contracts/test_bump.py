@@ -1,0 +1,89 @@
+"""How much a version must rise, and how much it does."""
+
+import pytest
+
+from toolhall.contracts.bump import Bump, declared, enough, next_version, required
+from toolhall.contracts.changes import Change, Kind
+
+
+@pytest.mark.parametrize(
+    ("kinds", "bump"),
+    [([], "none"), (["fix"], "patch"), (["fix", "feature"], "minor"), (["breaking", "fix"], "major")],
+)
+def test_the_largest_change_counts(kinds: list[Kind], bump: Bump) -> None:
+    assert required([Change(kind, "", "") for kind in kinds]) == bump
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "bump"),
+    [
+        ("1.2.3", "1.2.3", "none"),
+        ("1.2.3", "1.2.4", "patch"),
+        ("1.2.3", "1.3.0", "minor"),
+        ("1.2.3", "2.0.0", "major"),
+        ("1.9.0", "1.10.0", "minor"),
+        ("2.0.0", "1.9.9", "none"),
+        ("1.2.3+a", "1.2.3+b", "none"),
+        ("1.2.3", "2.0.0-rc.1", "major"),
+        ("2.0.0-rc.1", "2.0.0-rc.2", "patch"),
+        ("2.0.0-rc.9", "2.0.0-rc.10", "patch"),
+        ("2.0.0-rc.1", "2.0.0", "patch"),
+        ("2.0.0", "2.0.0-rc.1", "none"),
+        ("2.0.0-alpha", "2.0.0-alpha.1", "patch"),
+        ("2.0.0-9", "2.0.0-alpha", "patch"),
+        ("0.1.0", "0.2.0", "minor"),
+        ("7", "8", "major"),
+        ("7", "7.1", "minor"),
+        ("20260401", "20260502", "major"),
+        ("2026-04-01", "2026-04-02", "major"),
+        ("2026-04-02", "2026-04-01", "none"),
+        ("next", "newer", "none"),
+    ],
+)
+def test_what_two_versions_declare(old: str, new: str, bump: Bump) -> None:
+    assert declared(old, new) == bump
+
+
+@pytest.mark.parametrize(
+    ("demanded", "old", "new", "ok"),
+    [
+        ("none", "1.0.0", "1.0.0", True),
+        ("patch", "1.0.0", "1.0.0", False),
+        ("patch", "1.0.0", "1.0.1", True),
+        ("minor", "1.0.0", "1.0.1", False),
+        ("major", "1.0.0", "1.1.0", False),
+        ("major", "1.0.0", "2.0.0", True),
+        ("patch", "1.0.0", "2.0.0", True),
+        ("major", "0.1.0", "0.1.1", False),
+        ("major", "0.1.0", "0.2.0", True),
+        ("minor", "0.1.0", "0.1.1", True),
+        ("major", "0.0.1", "0.0.2", True),
+        ("major", "0.9.0", "1.0.0", True),
+        ("major", "2.0.0-rc.1", "2.0.0-rc.2", True),
+        ("major", "2.0.0-rc.2", "2.0.0-rc.1", False),
+        ("major", "1.5.0", "2.0.0-rc.1", True),
+        ("major", "7", "8", True),
+        ("patch", "7", "7", False),
+        ("patch", "next", "newer", False),
+    ],
+)
+def test_whether_that_is_enough(demanded: Bump, old: str, new: str, ok: bool) -> None:
+    assert enough(demanded, old, new) is ok
+
+
+@pytest.mark.parametrize(
+    ("demanded", "old", "new"),
+    [
+        ("major", "1.2.3", "2.0.0"),
+        ("minor", "1.2.3", "1.3.0"),
+        ("patch", "1.2.3", "1.2.4"),
+        ("none", "1.2.3", "1.2.3"),
+        ("major", "0.2.3", "0.3.0"),
+        ("major", "0.0.3", "0.0.4"),
+        ("major", "2.0.0-rc.1", "2.0.0"),
+        ("major", "7", "8.0.0"),
+    ],
+)
+def test_the_next_version_is_enough(demanded: Bump, old: str, new: str) -> None:
+    assert next_version(demanded, old) == new
+    assert enough(demanded, old, new)

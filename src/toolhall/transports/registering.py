@@ -89,8 +89,9 @@ class Registering:
             raise Malformed("declare at least one thing that can be called")
         _check_names(tools)
         first = tools[0].id
-        if (served := self._serves(first.toolkit)) is not None:
-            raise Malformed(f"{served!r} is served already; register under another name")
+        # One whose name differs in case only may be registered; the registry refuses it once it should be served too.
+        if self._serves(first.toolkit):
+            raise Malformed(f"{first.toolkit!r} is served already; register under another name")
         try:
             self._shelf.put(_kept(tools, LISTED))
         except Conflict as conflict:
@@ -100,17 +101,14 @@ class Registering:
     def _remove(self, name: str, version: str | None) -> None:
         if self._shelf.remove(name, version):
             return
-        if self._serves(name) == name:
+        if self._serves(name):
             raise Malformed(
                 f"{name!r} is served from code and cannot be unregistered here; leave it out of what is served"
             )
         raise NotFound("nothing of that name and version was registered here; see what is listed")
 
-    def _serves(self, toolkit: str) -> str | None:
-        """The toolkit of this name that is served, as it is spelled there; case does not tell two apart."""
-        folded = toolkit.casefold()
-        names = (entry.tool.id.toolkit for entry in self._hall.registry.snapshot.entries)
-        return next((name for name in names if name.casefold() == folded), None)
+    def _serves(self, toolkit: str) -> bool:
+        return any(entry.tool.id.toolkit == toolkit for entry in self._hall.registry.snapshot.entries)
 
     def _written(self, view: Snapshot) -> list[Kept]:
         """Written once for each snapshot."""

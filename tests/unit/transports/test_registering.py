@@ -9,6 +9,9 @@ import pytest
 from tests.unit.transports.asked import asked
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
+from toolhall.model.names import ToolId
+from toolhall.model.tool import Tool
+from toolhall.registry.registry import Conflict
 from toolhall.transports import registering
 
 
@@ -30,12 +33,18 @@ async def core(hall: Toolhall, method: str, **params: Any) -> Any:
     return (await asked(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[1]
 
 
-@pytest.mark.parametrize("name", ["Calculator", "calculator", "CALCULATOR"])
-async def test_case_does_not_tell_a_registered_toolkit_from_a_served_one(hall: Toolhall, name: str) -> None:
-    status, reply = await asked(hall, "/machine/tools", "POST", defined(name))
+async def test_a_toolkit_that_is_served_cannot_be_registered(hall: Toolhall) -> None:
+    status, reply = await asked(hall, "/machine/tools", "POST", defined("Calculator"))
     assert (status, reply["error"]["message"]) == (400, "'Calculator' is served already; register under another name")
-    declared = {"name": name, "version": "1.0.0", "capabilities": {"methods": ["look"]}}
+    declared = {"name": "Calculator", "version": "1.0.0", "capabilities": {"methods": ["look"]}}
     assert (await core(hall, "register_tool", **declared))["error"]["code"] == "INVALID_PARAMS"
+
+
+async def test_a_twin_in_another_case_is_registered_but_never_served_beside_it(hall: Toolhall) -> None:
+    assert (await asked(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
+    twin = Tool(id=ToolId("calculator", "Add", "1.0.0"), name="calculator_Add", input={"type": "object"})
+    with pytest.raises(Conflict, match="rename one of them"):
+        hall.add(twin)
 
 
 async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) -> None:

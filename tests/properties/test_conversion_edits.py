@@ -21,7 +21,7 @@ each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}"
 
 
 @each_pair
-@settings(max_examples=25)
+@settings(max_examples=25, derandomize=True)
 @given(data=st.data(), text=PLAIN_NAMES, value=VALUES)
 def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObject, text: str, value: Any) -> None:
     there = translate(original(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
@@ -48,7 +48,7 @@ def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObj
 
 
 @each_pair
-@settings(max_examples=10)
+@settings(max_examples=10, derandomize=True)
 @given(data=st.data())
 def test_nothing_is_listed_where_nothing_was_edited(source: str, target: str, data: st.DataObject) -> None:
     there = translate(original(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
@@ -74,6 +74,13 @@ def _found(documents_: list[Any], place: tuple[Any, ...], value: Any) -> bool:
                 break
             found = found[key]  # noqa: PLW2901
         else:
-            if exactly(found) == exactly(value):
+            if _holds(found, value):
                 return True
     return False
+
+
+def _holds(found: Any, value: Any) -> bool:
+    """Whether everything that was written is there; a dialect may have to add a description to it."""
+    if isinstance(value, dict) and isinstance(found, dict):
+        return all(key in found and _holds(found[key], part) for key, part in value.items())
+    return bool(exactly(found) == exactly(value))

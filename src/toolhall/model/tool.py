@@ -28,7 +28,7 @@ class Icon(msgspec.Struct, frozen=True, kw_only=True):
     src: str
     mime_type: str | None = None
     sizes: tuple[str, ...] | None = None
-    theme: Literal["light", "dark"] | None = None
+    theme: str | None = None  # light or dark; what else may come is kept
 
 
 class Output(msgspec.Struct, frozen=True):

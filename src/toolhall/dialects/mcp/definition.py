@@ -21,7 +21,6 @@ HINTS = {
 }
 _OURS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY})
 _ID = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
-_THEMES = ("light", "dark")
 
 
 def derived_id(name: str) -> ToolId:
@@ -132,7 +131,7 @@ def _icons(reading: Reading, document: JsonObject) -> tuple[Icon, ...]:
                 src=reading.text(icon, "src", path) or "",
                 mime_type=reading.text(icon, "mimeType", path, required=False),
                 sizes=None if sizes is None else reading.texts(sizes, f"{path}/sizes"),
-                theme=theme if theme in _THEMES else None,  # type: ignore[arg-type]  # a theme to come is no fault
+                theme=theme,
             )
         )
     return tuple(found)

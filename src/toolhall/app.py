@@ -1,5 +1,6 @@
 """The composition root: the only file that knows every part."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -8,11 +9,11 @@ from importlib.metadata import version
 from pathlib import Path
 
 from toolhall.authoring.definition import definitions_of
-from toolhall.config import Config
+from toolhall.config import BadConfig, Config
 from toolhall.dialects.mcp.write import Server
 from toolhall.dialects.openapi.catalog import Info
 from toolhall.hall import Hall
-from toolhall.model.tool import Tool
+from toolhall.model.recording import FILE_NAME as RECORDINGS
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize, LocalPolicy
 from toolhall.pipeline.check import Check
@@ -20,18 +21,28 @@ from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.pipeline import Pipeline, Stages
+from toolhall.pipeline.record import Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Approver, Verify
+from toolhall.registrar.papers import Paper
+from toolhall.registrar.registrar import Registrar
+from toolhall.registrar.terms import ALONE, Terms
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
-from toolhall.registry.shelf import Shelf
+from toolhall.registry.search_tool import search_tool
+from toolhall.registry.shortlist import Shortlist
 from toolhall.runners.checker import ProcessChecker
 from toolhall.runners.function import FunctionRunner
 from toolhall.runners.nowhere import Nowhere
+from toolhall.stores.choosing import choose_store
 from toolhall.stores.journal import FileJournal, MemoryJournal
+from toolhall.stores.recordings import FileRecordings
+from toolhall.stores.readonly import ReadOnly
 from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
+from toolhall.transports.api.managed import Managed
+from toolhall.transports.api.tools import Api
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.description import Description
 from toolhall.transports.health import Health
@@ -62,6 +73,10 @@ class Toolhall:
     def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
         self.config = config or Config()
         self.registry = Registry(self.config.page_size)
+        self.registrar = Registrar(self.registry, time.time)
+        self._files: list[Paper] = []
+        self._opened = False
+        self._recordings = self._open_recordings()
         self.journal = self._open_journal()
         self._threads = ThreadPoolExecutor(self.config.threads, thread_name_prefix="toolhall-tool")
         self._checker = ProcessChecker()
@@ -71,13 +86,15 @@ class Toolhall:
         self._rounds = Rounds(Seal(self._key()), time.time)
         self._shield = Shield(LOOPBACK_HOSTS | set(self.config.allowed_hosts), max_body=self.config.max_body_bytes)
         self._stopping = False
-        self._shelf = Shelf()
-        self.machine = Machine(self.hall, self._shelf)
-        self.hub = Hub(self.hall, self._shelf, configure, self._state)
+        self.machine = Machine(self.hall, self.registrar)
+        self.hub = Hub(self.hall, self.registrar, configure, self._state)
         self._mcp = self._build_mcp()
+        self.api = self._build_api()
         sockets = {"/hub": WebSocket(self.hub.answer, self.config.max_body_bytes)}
-        self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets)
+        self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets, self.open)
         try:
+            if self.config.search:
+                self.registry.add([self._search_entry()])
             self.add(*targets)
         except BaseException:
             self.close()
@@ -85,11 +102,32 @@ class Toolhall:
 
     def add(self, *targets: object) -> None:
         """Add every tool in these functions, toolkits or modules, all or none."""
-        self.registry.add(list(self._entries(targets)))
+        self.registrar.own(list(self._entries(targets)))
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
-        return self.registry.remove(name)
+        return self.registrar.disown(name)
+
+    def propose(self, *papers: Paper) -> None:
+        """Take definitions from outside the operator's own code; until the hall is opened, they are all there."""
+        entries = [compile_entry(tool, Nowhere()) for paper in papers for tool in paper.tools()]
+        self.registry.add(entries)
+        self._files.extend(papers)
+
+    async def open(self, terms: Terms = ALONE) -> None:
+        """Bring back what was registered; whoever serves the hall does this first. A second time does nothing more.
+
+        Raises StoreFailed, and BadDocument for code or files whose versions do not say what changed.
+        """
+        if not self._opened:
+            store = await asyncio.to_thread(choose_store, self._folder(), share=terms.share)
+            self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools()})
+            durable = self.config.data is not None and not isinstance(store, ReadOnly)
+            await self.registrar.open(store, hold=terms.hold and durable, files=self._files)
+            self.registrar.frozen = terms.frozen or (terms.refusal if isinstance(store, ReadOnly) else None)
+            self._opened = True
+            self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
+        self.registrar.watch()
 
     def ask_through(self, approver: Approver) -> None:
         """From now on, ask a person this way where a call needs one."""
@@ -119,9 +157,12 @@ class Toolhall:
     def close(self) -> None:
         """Write what is left and stop the worker threads."""
         self._mcp.close()
+        self.registrar.close()
         self._checker.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.journal.close()
+        if self._recordings is not None:
+            self._recordings.close()
 
     def __enter__(self) -> "Toolhall":
         return self
@@ -131,16 +172,18 @@ class Toolhall:
 
     def _entries(self, targets: tuple[object, ...]) -> Iterator[Entry]:
         for target in targets:
-            if isinstance(target, Tool):
-                yield compile_entry(target, Nowhere())
-                continue
             for definition in definitions_of(target):
                 yield compile_entry(definition.tool, FunctionRunner(definition.body, self._threads))
+
+    def _search_entry(self) -> Entry:
+        hall = self.hall
+        found = search_tool(lambda: hall.shortlist.of(hall.registry.snapshot).names, hall.policy.sees)
+        return compile_entry(found.tool, FunctionRunner(found.body, self._threads))
 
     def _build_hall(self) -> Hall:
         config, policy = self.config, LocalPolicy()
         stages = Stages(
-            find=Find(self.registry, policy),
+            find=Find(self.registry, policy, time.time),
             authorize=Authorize(policy),
             limit=Limit(config.calls_per_second, config.call_burst, time.monotonic),
             validate=Validate(self._checker),
@@ -150,12 +193,20 @@ class Toolhall:
             check=Check(config.max_output_bytes),
             sanitize=Sanitize(),
             audit=Audit(self.journal, time.time, time.monotonic),
+            record=Recorder(config.record, self._recordings, time.time) if self._recordings else None,
         )
-        return Hall(self.registry, policy, Pipeline(stages), new_id=_call_ids(), timer=time.monotonic)
+        shortlist = Shortlist(config.pinned, search=config.search)
+        return Hall(
+            self.registry, policy, Pipeline(stages), new_id=_call_ids(), timer=time.monotonic, shortlist=shortlist
+        )
 
     def _build_mcp(self) -> McpHttp:
         legacy = LegacyHttp(self.hall, self._server, time.monotonic)
         return McpHttp(self.hall, self._shield, self._modern(), legacy)
+
+    def _build_api(self) -> Api:
+        managed = Managed(self.hall, self.registrar, self.journal, time.time, self.config.page_size)
+        return Api(managed, self._shield)
 
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
@@ -174,6 +225,7 @@ class Toolhall:
             "/openapi.json": {"GET": Description(self.hall, info)},
             "/tools": {"GET": Listing(self.hall, self.config.page_size)},
             "/tools/": {"POST": rest.call},
+            **self.api.endpoints(),
             "/health": {"GET": health, "HEAD": health},
             "/health/live": {"GET": health.live, "HEAD": health.live},
             "/health/ready": {"GET": health.ready, "HEAD": health.ready},
@@ -193,6 +245,14 @@ class Toolhall:
         folder = Path(self.config.data)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
+
+    def _open_recordings(self) -> FileRecordings | None:
+        if not self.config.record:
+            return None
+        folder = self._folder()
+        if folder is None:
+            raise BadConfig("'record' needs a folder to record into; set 'data' (TOOLHALL_DATA), or leave out 'record'")
+        return FileRecordings(folder / RECORDINGS)
 
     def _open_journal(self) -> FileJournal | MemoryJournal:
         folder = self._folder()

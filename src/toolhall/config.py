@@ -5,7 +5,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_origin
 
 import msgspec
 
@@ -26,6 +26,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
     data: str | None = None
     page_size: _Count = 100
+    search: bool = False
+    pinned: tuple[str, ...] = ()
     calls_per_second: _Positive = 50_000
     call_burst: Annotated[float, msgspec.Meta(ge=1)] = 50_000
     call_timeout: _Positive = 60
@@ -33,6 +35,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_output_bytes: _Count = 1024 * 1024
     threads: _Count = 32
     allowed_hosts: tuple[str, ...] = ()
+    record: tuple[str, ...] = ()
 
 
 class BadConfig(ValueError):
@@ -67,10 +70,11 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for field in Config.__struct_fields__:
-        value = environment.get(_PREFIX + field.upper())
+    for field in msgspec.structs.fields(Config):
+        value = environment.get(_PREFIX + field.name.upper())
         if value is not None:
-            found[field] = tuple(filter(None, map(str.strip, value.split(",")))) if field == "allowed_hosts" else value
+            listed = get_origin(field.type) is tuple
+            found[field.name] = tuple(filter(None, map(str.strip, value.split(",")))) if listed else value
     return found
 
 

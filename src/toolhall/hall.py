@@ -12,6 +12,7 @@ from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.manage import Manage
 from toolhall.pipeline.pipeline import Pipeline
 from toolhall.registry.registry import Registry
+from toolhall.registry.shortlist import Shortlist
 from toolhall.registry.snapshot import Snapshot
 
 _log = logging.getLogger("toolhall")
@@ -28,9 +29,11 @@ class Hall:
         *,
         new_id: Callable[[], str],
         timer: Callable[[], float],
+        shortlist: Shortlist | None = None,
     ) -> None:
         self.registry = registry
-        self._policy = policy
+        self.shortlist = shortlist or Shortlist()
+        self.policy = policy
         self._pipeline = pipeline
         self._new_id = new_id
         self._timer = timer
@@ -55,7 +58,7 @@ class Hall:
     def find(self, name: str, caller: Caller) -> Tool | None:
         """The tool that a call by this name would reach, if the caller may see it."""
         entry = self.registry.snapshot.find(name)
-        return entry.tool if entry and self._policy.sees(caller, entry.tool) else None
+        return entry.tool if entry and self.policy.sees(caller, entry.tool) else None
 
     def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
         return Call(self._new_id(), ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, self._timer())
@@ -63,6 +66,6 @@ class Hall:
     def view(self, caller: Caller) -> Snapshot:
         """The tools as far as this caller may see them."""
         snapshot = self.registry.snapshot
-        if self._policy.sees_everything(caller):
+        if self.policy.sees_everything(caller):
             return snapshot
-        return snapshot.only(lambda tool: self._policy.sees(caller, tool))
+        return snapshot.only(lambda tool: self.policy.sees(caller, tool))

@@ -50,6 +50,7 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         self._hall = Toolhall(*self._targets, config=self._config, approver=self)
+        await self._hall.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:

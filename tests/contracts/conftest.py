@@ -1,17 +1,25 @@
 """Every engine of the store of registered tools, empty."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from toolhall.stores.base import ToolStore
+from toolhall.stores.choosing import choose_store
 from toolhall.stores.memory import MemoryStore
 from toolhall.stores.sqlite.store import open_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+ENGINES: dict[str, Callable[[Path], ToolStore]] = {
+    "memory": lambda _: MemoryStore(),
+    "sqlite": open_store,
+    "later": lambda folder: choose_store(folder, share=False),
+}
+
+
+@pytest.fixture(params=ENGINES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ToolStore]:
-    opened: ToolStore = MemoryStore() if request.param == "memory" else open_store(tmp_path)
+    opened = ENGINES[request.param](tmp_path)
     yield opened
     opened.close()

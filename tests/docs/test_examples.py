@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from docs_src import asking, changing_tools, results, schemas
+from docs_src import asking, changing_tools, many_tools, results, schemas
 from docs_src.test_calendar import test_an_event_is_listed as test_calendar
 from toolhall import Answered, Filled, Question, Reply, Text, ToolFailed
+from toolhall.dialects.mcp.asks import Listing
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import BadArguments
 from toolhall.model.exchange import CallTool, Finished
 from toolhall.testing import Client
+from toolhall.transports.mcp import storefront
 
 __all__ = ["test_calendar"]  # collected from the file that the README shows
 
@@ -73,3 +75,14 @@ async def test_changing_tools() -> None:
     assert isinstance(answer, Finished)
     assert changing_tools.hall.hall.find("secret_door", LOCAL)
     changing_tools.hall.close()
+
+
+async def test_many_tools() -> None:
+    with many_tools.hall as hall:
+        shown = storefront.page(hall.hall, LOCAL, Listing())
+        assert [tool.name for tool in shown.tools] == ["search_tools", "Warehouse_count_stock"]
+    async with Client(many_tools.Warehouse, config=many_tools.config) as client:
+        found = await client.call_named("search_tools", {"query": "collect parcels"})
+        assert b'"name":"Warehouse_order_parcels"' in (found.encoded or b"")
+        ordered = await client.call_named("Warehouse_order_parcels", {"count": 2})
+        assert ordered.encoded == b'"2 parcels will be collected"'

@@ -33,7 +33,8 @@ def test_every_setting_is_documented_with_its_default() -> None:
     for field in Config.__struct_fields__:
         default = getattr(Config(), field)
         if default not in (None, ()):
-            assert f"| `{field}` | `{default}` |" in text
+            said = str(default).lower() if isinstance(default, bool) else default  # as TOML writes it
+            assert f"| `{field}` | `{said}` |" in text
 
 
 def test_every_error_is_documented() -> None:

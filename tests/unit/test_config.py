@@ -44,6 +44,9 @@ def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Pa
         ("TOOLHALL_ALLOWED_HOSTS", "a.example, b.example", "allowed_hosts", ("a.example", "b.example")),
         ("TOOLHALL_ALLOWED_HOSTS", "", "allowed_hosts", ()),
         ("TOOLHALL_ALLOWED_HOSTS", ",", "allowed_hosts", ()),
+        ("TOOLHALL_SEARCH", "true", "search", True),
+        ("TOOLHALL_SEARCH", "0", "search", False),
+        ("TOOLHALL_PINNED", "get_weather, Kit.tool@^1.2", "pinned", ("get_weather", "Kit.tool@^1.2")),
     ],
 )
 def test_variables_are_read_as_what_they_mean(variable: str, text: str, setting: str, value: Any) -> None:
@@ -95,6 +98,9 @@ def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
         ("max_body_bytes = 0", "max_body_bytes"),
         ("max_output_bytes = 0", "max_output_bytes"),
         ("allowed_hosts = 3", "allowed_hosts"),
+        ('search = "often"', "search"),
+        ('pinned = "Kit.tool"', "pinned"),
+        ("pinned = [3]", "pinned"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_told_with_its_setting(file: Path, text: str, told: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import Any
 
 import pytest
@@ -42,7 +43,7 @@ class Built:
         self.journal, self.registry, clock, policy = MemoryJournal(), Registry(2), Clock(), LocalPolicy()
         self.registry.add(entries)
         self.stages: dict[str, Any] = {
-            "find": Find(self.registry, policy),
+            "find": Find(self.registry, policy, time.time),
             "authorize": Authorize(policy),
             "limit": Limit(100, 100, clock),
             "validate": Validate(ProcessChecker()),

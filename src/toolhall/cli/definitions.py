@@ -1,27 +1,25 @@
-"""Tools of a definitions file: they are listed in every dialect, and nothing runs them yet."""
+"""Definitions files as targets: what they define is proposed to the hall, and nothing runs it yet."""
 
 from collections.abc import Iterator
-
-import msgspec
 
 from toolhall.cli.documents.opening import opened
 from toolhall.cli.documents.text import decoded
 from toolhall.cli.failure import CommandFailed
-from toolhall.dialects import exact
 from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument
-from toolhall.model.tool import Tool
+from toolhall.registrar.papers import Paper
 
 SUFFIXES = (".json", ".jsonl", ".ndjson")
 
 
-def load_definitions(file: str) -> Iterator[Tool]:
-    """Every tool that the documents of a file define, in whatever dialect each is written."""
+def load_definitions(file: str) -> Iterator[Paper]:
+    """Every document of a file, in whatever dialect it is written."""
     with opened(file) as source:
         try:
             for text in source.documents().texts:
                 document = decoded(text)
-                for tool in exact.read(document, detected(document)):
-                    yield msgspec.structs.replace(tool, foreign=True)
+                paper = Paper(document, detected(document).name, file)
+                paper.tools()  # refuses now what cannot be read, while the file's name is known
+                yield paper
         except BadDocument as bad:
             raise CommandFailed(f"{file}: {bad.findings[0]}; 'toolhall lint {file}' shows everything") from None

@@ -10,6 +10,7 @@ from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
 from toolhall.config import Config
 from toolhall.pipeline.verify import Approver
+from toolhall.registrar.papers import Paper
 from toolhall.registry.registry import Conflict
 from toolhall.schema.bounds import BadSchema
 
@@ -21,15 +22,19 @@ def open_hall(targets: Sequence[str], config: Config, approver: Approver | None 
         halls = [each for each in found if isinstance(each, Toolhall)]
         if len({id(hall) for hall in halls}) > 1:
             raise WrongUsage("the targets hold more than one Toolhall object; serve one of them")
-        others = [each for each in found if not isinstance(each, Toolhall)]
+        papers = [each for each in found if isinstance(each, Paper)]
+        others = [each for each in found if not isinstance(each, Toolhall | Paper)]
         try:
-            if not halls:
-                return Toolhall(*others, config=config, approver=approver)
-            halls[0].add(*others)
-            if approver is not None:
-                halls[0].ask_through(approver)
+            if halls:
+                hall = halls[0]
+                hall.add(*others)
+                if approver is not None:
+                    hall.ask_through(approver)
+            else:
+                hall = Toolhall(*others, config=config, approver=approver)
+            hall.propose(*papers)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandFailed(str(error)) from None
         except TypeError as error:  # a Toolkit whose constructor wants arguments
             raise CommandFailed(f"{error}; serve an instance instead: file.py:NAME") from None
-        return halls[0]
+        return hall

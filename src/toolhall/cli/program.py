@@ -7,6 +7,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
 from toolhall.cli.failure import WrongUsage
+from toolhall.cli.tools.commands import tool_commands
 
 
 def _version() -> str:
@@ -31,6 +32,7 @@ _LOOK = Group("Look at tools", help="Example: toolhall inspect my_tools.py get_w
 _CALL = Group("Call tools", help="Example: toolhall call get_weather location=Oslo", sort_key=3)
 _CHECK = Group("Check definitions", help="Example: toolhall lint tools.json", sort_key=4)
 _MAKE = Group("Make tools", help="Example: toolhall new my_tools", sort_key=5)
+_MANAGE = Group("Manage a hall", help="Example: toolhall tool add tools.json", sort_key=6)
 app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
 for _home, _group, _help, _example in (
@@ -43,6 +45,7 @@ for _home, _group, _help, _example in (
     ("diff:diff", _CHECK, "Name what changed, and check the version.", "diff old.json new.json"),
     ("lock:lock", _CHECK, "Write the digests of tools to a lock.", "lock my_tools.py --out tools.lock"),
     ("verify:verify", _CHECK, "Check tools against a lock.", "verify tools.lock --url http://127.0.0.1:8000"),
+    ("replay:replay", _CHECK, "Run recorded calls, and compare the answers.", "replay data my_tools.py"),
     ("new:new", _MAKE, "Start a toolkit with one tool and one test.", "new my_tools"),
 ):
     app.command(
@@ -52,6 +55,7 @@ for _home, _group, _help, _example in (
         help=_help,
         help_epilogue=f"Example: toolhall {_example}\n\n{_CODES}",
     )
+app.command(tool_commands(_MANAGE, _CODES))
 
 
 def run(words: Sequence[str]) -> int:

@@ -22,6 +22,11 @@ def read_settings(file: Path | None = None, **given: Any) -> Config:
     return config if config.data else msgspec.structs.replace(config, data=str(_default_folder()))
 
 
+def is_shared_folder(config: Config) -> bool:
+    """Whether the data are in the folder that nobody named, which all of a person's projects share."""
+    return config.data == str(_default_folder())
+
+
 def data_folder(config: Config) -> Path:
     """The data folder, there and writable."""
     folder = Path(config.data or _default_folder())

@@ -7,6 +7,9 @@ import msgspec
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 
+# Where a definition says that its tool will go; no dialect but OpenAPI has a word of its own for that.
+DEPRECATED_KEY = "dev.toolhall/deprecated"
+
 
 class Loss(msgspec.Struct, frozen=True):
     """A member of the source document that the target dialect cannot say."""

@@ -50,7 +50,11 @@ def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
 
 
 def advice_of(error: errors.ToolhallError) -> JsonObject:
-    """What a tool that failed advises: whether the same call may be tried again, and more for the model to read."""
+    """What may help: the state of what is not active, what to call instead, or what a tool that failed advises."""
+    if isinstance(error, errors.NotActive):
+        return {"state": error.state}
+    if isinstance(error, errors.Retired):
+        return {} if error.successor is None else {"successor": error.successor}
     if not isinstance(error, errors.ToolFailed):
         return {}
     advice: JsonObject = {"can_retry": True} if error.can_retry else {}

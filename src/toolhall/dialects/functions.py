@@ -83,6 +83,7 @@ def unsaid(tool: Tool, dialect: str) -> Iterator[Loss]:
         ("/permissions", tool.permissions is not None),
         ("/timeout", tool.timeout is not None),
         ("/_meta", tool.meta is not None),
+        ("/deprecation", tool.deprecation is not None and dialect != "openapi"),
     )
     for path, said in stated:
         if said:

@@ -57,6 +57,7 @@ def _stated(tool: Tool) -> JsonObject:
         "permissions": _plain(tool.permissions),
         "timeout": tool.timeout,
         "_meta": tool.meta,
+        "deprecation": _plain(tool.deprecation) if tool.deprecation else None,
     }
     return {key: value for key, value in stated.items() if value is not None}
 

@@ -4,6 +4,7 @@ ToolhallError
 ├── Refused            the caller must change something
 │   ├── Malformed      the message is not valid in its dialect
 │   ├── NotFound       no such tool, or none this caller may see
+│   │   └── NotActive (said to the operator only) · Retired (its last day is over; names what to call instead)
 │   ├── BadArguments   the arguments do not match the input schema (all problems, with paths)
 │   ├── Unsupported    the caller's program lacks a feature that the tool needs
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
@@ -58,6 +59,26 @@ class NotFound(Refused):
     """No such tool, or none this caller may see: the two are told apart by nobody."""
 
     message = "unknown tool"
+
+
+class NotActive(NotFound):
+    """The operator asks for a tool that is registered but not served; to anybody else it is unknown."""
+
+    message = "this tool is registered, but not active"
+
+    def __init__(self, message: str | None = None, *, state: str = "registered", detail: str | None = None) -> None:
+        self.state = state
+        super().__init__(message, detail=detail)
+
+
+class Retired(NotFound):
+    """The tool's last day is over; `successor` is what to call instead, if somebody said."""
+
+    message = "this tool was retired"
+
+    def __init__(self, message: str | None = None, *, successor: str | None = None, detail: str | None = None) -> None:
+        self.successor = successor
+        super().__init__(message, detail=detail)
 
 
 class BadArguments(Refused):

@@ -48,6 +48,13 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     metadata: JsonObject | None = None
 
 
+class Deprecation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The hall's word that a tool will go: the first day (UTC) without it, and what to call instead."""
+
+    sunset: str | None = None  # an ISO date
+    successor: str | None = None
+
+
 class HeaderParameter(msgspec.Struct, frozen=True):
     """An argument that HTTP clients repeat in a header (`x-mcp-header`)."""
 
@@ -86,4 +93,5 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     permissions: tuple[str, ...] | None = None
     about: About = About()
     foreign: bool = False  # it came from outside the operator's own code
+    deprecation: Deprecation | None = None  # said by who runs the hall, not by the definition
     remainder: Remainder | None = None

@@ -1,23 +1,62 @@
 """Finds the tool; one that the caller may not see does not exist."""
 
+import time
+from collections.abc import Callable
+
 from toolhall.model.call import Call
-from toolhall.model.errors import NotFound
+from toolhall.model.errors import NotActive, NotFound, Retired
+from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Found
 from toolhall.registry.registry import Registry
+from toolhall.registry.withheld import RETIRED
+
+_NEXT = {
+    "quarantined": "look at it with 'toolhall tool show {0}', then 'toolhall tool activate {0}'",
+    "registered": "'toolhall tool activate {0}' serves it",
+    "inactive": "'toolhall tool activate {0}' serves it again",
+}
+_UNSERVED = "it is not among what is served here"
 
 
 class Find:
     """By published name or by id."""
 
-    def __init__(self, registry: Registry, policy: Policy) -> None:
+    def __init__(self, registry: Registry, policy: Policy, clock: Callable[[], float]) -> None:
         self._registry = registry
         self._policy = policy
+        self._clock = clock
 
     def __call__(self, call: Call) -> Found:
         """The tool, or NotFound."""
         entry = self._registry.snapshot.find(call.tool)
         if entry is None or not self._policy.sees(call.caller, entry.tool):
-            raise NotFound(f"unknown tool: {clean_text(call.tool[:128])}")
+            raise self._missing(call)
+        if entry.tool.deprecation is not None:
+            self._refuse_over(entry.tool)
         return Found(call, entry)
+
+    def _refuse_over(self, tool: Tool) -> None:
+        """The day may have begun since the list was made."""
+        sunset = tool.deprecation.sunset if tool.deprecation else None
+        if sunset is not None and sunset <= time.strftime("%Y-%m-%d", time.gmtime(self._clock())):
+            raise _retired(tool)
+
+    def _missing(self, call: Call) -> NotFound:
+        """Unknown; whoever could have called a tool hears that it was retired, and the operator every state."""
+        reason = self._registry.withheld.find(call.tool)
+        if reason is not None and reason.state == RETIRED and self._policy.sees(call.caller, reason.tool):
+            return _retired(reason.tool)
+        if reason is not None and self._policy.manages(call.caller):
+            then = _NEXT.get(reason.state, _UNSERVED).format(reason.tool.id)
+            return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
+        return NotFound(f"unknown tool: {clean_text(call.tool[:128])}")
+
+
+def _retired(tool: Tool) -> Retired:
+    end = tool.deprecation
+    when = f" on {end.sunset}" if end and end.sunset else ""
+    successor = end.successor if end else None
+    then = f"; call {successor} instead" if successor else ""
+    return Retired(clean_text(f"{tool.id} was retired{when}{then}"), successor=successor)

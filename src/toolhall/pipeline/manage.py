@@ -1,6 +1,7 @@
 """Changes to the hall itself: who may make them, and one record for each, like for any call."""
 
-from collections.abc import Callable
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ class Manage:
         """Whether this caller may change the hall, and see what is registered but not served."""
         return self._policy.manages(caller)
 
-    def __call__(self, change: Change, caller: Caller, apply: Callable[[], T]) -> T:
+    async def __call__(self, change: Change, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
         """Make the change, or Denied; the record's dialect ends with `/management`, so no call can look like it."""
         dialect = f"{change.dialect}/management"
         call = Call(self._new_id(), change.what, {"given": change.given}, caller, SILENT, dialect, 0, self._timer())
@@ -46,10 +47,10 @@ class Manage:
         try:
             if not self.allows(caller):
                 raise Denied(REFUSAL)
-            done = apply()
+            done = await apply()
             outcome = "ok"
-        except ToolhallError as error:
-            outcome = type(error).__name__
+        except (ToolhallError, CancelledError) as error:
+            outcome = "Cancelled" if isinstance(error, CancelledError) else type(error).__name__
             raise
         finally:
             self._audit.write(call, None, outcome)

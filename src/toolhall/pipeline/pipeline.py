@@ -13,6 +13,7 @@ from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.record import Begun, Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Found, Valid, Verified
@@ -33,6 +34,7 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     check: Check
     sanitize: Sanitize
     audit: Audit
+    record: Recorder | None = None  # None: no tool's calls are kept
 
 
 class Pipeline:
@@ -47,6 +49,7 @@ class Pipeline:
         stages, outcome, size = self._stages, "Broken", 0
         found: Found | None = None
         allowed: Allowed | None = None
+        kept: Begun | None = None
         try:
             found = stages.find(call)  # NotFound for a tool this caller may not see
             allowed = stages.authorize(found)  # level, credential, grants: none means no
@@ -58,12 +61,18 @@ class Pipeline:
             if not isinstance(verified, Verified):
                 verified = await verified
             equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            if stages.record is not None:  # before the tool can change its arguments
+                kept = stages.record(equipped)
             raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
             outcome, size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
+            if kept is not None:  # clean, as the caller gets it
+                kept.end(result)
             return Finished(found.entry.tool, result)
         except (ToolhallError, CancelledError, Asking) as ended:
             outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
+            if kept is not None:
+                kept.end(ended)
             raise
         finally:
             stages.audit.write(call, allowed or found, outcome, size)

@@ -2,11 +2,12 @@
 
 import msgspec
 
-from toolhall.contracts.digest import digests
-from toolhall.dialects import exact, strict
+from toolhall.contracts.changes import Kind
+from toolhall.contracts.digest import Digests, digests
+from toolhall.dialects import exact
 from toolhall.dialects.catalogs import readable
 from toolhall.model.json import Json, encode
-from toolhall.model.tool import Tool
+from toolhall.model.tool import Deprecation, Tool
 from toolhall.stores.base import Kept, Origin, State
 
 OWN = "toolhall"  # the dialect of tools that are code: the model itself
@@ -14,36 +15,70 @@ OWN = "toolhall"  # the dialect of tools that are code: the model itself
 _decode = msgspec.json.Decoder(Tool).decode
 
 
+class Tampered(Exception):
+    """What the store holds is not what was registered; the message is for the log."""
+
+
 class Source(msgspec.Struct, frozen=True):
-    """Where tools come from, and who brings them when."""
+    """Where tools come from, who brings them when, and what their author says of the change beyond the definition."""
 
     origin: Origin
     by: str
     at: float
     detail: str = ""
+    behaviour: Kind | None = None
+
+
+class Paper(msgspec.Struct, frozen=True):
+    """One document with definitions, as it came."""
+
+    document: Json
+    dialect: str
+    detail: str = ""  # the file it is from
+
+    def tools(self) -> tuple[Tool, ...]:
+        """What it defines; BadDocument with every finding."""
+        return read_definition(self.document, self.dialect)
 
 
 def own_papers(tool: Tool, source: Source) -> Kept:
     """What is kept of a tool of the operator's own code."""
-    return _papers(tool, OWN, msgspec.json.encode(tool), 0, source)
+    return _papers(tool, OWN, own_document(tool), 0, source)
 
 
-def foreign_papers(document: Json, tools: tuple[Tool, ...], dialect: str, source: Source) -> list[Kept]:
+def own_document(tool: Tool) -> bytes:
+    """A tool of the operator's own code, as it is kept."""
+    return msgspec.json.encode(tool)
+
+
+def foreign_papers(paper: Paper, tools: tuple[Tool, ...], source: Source) -> list[Kept]:
     """What is kept of the tools of a document; each holds the whole of it, as it came."""
-    body = encode(document)
-    return [_papers(tool, dialect, body, number, source) for number, tool in enumerate(tools)]
+    body = encode(paper.document)
+    return [_papers(tool, paper.dialect, body, number, source) for number, tool in enumerate(tools)]
 
 
 def read_definition(document: Json, dialect: str) -> tuple[Tool, ...]:
     """The tools of a document from outside; BadDocument with every finding."""
-    return tuple(msgspec.structs.replace(tool, foreign=True) for tool in exact.read(document, readable(dialect)))
+    tools = exact.read(document, readable(dialect))
+    # Whether a tool will go is for who runs the hall to say.
+    return tuple(msgspec.structs.replace(tool, foreign=True, deprecation=None) for tool in tools)
 
 
 def tool_of(kept: Kept) -> Tool:
-    """The tool that these papers are about."""
-    if kept.dialect == OWN:
-        return _decode(kept.document)
-    return read_definition(strict.decode(kept.document), kept.dialect)[kept.number]
+    """The tool that these papers are about; raises Tampered if it is not what was registered."""
+    try:
+        tool = _decode(kept.model or kept.document)
+    except msgspec.DecodeError as error:
+        raise Tampered(f"{kept.id} cannot be read from the store: {error}") from None
+    if digests(tool) != Digests(kept.shown_digest, kept.contract_digest):
+        raise Tampered(f"{kept.id} is not what was registered under that id")
+    return deprecated(tool, kept)
+
+
+def deprecated(tool: Tool, kept: Kept) -> Tool:
+    """The tool with what its papers say of its end."""
+    said = None if kept.deprecated_at is None else Deprecation(sunset=kept.sunset, successor=kept.successor)
+    return tool if tool.deprecation == said else msgspec.structs.replace(tool, deprecation=said)
 
 
 def _papers(tool: Tool, dialect: str, document: bytes, number: int, source: Source) -> Kept:
@@ -56,6 +91,7 @@ def _papers(tool: Tool, dialect: str, document: bytes, number: int, source: Sour
         dialect=dialect,
         document=document,
         number=number,
+        model=b"" if dialect == OWN else msgspec.json.encode(tool),
         state=state,
         origin=source.origin,
         origin_detail=source.detail,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from toolhall.contracts.changes import Change, Kind
 from toolhall.contracts.digest import digests
 from toolhall.contracts.release import release
 from toolhall.dialects.findings import BadDocument, Finding
@@ -10,41 +11,56 @@ from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 
 Versions: TypeAlias = Callable[[str], Sequence[Tool]]  # everything that is known of a toolkit, in all its versions
+FIRST_RELEASE = (1, 0, 0)
 
 
 class BrokenPromise(BadDocument):
     """The version does not say what changed; carries every change that it should have said."""
 
 
-def refuse_broken_promises(tools: Sequence[Tool], known: Versions) -> None:
-    """Raise BrokenPromise unless each of these may be published under the version it states."""
-    for toolkit, version in dict.fromkeys((tool.id.toolkit, tool.id.version) for tool in tools):
-        new = [tool for tool in tools if (tool.id.toolkit, tool.id.version) == (toolkit, version)]
-        versions = known(toolkit)
-        _refuse_other_content(new, versions)
-        _refuse_small_rise(new, _before(version, versions))
+def promises(version: str) -> bool:
+    """Whether it says that nothing will break: SemVer promises nothing before 1.0.0, and nothing of a pre-release."""
+    is_release, numbers, _ = precedence(version)
+    return is_release and numbers >= FIRST_RELEASE
 
 
-def _refuse_other_content(new: Sequence[Tool], known: Sequence[Tool]) -> None:
-    by_id = {tool.id: tool for tool in known}
+def refuse_other_content(new: Sequence[Tool], known: Versions) -> None:
+    """Raise BrokenPromise if one of these is known under the same version and says something else."""
     for tool in new:
-        before = by_id.get(tool.id)
+        before = next((each for each in known(tool.id.toolkit) if each.id == tool.id), None)
         if before is not None and digests(before) != digests(tool):
+            changes = release([before], [tool]).changes
             fix = f"{tool.id} is registered with other content; raise its version"
-            raise BrokenPromise([Finding("/version", "contract/changed", fix)])
+            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, changes)])
 
 
-def _refuse_small_rise(new: Sequence[Tool], old: Sequence[Tool]) -> None:
+def refuse_small_rise(new: Sequence[Tool], known: Versions, behaviour: Kind | None, *, whole: bool) -> None:
+    """Raise BrokenPromise unless each version rises as the changes demand.
+
+    `whole` says that these are all tools of their toolkit: one that is missing was removed.
+    """
+    for toolkit, version in dict.fromkeys((tool.id.toolkit, tool.id.version) for tool in new):
+        together = [tool for tool in new if (tool.id.toolkit, tool.id.version) == (toolkit, version)]
+        versions = known(toolkit)
+        for group in [together] if whole else [[tool] for tool in together]:
+            names = {tool.id.tool for tool in group}
+            old = _before(version, [each for each in versions if whole or each.id.tool in names])
+            _refuse(old, group, behaviour)
+
+
+def _refuse(old: Sequence[Tool], new: Sequence[Tool], behaviour: Kind | None) -> None:
     if not old:
         return
-    judged = release(old, new)
+    judged = release(old, new, behaviour)
     if judged.ok:
         return
     needed = f"write version {judged.next}" if judged.next else "write a version that says so"
-    what = f"from {old[0].id.version} to {new[0].id.version} this is not a {judged.required} change; {needed}"
-    findings = [Finding("/version", "contract/bump", what)]
-    findings += [Finding(change.path, f"contract/{change.kind}", change.reason) for change in judged.changes]
-    raise BrokenPromise(findings)
+    what = f"from {old[0].id.version} to {new[0].id.version} is too little for a {judged.required} change; {needed}"
+    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+
+
+def _finding(change: Change) -> Finding:
+    return Finding(change.path, f"contract/{change.kind}", change.reason)
 
 
 def _before(version: str, known: Sequence[Tool]) -> list[Tool]:

@@ -1,136 +1,270 @@
 """Registers tools, remembers them, and keeps the registry's snapshot what the store says it is."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import date
+from typing import Any, TypeVar
 
 import msgspec
 
-from toolhall.model.errors import NotFound
+from toolhall.dialects.catalogs import readable
+from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
-from toolhall.model.versions import newest
-from toolhall.registrar.papers import Source, foreign_papers, own_papers, read_definition, tool_of
-from toolhall.registrar.promises import refuse_broken_promises
-from toolhall.registrar.states import Action, after
-from toolhall.registry.entry import Entry, compile_entry
+from toolhall.model.versions import precedence
+from toolhall.registrar.admission import Admission
+from toolhall.registrar.ledger import Ledger, Listed
+from toolhall.registrar.loading import load
+from toolhall.registrar.papers import Paper, Source, deprecated, foreign_papers, own_papers
+from toolhall.registrar.serving import Serving
+from toolhall.registrar.states import after, refuse_unseen
+from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
-from toolhall.runners.nowhere import Nowhere
-from toolhall.stores.base import Event, Kept, ToolStore, What
+from toolhall.stores.base import Event, Kept, Origin, Stale, StoreFailed, ToolStore, What
+from toolhall.stores.memory import MemoryStore
+
+OPERATOR = "operator"  # who brings code and files
+_T = TypeVar("_T")
 
 
 class Registrar:
     """The only writer of the store; one change at a time, each remembered before it is served."""
 
-    def __init__(self, registry: Registry, store: ToolStore, clock: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
         self._registry = registry
-        self._store = store
         self._clock = clock
-        self._known: dict[str, Kept] = {}
+        self._store: ToolStore = MemoryStore()
+        self._ledger = Ledger()
+        self._serving = Serving(registry, clock)
+        self._admission = Admission(self._ledger, self._serving)
         self._changing = asyncio.Lock()
+        self.frozen: str | None = None  # why nothing may be changed now
 
-    async def open(self) -> None:
-        """Bring back everything that was registered from outside and is active."""
-        self._known = {kept.id: kept for kept in await self._store.all()}
-        active = [kept for kept in self._known.values() if kept.state == "active" and kept.origin != "code"]
-        self._registry.add([_entry(kept) for kept in active])
+    def own(self, entries: Sequence[Entry]) -> None:
+        """Serve the operator's own tools, unless their papers say otherwise; all or none, raises Conflict."""
+        self._registry.add([entry for entry in entries if entry.id not in self._ledger])
+        self._serving.bring(entries)
+        self._serving.show(listed for entry in entries if (listed := self._ledger.get(entry.id)))
+
+    def disown(self, name: str) -> bool:
+        """Take away one of the operator's own tools, by its published name or id; False if there is none."""
+        found = self._registry.snapshot.find(name)
+        if found is not None:
+            self._serving.take_away(found.id)
+        return self._registry.remove(name)
+
+    async def open(self, store: ToolStore, *, hold: bool, files: Sequence[Paper] = ()) -> None:
+        """Bring back what was registered, then what files define; with `hold`, code is held to its versions too.
+
+        Raises BadDocument (BrokenPromise) for code and files that may not be served like this.
+        """
+        self._store = store
+        lost = load(await store.all(), self._ledger)
+        if lost:
+            await self._save(lost, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
+        if hold:
+            await self._hold()
+        for paper in files:
+            await self._enroll(paper)
+        self._serving.show(self._ledger.all)
+
+    def watch(self) -> None:
+        """Take away what reaches its last day, in the loop that runs now."""
+        self._serving.watch()
+
+    def close(self) -> None:
+        """Finish what is being written."""
+        self._serving.stop()
+        self._store.close()
 
     @property
     def known(self) -> tuple[Kept, ...]:
-        """Everything that is registered, in whatever state."""
-        return tuple(self._known.values())
+        """Everything there is, in whatever state."""
+        unwritten = [self._own_papers(entry) for entry in self._serving.own if entry.id not in self._ledger]
+        return (*(listed.kept for listed in self._ledger.all), *unwritten)
+
+    def find(self, tool_id: str) -> Kept:
+        """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
+        return self._find(tool_id).kept
 
     async def register(self, document: Json, dialect: str, source: Source) -> tuple[Kept, ...]:
         """Validate a definition, hold it to its contract, and keep it; what comes from outside is quarantined."""
-        tools = read_definition(document, dialect)
-        async with self._changing:
-            self._judge(tools)
-            papers = foreign_papers(document, tools, dialect, source)
-            return await self._save(papers, "registered", source.by)
+        paper = Paper(document, dialect, source.detail)
+        tools = paper.tools()
+        papers = foreign_papers(paper, tools, source)
+        return await self._alone(self._register(papers, tools, source))
 
-    async def own(self, tools: Sequence[Tool], source: Source) -> None:
-        """Hold the operator's own tools to their contracts, and remember those that are new."""
-        async with self._changing:
-            self._judge(tools)
-            fresh = [own_papers(tool, source) for tool in tools if str(tool.id) not in self._known]
-            if fresh:
-                await self._save(fresh, "registered", source.by)
+    async def activate(self, tool_id: str, by: str, seen: str | None = None) -> Kept:
+        """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
+        return await self._alone(self._activate(tool_id, by, seen))
 
-    async def change(self, tool_id: str, action: Action, by: str) -> Kept:
-        """Activate or deactivate."""
-        async with self._changing:
-            kept = self._find(tool_id)
-            state, what = after(action, kept)
-            (saved,) = await self._save([self._now(kept, state=state)], what, by)
-            self._serve(saved)
-            return saved
+    async def deactivate(self, tool_id: str, by: str) -> Kept:
+        """Serve it no longer; it can be activated again."""
+        return await self._alone(self._deactivate(tool_id, by))
 
     async def deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> Kept:
         """Say that a tool will go, when, and what to call instead."""
-        async with self._changing:
-            kept = self._find(tool_id)
-            told = sunset.isoformat() if sunset else None
-            detail: JsonObject = {"sunset": told, "successor": successor}
-            changed = self._now(kept, sunset=told or kept.sunset, successor=successor)
-            (saved,) = await self._save([changed], "deprecated", by, detail)
-            self._serve(saved)
-            return saved
+        return await self._alone(self._deprecate(tool_id, by, sunset, successor))
+
+    async def roll_back(self, tool_id: str, by: str) -> tuple[Kept, ...]:
+        """Back to the version before: newer ones become inactive, that one active."""
+        return await self._alone(self._roll_back(tool_id, by))
 
     async def remove(self, tool_id: str, by: str) -> None:
         """Forget a tool; its history stays."""
-        async with self._changing:
-            kept = self._find(tool_id)
-            await self._store.remove([kept], [self._event(kept, "removed", by)])
-            del self._known[kept.id]
-            self._registry.remove(kept.id)
+        await self._alone(self._remove(tool_id, by))
 
     async def history(self, tool_id: str | None = None, limit: int = 100) -> tuple[Event, ...]:
         """What happened, newest first."""
-        return await self._store.history(tool_id, limit)
+        try:
+            return await self._store.history(tool_id, limit)
+        except StoreFailed as failed:
+            raise _unstored(failed) from None
 
-    def state_of(self, name: str) -> str | None:
-        """The state of a tool that is not served, by its id, with or without a version."""
-        found = self._known.get(name) or self._newest(name)
-        return found.state if found else None
+    async def _alone(self, change: Coroutine[Any, Any, _T]) -> _T:
+        """One change at a time; it is finished even if nobody waits for it any more."""
 
-    def _judge(self, tools: Sequence[Tool]) -> None:
-        refuse_broken_promises(tools, self._versions)
+        async def run() -> _T:
+            async with self._changing:
+                return await change
 
-    def _versions(self, toolkit: str) -> list[Tool]:
-        return [tool_of(kept) for kept in self._known.values() if kept.toolkit == toolkit]
+        if self.frozen is not None:
+            change.close()
+            raise Denied(self.frozen)
+        try:
+            return await asyncio.shield(asyncio.ensure_future(run()))
+        except (StoreFailed, Stale) as failed:
+            raise _unstored(failed) from None
 
-    def _find(self, tool_id: str) -> Kept:
-        kept = self._known.get(tool_id) or self._newest(tool_id)
-        if kept is None:
-            raise NotFound(f"{tool_id[:128]} is not registered; 'toolhall tool list' shows what is")
-        return kept
+    async def _register(self, papers: Sequence[Kept], tools: Sequence[Tool], source: Source) -> tuple[Kept, ...]:
+        self._admission.refuse_taken(papers, tools)
+        self._admission.refuse(papers, tools, source.behaviour, whole=readable(papers[0].dialect).grouped)
+        return await self._save(list(map(Listed, papers, tools)), "registered", source.by)
 
-    def _newest(self, key: str) -> Kept | None:
-        versions = {kept.version: kept for kept in self._known.values() if f"{kept.toolkit}.{kept.tool}" == key}
-        return versions.get(newest(versions) or "")
-
-    async def _save(
-        self, papers: Sequence[Kept], what: What, by: str, detail: JsonObject | None = None
-    ) -> tuple[Kept, ...]:
-        events = [self._event(kept, what, by, detail) for kept in papers]
-        saved = await asyncio.shield(self._store.save(papers, events))
-        self._known |= {kept.id: kept for kept in saved}
+    async def _activate(self, tool_id: str, by: str, seen: str | None) -> Kept:
+        listed = self._find(tool_id)
+        refuse_unseen(listed.kept, seen)
+        state, what = after("activate", listed.kept)
+        changed = self._now(listed, state=state, deprecated_at=None, sunset=None, successor=None)
+        self._serving.refuse_twin(changed)
+        (saved,) = await self._save([changed], what, by, {"document": listed.kept.document_digest})
         return saved
 
-    def _serve(self, kept: Kept) -> None:
-        """Bring the snapshot to what the papers say; a tool of the operator's own code has its own runner there."""
-        if kept.origin == "code":
-            return
-        self._registry.remove(kept.id)
-        if kept.state == "active":
-            self._registry.add([_entry(kept)])
+    async def _deactivate(self, tool_id: str, by: str) -> Kept:
+        listed = self._find(tool_id)
+        state, what = after("deactivate", listed.kept)
+        (saved,) = await self._save([self._now(listed, state=state)], what, by)
+        return saved
 
-    def _now(self, kept: Kept, **changed: object) -> Kept:
-        return msgspec.structs.replace(kept, changed_at=self._clock(), **changed)
+    async def _deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> Kept:
+        listed = self._find(tool_id)
+        if successor is not None and self._find(successor).kept.id == listed.kept.id:
+            raise Malformed(f"{listed.kept.id} cannot come after itself; name another tool or version")
+        told = sunset.isoformat() if sunset else None
+        changed = self._now(listed, deprecated_at=self._clock(), sunset=told, successor=successor)
+        (saved,) = await self._save([changed], "deprecated", by, {"sunset": told, "successor": successor})
+        return saved
 
-    def _event(self, kept: Kept, what: What, by: str, detail: JsonObject | None = None) -> Event:
-        return Event(at=self._clock(), by=by, id=kept.id, what=what, detail=detail or {})
+    async def _roll_back(self, tool_id: str, by: str) -> tuple[Kept, ...]:
+        key = self._find(tool_id).kept.key
+        known = sorted(self._versions_of(key), key=lambda each: precedence(each.kept.version), reverse=True)
+        active = [each for each in known if each.kept.state == "active"]
+        older = [each for each in known if active and known.index(each) > known.index(active[0])]
+        before = next((each for each in older if each.kept.state in ("active", "inactive")), None)
+        if before is None:
+            raise Malformed(f"there is no version of {key} before the one that is active; nothing was changed")
+        newer = [self._now(each, state="inactive") for each in active if known.index(each) < known.index(before)]
+        back = self._now(before, state="active", deprecated_at=None, sunset=None, successor=None)
+        self._serving.refuse_twin(back)
+        return await self._save([back, *newer], "rolled back", by, {"to": before.kept.version})
+
+    async def _remove(self, tool_id: str, by: str) -> None:
+        kept = self._find(tool_id).kept
+        if any(entry.id == kept.id for entry in self._serving.own):
+            raise Malformed(f"{kept.id} is served from code: leave it out of what is served, or deactivate it")
+        await self._store.remove([kept], [self._event(kept, "removed", by, {})])
+        self._ledger.drop(kept.id)
+        self._serving.hide(kept.id)
+
+    async def _hold(self) -> None:
+        """Hold the operator's own tools to their versions, and remember those that are new or changed."""
+        changed = self._admission.held([entry.tool for entry in self._serving.own])
+        papers = [Listed(own_papers(tool, self._source("code")), tool) for tool in changed]
+        new = [each for each in papers if each.kept.id not in self._ledger]
+        old = [self._again(each) for each in papers if each.kept.id in self._ledger]
+        if new:
+            await self._save(new, "registered", OPERATOR)
+        if old:
+            await self._save(old, "replaced", OPERATOR)
+
+    async def _enroll(self, paper: Paper) -> None:
+        """Keep what a file defines; what changed under an unchanged version is quarantined again."""
+        tools = paper.tools()
+        papers = foreign_papers(paper, tools, self._source("file", paper.detail))
+        both = [Listed(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
+        new = [each for each in both if each.kept.id not in self._ledger]
+        old = [self._again(each) for each in both if each.kept.id in self._ledger]
+        if new:
+            whole = readable(paper.dialect).grouped
+            self._admission.refuse([each.kept for each in new], tools, None, whole=whole)
+            await self._save(new, "registered", OPERATOR)
+        if old:
+            await self._save(old, "quarantined", OPERATOR, {"reason": "it changed under an unchanged version"})
+
+    def _is_known(self, kept: Kept) -> bool:
+        listed = self._ledger.get(kept.id)
+        return listed is not None and _digests(listed.kept) == _digests(kept)
+
+    def _again(self, listed: Listed) -> Listed:
+        """The new papers of a tool in place of the old ones."""
+        old = self._find(listed.kept.id).kept
+        return Listed(
+            msgspec.structs.replace(listed.kept, serial=old.serial, registered_at=old.registered_at), listed.tool
+        )
+
+    def _find(self, tool_id: str) -> Listed:
+        listed = self._ledger.get(tool_id)
+        if listed is None:
+            entry = next((each for each in self._serving.own if tool_id in (each.id, each.id.partition("@")[0])), None)
+            if entry is None:
+                raise NotFound(f"{tool_id[:128]} is not registered; 'toolhall tool list' shows what is")
+            listed = Listed(self._own_papers(entry), entry.tool)
+        return listed
+
+    def _versions_of(self, key: str) -> list[Listed]:
+        own = [entry for entry in self._serving.own if entry.id.partition("@")[0] == key]
+        unwritten = [Listed(self._own_papers(entry), entry.tool) for entry in own if entry.id not in self._ledger]
+        return [*self._ledger.versions(key), *unwritten]
+
+    async def _save(
+        self, papers: Sequence[Listed], what: What, by: str, detail: JsonObject | None = None
+    ) -> tuple[Kept, ...]:
+        events = [self._event(each.kept, what, by, detail or {}) for each in papers]
+        saved = await self._store.save([each.kept for each in papers], events)
+        listed = [Listed(kept, each.tool) for kept, each in zip(saved, papers, strict=True)]
+        for each in listed:
+            self._ledger.put(each.kept, each.tool)
+        self._serving.show(listed)
+        self._serving.watch()
+        return saved
+
+    def _now(self, listed: Listed, **changed: object) -> Listed:
+        kept = msgspec.structs.replace(listed.kept, changed_at=self._clock(), **changed)
+        return Listed(kept, deprecated(listed.tool, kept))
+
+    def _own_papers(self, entry: Entry) -> Kept:
+        return own_papers(entry.tool, self._source("code"))
+
+    def _source(self, origin: Origin, detail: str = "") -> Source:
+        return Source(origin, OPERATOR, self._clock(), detail)
+
+    def _event(self, kept: Kept, what: What, by: str, detail: JsonObject) -> Event:
+        return Event(at=self._clock(), by=by, id=kept.id, what=what, detail=detail)
 
 
-def _entry(kept: Kept) -> Entry:
-    return compile_entry(tool_of(kept), Nowhere())
+def _digests(kept: Kept) -> tuple[str, str]:
+    return kept.shown_digest, kept.contract_digest
+
+
+def _unstored(failed: Exception) -> Unavailable:
+    return Unavailable("the change could not be stored; the server's log says why", detail=str(failed))

@@ -16,6 +16,16 @@ _AFTER: dict[Action, tuple[frozenset[State], State, What]] = {
 def after(action: Action, kept: Kept) -> tuple[State, What]:
     """The state after an action, and what it is called in the tool's history; Malformed if it cannot be done."""
     allowed, state, what = _AFTER[action]
-    if kept.state not in allowed:
+    # To activate what was deprecated takes that back.
+    if kept.state not in allowed and not (action == "activate" and kept.deprecated_at is not None):
         raise Malformed(f"{kept.id} is {kept.state} already; there is nothing to {action}")
     return state, what
+
+
+def refuse_unseen(kept: Kept, seen: str | None) -> None:
+    """Raise Malformed unless whoever activates what was quarantined has looked at exactly this document."""
+    if kept.state == "quarantined" and seen != kept.document_digest:
+        raise Malformed(
+            f"{kept.id} is quarantined: look at its text and its findings first ('toolhall tool show {kept.id}'), "
+            "and say which text you saw by its document digest"
+        )

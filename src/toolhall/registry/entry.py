@@ -30,7 +30,8 @@ class Entry(msgspec.Struct, frozen=True):
     id: str  # str(tool.id), which every record repeats
 
 
-def compile_entry(tool: Tool, runner: Runner) -> Entry:
-    """Do at registration what need not be done per call; raises BadSchema."""
-    returns = Validator(tool.output.schema) if tool.output.schema is not None else None
-    return Entry(tool, runner, Validator(tool.input), returns, str(tool.id))
+def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False) -> Entry:
+    """Do at registration what need not be done per call; raises BadSchema, unless the schemas are known to be good."""
+    returned = tool.output.schema
+    returns = None if returned is None else Validator(returned, known_good=known_good)
+    return Entry(tool, runner, Validator(tool.input, known_good=known_good), returns, str(tool.id))

@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple
 
-from toolhall.dialects.oxp.catalog import part
 from toolhall.model.names import published_problem
+from toolhall.registry.change import Change, changes_list
 from toolhall.registry.entry import Entry
+from toolhall.registry.names import Claims, twin_problem
 from toolhall.registry.snapshot import Snapshot
+from toolhall.registry.withheld import Withheld
 
 DEFAULT_PAGE_SIZE = 100
 
@@ -21,52 +24,100 @@ class Registry:
 
     def __init__(self, page_size: int = DEFAULT_PAGE_SIZE) -> None:
         self._page_size = page_size
-        self._listeners: dict[Callable[[], None], asyncio.AbstractEventLoop | None] = {}
+        self._listeners: dict[Callable[[], None], _Hearing] = {}
         self._changing = threading.Lock()
+        self._claims = Claims()
+        self.withheld = Withheld()
         self.snapshot = Snapshot((), page_size)
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Add tools, all or none; raises Conflict. A tool in a thread may do so too."""
-        with self._changing:
-            taken = {name: entry for entry in self.snapshot.entries for name in _names(entry)}
-            added: list[Entry] = []
-            for entry in entries:
-                _check_name(entry, taken)
-                taken |= dict.fromkeys(_names(entry), entry)
-                added.append(entry)
-            changed = self._swap((*self.snapshot.entries, *added))
-        self._tell(changed)
+        self.change(entries)
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
-        with self._changing:
-            found = self.snapshot.find(name)
-            changed = self._swap(tuple(entry for entry in self.snapshot.entries if entry is not found))
-        self._tell(changed)
+        found = self.snapshot.find(name)
+        if found is not None:
+            self.change(without=(found.id,))
         return found is not None
 
-    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change, in the loop that runs now, if one does; returns how to end that."""
-        self._listeners[listener] = _running_loop()
+    def change(self, entries: Iterable[Entry] = (), without: Collection[str] = ()) -> None:
+        """In one step, remove the tools with these ids and add others, all or none; raises Conflict."""
+        with self._changing:
+            gone = [entry for entry in self.snapshot.entries if entry.id in without] if without else []
+            kept = [entry for entry in self.snapshot.entries if entry.id not in without] if gone else []
+            added = self._exchange(gone, list(entries))
+            changed = self._swap((*(kept if gone else self.snapshot.entries), *added))
+        self._tell(changed)
+
+    def problem(self, entry: Entry) -> str | None:
+        """Why this tool could not be added beside those that are there, or None; its own versions do not matter."""
+        with self._changing:
+            try:
+                _check(entry, (), self._claims)
+            except Conflict as conflict:
+                return str(conflict)
+        return None
+
+    def subscribe(
+        self, listener: Callable[[], None], concerns: Callable[[Change], bool] = changes_list
+    ) -> Callable[[], None]:
+        """Call `listener` after every change that concerns it, in the loop that runs now, if one does.
+
+        In that loop it is called at once, before whoever made the change goes on. Returns how to end that.
+        """
+        self._listeners[listener] = _Hearing(_running_loop(), concerns)
 
         def end() -> None:
             self._listeners.pop(listener, None)
 
         return end
 
-    def _swap(self, entries: tuple[Entry, ...]) -> bool:
-        if entries == self.snapshot.entries:
-            return False
-        before, self.snapshot = self.snapshot, Snapshot(entries, self._page_size)
-        return before.listed != self.snapshot.listed  # an older version beside a newer one changes no list
+    def _exchange(self, gone: list[Entry], added: list[Entry]) -> list[Entry]:
+        """Let the claims of some go and take those of others; if one cannot be had, everything is as it was."""
+        for entry in gone:
+            self._claims.release(entry.tool)
+        there = {entry.id for entry in self.snapshot.entries}.difference(entry.id for entry in gone) if added else set()
+        taken: list[Entry] = []
+        try:
+            for entry in added:
+                _check(entry, there, self._claims)
+                self._claims.take(entry.tool)
+                there.add(entry.id)
+                taken.append(entry)
+        except Conflict:
+            for entry in taken:
+                self._claims.release(entry.tool)
+            for entry in gone:
+                self._claims.take(entry.tool)
+            raise
+        return taken
 
-    def _tell(self, changed: bool) -> None:
+    def _swap(self, entries: tuple[Entry, ...]) -> Change | None:
+        if entries == self.snapshot.entries:
+            return None
+        change = Change(self.snapshot, Snapshot(entries, self._page_size))
+        self.snapshot = change.after
+        return change
+
+    def _tell(self, change: Change | None) -> None:
+        if change is None:
+            return
         here = _running_loop()
-        for listener, loop in tuple(self._listeners.items()) if changed else ():
+        for listener, (loop, concerns) in tuple(self._listeners.items()):
+            if not concerns(change):
+                continue
             if loop is None or loop is here:
                 listener()
             elif not loop.is_closed():
                 loop.call_soon_threadsafe(listener)
+
+
+class _Hearing(NamedTuple):
+    """Where a listener is called, and which changes are news to it."""
+
+    loop: asyncio.AbstractEventLoop | None
+    concerns: Callable[[Change], bool]
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -76,30 +127,10 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-def _names(entry: Entry) -> tuple[str, ...]:
-    """The names that belong to one tool alone, in every dialect; letter case does not tell two apart."""
-    tool_id = entry.tool.id
-    in_oxp = f"oxp:{part(tool_id.toolkit)}.{part(tool_id.tool)}"  # which knows fewer letters
-    return entry.tool.name.casefold(), entry.id.casefold(), in_oxp.casefold()
-
-
-def _is_version(entry: Entry, other: Entry) -> bool:
-    """Whether both are versions of one tool, which keeps its published name."""
-    one, two = entry.tool.id, other.tool.id
-    return (one.toolkit, one.tool) == (two.toolkit, two.tool) and one.version != two.version
-
-
-def _check_name(entry: Entry, taken: dict[str, Entry]) -> None:
-    problem = published_problem(entry.tool.name)
-    if problem:
+def _check(entry: Entry, there: Collection[str], held: Claims) -> None:
+    if problem := published_problem(entry.tool.name):
         raise Conflict(problem)
-    twin = next((taken[name] for name in _names(entry) if name in taken and not _is_version(entry, taken[name])), None)
-    if twin is not None and twin.id == entry.id:
+    if entry.id in there:
         raise Conflict(f"{entry.id} is registered already; remove it first, or raise its version")
-    if twin is not None and twin.tool.name.casefold() == entry.tool.name.casefold():
-        raise Conflict(
-            f"{entry.id} would be published as {entry.tool.name!r}, but {twin.id} is already "
-            f"{twin.tool.name!r}; rename one of them with @tool(name=...)"
-        )
-    if twin is not None:
-        raise Conflict(f"{entry.id} and {twin.id} would have one id in OXP; rename one of them")
+    if other := held.other(entry.tool):
+        raise Conflict(twin_problem(entry.tool, other))

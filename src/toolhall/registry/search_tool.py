@@ -14,8 +14,8 @@ from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
-from toolhall.registry.registry import Registry
 from toolhall.registry.search import MAX_QUERY, Search
+from toolhall.registry.snapshot import Snapshot
 
 SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")
 Sees: TypeAlias = Callable[[Caller, Tool], bool]
@@ -40,8 +40,9 @@ class FoundTools(msgspec.Struct, frozen=True):
 class Finder(Toolkit, name=SEARCH_TOOL.toolkit, version=SEARCH_TOOL.version, level=0):
     """Searches what its caller may see, and nothing else."""
 
-    def __init__(self, registry: Registry, sees: Sees) -> None:
-        self._registry = registry
+    def __init__(self, tools: Callable[[], Snapshot], sees: Sees) -> None:
+        """`tools` gives the snapshot of now, in which names mean what they mean in a call."""
+        self._tools = tools
         self._sees = sees
         self._search = Search()
 
@@ -58,12 +59,16 @@ class Finder(Toolkit, name=SEARCH_TOOL.toolkit, version=SEARCH_TOOL.version, lev
         def keep(found: Tool) -> bool:
             return found.id != SEARCH_TOOL and self._sees(ctx.caller, found)
 
-        return FoundTools([_found(each) for each in self._search.find(self._registry.snapshot, query, limit, keep)])
+        return FoundTools([_found(each) for each in self._search.find(self._tools(), query, limit, keep)])
 
 
-def search_tool(registry: Registry, sees: Sees) -> Definition:
-    """The tool over this registry; `sees` says which tools a caller may know of."""
-    (definition,) = definitions_of(Finder(registry, sees))
+def search_tool(tools: Callable[[], Snapshot], sees: Sees) -> Definition:
+    """The tool over these tools; `sees` says which of them a caller may know of.
+
+    It is registered like any other, and listed in every dialect: it is of use there too, and a list that left out what
+    can be called would be wrong.
+    """
+    (definition,) = definitions_of(Finder(tools, sees))
     return msgspec.structs.replace(definition, tool=msgspec.structs.replace(definition.tool, name=SEARCH_TOOL.tool))
 
 

@@ -31,13 +31,21 @@ _COMPILERS = {
 class Validator:
     """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
 
-    __slots__ = ("_compiled", "accepts", "bounds", "schema")
+    __slots__ = ("_bounds", "_compiled", "accepts", "schema")
 
-    def __init__(self, schema: JsonObject) -> None:
+    def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
+        """Raises BadSchema; of a schema that was found good before, the bounds are measured when they are needed."""
         self.schema = schema
-        self.bounds: Bounds = measure(schema)
+        self._bounds: Bounds | None = None if known_good else measure(schema)
         self._compiled = _compile(schema)
         self.accepts = self._compiled.is_valid
+
+    @property
+    def bounds(self) -> Bounds:
+        """How much work judging a value can be."""
+        if self._bounds is None:
+            self._bounds = measure(self.schema)
+        return self._bounds
 
     def problems(self, value: Json, size: int) -> list[Problem]:
         """What is wrong with a value of about `size` bytes; empty when it is accepted."""

@@ -1,5 +1,6 @@
 """What must be remembered of registered tools, and the one small protocol that every engine keeps."""
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Literal, Protocol, TypeAlias
 
@@ -19,6 +20,7 @@ _Moment: TypeAlias = Annotated[
 ]  # seconds since 1970; never NaN, which SQL reads as null
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
+FILE_NAME = "toolhall.db"
 NEW = 0  # the serial of what no store has kept yet
 
 
@@ -31,8 +33,10 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     dialect: _Text
     document: bytes  # JSON as it came; the tools of one document all hold the whole of it, and a store keeps it once
     number: _Count = 0  # which tool of that document
+    model: bytes = b""  # the tool as it was read from there: reading it again takes twenty times as long
     state: State
-    sunset: _Text | None = None  # an ISO date; deprecated is what has one
+    deprecated_at: _Moment | None = None
+    sunset: _Text | None = None  # an ISO date
     successor: _Text | None = None
     origin: Origin
     origin_detail: _Text = ""
@@ -49,6 +53,16 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     def id(self) -> str:
         """`Toolkit.tool@1.2.0`, which is there once."""
         return f"{self.toolkit}.{self.tool}@{self.version}"
+
+    @property
+    def key(self) -> str:
+        """`Toolkit.tool`, which all versions share."""
+        return f"{self.toolkit}.{self.tool}"
+
+    @property
+    def document_digest(self) -> str:
+        """What stands for the raw text that a person saw."""
+        return f"sha256-{hashlib.sha256(self.document).hexdigest()}"
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,6 +25,7 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+LOCK_NAME = "toolhall.lock"
 _WAYS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _NONE = -1
 

@@ -1,7 +1,7 @@
 """`GET /openapi.json`: the REST interface as this caller may use it."""
 
-from toolhall.dialects.catalogs import DIALECTS
-from toolhall.dialects.openapi import catalog, hall
+from toolhall.dialects.catalogs import DIALECTS, READABLE
+from toolhall.dialects.openapi import catalog, hall, management
 from toolhall.dialects.openapi.catalog import INPUT, Info
 from toolhall.dialects.openapi.limits import limited
 from toolhall.hall import Hall
@@ -21,12 +21,14 @@ class Description:
     async def __call__(self, exchange: Exchange) -> None:
         """The document."""
         view = self._hall.view(exchange.caller)
-        body = view.encoded.get(catalog.name)
+        manages = self._hall.manage.allows(exchange.caller)
+        key = f"{catalog.name}, {management.TAG['name']}" if manages else catalog.name
+        body = view.encoded.get(key)
         if body is None:
-            body = view.encoded[catalog.name] = encode(self._written(view.tools))
+            body = view.encoded[key] = encode(self._written(view.tools, manages=manages))
         await exchange.reply(Wire(body))
 
-    def _written(self, tools: tuple[Tool, ...]) -> JsonObject:
+    def _written(self, tools: tuple[Tool, ...], *, manages: bool) -> JsonObject:
         (document,) = catalog.write(tools, self._info).documents
         schemas = document["components"]["schemas"]
         for name in schemas:
@@ -34,4 +36,8 @@ class Description:
                 schemas[name] = limited(schemas[name])
         document["tags"].append(hall.TAG)
         document["paths"] |= hall.paths(DIALECTS)
+        if manages:
+            document["tags"].append(management.TAG)
+            document["paths"] |= management.paths(READABLE)
+            schemas |= management.SCHEMAS
         return document

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from toolhall.model.errors import ToolhallError
+from toolhall.stores.base import StoreFailed
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity import NOBODY, Identity
@@ -25,9 +27,11 @@ class HttpApp:
         identity: Identity,
         endpoints: Mapping[str, Methods],
         sockets: Mapping[str, WebSocket],
+        startup: Callable[[], Awaitable[None]],
     ) -> None:
         self._shield = shield
         self._sockets = sockets
+        self._startup = startup
         self._identity = identity
         self._endpoints = endpoints
         self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/")}
@@ -61,7 +65,7 @@ class HttpApp:
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await self._lifespan(receive, send)
             return
         try:
             headers = self._shield.headers(scope)
@@ -71,12 +75,16 @@ class HttpApp:
         except OSError:
             _log.debug("the client went away")
 
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "lifespan.shutdown":
+            try:
+                await self._startup()
+            except (StoreFailed, ToolhallError) as error:
+                await send({"type": "lifespan.startup.failed", "message": str(error)})
+                return
+            await send({"type": "lifespan.startup.complete"})
+        await send({"type": "lifespan.shutdown.complete"})
+
 
 async def _refuse_method(exchange: Exchange, methods: Methods) -> None:
     await exchange.refuse(405, f"use {' or '.join(methods)}", (b"allow", ", ".join(methods).encode()))
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while (await receive())["type"] != "lifespan.shutdown":
-        await send({"type": "lifespan.startup.complete"})
-    await send({"type": "lifespan.shutdown.complete"})

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from toolhall.dialects.hub import catalog, messages
-from toolhall.dialects.hub.errors import MethodNotFound, NotActive
+from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
 from toolhall.pipeline.manage import Change
+from toolhall.registrar.registrar import Registrar
 from toolhall.registry.index import Index
-from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import report, sound
@@ -30,7 +30,7 @@ class Hub:
     def __init__(
         self,
         hall: Hall,
-        shelf: Shelf,
+        registrar: Registrar,
         configure: Callable[[JsonObject], list[str]],
         state: Callable[[], str] = sound,
     ) -> None:
@@ -38,9 +38,9 @@ class Hub:
         self._configure = configure
         self._state = state
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
-        self._registering = Registering(hall, shelf, catalog)
+        self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
-        self._methods: dict[str, Callable[[JsonObject, Caller], Json]] = {
+        self._methods: dict[str, Callable[[JsonObject, Caller], Awaitable[Json]]] = {
             "register_tool": self._register,
             "health_check": self._health,
             "update_config": self._update,
@@ -57,7 +57,7 @@ class Hub:
         except messages.Unreadable as unreadable:
             return messages.write_unreadable(unreadable)
         if isinstance(message, messages.CoreRequest):
-            return self._manage(message, caller, line)
+            return await self._manage(message, caller, line)
         try:
             work: Awaitable[Answer] = self._run(message, caller, len(body or b""))
             if message.id is not None:
@@ -79,12 +79,10 @@ class Hub:
         version = "" if request.version is None else f"@{request.version}"
         name = f"{request.tool}.{request.method}{version}"
         answer = await self._hall.answer(CallTool(name, request.params, catalog.name, size), caller, PLAIN)
-        return self._unfound(request, caller, answer) if isinstance(answer, NotFound) else answer
+        return self._unfound(request, caller, answer) if type(answer) is NotFound else answer
 
     def _unfound(self, request: messages.ToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
         """What exactly is not there, as far as this caller may know."""
-        if self._registering.holds(request.tool, request.method, caller):
-            return NotActive()
         methods = {tool.id.tool for tool in self._hall.view(caller).tools if tool.id.toolkit == request.tool}
         if request.method in methods:
             return NotFound("this tool is not served in this version; leave out the version for the newest")
@@ -92,26 +90,26 @@ class Hub:
             return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}; get_tool names those it has")
         return NotFound(f"{unknown.message}; list_tools names those there are")
 
-    def _manage(self, request: messages.CoreRequest, caller: Caller, line: str) -> Wire:
+    async def _manage(self, request: messages.CoreRequest, caller: Caller, line: str) -> Wire:
         try:
-            return messages.write_response(request, self._managed(request, caller, line))
+            return messages.write_response(request, await self._managed(request, caller, line))
         except ToolhallError as error:
             return messages.write_error(request, error)
 
-    def _managed(self, request: messages.CoreRequest, caller: Caller, line: str) -> Json:
+    async def _managed(self, request: messages.CoreRequest, caller: Caller, line: str) -> Json:
         if request.method == "cancel":  # an extension, too
             return self._cancel(request.params.get("id"), caller, line)
         method = self._methods.get(request.method)
         if method is None:
             known = ", ".join([*self._methods, "cancel"])
             raise MethodNotFound(f"the hub has no method {request.method[:64]!r}; it has {known}")
-        return method(request.params, caller)
+        return await method(request.params, caller)
 
-    def _register(self, params: JsonObject, caller: Caller) -> Json:
-        declared = self._registering.register(params, caller)
-        return {"tool_id": f"{declared.toolkit}@{declared.version}", "status": "registered"}
+    async def _register(self, params: JsonObject, caller: Caller) -> Json:
+        kept = await self._registering.register(params, caller)
+        return {"tool_id": f"{kept.toolkit}@{kept.version}", "status": "registered", "state": kept.state}
 
-    def _health(self, params: JsonObject, caller: Caller) -> Json:
+    async def _health(self, params: JsonObject, caller: Caller) -> Json:
         wanted = params.get("components", ["all"])
         if not isinstance(wanted, list) or not all(each in ("core", "tools", "all") for each in wanted):
             raise Malformed("components is a list of core, tools or all")
@@ -120,30 +118,31 @@ class Hub:
             return whole
         return {**whole, "components": {key: whole["components"][key] for key in wanted}}
 
-    def _update(self, params: JsonObject, caller: Caller) -> Json:
-        applied = self._hall.manage(Change("configure", catalog.name, params), caller, lambda: self._apply(params))
+    async def _update(self, params: JsonObject, caller: Caller) -> Json:
+        change = Change("configure", catalog.name, params)
+        applied = await self._hall.manage(change, caller, lambda: self._apply(params))
         return {"status": "updated", "applied_changes": applied}
 
-    def _apply(self, params: JsonObject) -> list[str]:
+    async def _apply(self, params: JsonObject) -> list[str]:
         config = params.get("config")
         if not isinstance(config, dict):
             raise Malformed("config must be an object")
         return self._configure(config)
 
-    def _list(self, params: JsonObject, caller: Caller) -> Json:
+    async def _list(self, params: JsonObject, caller: Caller) -> Json:
         cursor = params.get("cursor")
         if not isinstance(cursor, str | None):
             raise Malformed("cursor is the nextCursor of the page before, a text; leave it out for the first page")
         return self._registering.page(caller, cursor)
 
-    def _get(self, params: JsonObject, caller: Caller) -> Json:
+    async def _get(self, params: JsonObject, caller: Caller) -> Json:
         found = self._registering.document(*_named(params), caller)
         if found is None:
             raise NotFound("there is no such tool; list_tools names them")
         return found
 
-    def _unregister(self, params: JsonObject, caller: Caller) -> Json:
-        self._registering.unregister(*_named(params), caller)
+    async def _unregister(self, params: JsonObject, caller: Caller) -> Json:
+        await self._registering.unregister(*_named(params), caller)
         return {"status": "unregistered"}
 
     def _cancel(self, request_id: Json, caller: Caller, line: str) -> Json:

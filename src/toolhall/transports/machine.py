@@ -6,11 +6,11 @@ from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import NotFound, ToolhallError, Unavailable
+from toolhall.model.errors import NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.registrar.registrar import Registrar
 from toolhall.registry.index import Index
-from toolhall.registry.shelf import Shelf
 from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.memory import Memory
@@ -26,10 +26,10 @@ _ACCEPTED = Wire(b"", 202)
 class Machine:
     """Answers messages, whatever brings them: HTTP or lines."""
 
-    def __init__(self, hall: Hall, shelf: Shelf) -> None:
+    def __init__(self, hall: Hall, registrar: Registrar) -> None:
         self._hall = hall
         self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
-        self._registering = Registering(hall, shelf, catalog)
+        self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._memory = Memory(time.monotonic)
         self.stamp = Stamps(time.time).new
@@ -57,7 +57,7 @@ class Machine:
         if isinstance(asked, messages.Cancel):
             self._cancellation.cancel((caller.id, line, asked.request_id))
             return _ACCEPTED
-        return self._manage(message.header, asked, caller)
+        return await self._manage(message.header, asked, caller)
 
     def _executed(
         self, header: messages.Header, execute: messages.Execute, answer: Answer, usage: messages.Usage
@@ -68,23 +68,25 @@ class Machine:
             return messages.write_failure(header, execute, answer, self.stamp(), usage)
         raise TypeError("this dialect has no way to ask a caller back")
 
-    def _manage(self, header: messages.Header, asked: messages.Discover | messages.Register, caller: Caller) -> Wire:
+    async def _manage(
+        self, header: messages.Header, asked: messages.Discover | messages.Register, caller: Caller
+    ) -> Wire:
         try:
             if isinstance(asked, messages.Discover):
                 return messages.write_response(header, self.page(caller, asked.cursor), self.stamp())
-            registered = self.register(asked.definition, caller)
+            registered = await self.register(asked.definition, caller)
             return messages.write_response(header, {"registered": registered}, self.stamp())
         except ToolhallError as error:
             return messages.write_error(header, error, self.stamp())
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
-        """A page of definitions: served toolkits, then those that are only registered."""
+        """A page of definitions of what is served."""
         return self._registering.page(caller, cursor)
 
-    def register(self, definition: Json, caller: Caller) -> JsonObject:
-        """Validate a definition and keep it; it is not active until something runs it."""
-        declared = self._registering.register(definition, caller)
-        return {"id": declared.toolkit, "version": declared.version, "state": "registered"}
+    async def register(self, definition: Json, caller: Caller) -> JsonObject:
+        """Validate a definition and keep it; somebody must look at it before it is active."""
+        kept = await self._registering.register(definition, caller)
+        return {"id": kept.toolkit, "version": kept.version, "state": kept.state}
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
         entry = self._index.find(self._hall.registry.snapshot, (execute.tool, execute.capability))
@@ -92,10 +94,8 @@ class Machine:
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
         name = f"{execute.tool}.{execute.capability}"
         answer = await self._hall.answer(CallTool(name, execute.parameters, catalog.name, size), caller, PLAIN)
-        if not isinstance(answer, NotFound):
+        if type(answer) is not NotFound:
             return answer
-        if self._registering.holds(execute.tool, execute.capability, caller):
-            return Unavailable("this tool is registered, but nothing runs it; it is not active")
         return NotFound(f"{answer.message}; list the tools with payload.discover")
 
 
@@ -126,7 +126,7 @@ class MachineHttp:
         """`POST /machine/tools`: one definition."""
         body = await self._shield.body(exchange.headers, exchange.receive)
         try:
-            registered = self._machine.register(strict.decode(body), exchange.caller)
+            registered = await self._machine.register(strict.decode(body), exchange.caller)
             wire = Wire(encode({"registered": registered}), 201)
         except ToolhallError as error:
             wire = messages.write_error(messages.UNKNOWN, error, self._machine.stamp())

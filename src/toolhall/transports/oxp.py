@@ -101,7 +101,7 @@ class OxpHttp:
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, request.input, catalog.name, size), caller, PLAIN)
         answer = await self._hall.answer(CallTool(request.tool_id, request.input, catalog.name, size), caller, PLAIN)
-        return NotFound(f"{answer.message}; GET /oxp/tools lists them") if isinstance(answer, NotFound) else answer
+        return NotFound(f"{answer.message}; GET /oxp/tools lists them") if type(answer) is NotFound else answer
 
 
 def _key(tool: Tool) -> tuple[str, str]:

@@ -1,6 +1,8 @@
 """Plain REST for everybody else: `POST /tools/{toolkit}/{tool}`."""
 
-from urllib.parse import unquote
+from datetime import UTC, date, datetime
+from email.utils import format_datetime
+from urllib.parse import quote, unquote
 
 from toolhall.dialects import strict
 from toolhall.dialects.openapi.errors import write_error
@@ -8,6 +10,7 @@ from toolhall.dialects.values import text_of, value_of
 from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.model.tool import Tool
 from toolhall.registry.index import Index
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
@@ -51,7 +54,7 @@ class Rest:
             return await self._hall.answer(CallTool(entry.id, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         name = ".".join(parts) + ("" if version is None else f"@{version}")
         answer = await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
-        return NotFound(f"{answer.message}; GET /tools lists them") if isinstance(answer, NotFound) else answer
+        return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
 
 
 def _parts(exchange: Exchange) -> list[str]:
@@ -78,11 +81,27 @@ def _is_bare(headers: Headers) -> bool:
     return not stated and headers.get(b"content-length", b"0") == b"0"
 
 
+def _farewell(tool: Tool) -> tuple[tuple[bytes, bytes], ...]:
+    """What HTTP says of a tool that will go: when (RFC 8594), and what to call instead (RFC 5829)."""
+    if tool.deprecation is None:
+        return ()
+    said: list[tuple[bytes, bytes]] = []
+    if tool.deprecation.sunset is not None:
+        day = datetime.combine(date.fromisoformat(tool.deprecation.sunset), datetime.min.time(), UTC)
+        said.append((b"sunset", format_datetime(day, usegmt=True).encode()))
+    if tool.deprecation.successor is not None:
+        key, _, version = tool.deprecation.successor.partition("@")
+        path = "/".join(quote(part, safe="") for part in key.rpartition(".")[::2])
+        asked = f"?version={quote(version, safe='')}" if version else ""
+        said.append((b"link", f'<{PREFIX}{path}{asked}>; rel="successor-version"'.encode()))
+    return tuple(said)
+
+
 def _written(answer: Answer) -> Wire:
     if isinstance(answer, Finished):
         if answer.result.is_error:
             return write_error(ToolFailed(text_of(answer)))
-        return Wire(value_of(answer))
+        return Wire(value_of(answer), headers=_farewell(answer.tool))
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")

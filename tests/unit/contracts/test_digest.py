@@ -16,7 +16,7 @@ from toolhall.dialects.catalogs import readable
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.names import ToolId
 from toolhall.model.patch import Change
-from toolhall.model.tool import About, Annotations, HeaderParameter, Icon, Output, Remainder, Tool
+from toolhall.model.tool import About, Annotations, Deprecation, HeaderParameter, Icon, Output, Remainder, Tool
 
 INPUT: dict[str, Any] = {
     "type": "object",
@@ -152,6 +152,7 @@ CHANGED: dict[str, tuple[Any, str]] = {
 UNCOVERED = {
     "header_parameters": (HeaderParameter("Region", ("region",)),),  # the input schema says them
     "foreign": True,  # where it came from, not what it is
+    "deprecation": Deprecation(sunset="2027-01-31"),  # said by the hall, not by the definition
 }
 
 

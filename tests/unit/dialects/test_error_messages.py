@@ -13,7 +13,7 @@ from toolhall.dialects.faults import MOST_PROBLEMS
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.hub import messages as hub
 from toolhall.dialects.hub.errors import TABLE as HUB
-from toolhall.dialects.hub.errors import BadParams, MethodNotFound, NotActive
+from toolhall.dialects.hub.errors import BadParams, MethodNotFound
 from toolhall.dialects.machine import messages as machine
 from toolhall.dialects.machine.errors import TABLE as MACHINE
 from toolhall.dialects.mcp.errors import TABLE as MCP
@@ -48,6 +48,8 @@ class Said(NamedTuple):
 EXPECTED: dict[type[ToolhallError], Said] = {
     errors.Malformed: Said("VALIDATION_ERROR", None, "INVALID_REQUEST", 400, 400),
     errors.NotFound: Said("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 404),
+    errors.NotActive: Said("RESOURCE_ERROR", None, "TOOL_ERROR", 400, 404),
+    errors.Retired: Said("NOT_FOUND_ERROR", None, "TOOL_NOT_FOUND", 400, 410),
     errors.BadArguments: Said("VALIDATION_ERROR", None, "INVALID_PARAMS", 422, 422),
     errors.Unsupported: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 400),
     errors.Unauthenticated: Said("SECURITY_ERROR", None, "UNAUTHENTICATED", 401, 401),
@@ -259,7 +261,7 @@ def test_empty_and_too_large_are_two_faults(read: Callable[[bytes | None], objec
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(MethodNotFound("no"), "METHOD_NOT_FOUND"), (BadParams("no"), "INVALID_PARAMS"), (NotActive(), "TOOL_ERROR")],
+    [(MethodNotFound("no"), "METHOD_NOT_FOUND"), (BadParams("no"), "INVALID_PARAMS")],
 )
 def test_the_hub_tells_apart_what_only_it_knows(error: ToolhallError, code: str) -> None:
     wire = WAYS["hub"](error)

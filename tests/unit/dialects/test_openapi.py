@@ -19,7 +19,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import About, Output, Tool
 
-STATUSES = ["200", "400", "401", "403", "404", "409", "413", "415", "422", "429", "500", "503", "504"]
+STATUSES = ["200", "400", "401", "403", "404", "409", "410", "413", "415", "422", "429", "500", "503", "504"]
 
 
 def document_of(*tools: Tool) -> JsonObject:

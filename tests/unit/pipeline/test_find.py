@@ -2,11 +2,13 @@
 
 import pytest
 
-from tests.unit.parts import call_of, entry_named
+from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
 from toolhall.model.caller import Caller
-from toolhall.model.errors import NotFound
+from toolhall.model.errors import NotActive, NotFound, Retired
+from toolhall.model.tool import Deprecation
 from toolhall.pipeline.authorize import LocalPolicy
 from toolhall.pipeline.find import Find
+from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Registry
 
 
@@ -14,7 +16,50 @@ from toolhall.registry.registry import Registry
 def find() -> Find:
     registry = Registry()
     registry.add([entry_named("pick")])
-    return Find(registry, LocalPolicy())
+    return Find(registry, LocalPolicy(), lambda: 0.0)
+
+
+MIDNIGHT = 1_800_057_600.0  # 2027-01-16
+ENDING = tool_named("old", deprecation=Deprecation(sunset="2027-01-16", successor="Kit.pick@1.0.0"))
+NAMES = ["old", "Kit.old", "Kit.old@1.0.0", "Kit.old@^1"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) -> None:
+    registry = Registry()
+    registry.withheld.put(tool_named("old"), "quarantined")
+    find = Find(registry, LocalPolicy(), lambda: 0.0)
+    with pytest.raises(NotActive, match=r"Kit\.old@1\.0\.0 is quarantined: look at it") as told:
+        find(call_of(name))
+    assert told.value.state == "quarantined"
+    with pytest.raises(NotFound) as unknown:
+        find(call_of(name, caller=Caller("stranger")))
+    assert (type(unknown.value), unknown.value.message) == (NotFound, f"unknown tool: {name}")
+    registry.withheld.drop("Kit.old@1.0.0")
+    with pytest.raises(NotFound, match="unknown tool"):
+        find(call_of(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_retired_tool_names_its_successor_to_whoever_could_call_it(name: str) -> None:
+    registry = Registry()
+    registry.withheld.put(ENDING, "retired")
+    find = Find(registry, LocalPolicy(), lambda: MIDNIGHT)
+    with pytest.raises(Retired, match=r"was retired on 2027-01-16; call Kit\.pick@1\.0\.0 instead"):
+        find(call_of(name))
+    with pytest.raises(NotFound) as unknown:
+        find(call_of(name, caller=Caller("stranger")))
+    assert type(unknown.value) is NotFound
+
+
+def test_the_last_day_ends_at_midnight_whether_the_list_was_made_anew_or_not() -> None:
+    registry, clock = Registry(), Clock(MIDNIGHT - 1)
+    registry.add([compile_entry(ENDING, Returning())])
+    find = Find(registry, LocalPolicy(), clock)
+    assert find(call_of("old")).entry.tool is ENDING
+    clock.now = MIDNIGHT
+    with pytest.raises(Retired):
+        find(call_of("old"))
 
 
 @pytest.mark.parametrize("name", ["pick", "Kit.pick@1.0.0"])

@@ -1,41 +1,45 @@
-"""`search_tools`, and the short list that it belongs to."""
+"""`search_tools`, alone and in a hall whose clients search."""
 
-from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.unit.parts import Returning, entry_named
+from tests.unit.parts import entry_named
+from tests.unit.transports.asked import asked
+from toolhall import Toolhall
 from toolhall.authoring.context import Context
+from toolhall.config import Config
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.revisions import REVISIONS
 from toolhall.examples import calculator
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import BadArguments
+from toolhall.model.content import Result
+from toolhall.model.errors import BadArguments, NotFound
+from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
-from toolhall.registry.entry import compile_entry
-from toolhall.registry.registry import Registry
+from toolhall.registry.registry import Conflict
 from toolhall.registry.search import MAX_QUERY
-from toolhall.registry.search_tool import Finder, search_tool
-from toolhall.registry.shortlist import Shortlist
-from toolhall.runners.function import FunctionRunner
+from toolhall.registry.search_tool import SEARCH_TOOL, Finder, search_tool
+from toolhall.registry.snapshot import Snapshot
+from toolhall.stores.journal import MemoryJournal
 from toolhall.testing import Client
+
+SEARCHING = Config(search=True)
 
 
 def everything(caller: Caller, tool: Tool) -> bool:
     return True
 
 
-def filled() -> Registry:
-    registry = Registry()
-    registry.add(
-        [entry_named("send_email", description="Send a message."), entry_named("burn", description="Burn it.")]
+def filled() -> Snapshot:
+    return Snapshot(
+        [entry_named("send_email", description="Send a message."), entry_named("burn", description="Burn it.")], 100
     )
-    return registry
 
 
 def test_it_finds_what_is_needed_for_a_call() -> None:
-    found = Finder(filled(), everything).search_tools(Context(), "a message")
+    found = Finder(filled, everything).search_tools(Context(), "a message")
     (only,) = found.tools
     assert (only.name, only.id, only.description) == ("send_email", "Kit.send_email@1.0.0", "Send a message.")
     assert only.input_schema == {"type": "object"}
@@ -45,45 +49,77 @@ def test_it_finds_only_what_its_caller_may_see() -> None:
     def sees(caller: Caller, tool: Tool) -> bool:
         return caller != LOCAL or tool.name != "burn"
 
-    finder = Finder(filled(), sees)
+    finder = Finder(filled, sees)
     assert finder.search_tools(Context(), "burn").tools == []
     assert len(finder.search_tools(Context(caller=Caller("guest")), "burn").tools) == 1
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_it_is_published_by_its_short_name(revision: str) -> None:
-    document = write_tool(search_tool(filled(), everything).tool, REVISIONS[revision])
+    document = write_tool(search_tool(filled, everything).tool, REVISIONS[revision])
     assert (document["name"], document["annotations"]) == ("search_tools", {"readOnlyHint": True})
     assert document["outputSchema"]["type"] == "object"
 
 
+def tools_in(found: Result) -> list[Any]:
+    tools: list[Any] = msgspec.json.decode(found.encoded or b"")["tools"]
+    return tools
+
+
 async def test_it_is_called_like_any_tool_and_does_not_find_itself() -> None:
+    async with Client(calculator, config=SEARCHING) as client:
+        found = await client.call_named("search_tools", {"query": "search tools that add numbers", "limit": 1})
+        (only,) = tools_in(found)
+        assert only["name"] == "Calculator_Add"
+        assert (await client.call_named(only["name"], {"a": 1, "b": 2})).encoded == b"3.0"
+        with pytest.raises(BadArguments):
+            await client.call_named("search_tools", {"query": "a" * (MAX_QUERY + 1)})
+        journal = client.hall.journal
+        assert isinstance(journal, MemoryJournal)
+        assert str(SEARCH_TOOL) in [record.tool for record in journal.records], "it is a call like any other"
+
+
+async def test_it_is_not_there_unless_clients_search() -> None:
     async with Client(calculator) as client:
-        registry = client.hall.registry
-        definition = search_tool(registry, everything)
-        with ThreadPoolExecutor(1) as threads:
-            registry.add([compile_entry(definition.tool, FunctionRunner(definition.body, threads))])
-            found = await client.call_named("search_tools", {"query": "search tools that add numbers", "limit": 1})
-            with pytest.raises(BadArguments):
-                await client.call_named("search_tools", {"query": "a" * (MAX_QUERY + 1)})
-        assert [tool["name"] for tool in msgspec.json.decode(found.encoded or b"")["tools"]] == ["Calculator_Add"]
+        with pytest.raises(NotFound):
+            await client.call_named("search_tools", {"query": "add"})
 
 
-@pytest.mark.parametrize(
-    ("pinned", "listed"),
-    [
-        ((), ["search_tools"]),
-        (("burn",), ["burn", "search_tools"]),
-        (("Kit.burn",), ["burn", "search_tools"]),
-        (("Kit.burn@1.0.0",), ["burn", "search_tools"]),
-        (("Kit.burn@2.0.0", "gone"), ["search_tools"]),
-    ],
-)
-def test_the_short_list_is_the_search_and_what_was_pinned(pinned: tuple[str, ...], listed: list[str]) -> None:
-    registry, shortlist = filled(), Shortlist(pinned)
-    registry.add([compile_entry(search_tool(registry, everything).tool, Returning())])
-    snapshot = registry.snapshot
-    assert [tool.name for tool in shortlist.of(snapshot).page(None).tools] == listed
-    assert shortlist.of(snapshot) is shortlist.of(snapshot)
-    registry.remove("burn")
-    assert [tool.name for tool in shortlist.of(registry.snapshot).page(None).tools] == ["search_tools"]
+async def test_who_may_see_nothing_finds_nothing() -> None:
+    async with Client(calculator, config=SEARCHING, caller=Caller("stranger")) as client:
+        with pytest.raises(NotFound):
+            await client.call_named("search_tools", {"query": "add"})
+
+
+async def test_it_follows_the_registry() -> None:
+    async with Client(config=SEARCHING) as client:
+        assert tools_in(await client.call_named("search_tools", {"query": "burn"})) == []
+        client.hall.registry.add([entry_named("burn")])
+        assert len(tools_in(await client.call_named("search_tools", {"query": "burn"}))) == 1
+
+
+async def test_it_describes_the_version_that_the_name_means() -> None:
+    async with Client(config=Config(search=True, pinned=("Kit.get@^1",))) as client:
+        versions = [
+            entry_named("get", id=ToolId("Kit", "get", version), description=f"Gets {word}.")
+            for version, word in (("1.0.0", "apples"), ("2.0.0", "pears"))
+        ]
+        client.hall.registry.add(versions)
+        (found,) = tools_in(await client.call_named("search_tools", {"query": "get"}))
+        assert (found["id"], found["description"]) == ("Kit.get@1.0.0", "Gets apples.")
+        assert tools_in(await client.call_named("search_tools", {"query": "pears"})) == []
+
+
+def test_its_name_is_taken_while_clients_search() -> None:
+    with Toolhall(config=SEARCHING) as hall, pytest.raises(Conflict, match="search_tools"):
+        hall.registry.add([entry_named("search_tools")])
+
+
+@pytest.mark.parametrize("path", ["/tools", "/tools?dialect=oxp", "/oxp/tools", "/machine/tools", "/openapi.json"])
+async def test_the_lists_of_other_dialects_stay_whole(path: str) -> None:
+    with Toolhall(calculator, config=SEARCHING) as hall:
+        status, listed = await asked(hall, path)
+    assert status == 200
+    text = msgspec.json.encode(listed).decode()
+    for name in ("Subtract", "search_tools"):
+        assert name in text

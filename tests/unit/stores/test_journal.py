@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from toolhall.model.record import Record
-from toolhall.stores.journal import FLUSH_SECONDS, KEPT_IN_MEMORY, FileJournal, MemoryJournal
+from toolhall.stores.batches import FLUSH_SECONDS
+from toolhall.stores.journal import KEPT_IN_MEMORY, FileJournal, MemoryJournal
 
 
 def record(number: int) -> Record:
@@ -144,7 +145,7 @@ async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return write(file, data)
 
     journal = FileJournal(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("toolhall.stores.journal.os.write", counting)
+    monkeypatch.setattr("toolhall.stores.batches.os.write", counting)
     for number in range(20):
         journal.append(record(number))
     journal.close()
@@ -158,7 +159,7 @@ async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: p
         return write(file, data[:7])
 
     journal = FileJournal(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("toolhall.stores.journal.os.write", reluctant)
+    monkeypatch.setattr("toolhall.stores.batches.os.write", reluctant)
     journal.append(record(1))
     journal.close()
     assert written(tmp_path / "audit.jsonl") == ["call-1"]

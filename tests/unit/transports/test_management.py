@@ -81,7 +81,8 @@ async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str,
     assert (reply["result"], reply["error"]["code"]) == (None, "FORBIDDEN")
     assert logging.getLogger("toolhall").level == before
     listed = (await by_post(hall, core("list_tools")))["result"]["tools"]
-    assert [each["tool"]["name"] for each in listed] == ["test_management", "kept"]
+    assert [each["tool"]["name"] for each in listed] == ["test_management"]
+    assert [each.id for each in hall.registrar.known if each.state == "quarantined"] == ["kept.look@1.0.0"]
     (record,) = records(hall)
     assert (record.caller, record.dialect, record.tool) == (NOBODY.id, "hub/management", what)
     assert (record.outcome, len(record.arguments_sha256)) == ("Denied", 64)
@@ -131,7 +132,8 @@ async def test_nobody_sees_what_is_registered_in_machine_context(hall: Toolhall)
     assert reply["payload"] == {"tools": []}
     call = payload(tool={"id": "kept", "capability": "look"})
     assert (await asked(hall, "/machine", "POST", call, FORWARDED))[0] == 404
-    assert (await asked(hall, "/machine", "POST", call))[0] == 503
+    status, told = await asked(hall, "/machine", "POST", call)  # whoever may know is told its state
+    assert (status, told["error"]["details"]) == (409, {"state": "quarantined"})
 
 
 @pytest.mark.parametrize("given", [{}, {"id": 3, "version": ["1"]}, [], "text", {"tool": 1}])

@@ -9,9 +9,7 @@ import pytest
 from tests.unit.transports.asked import asked
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
-from toolhall.model.names import ToolId
-from toolhall.model.tool import Tool
-from toolhall.registry.registry import Conflict
+from toolhall.model.errors import Malformed
 from toolhall.transports import registering
 
 
@@ -28,6 +26,14 @@ def defined(name: str, *capabilities: str, description: str = "x") -> Any:
     return {"id": name, "name": name, "version": "1.0.0", "description": description, "capabilities": listed}
 
 
+async def active(hall: Toolhall, definition: Any) -> None:
+    """Register a definition and activate all of it, as somebody who looked at it."""
+    assert (await asked(hall, "/machine/tools", "POST", definition))[0] == 201
+    for kept in hall.registrar.known:
+        if kept.state == "quarantined":
+            await hall.registrar.activate(kept.id, "ada", kept.document_digest)
+
+
 async def core(hall: Toolhall, method: str, **params: Any) -> Any:
     """The reply of the hub itself."""
     return (await asked(hall, "/hub", "POST", {"type": "request", "id": "1", "method": method, "params": params}))[1]
@@ -35,22 +41,25 @@ async def core(hall: Toolhall, method: str, **params: Any) -> Any:
 
 async def test_a_toolkit_that_is_served_cannot_be_registered(hall: Toolhall) -> None:
     status, reply = await asked(hall, "/machine/tools", "POST", defined("Calculator"))
-    assert (status, reply["error"]["message"]) == (400, "'Calculator' is served already; register under another name")
+    assert (status, reply["error"]["message"]) == (
+        400,
+        "'Calculator' is served already, from code; register under another name",
+    )
     declared = {"name": "Calculator", "version": "1.0.0", "capabilities": {"methods": ["look"]}}
     assert (await core(hall, "register_tool", **declared))["error"]["code"] == "INVALID_PARAMS"
 
 
 async def test_a_twin_in_another_case_is_registered_but_never_served_beside_it(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
-    twin = Tool(id=ToolId("calculator", "Add", "1.0.0"), name="calculator_Add", input={"type": "object"})
-    with pytest.raises(Conflict, match="rename one of them"):
-        hall.add(twin)
+    kept = hall.registrar.find("calculator.Add")
+    with pytest.raises(Malformed, match="rename one of them"):
+        await hall.registrar.activate(kept.id, "ada", kept.document_digest)
 
 
 async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("kit")))[0] == 201
     status, reply = await asked(hall, "/machine/tools", "POST", {**defined("Kit"), "version": "2.0.0"})
-    assert (status, "'kit'" in reply["error"]["message"]) == (400, True)
+    assert (status, "cannot tell apart from kit.look@1.0.0" in reply["error"]["message"]) == (400, True)
     status, reply = await asked(hall, "/machine/tools", "POST", defined("other", "look", "Look"))
     assert (status, "Look, look" in reply["error"]["message"]) == (400, True)
 
@@ -58,7 +67,7 @@ async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) 
 async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registering, "PAGE", 2)
     for number in range(4):
-        await asked(hall, "/machine/tools", "POST", defined(f"kit{number}"))
+        await active(hall, defined(f"kit{number}"))
     names: list[str] = []
     params: dict[str, str] = {}
     while True:
@@ -76,7 +85,7 @@ async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.Monkey
 async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registering, "PAGE_BYTES", 5_000)
     for number in range(3):
-        assert (await asked(hall, "/machine/tools", "POST", defined(f"kit{number}", description="x" * 6_000)))[0] == 201
+        await active(hall, defined(f"kit{number}", description="x" * 6_000))
     seen, cursor = [], ""
     while True:
         _, page = await asked(hall, f"/machine/tools{cursor}")
@@ -89,18 +98,19 @@ async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkey
 
 async def test_what_is_served_and_what_is_registered_can_be_named(hall: Toolhall) -> None:
     for version in ("9.0.0", "10.0.0"):
-        await asked(hall, "/machine/tools", "POST", {**defined("kit"), "version": version})
+        await active(hall, {**defined("kit"), "version": version})
     assert (await core(hall, "get_tool", name="kit"))["result"]["tool"]["version"] == "10.0.0"
     assert (await core(hall, "get_tool", name="kit", version="9.0.0"))["result"]["tool"]["version"] == "9.0.0"
     assert (await core(hall, "get_tool", name="Calculator"))["result"]["tool"]["version"] == "1.0.0"
     assert "list_tools" in (await core(hall, "get_tool", name="Kit"))["error"]["message"]
 
 
-async def test_what_can_be_called_is_listed_under_tools(hall: Toolhall) -> None:
-    """GET /tools names what can be called, in any dialect; what is only registered cannot."""
+async def test_a1_no_list_shows_what_nobody_has_looked_at(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("abacus")))[0] == 201
-    for dialect in ("machine", "hub"):
-        assert "abacus" not in json.dumps(await asked(hall, f"/tools?dialect={dialect}"))
+    for path in ("/machine/tools", "/oxp/tools", "/tools?dialect=machine", "/tools?dialect=hub", "/openapi.json"):
+        assert "abacus" not in json.dumps(await asked(hall, path))
+    assert "abacus" not in json.dumps(await core(hall, "list_tools"))
+    assert "error" in await core(hall, "get_tool", name="abacus")
 
 
 async def test_every_problem_of_a_definition_is_told(hall: Toolhall) -> None:

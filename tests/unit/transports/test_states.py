@@ -7,7 +7,6 @@ import pytest
 
 from toolhall import Toolhall, tool
 from toolhall.model.caller import LOCAL
-from toolhall.registry.shelf import Shelf
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.hub import Hub, configure
 from toolhall.transports.oxp import OxpHttp
@@ -22,7 +21,7 @@ def pick() -> str:
 @pytest.mark.parametrize("state", ["healthy", "degraded", "unhealthy"])
 async def test_the_hub_tells_the_state_of_the_core(state: str) -> None:
     with Toolhall(pick) as hall:
-        hub = Hub(hall.hall, Shelf(), configure, lambda: state)
+        hub = Hub(hall.hall, hall.registrar, configure, lambda: state)
         wire = await hub.answer(b'{"type":"request","method":"health_check"}', LOCAL)
         result = json.loads(wire.body)["result"]
         assert (result["status"], result["components"]["core"]) == (state, state)

@@ -59,4 +59,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stated: tuple[str, ...]  # options that an author's own Toolhall cannot follow any more
     workers: int
     json: bool
+    stdio: bool = False
     dialect: str = "mcp"  # spoken on standard input and output

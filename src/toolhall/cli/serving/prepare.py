@@ -1,18 +1,61 @@
-"""Makes the hall that a plan describes."""
+"""Makes the hall that a plan describes, and brings back what was registered with it."""
+
+import asyncio
 
 from toolhall.app import Toolhall
-from toolhall.cli.failure import WrongUsage
+from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.opening import open_hall
+from toolhall.cli.progress import counted
+from toolhall.cli.screen import note, visible
 from toolhall.cli.serving.plan import Plan
+from toolhall.cli.settings import is_shared_folder
+from toolhall.cli.waiting import waiting
+from toolhall.dialects.findings import BadDocument
 from toolhall.pipeline.verify import Approver
+from toolhall.registrar.terms import Terms
+from toolhall.stores.base import StoreFailed
+
+_SEVERAL = "several processes serve this hall; to change its tools, serve it with --workers 1"
 
 
 def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
     """The hall, with the author's own settings where a target brings its own Toolhall."""
     hall = open_hall(plan.targets, plan.config, approver)
-    if hall.config is not plan.config and plan.stated:
+    try:
+        if hall.config is not plan.config and plan.stated:
+            raise WrongUsage(
+                f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
+            )
+        _open(hall, _terms(plan, hall))
+    except BaseException:
         hall.close()
-        raise WrongUsage(
-            f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
-        )
+        raise
     return hall
+
+
+def _terms(plan: Plan, hall: Toolhall) -> Terms:
+    """All projects share the folder that nobody named: there, code is not held to versions of another project's.
+
+    Every client that speaks over standard input starts a process of its own, so these share that folder too.
+    """
+    unnamed = is_shared_folder(hall.config)
+    several = plan.workers > 1
+    return Terms(share=several or (plan.stdio and unnamed), hold=not unnamed, frozen=_SEVERAL if several else None)
+
+
+def _open(hall: Toolhall, terms: Terms) -> None:
+    try:
+        with waiting("Opening the registry"):
+            asyncio.run(hall.open(terms))
+    except StoreFailed as failed:
+        raise CommandFailed(str(failed)) from None
+    except BadDocument as bad:
+        for finding in bad.findings[1:]:
+            note(f"  {visible(str(finding))}")
+        raise CommandFailed(f"this may not be served: {visible(bad.findings[0].fix)}") from None
+    waiting_ones = [kept.id for kept in hall.registrar.known if kept.state == "quarantined"]
+    if waiting_ones:
+        note(
+            f"{counted(len(waiting_ones), 'tool')} quarantined, such as {visible(waiting_ones[0])}: "
+            "'toolhall tool show ID', then 'toolhall tool activate ID'"
+        )

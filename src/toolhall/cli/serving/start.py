@@ -33,6 +33,7 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
         stated=tuple(name for name, value in stated.items() if value is not None),
         workers=options.workers,
         json=options.json,
+        stdio=options.stdio,
         dialect=options.dialect or "mcp",
     )
     # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.

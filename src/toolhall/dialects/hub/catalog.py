@@ -1,5 +1,8 @@
 """Hub tool declarations: one document is a toolkit, each method a tool."""
 
+import msgspec
+
+from toolhall.dialects.catalog import DEPRECATED_KEY
 from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_name
@@ -81,6 +84,8 @@ def _write_method(tool: Tool) -> JsonObject:
     if tool.description is not None:
         method["description"] = tool.description
     method["params"] = tool.input
+    if tool.deprecation is not None:
+        method[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
     return method
 
 

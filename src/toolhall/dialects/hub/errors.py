@@ -23,6 +23,8 @@ class Row(msgspec.Struct, frozen=True):
 TABLE: dict[type, Row] = {
     errors.Malformed: Row("INVALID_REQUEST"),
     errors.NotFound: Row("TOOL_NOT_FOUND"),
+    errors.NotActive: Row("TOOL_ERROR"),
+    errors.Retired: Row("TOOL_NOT_FOUND"),
     errors.BadArguments: Row("INVALID_PARAMS"),
     errors.Unsupported: Row("TOOL_ERROR"),
     errors.Unauthenticated: Row("UNAUTHENTICATED", 401),
@@ -65,13 +67,6 @@ class BadParams(HubError, errors.Malformed):
     row = Row("INVALID_PARAMS")
 
 
-class NotActive(HubError, errors.Unavailable):
-    """The tool was registered, but nothing runs it."""
-
-    row = Row("TOOL_ERROR", details={"state": "registered"})
-    message = "this tool is registered, but nothing runs it; it is not active"
-
-
 def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, Row] = TABLE) -> tuple[Row, JsonObject]:
     """The row of any error, and the error object."""
     row, message = told(table, error)
@@ -80,6 +75,6 @@ def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, R
     more = row.details | advice_of(error)
     if problems := problems_of(error):
         more["problems"] = problems
-    if not isinstance(error, NotActive) and (wait := wait_of(error)) is not None:
+    if (wait := wait_of(error)) is not None:
         more["retry_after"] = round(wait, 3)
     return row, {"code": row.code, "message": message, "details": {**details, **more}}

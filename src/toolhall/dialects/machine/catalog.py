@@ -1,5 +1,8 @@
 """Machine Context Protocol tool definitions: one document is a toolkit, each capability a tool."""
 
+import msgspec
+
+from toolhall.dialects.catalog import DEPRECATED_KEY
 from toolhall.dialects.findings import VERSION_LIMIT, Reading
 from toolhall.dialects.machine.parameters import read_parameters, write_parameters
 from toolhall.model.json import Json, JsonObject
@@ -121,4 +124,6 @@ def _write_capability(tool: Tool) -> JsonObject:
         capability["return"] = described | schema
     if tool.permissions is not None:
         capability["requiredPermissions"] = list(tool.permissions)
+    if tool.deprecation is not None:
+        capability[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
     return capability

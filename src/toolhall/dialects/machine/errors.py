@@ -20,6 +20,8 @@ class Row(msgspec.Struct, frozen=True):
 TABLE: dict[type, Row] = {
     errors.Malformed: Row("VALIDATION_ERROR", 400),
     errors.NotFound: Row("NOT_FOUND_ERROR", 404),
+    errors.NotActive: Row("RESOURCE_ERROR", 409),
+    errors.Retired: Row("NOT_FOUND_ERROR", 410),
     errors.BadArguments: Row("VALIDATION_ERROR", 400),
     errors.Unsupported: Row("EXECUTION_ERROR", 200, "failure"),
     errors.Unauthenticated: Row("SECURITY_ERROR", 401, reason="not_authenticated"),

@@ -1,5 +1,8 @@
 """Tool definitions as MCP documents."""
 
+import msgspec
+
+from toolhall.dialects.catalog import DEPRECATED_KEY
 from toolhall.dialects.mcp.definition import (
     HINTS,
     ID_KEY,
@@ -66,6 +69,8 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
         meta[LEVEL_KEY] = tool.level
     if tool.tags:
         meta[TAGS_KEY] = list(tool.tags)
+    if tool.deprecation is not None:
+        meta[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
     if meta or tool.meta is not None:
         document["_meta"] = meta
     return document

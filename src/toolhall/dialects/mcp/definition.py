@@ -2,11 +2,12 @@
 
 import re
 
+from toolhall.dialects.catalog import DEPRECATED_KEY
 from toolhall.dialects.findings import Reading, is_version
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name, renamed, safe_name
 from toolhall.model.patch import escape
-from toolhall.model.tool import LEVELS, Annotations, Icon, Output, Tool
+from toolhall.model.tool import LEVELS, Annotations, Deprecation, Icon, Output, Tool
 
 ID_KEY = "dev.toolhall/id"
 NAME_KEY = "dev.toolhall/name"  # the published name that the id goes with, where it does not follow from the id
@@ -19,7 +20,7 @@ HINTS = {
     "idempotent": "idempotentHint",
     "open_world": "openWorldHint",
 }
-_OURS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY})
+_OURS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY, DEPRECATED_KEY})
 _ID = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
 
 
@@ -62,6 +63,7 @@ def read_tool(document: Json) -> Tool:
         tags=reading.texts(meta[TAGS_KEY], _place(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
         meta=_own(meta) if meta and ours else meta,
         level=_level(reading, meta) if meta and LEVEL_KEY in meta else None,
+        deprecation=_deprecation(reading, meta) if meta and DEPRECATED_KEY in meta else None,
     )
     reading.done()
     return tool
@@ -78,6 +80,15 @@ def _level(reading: Reading, meta: JsonObject) -> int | None:
         reading.fault(_place(LEVEL_KEY), "level", "give a whole number from 0 to 10")
         return None
     return level
+
+
+def _deprecation(reading: Reading, meta: JsonObject) -> Deprecation:
+    path = _place(DEPRECATED_KEY)
+    said = reading.object(meta[DEPRECATED_KEY], path)
+    return Deprecation(
+        sunset=reading.text(said, "sunset", path, required=False),
+        successor=reading.text(said, "successor", path, required=False),
+    )
 
 
 def _id(reading: Reading, name: str, meta: JsonObject) -> ToolId:

@@ -108,6 +108,8 @@ def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it 
 TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.Malformed: _malformed,
     errors.NotFound: _not_found,
+    errors.NotActive: _not_found,
+    errors.Retired: _result,  # so that the model reads what to call instead
     errors.BadArguments: _result,
     errors.Unsupported: _unsupported,
     errors.Unauthenticated: _unauthenticated,

@@ -2,7 +2,6 @@
 
 import msgspec
 
-from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.content import write_block
 from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, say
 from toolhall.dialects.mcp.jsonrpc import RequestId
@@ -10,6 +9,7 @@ from toolhall.dialects.mcp.output import WRAPPER, shown_output
 from toolhall.dialects.mcp.questions import write_question
 from toolhall.dialects.mcp.refusals import MISSING_CAPABILITY
 from toolhall.dialects.mcp.revisions import SUPPORTED, Revision
+from toolhall.dialects.mcp.served import served
 from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Asked, Finished, Page, Wire
@@ -142,7 +142,7 @@ class Writer:
         return {"instructions": self._server.instructions} if self._server.instructions else {}
 
     def _page(self, page: Page) -> bytes:
-        result: JsonObject = {"tools": [write_tool(tool, self.revision) for tool in page.tools]}
+        result: JsonObject = {"tools": [served(tool, self.revision) for tool in page.tools]}
         if page.next is not None:
             result["nextCursor"] = page.next
         if self.revision.modern:

@@ -93,6 +93,9 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
         operation["summary"] = tool.title
     if tool.description is not None:
         operation["description"] = tool.description
+    if tool.deprecation is not None:
+        operation["deprecated"] = True
+        operation |= {f"x-{key}": value for key, value in msgspec.to_builtins(tool.deprecation).items()}
     operation["parameters"] = [{"$ref": "#/components/parameters/version"}]
     operation["requestBody"] = {
         "required": _needs_body(tool.input),

@@ -8,6 +8,8 @@ from toolhall.model.json import JsonObject, encode
 TABLE: dict[type, tuple[int, str]] = {
     errors.Malformed: (400, "malformed"),
     errors.NotFound: (404, "not_found"),
+    errors.NotActive: (404, "not_active"),
+    errors.Retired: (410, "retired"),
     errors.BadArguments: (422, "bad_arguments"),
     errors.Unsupported: (400, "unsupported"),
     errors.Unauthenticated: (401, "unauthenticated"),

@@ -32,6 +32,7 @@ _ERRORS = {
     "403": ("Denied", "This caller may not do this, or something has to be done first."),
     "404": ("NotFound", "There is no such tool, or none that this caller may see."),
     "409": ("ToolFailed", "The tool says that it could not do this, and why."),
+    "410": ("Retired", "The tool's last day is over; the message names what to call instead."),
     "413": ("TooLarge", "The body is larger than this server takes."),
     "415": ("WrongType", "The body is not sent as application/json, or is encoded."),
     "422": ("BadArguments", "The arguments do not match the tool's input schema."),

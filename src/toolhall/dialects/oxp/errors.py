@@ -74,6 +74,8 @@ def _failed(error: errors.ToolhallError, message: str) -> Said:
 TABLE: dict[type, Row] = {
     errors.Malformed: _refused(400),
     errors.NotFound: _refused(400),
+    errors.NotActive: _refused(400),
+    errors.Retired: _refused(400),
     errors.BadArguments: _bad_arguments,
     errors.Unsupported: _failed,  # the tool ran until it needed what OXP cannot do
     errors.Unauthenticated: _refused(401),

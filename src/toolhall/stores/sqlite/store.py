@@ -8,14 +8,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from toolhall.stores.base import Event, Kept, StoreFailed
-from toolhall.stores.lock import Lock
+from toolhall.stores.base import FILE_NAME, Event, Kept, StoreFailed
+from toolhall.stores.lock import LOCK_NAME, Lock
 from toolhall.stores.sql import statements
 from toolhall.stores.sqlite.connection import open_to_read, open_to_write
 from toolhall.stores.sqlite.faults import explained
-
-FILE_NAME = "toolhall.db"
-LOCK_NAME = "toolhall.lock"
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -86,15 +83,21 @@ def open_store(folder: Path) -> SqliteStore:
 
     It takes some milliseconds, and more when the tables have to be made; where a loop runs, call it in a thread.
     """
-    path = folder / FILE_NAME
-    with explained(path):
+    with explained(folder / FILE_NAME):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = Lock(folder / LOCK_NAME)
-        try:
-            return SqliteStore(path, lock)
-        except BaseException:
-            lock.release()
-            raise
+    try:
+        return open_locked(folder, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def open_locked(folder: Path, lock: Lock) -> SqliteStore:
+    """As `open_store`, by who holds the lock already; it is let go with the store."""
+    path = folder / FILE_NAME
+    with explained(path):
+        return SqliteStore(path, lock)
 
 
 def open_readonly(folder: Path) -> SqliteReader:

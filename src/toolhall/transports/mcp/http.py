@@ -16,6 +16,7 @@ from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.delivery import Delivery
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.storefront import meant
 from toolhall.transports.shield import Shield
 from toolhall.transports.sse import serve_events, start_events
 from toolhall.transports.stream import Stream
@@ -105,7 +106,7 @@ class McpHttp:
 
     def _check_parameters(self, exchange: Exchange, request: Request) -> None:
         name, arguments = request.params.get("name"), request.params.get("arguments")
-        tool = self._hall.find(name, exchange.caller) if isinstance(name, str) else None
+        tool = self._hall.find(meant(self._hall, name), exchange.caller) if isinstance(name, str) else None
         if tool and isinstance(arguments, dict):
             check_parameters(exchange.headers, tool.header_parameters, arguments)
 

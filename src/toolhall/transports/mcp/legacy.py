@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+from collections.abc import Callable
 
 from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request, Response
@@ -15,10 +16,11 @@ from toolhall.dialects.mcp.write import Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolFailed, ToolhallError
-from toolhall.model.exchange import Finished, LogLevel, Page, Wire
+from toolhall.model.exchange import Finished, LogLevel, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.question import Question
 from toolhall.transports.mcp.links import LegacyLink, Outlet
+from toolhall.transports.mcp.storefront import Audience, called, hear, page
 
 QUESTION_SECONDS = 300.0
 GREETING_SECONDS = 1.0
@@ -35,12 +37,17 @@ class Session:
         self._waiting: dict[str, asyncio.Future[Json]] = {}
         self._questions = itertools.count(1)
         self._greeted = asyncio.Event()
+        self._versions = False  # whether it ever asked for every version
         self.writer = writer
         self.caller = caller
 
     def greet(self) -> None:
         """`notifications/initialized`: from now on the client may be asked."""
         self._greeted.set()
+
+    def hear(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` whenever the list changes that this client is shown; returns how to end that."""
+        return hear(self._hall, lambda: Audience(self.caller, self.revision, self._versions), listener)
 
     @property
     def revision(self) -> Revision:
@@ -65,8 +72,7 @@ class Session:
             case "tools/call":
                 return await self._call(request, outlet, size)
             case "tools/list":
-                answer = await self._hall.answer(read_list(request), self.caller)
-                return self._written(request, answer)
+                return self._list(request)
             case "ping":
                 return self.writer.response(request.id, {})
             case "logging/setLevel":
@@ -77,8 +83,13 @@ class Session:
             case _:
                 raise unknown_method(request.method)
 
+    def _list(self, request: Request) -> Wire:
+        asked = read_list(request)
+        self._versions = self._versions or asked.versions
+        return self.writer.page(request.id, page(self._hall, self.caller, asked))
+
     async def _call(self, request: Request, outlet: Outlet, size: int) -> Wire:
-        call = read_call(request, f"mcp@{self.revision.name}", size)
+        call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
         terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
         link = LegacyLink(outlet, terms, self.writer, self._put)
         return self._written(request, await self._hall.answer(call, self.caller, link))
@@ -87,8 +98,6 @@ class Session:
         match answer:
             case Finished():
                 return self.writer.finished(request.id, answer)
-            case Page():
-                return self.writer.page(request.id, answer)
             case ToolhallError():
                 return self.writer.error(request.id, answer)
             case _:

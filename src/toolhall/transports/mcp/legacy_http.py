@@ -28,7 +28,6 @@ class LegacyHttp:
         self._hall = hall
         self._writers = {revision.name: Writer(server, revision) for revision in LEGACY.values()}
         self._sessions = Sessions(clock)
-        self._stop_hearing: Callable[[], None] | None = None
 
     async def request(self, exchange: Exchange, request: Request, size: int) -> None:
         """Answer a request, or open a session for it."""
@@ -76,8 +75,6 @@ class LegacyHttp:
 
     def close(self) -> None:
         """End every session."""
-        if self._stop_hearing:
-            self._stop_hearing()
         self._sessions.close()
 
     async def _initialize(self, exchange: Exchange, request: Request) -> None:
@@ -87,8 +84,6 @@ class LegacyHttp:
             await exchange.reply(write_error(request.id, refusal))
             return
         writer = self._writers[hello.revision.name]
-        if self._stop_hearing is None:  # the first session: from now on there is a loop to hear changes in
-            self._stop_hearing = self._hall.registry.subscribe(self._sessions.tools_changed)
         opened = self._sessions.open(Session(self._hall, writer, exchange.caller, hello.capabilities))
         await exchange.reply(writer.initialized(request.id), (SESSION_HEADER, opened.id.encode()))
 

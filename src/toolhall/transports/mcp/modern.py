@@ -11,9 +11,10 @@ from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolhallError
-from toolhall.model.exchange import Answer, Asked, CallTool, Finished, Page, Wire
+from toolhall.model.exchange import Answer, Asked, CallTool, Finished, Wire
 from toolhall.transports.mcp.links import ModernLink, Outlet
 from toolhall.transports.mcp.rounds import Rounds
+from toolhall.transports.mcp.storefront import called, page
 from toolhall.transports.mcp.subscriptions import Subscriptions
 
 LISTEN = "subscriptions/listen"
@@ -28,20 +29,19 @@ class Modern:
         self._hall = hall
         self._rounds = rounds
         self.writer = Writer(server, MODERN)
-        self.subscriptions = Subscriptions(hall.registry, self.writer)
+        self.subscriptions = Subscriptions(hall, self.writer)
 
     async def answer(self, request: Request, terms: Terms, caller: Caller, outlet: Outlet, size: int) -> Wire:
         """The one reply to a request other than `subscriptions/listen`."""
         try:
             if request.method == "tools/call":
-                call = read_call(request, _DIALECT, size)
+                call = called(self._hall, read_call(request, _DIALECT, size))
                 link = ModernLink(outlet, terms, self.writer)
                 if "requestState" in request.params or "inputResponses" in request.params:
                     link.replies = self._rounds.replies(request, call, caller)
                 return self._written(request, call, caller, await self._hall.answer(call, caller, link))
             if request.method == "tools/list":
-                ask = read_list(request)
-                return self._written(request, None, caller, await self._hall.answer(ask, caller))
+                return self.writer.page(request.id, page(self._hall, caller, read_list(request)))
             if request.method == "server/discover":
                 return self.writer.discovered(request.id)
             raise unknown_method(request.method)
@@ -51,16 +51,14 @@ class Modern:
             _log.exception("the answer to %s could not be written", request.method)
             return self.writer.error(request.id, Broken())
 
-    def _written(self, request: Request, call: CallTool | None, caller: Caller, answer: Answer) -> Wire:
+    def _written(self, request: Request, call: CallTool, caller: Caller, answer: Answer) -> Wire:
         match answer:
             case Finished():
                 return self.writer.finished(request.id, answer)
-            case Page():
-                return self.writer.page(request.id, answer)
-            case Asked(questions) if call is not None:
+            case Asked(questions):
                 state = self._rounds.next(request, call, caller, list(questions))
                 return self.writer.asked(request.id, answer, state)
             case ToolhallError():
                 return self.writer.error(request.id, answer)
             case _:
-                raise TypeError("only a call can end with questions")
+                raise TypeError("a call is not answered by a list")

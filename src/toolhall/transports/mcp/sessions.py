@@ -29,6 +29,7 @@ class HttpSession:
         self.running = Running()
         self._streams: OrderedDict[str, Stream] = OrderedDict()
         self._opened = 0
+        self._stop_hearing = session.hear(self._tools_changed)
 
     def open_stream(self) -> Stream:
         """A stream for one call; the oldest is forgotten when there are too many."""
@@ -49,11 +50,6 @@ class HttpSession:
         stream = self._streams.get(name)
         return (stream, int(number)) if stream and _PLACE.fullmatch(number) else None
 
-    def tools_changed(self) -> None:
-        """Tell the client on its standalone stream; while it reads none, one notice waits for it."""
-        if self.reading or self.standalone.last == self.heard:
-            self.standalone.send(self.session.writer.tools_changed())
-
     @property
     def busy(self) -> bool:
         """Whether it is read from, or has calls running."""
@@ -66,8 +62,14 @@ class HttpSession:
 
     def close(self) -> None:
         """End its calls and its standalone stream."""
+        self._stop_hearing()
         self.running.close()
         self.standalone.finish()
+
+    def _tools_changed(self) -> None:
+        """Tell the client on its standalone stream; while it reads none, one notice waits for it."""
+        if self.reading or self.standalone.last == self.heard:
+            self.standalone.send(self.session.writer.tools_changed())
 
 
 class Sessions:
@@ -97,11 +99,6 @@ class Sessions:
         """Forget a session."""
         self._sessions.pop(session.id, None)
         session.close()
-
-    def tools_changed(self) -> None:
-        """Tell every session."""
-        for session in self._sessions.values():
-            session.tools_changed()
 
     def retire(self) -> None:
         """End all standalone streams."""

@@ -1,5 +1,7 @@
 """MCP on standard input and output: one message a line, both eras in one process."""
 
+from collections.abc import Callable
+
 from toolhall.dialects.mcp.asks import read_initialize
 from toolhall.dialects.mcp.jsonrpc import Message, Notification, Request, Response, Unreadable, read_message
 from toolhall.dialects.mcp.refusals import INVALID_REQUEST, LIMITED, McpRefusal
@@ -30,11 +32,11 @@ class McpStdio:
         self._max_body = max_body
         self._writers = {revision.name: Writer(server, revision) for revision in LEGACY.values()}
         self._session: Session | None = None
+        self._stop_hearing: Callable[[], None] | None = None
         self._running = Running()
 
     async def run(self) -> None:
         """Serve until the input ends, then give running calls a moment to answer."""
-        stop_hearing = self._hall.registry.subscribe(self._tools_changed)
         try:
             async for line in self._lines.read():
                 self._receive(line)
@@ -45,7 +47,8 @@ class McpStdio:
         except ConnectionError:
             pass  # the client reads no more, so there is nobody to serve
         finally:
-            stop_hearing()
+            if self._stop_hearing:
+                self._stop_hearing()
             await self._running.finish(LAST_ANSWERS_SECONDS)
 
     def send(self, message: bytes) -> None:
@@ -92,7 +95,10 @@ class McpStdio:
         except McpRefusal as refusal:
             raise Unreadable(refusal, request.id) from None
         writer = self._writers[hello.revision.name]
+        if self._stop_hearing:  # who shakes hands again speaks another revision from now on
+            self._stop_hearing()
         self._session = Session(self._hall, writer, LOCAL, hello.capabilities)
+        self._stop_hearing = self._session.hear(lambda: self.send(writer.tools_changed()))
         self.send(writer.initialized(request.id).body)
 
     async def _answer(self, request: Request, size: int) -> None:
@@ -130,10 +136,6 @@ class McpStdio:
                     self.send(item.message)
         finally:
             end()
-
-    def _tools_changed(self) -> None:
-        if self._session:
-            self.send(self._session.writer.tools_changed())
 
 
 class _Voice:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
+from toolhall.dialects.mcp.asks import wants_versions
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import LIMITED, McpRefusal, bad_params
 from toolhall.dialects.mcp.write import SUBSCRIPTION_KEY, Writer
+from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
-from toolhall.registry.registry import Registry
+from toolhall.transports.mcp.storefront import Audience, hear
 from toolhall.transports.stream import Stream
 
 MAX_PER_CALLER = 100
@@ -17,23 +19,23 @@ _TOOLS = "toolsListChanged"
 class Subscriptions:
     """All open listen streams; each is told once of a change until it has read that."""
 
-    def __init__(self, registry: Registry, writer: Writer) -> None:
-        self._registry = registry
+    def __init__(self, hall: Hall, writer: Writer) -> None:
+        self._hall = hall
         self._writer = writer
         self._open: dict[Stream, tuple[Request, Caller]] = {}
 
     def listen(self, request: Request, caller: Caller, stream: Stream) -> Callable[[], None]:
         """Acknowledge, then tell of changes until the returned function is called."""
         wanted = _wanted(request)
+        audience = Audience(caller, self._writer.revision, wants_versions(request))
         if sum(1 for _, other in self._open.values() if other.id == caller.id) >= MAX_PER_CALLER:
             raise McpRefusal(LIMITED, f"at most {MAX_PER_CALLER} listen streams are open per caller", status=429)
         honoured = {_TOOLS: True} if wanted.get(_TOOLS) else {}
         params = {"notifications": honoured, "_meta": {SUBSCRIPTION_KEY: request.id}}
         stream.send(self._writer.notice("notifications/subscriptions/acknowledged", params))
         self._open[stream] = (request, caller)
-        stop = (
-            self._registry.subscribe(lambda: stream.send(self._writer.tools_changed(request.id))) if honoured else None
-        )
+        notice = self._writer.tools_changed(request.id)
+        stop = hear(self._hall, lambda: audience, lambda: stream.send(notice)) if honoured else None
 
         def end() -> None:
             self._open.pop(stream, None)

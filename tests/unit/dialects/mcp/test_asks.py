@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.asks import Hello, read_call, read_initialize, read_list
+from toolhall.dialects.mcp.asks import VERSIONS_KEY, Hello, Listing, read_call, read_initialize, read_list
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import McpRefusal
 from toolhall.dialects.mcp.revisions import JUNE, NOVEMBER
-from toolhall.model.exchange import CallTool, ListTools
+from toolhall.model.exchange import CallTool
 
 
 def request(**params: Any) -> Request:
@@ -41,14 +41,18 @@ def test_a_bad_initialize(params: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("params", "ask"),
     [
-        ({}, ListTools(None)),
-        ({"cursor": None}, ListTools(None)),
-        ({"cursor": ""}, ListTools("")),
-        ({"cursor": "x"}, ListTools("x")),
+        ({}, Listing(None)),
+        ({"cursor": None}, Listing(None)),
+        ({"cursor": ""}, Listing("")),
+        ({"cursor": "x"}, Listing("x")),
+        ({"_meta": None}, Listing(None)),
+        ({"_meta": {"other": 1}}, Listing(None)),
+        ({"_meta": {VERSIONS_KEY: "all"}}, Listing(None, versions=True)),
+        ({"cursor": "x", "_meta": {VERSIONS_KEY: "all"}}, Listing("x", versions=True)),
     ],
     ids=str,
 )
-def test_list(params: dict[str, Any], ask: ListTools) -> None:
+def test_list(params: dict[str, Any], ask: Listing) -> None:
     assert read_list(request(**params)) == ask
 
 
@@ -56,6 +60,14 @@ def test_list(params: dict[str, Any], ask: ListTools) -> None:
 def test_a_bad_cursor(cursor: Any) -> None:
     with pytest.raises(McpRefusal, match="cursor must be a string"):
         read_list(request(cursor=cursor))
+
+
+@pytest.mark.parametrize("wish", [None, "", "ALL", "newest", True, 1, ["all"], {"all": True}])
+def test_a_wish_for_versions_that_nobody_knows(wish: Any) -> None:
+    told = r'params\._meta\["dev\.toolhall/versions"\] must be "all"; leave it out'
+    with pytest.raises(McpRefusal, match=told) as caught:
+        read_list(request(_meta={VERSIONS_KEY: wish}))
+    assert caught.value.code == -32602
 
 
 @pytest.mark.parametrize(

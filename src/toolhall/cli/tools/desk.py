@@ -1,0 +1,135 @@
+"""Where management is asked: at a running hall, or in the folder of one that does not run, by the same requests."""
+
+import contextlib
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.screen import visible
+from toolhall.cli.tools.local import LocalDesk
+from toolhall.cli.tools.remote import RemoteDesk
+from toolhall.model.json import Json, JsonObject
+
+MOST_PAGES = 10_000
+_TOOLS = "/api/tools"
+_EVENTS = "/api/history"
+
+Query: TypeAlias = Mapping[str, str | None]
+NO_QUERY: Query = {}
+
+
+@dataclass(frozen=True)
+class HallOptions:
+    """Which hall, and how to print.
+
+    Parameters
+    ----------
+    url
+        A running hall: its base URL, or its /mcp URL.
+    data
+        The data folder of a hall that does not run. [default: ~/.local/share/toolhall]
+    json
+        Print JSON.
+    """
+
+    url: str | None = None
+    data: Path | None = None
+    json: bool = False
+
+
+class Refused(CommandFailed):
+    """The hall said no; `problems` are all its reasons, each with a path, a rule and a fix."""
+
+    outcome = "refused"
+
+    def __init__(self, status: int, message: str, problems: list[JsonObject]) -> None:
+        self.status = status
+        self.problems = problems
+        super().__init__(visible(message))
+
+
+class Line(Protocol):
+    """One way to reach a hall."""
+
+    def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
+        """The status and the value of the reply."""
+        ...
+
+    def bringing(self, detail: str) -> None:
+        """What is registered from now on comes from there."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        ...
+
+
+class Desk:
+    """Asks for management, and reads the answers."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.bringing = line.bringing
+
+    def ask(self, method: str, *place: str, body: JsonObject | None = None, query: Query = NO_QUERY) -> JsonObject:
+        """The answer, or Refused; `place` is an id, and what is below it."""
+        path = "/".join([_TOOLS, *(quote(part, safe="") for part in place)])
+        return self._answer(method, path, body, query)
+
+    def events(self, tool: str | None, limit: int) -> list[JsonObject]:
+        """What happened to one tool, or to all."""
+        query = {"limit": str(limit)}
+        told = (
+            self._answer("GET", _EVENTS, None, query) if tool is None else self.ask("GET", tool, "history", query=query)
+        )
+        found: list[JsonObject] = told["events"]
+        return found
+
+    def _answer(self, method: str, path: str, body: JsonObject | None, query: Query) -> JsonObject:
+        given = {name: value for name, value in query.items() if value is not None}
+        status, said = self._line.send(method, f"{path}?{urlencode(given)}" if given else path, body)
+        match said:
+            case dict() if status < 400:
+                return said
+            case {"error": {"message": str(message)} as error}:
+                raise Refused(status, message, _problems(error))
+            case _:
+                raise CommandFailed(f"this is no hall that can be managed: it answered with HTTP status {status}")
+
+    def tools(self, query: Query) -> Iterator[JsonObject]:
+        """Every summary, page after page."""
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = self.ask("GET", query={**query, "cursor": cursor})
+            yield from page["tools"]
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return
+        raise CommandFailed(f"the list has more than {MOST_PAGES} pages")
+
+
+@contextlib.contextmanager
+def opened(options: HallOptions, *, changing: bool = False) -> Generator[Desk, None, None]:
+    """The desk of the hall that was named, closed again at the end; only who changes it needs a folder alone."""
+    if options.url and options.data:
+        raise WrongUsage("give --url or --data, not both: a running hall, or the folder of one that does not run")
+    line: Line = RemoteDesk(options.url) if options.url else LocalDesk(options.data, changing=changing)
+    try:
+        yield Desk(line)
+    except (KeyError, TypeError, msgspec.ValidationError):
+        raise CommandFailed("the answer is not one of a hall; is this the right URL?") from None
+    finally:
+        line.close()
+
+
+def _problems(error: dict[Any, Any]) -> list[JsonObject]:
+    match error:
+        case {"details": {"problems": list(problems)}}:
+            return [each for each in problems if isinstance(each, dict)]
+        case _:
+            return []

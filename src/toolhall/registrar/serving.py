@@ -1,0 +1,138 @@
+"""Keeps the registry what the papers say it is: what is active is served until its last day, the rest is withheld."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, time
+
+import msgspec
+
+from toolhall.model.errors import Malformed
+from toolhall.registrar.ledger import Listed
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.names import Claims
+from toolhall.registry.registry import Conflict, Registry
+from toolhall.registry.withheld import RETIRED, UNSERVED
+from toolhall.runners.nowhere import Nowhere
+from toolhall.stores.base import Kept
+
+_LONGEST_SLEEP = 3_600.0  # clocks are set, and machines sleep
+_log = logging.getLogger("toolhall.registrar")
+
+
+class Serving:
+    """The operator's own code brings its own runners; nothing runs the rest yet."""
+
+    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._own: dict[str, Entry] = {}
+        self.own_claims = Claims()
+        self._ending: dict[str, Listed] = {}  # what is served, and has a last day
+        self._alarm: asyncio.TimerHandle | None = None
+
+    @property
+    def own(self) -> tuple[Entry, ...]:
+        """The operator's own tools, served or not."""
+        return tuple(self._own.values())
+
+    def bring(self, entries: Iterable[Entry]) -> None:
+        """Tools of the operator's own code are there from now on."""
+        for entry in entries:
+            self._own[entry.id] = entry
+            self.own_claims.take(entry.tool)
+
+    def take_away(self, tool_id: str) -> None:
+        """A tool of the operator's own code is there no more."""
+        entry = self._own.pop(tool_id, None)
+        if entry is not None:
+            self.own_claims.release(entry.tool)
+
+    def has(self, toolkit: str) -> bool:
+        """Whether a toolkit is the operator's own code."""
+        return any(entry.tool.id.toolkit == toolkit for entry in self._own.values())
+
+    def refuse_twin(self, listed: Listed) -> None:
+        """Raise Malformed if this cannot be served beside what is."""
+        if problem := self._registry.problem(self._entry(listed)):
+            raise Malformed(problem)
+
+    def show(self, changed: Iterable[Listed]) -> None:
+        """Serve or withhold each of these, as its papers say now."""
+        everything = [each for each in changed if not self._stands(each)]
+        served = [each for each in everything if self._is_served(each.kept)]
+        for each in everything:
+            self._registry.withheld.drop(each.kept.id)
+            self._ending.pop(each.kept.id, None)
+            if each not in served:
+                self._registry.withheld.put(each.tool, self._state(each.kept))
+            elif each.kept.sunset is not None:
+                self._ending[each.kept.id] = each
+        try:
+            self._registry.change([self._entry(each) for each in served], {each.kept.id for each in everything})
+        except Conflict:
+            self._show_singly(everything, served)
+
+    def hide(self, tool_id: str) -> None:
+        """It is known no more."""
+        self._registry.change(without={tool_id})
+        self._registry.withheld.drop(tool_id)
+        self._ending.pop(tool_id, None)
+
+    def watch(self) -> None:
+        """Take tools away when their last day is over; in the loop that runs now."""
+        self.stop()
+        over = [each for each in self._ending.values() if not self._is_served(each.kept)]
+        if over:
+            self.show(over)
+        days = [each.kept.sunset for each in self._ending.values() if each.kept.sunset is not None]
+        if days:
+            left = _begin(min(days)) - self._clock()
+            self._alarm = asyncio.get_running_loop().call_later(min(left, _LONGEST_SLEEP), self.watch)
+
+    def stop(self) -> None:
+        """Watch no longer."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _show_singly(self, everything: list[Listed], served: list[Listed]) -> None:
+        """One of them has a twin among what is served, which was there first: that one alone is left out."""
+        self._registry.change(without={each.kept.id for each in everything})
+        for each in served:
+            try:
+                self._registry.add([self._entry(each)])
+            except Conflict as conflict:
+                _log.warning("%s is not served: %s", each.kept.id, conflict)
+                self._registry.withheld.put(each.tool, UNSERVED)
+
+    def _stands(self, listed: Listed) -> bool:
+        """Whether the operator's own tool is served already, exactly so; then its place in lists stays, too."""
+        own = self._own.get(listed.kept.id)
+        stands = own is not None and self._registry.snapshot.find(own.id) is own
+        return stands and self._is_served(listed.kept) and listed.kept.deprecated_at is None
+
+    def _is_served(self, kept: Kept) -> bool:
+        return kept.state == "active" and not self._is_over(kept) and (kept.origin != "code" or kept.id in self._own)
+
+    def _is_over(self, kept: Kept) -> bool:
+        return kept.sunset is not None and _begin(kept.sunset) <= self._clock()
+
+    def _state(self, kept: Kept) -> str:
+        if kept.state != "active":
+            return kept.state
+        return RETIRED if self._is_over(kept) else UNSERVED
+
+    def _entry(self, listed: Listed) -> Entry:
+        own = self._own.get(listed.kept.id)
+        if own is None:
+            return compile_entry(listed.tool, Nowhere(), known_good=True)
+        deprecation = listed.tool.deprecation
+        if own.tool.deprecation == deprecation:
+            return own
+        return msgspec.structs.replace(own, tool=msgspec.structs.replace(own.tool, deprecation=deprecation))
+
+
+def _begin(day: str) -> float:
+    """When a day begins, UTC."""
+    return datetime.combine(date.fromisoformat(day), time.min, UTC).timestamp()

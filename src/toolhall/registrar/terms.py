@@ -1,0 +1,15 @@
+"""On which terms a hall is opened: alone or beside other processes, and whether code is held to its versions."""
+
+import msgspec
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """By default a hall has its folder to itself, and what it serves keeps its promises."""
+
+    share: bool = False  # where another process writes, reading is enough
+    hold: bool = True
+    frozen: str | None = None  # why nothing may be changed while it runs
+    refusal: str = "another process writes to this hall's data folder; make the change there, or stop that one first"
+
+
+ALONE = Terms()

@@ -1,0 +1,83 @@
+"""What a schema itself calls secret: `writeOnly` and `format: password`."""
+
+import msgspec
+
+from toolhall.model.json import Json, JsonObject
+from toolhall.schema.walk import children
+
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_MEMBER = "properties/"
+
+
+class Secrecy(msgspec.Struct, frozen=True):
+    """Members that are secret wherever they stand, or the whole value; rather too much than too little."""
+
+    members: frozenset[str] = frozenset()
+    whole: bool = False
+
+
+OPEN = Secrecy()
+
+
+def secrecy_of(schema: JsonObject | None) -> Secrecy:
+    """What to hide in values of this schema, whichever of its branches a value takes."""
+    graph = _Graph(schema or {})
+    secret = graph.secret()
+    members = {slot.removeprefix(_MEMBER) for _, to, slot in graph.edges if to in secret and _is_member(slot)}
+    return Secrecy(frozenset(members), "" in secret) if secret else OPEN
+
+
+def _is_member(slot: str) -> bool:
+    return slot.startswith(_MEMBER)
+
+
+class _Graph:
+    """Every subschema by its pointer, and which lead to which: by a slot of the value, or ("") on the value itself."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._schemas: dict[str, Json] = {}
+        self._anchors: dict[str, str] = {}
+        self.edges: list[tuple[str, str, str]] = []
+        pending: list[tuple[Json, str]] = [(root, "")]
+        while pending:
+            schema, pointer = pending.pop()
+            self._schemas[pointer] = schema
+            if isinstance(schema, dict):
+                self._name(schema, pointer)
+                for child in children(schema, pointer):
+                    pending.append((child.schema, child.pointer))
+                    if child.applies:
+                        self.edges.append((pointer, child.pointer, child.slot or ""))
+        for pointer, schema in self._schemas.items():
+            self._refer(schema, pointer)
+
+    def secret(self) -> set[str]:
+        """Subschemas whose values are secret, and those that hold such a value in a list or under any name."""
+        holders: dict[str, list[str]] = {}
+        for holder, to, slot in self.edges:
+            if not _is_member(slot):
+                holders.setdefault(to, []).append(holder)
+        pending = [pointer for pointer, schema in self._schemas.items() if _is_marked(schema)]
+        found: set[str] = set()
+        while pending:
+            pointer = pending.pop()
+            if pointer not in found:
+                found.add(pointer)
+                pending.extend(holders.get(pointer, ()))
+        return found
+
+    def _name(self, schema: JsonObject, pointer: str) -> None:
+        for key in ("$anchor", "$dynamicAnchor"):
+            if isinstance(schema.get(key), str):
+                self._anchors[schema[key]] = pointer
+
+    def _refer(self, schema: Json, pointer: str) -> None:
+        for key in _REFERENCES:
+            target = schema.get(key) if isinstance(schema, dict) else None
+            if isinstance(target, str):
+                fragment = target.removeprefix("#")
+                self.edges.append((pointer, self._anchors.get(fragment, fragment), ""))
+
+
+def _is_marked(schema: Json) -> bool:
+    return isinstance(schema, dict) and (schema.get("writeOnly") is True or schema.get("format") == "password")

@@ -1,0 +1,27 @@
+"""How management answers: JSON, and errors as plain REST has them."""
+
+import msgspec
+
+from toolhall.dialects.openapi.errors import write_error
+from toolhall.model.errors import ToolhallError
+from toolhall.model.exchange import Wire
+from toolhall.model.json import Json, encode
+from toolhall.registrar.promises import BrokenPromise
+from toolhall.transports.api.managed import Contradiction
+
+CONFLICT = 409
+
+
+def reply(value: Json, status: int = 200) -> Wire:
+    """A value, as JSON."""
+    return Wire(encode(value), status)
+
+
+def refusal(error: ToolhallError) -> Wire:
+    """Any error; what contradicts what is registered is no fault of the request alone, so it is a conflict."""
+    wire = write_error(error)
+    if not isinstance(error, BrokenPromise | Contradiction):
+        return wire
+    said = msgspec.json.decode(wire.body)
+    said["error"]["code"] = "conflict"
+    return Wire(encode(said), CONFLICT, wire.headers)

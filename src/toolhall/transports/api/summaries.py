@@ -1,0 +1,71 @@
+"""What is told of a registered tool; every text in it is data, whatever it says."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
+
+from toolhall.dialects import exact, strict
+from toolhall.dialects.catalogs import readable
+from toolhall.dialects.findings import Finding
+from toolhall.dialects.lint.linter import Linter
+from toolhall.model.json import Json, JsonObject
+from toolhall.registrar.papers import OWN, tool_of
+from toolhall.stores.base import Event, Kept
+
+MOST_FINDINGS = 1_000
+
+
+def summary(kept: Kept) -> JsonObject:
+    """One tool, without its document."""
+    tool = tool_of(kept)
+    return {
+        "id": kept.id,
+        "toolkit": kept.toolkit,
+        "tool": kept.tool,
+        "version": kept.version,
+        "name": tool.name,
+        "title": tool.title,
+        "state": kept.state,
+        "origin": kept.origin,
+        "originDetail": kept.origin_detail,
+        "by": kept.by,
+        "registeredAt": moment(kept.registered_at),
+        "changedAt": moment(kept.changed_at),
+        "deprecatedAt": None if kept.deprecated_at is None else moment(kept.deprecated_at),
+        "sunset": kept.sunset,
+        "successor": kept.successor,
+        "dialect": kept.dialect,
+        "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": kept.document_digest},
+    }
+
+
+def event(happened: Event) -> JsonObject:
+    """One line of a history."""
+    return {
+        "at": moment(happened.at),
+        "by": happened.by,
+        "id": happened.id,
+        "what": happened.what,
+        "detail": happened.detail,
+    }
+
+
+def moment(seconds: float) -> str:
+    """A time in UTC, as ISO 8601 writes it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def findings_of(kept: Kept) -> list[JsonObject]:
+    """What lint says of a tool's document; a tool of the operator's own code is looked at as MCP shows it."""
+    if kept.dialect == OWN:
+        mcp = readable("mcp")
+        return findings(exact.write((tool_of(kept),), mcp), mcp.name)
+    return findings(strict.decode(kept.document), kept.dialect)
+
+
+def findings(document: Json, dialect: str) -> list[JsonObject]:
+    """What lint says of a document, whose every text a model may get to read."""
+    found: Iterator[Finding] = Linter[None](dialect).lint(document, "", None)
+    return [msgspec.structs.asdict(each) for each in islice(found, MOST_FINDINGS)]

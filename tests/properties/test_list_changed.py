@@ -1,0 +1,112 @@
+"""A client hears that the list changed if and only if what it is shown changed."""
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.parts import entry_named
+from toolhall import Toolhall
+from toolhall.config import Config
+from toolhall.dialects import exact
+from toolhall.dialects.catalogs import CATALOGS
+from toolhall.dialects.mcp.asks import Listing
+from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.names import ToolId
+from toolhall.model.tool import Icon, Tool
+from toolhall.pipeline.authorize import LocalPolicy
+from toolhall.registry.entry import Entry
+from toolhall.transports.mcp import storefront
+from toolhall.transports.mcp.storefront import Audience
+
+GUEST = Caller("guest")
+NAMES, VERSIONS = ["a", "b", "c"], ["1.0.0", "1.1.0", "2.0.0", "3.0.0-rc.1"]
+PINS = ["a", "Kit.b", "Kit.a@^1", "Kit.a@2.0.0", "Kit.b@~1.0", "Kit.c@1", "gone", "Toolhall.search_tools@1"]
+
+
+def _remainder(**more: Any) -> Any:
+    document = {"name": "a", "inputSchema": {"type": "object"}, **more}
+    return exact.read(document, CATALOGS["mcp@2026-07-28"])[0].remainder
+
+
+def _constant(value: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": {"const": value}}}
+
+
+# Some say the same, some what only some revisions say, some what no list says.
+STATED: list[dict[str, Any]] = [
+    {},
+    {"title": "New"},
+    {"icons": (Icon(src="data:,"),)},
+    {"timeout": 3.0},
+    {"tags": ("guests",)},
+    {"input": _constant(1)},
+    {"input": _constant(True)},
+    {"input": _constant({"p": 1, "q": 2})},
+    {"input": _constant({"q": 2, "p": 1})},
+    {"remainder": _remainder(**{"x-note": 1})},
+    {"remainder": _remainder(title=None)},
+]
+
+
+class Guests(LocalPolicy):
+    """Guests see what is tagged for them."""
+
+    def sees(self, caller: Caller, tool: Tool) -> bool:
+        return caller.local or "guests" in tool.tags
+
+
+def shown(hall: Toolhall, audience: Audience) -> dict[str, bytes]:
+    """What a client would be told, page by page and byte by byte; neither order of tools nor of members counts."""
+    writer, found, cursor = Writer(Server(name="x", version="1"), audience.revision), dict[str, bytes](), None
+    while True:
+        page = storefront.page(hall.hall, audience.caller, Listing(cursor, versions=audience.versions))
+        for tool in msgspec.json.decode(writer.page(1, page).body)["result"]["tools"]:
+            found[tool["name"]] = msgspec.json.encode(tool, order="deterministic")
+        if page.next is None:
+            return found
+        cursor = page.next
+
+
+AUDIENCES = [
+    Audience(caller, revision, versions=versions)
+    for caller in (LOCAL, GUEST)
+    for revision in REVISIONS.values()
+    for versions in (False, True)
+]
+# By name and version, what the tool states from now on; None: it goes.
+STEPS = st.dictionaries(
+    st.tuples(st.sampled_from(NAMES), st.sampled_from(VERSIONS)),
+    st.none() | st.sampled_from(STATED),
+    min_size=1,
+    max_size=3,
+)
+
+
+def entry_of(key: tuple[str, str], stated: dict[str, Any]) -> Entry:
+    name, version = key
+    return entry_named(name, id=ToolId("Kit", name, version), **stated)
+
+
+@given(st.booleans(), st.lists(st.sampled_from(PINS), max_size=3, unique=True), st.lists(STEPS, max_size=6))
+def test_a_notice_comes_if_and_only_if_the_list_changed(search: bool, pinned: list[str], steps: list[Any]) -> None:
+    with Toolhall(config=Config(search=search, pinned=tuple(pinned), page_size=2)) as hall:
+        hall.hall.policy = Guests()
+        told: list[Audience] = []
+
+        def listen(audience: Audience) -> None:
+            storefront.hear(hall.hall, lambda: audience, lambda: told.append(audience))
+
+        for audience in AUDIENCES:
+            listen(audience)
+        before = [shown(hall, audience) for audience in AUDIENCES]
+        for step in steps:
+            told.clear()
+            added = [entry_of(key, stated) for key, stated in step.items() if stated is not None]
+            hall.registry.change(added, without=[entry_of(key, {}).id for key in step])
+            after = [shown(hall, audience) for audience in AUDIENCES]
+            assert told == [each for each, old, new in zip(AUDIENCES, before, after, strict=True) if old != new]
+            before = after

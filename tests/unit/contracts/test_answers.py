@@ -1,0 +1,52 @@
+"""What differs between two answers."""
+
+from typing import Any
+
+import pytest
+
+from toolhall.contracts.answers import Difference, differences
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (1, 1.0),
+        ({"a": [1, {"b": None}], "c": "x"}, {"c": "x", "a": [1.0, {"b": None}]}),
+        (10**21, 1e21),
+        ([], []),
+        ("", ""),
+    ],
+)
+def test_equal_answers(old: Any, new: Any) -> None:
+    assert differences(old, new, (), 5) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        (1, True, [Difference("", 1, True)]),
+        (0, False, [Difference("", 0, False)]),
+        (None, 0, [Difference("", None, 0)]),
+        ("1", 1, [Difference("", "1", 1)]),
+        ({"a/b": 1}, {"a/b": 2}, [Difference("/a~1b", 1, 2)]),
+        ({"a": 1}, {}, [Difference("/a", 1)]),
+        ({}, {"a": None}, [Difference("/a", new=None)]),
+        ([1, 2], [1], [Difference("/1", 2)]),
+        ([1], [1, 2], [Difference("/1", new=2)]),
+        ({"a": {}}, {"a": []}, [Difference("/a", {}, [])]),
+        ([[1, 2]], [[2, 1]], [Difference("/0/0", 1, 2), Difference("/0/1", 2, 1)]),
+    ],
+)
+def test_differences(old: Any, new: Any, found: list[Difference]) -> None:
+    assert differences(old, new, (), 5) == found
+
+
+def test_only_the_first_are_told() -> None:
+    assert [each.path for each in differences([0] * 9, [1] * 9, (), 2)] == ["/0", "/1"]
+
+
+def test_what_is_hidden_is_not_compared() -> None:
+    old, new = {"a": {"token": "x"}, "n": 1}, {"a": {"token": "y", "more": 1}, "n": 1}
+    assert differences(old, new, {"/a/token"}, 5) == [Difference("/a/more", new=1)]
+    assert differences(old, new, {"/a"}, 5) == []
+    assert differences(old, new, {""}, 5) == []

@@ -1,0 +1,103 @@
+"""Definitions in a list: as their own documents said it, as far as the hall can stand by that."""
+
+from typing import Any
+
+import pytest
+
+from toolhall.dialects import exact
+from toolhall.dialects.catalogs import CATALOGS
+from toolhall.dialects.mcp.catalog import write_tool
+from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.dialects.mcp.served import served
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.model.exchange import Page
+from toolhall.model.tool import Tool
+
+PLAIN: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
+RICH: dict[str, Any] = {
+    **PLAIN,
+    "title": "Search",
+    "annotations": {"readOnlyHint": True, "x-note": 1},
+    "icons": [{"src": "data:,a", "x-note": [None]}, {"src": "data:,b", "x-note": 2}],
+    "_meta": {"com.example/a": None, "dev.toolhall/level": 3},
+    "x-unknown": [None, 1, 1.0, True],
+    "x-null": None,
+}
+
+
+def read(document: dict[str, Any], revision: Revision = MODERN) -> Tool:
+    (tool,) = exact.read(document, CATALOGS[f"mcp@{revision.name}"])
+    return tool
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+def test_what_was_read_is_listed(revision: Revision) -> None:
+    document = {**RICH, "icons": [{"src": "data:,a", "x-note": 1}]}
+    assert served(read(document, revision), revision) == document
+    page = Page((read(document, revision),), None, shared=True)
+    assert b'"x-unknown":[null,1,1.0,true]' in Writer(Server(name="x", version="1"), revision).page(1, page).body
+
+
+def test_a_tool_of_which_the_model_knows_all_is_listed_as_it_is_written() -> None:
+    assert served(read(PLAIN), MODERN) == PLAIN == write_tool(read(PLAIN), MODERN)
+
+
+def test_what_another_dialect_kept_is_not_listed() -> None:
+    document = {"id": "clock", "name": "Clock", "version": "1.0.0", "description": "Time.", "x-owner": "team"}
+    capability = {"name": "now", "description": "Now.", "x-cost": 1}
+    (tool,) = exact.read({**document, "capabilities": [capability]}, CATALOGS["machine"])
+    assert tool.remainder is not None
+    assert served(tool, MODERN) == write_tool(tool, MODERN)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"title": None},
+        {"description": None},
+        {"annotations": None},
+        {"annotations": {"readOnlyHint": None}},
+        {"annotations": {"title": None, "x-note": 1}},
+        {"icons": None},
+        {"icons": [{"src": "data:,", "sizes": None}]},
+        {"_meta": None},
+        {"outputSchema": None},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+def test_a_null_that_clients_would_refuse_is_left_out(more: dict[str, Any], revision: Revision) -> None:
+    listed = served(read({**PLAIN, **more, "x-unknown": 1}, revision), revision)
+    assert listed["x-unknown"] == 1
+    for part in (listed, listed.get("annotations", {}), *listed.get("icons", [])):
+        assert None not in part.values()
+
+
+@pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"type": "array"}, {"type": "object"}], ids=str)
+def test_the_output_schema_is_the_one_that_results_are_written_by(schema: Any, revision: Revision) -> None:
+    """A client refuses a result without structured content, or one that does not fit, where a schema promised it."""
+    for came in REVISIONS.values():
+        tool = read({**PLAIN, "outputSchema": schema, "x-unknown": 1}, came)
+        assert served(tool, revision).get("outputSchema") == write_tool(tool, revision).get("outputSchema")
+
+
+def test_a_tool_is_listed_under_the_name_that_reaches_it() -> None:
+    tool = read({**PLAIN, "name": "look it up"})
+    assert served(tool, MODERN)["name"] == tool.name != "look it up"
+
+
+@pytest.mark.parametrize("execution", [{"taskSupport": "required"}, "odd", None])
+def test_how_a_call_runs_is_for_the_hall_to_say(execution: Any) -> None:
+    assert "execution" not in served(read({**PLAIN, "execution": execution}, NOVEMBER), NOVEMBER)
+
+
+def test_a_document_that_would_be_replaced_whole_is_listed_as_the_model_says_it() -> None:
+    tool = read({**PLAIN, "$ref": "#/x", "name": "look it up"})
+    assert tool.remainder is not None
+    assert [change.path for change in tool.remainder.item] == [""], "else this test shows nothing"
+    assert served(tool, MODERN) == write_tool(tool, MODERN)
+
+
+def test_what_one_revision_has_no_word_for_is_not_said_there() -> None:
+    assert "icons" not in served(read(RICH), JUNE)

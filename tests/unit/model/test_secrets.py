@@ -1,0 +1,133 @@
+"""Secrets by name and by shape: what is hidden, and what is not."""
+
+import base64
+
+import pytest
+
+from toolhall.model.secret_names import is_secret_name, may_count
+from toolhall.model.secret_shapes import HIDDEN, hide
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc=\n-----END RSA PRIVATE KEY-----"
+WEB_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N"
+LETTERS = "4f9aB27cD81eF06a5b3c9d2e7f10a8b6c4d2"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("password", "PASSWORD", "passWord", "pass_word", "pass-word", "Pass Word", "db.password", "userPassword2"),
+        *("ｐａｓｓｗｏｒｄ", "pa\u0301ssword", "pass\u200bword", "passwd", "passphrase", "Passwort", "contraseña"),
+        *("api_key", "apiKey", "X-API-Key", "API KEY", "api.key", "apikey", "APIKEY", "openai_api_key", "ApiKeyId"),
+        *("secret", "client_secret", "SecretAccessKey", "secrets", "token", "access_token", "refreshToken", "tokens"),
+        *("Authorization", "proxy-authorization", "Cookie", "set-cookie", "cookies", "credentials", "private_key"),
+        *("bearer", "jwt", "sessionId", "PHPSESSID", "otp", "userPIN", "user_pin", "pwd", "db_pass", "cvv", "auth"),
+        "x" * 300,
+    ],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "",
+            "city",
+            "key",
+            "keys",
+            "monkey",
+            "author",
+            "authors",
+            "authority",
+            "pinned",
+            "shipping",
+            "spin",
+            "compass",
+        ),
+        *(
+            "tokenizer",
+            "tokenise",
+            "bypass",
+            "passenger",
+            "passes",
+            "inside",
+            "siding",
+            "public_key",
+            "keyword",
+            "option",
+        ),
+    ],
+)
+def test_names_of_other_things(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_names_that_may_count() -> None:
+    assert may_count("max_tokens")
+    assert may_count("promptTokens")
+    assert not may_count("token")
+    assert not may_count("passwords")
+
+
+def hidden(text: str) -> tuple[str, list[str]]:
+    found: list[str] = []
+    return hide(text, found.append), found
+
+
+KEYS = [
+    WEB_TOKEN,
+    WEB_TOKEN.rpartition(".")[0] + ".",
+    *(f"sk-{LETTERS}", f"sk-proj-{LETTERS}", f"sk-ant-api03-{LETTERS}", f"sk_live_{LETTERS}", f"gsk_{LETTERS}"),
+    *(f"ghp_{LETTERS}", f"gho_{LETTERS}", f"github_pat_{LETTERS}", f"glpat-{LETTERS}", f"xoxb-123-{LETTERS}"),
+    *("AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE", f"AIzaSy{LETTERS}", f"ya29.{LETTERS}", f"npm_{LETTERS}"),
+    *(f"hf_{LETTERS}", f"SG.{LETTERS}", f"pypi-{LETTERS}", f"hvs.{LETTERS}", f"dop_v1_{LETTERS.lower()}"),
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("around", ["{}", "use {} now", '{{"a":"{}"}}', "https://example.com/{}", "a={};", "\n{}\n"])
+def test_keys_in_texts(key: str, around: str) -> None:
+    shown, found = hidden(around.format(key))
+    assert key not in shown
+    assert HIDDEN in shown
+    assert any(key in secret for secret in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"before {PEM} after", f"before {HIDDEN} after"),
+        (f"cut {PEM[:60]}", f"cut {HIDDEN}"),
+        (PEM.replace("\n", "\\n"), HIDDEN),
+        ("Bearer abc123def", f"Bearer {HIDDEN}"),
+        ("curl -H 'Authorization: bearer abc123def' x", f"curl -H 'Authorization: {HIDDEN}"),
+        ("a\nCookie: a=b; c=d\nHost: x", f"a\nCookie: {HIDDEN}\nHost: x"),
+        (f"Basic {base64.b64encode(b'me:hunter2').decode()}", f"Basic {HIDDEN}"),
+        ("postgres://me:hunter2@db/x", f"postgres://me:{HIDDEN}@db/x"),
+        ("https://x/?a=1&sig=abc%3D&b=2", f"https://x/?a=1&sig={HIDDEN}&b=2"),
+        ("https://x/?access_token=abc&b=2", f"https://x/?access_token={HIDDEN}&b=2"),
+        ("DB_PASSWORD=hunter2 next", f"DB_PASSWORD={HIDDEN} next"),
+        ("password: 'correct horse'", f"password: '{HIDDEN}'"),
+        ('{"api_key": "a\\"b c", "n": 1}', f'{{"api_key": "{HIDDEN}", "n": 1}}'),
+        ('"{\\"password\\": \\"a b\\", \\"n\\": 1}"', f'"{{\\"password\\": \\"{HIDDEN}\\", \\"n\\": 1}}"'),
+        (f"12345678:{LETTERS[:35]}", f"12345678:{HIDDEN}"),
+        (f"password={HIDDEN}hunter2", f"password={HIDDEN}"),
+        ("f(password=hun]t(er2), 3", f"f(password={HIDDEN} 3"),
+    ],
+)
+def test_secrets_in_texts(text: str, shown: str) -> None:
+    assert hidden(text)[0] == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "Oslo", "a basic understanding", "risk-management-framework-2026", "max_tokens=100", "token: null"),
+        *("see https://example.com/a/b?page=2&size=10", "the tokenizer: cl100k", "eyJhIjoxfQ", "10:30", HIDDEN),
+        *("2026-12-01T12:00:00Z", "d41d8cd98f00b204e9800998ecf8427e", f"password={HIDDEN}", f"password: '{HIDDEN}'"),
+        "7b0a3a4e-3b1c-4f0e-9f64-0d6a4b1f3c11",
+    ],
+)
+def test_texts_without_secrets(text: str) -> None:
+    assert hidden(text) == (text, [])

@@ -1,0 +1,87 @@
+"""A registrar with its registry and its store, and definitions to bring to it."""
+
+import json
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.unit.parts import tool_named
+from toolhall.model.names import ToolId
+from toolhall.model.tool import Tool
+from toolhall.registrar.papers import Paper, Source
+from toolhall.registrar.registrar import Registrar
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.registry import Registry
+from toolhall.runners.nowhere import Nowhere
+from toolhall.stores.base import Kept, ToolStore
+from toolhall.stores.memory import MemoryStore
+
+CALCULATOR: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors/machine/calculator.json").read_text())
+FROM_HTTP = Source("http", "ada", 1.0)
+ADD = "calculator.add@1.0.0"
+SUBTRACT = "calculator.subtract@1.0.0"
+ABOUT_NOW = 1_800_000_000.0  # 2027-01-15, 08:00
+
+
+class Office:
+    """Its clock moves on by a second whenever it is read, and stands where a test puts it."""
+
+    def __init__(self, store: ToolStore | None = None) -> None:
+        self.now = ABOUT_NOW
+        self._ticks = count()
+        self.registry = Registry()
+        self.store: ToolStore = store or MemoryStore()
+        self.registrar = Registrar(self.registry, self._clock)
+        self.heard: list[list[str]] = []
+        self.registry.subscribe(lambda: self.heard.append(self.served))
+
+    async def open(self, *, hold: bool = True, files: tuple[Paper, ...] = ()) -> "Office":
+        await self.registrar.open(self.store, hold=hold, files=files)
+        return self
+
+    async def again(self, *own: Tool, files: tuple[Paper, ...] = ()) -> "Office":
+        """After a restart, with this code and these files."""
+        office = Office(self.store)
+        office.bring(*own)
+        return await office.open(files=files)
+
+    def bring(self, *own: Tool) -> None:
+        self.registrar.own([entry_of(tool) for tool in own])
+
+    async def register(self, document: Any = CALCULATOR, dialect: str = "machine") -> tuple[Kept, ...]:
+        return await self.registrar.register(document, dialect, FROM_HTTP)
+
+    async def activate(self, tool_id: str) -> Kept:
+        """As somebody who has looked at it."""
+        return await self.registrar.activate(tool_id, "eve", self.registrar.find(tool_id).document_digest)
+
+    async def told(self, tool_id: str) -> list[tuple[str, str]]:
+        return [(event.what, event.by) for event in await self.registrar.history(tool_id)]
+
+    @property
+    def served(self) -> list[str]:
+        return [entry.id for entry in self.registry.snapshot.entries]
+
+    def state(self, name: str) -> str | None:
+        """Why a tool is not served."""
+        found = self.registry.withheld.find(name)
+        return found.state if found else None
+
+    def _clock(self) -> float:
+        return self.now + next(self._ticks)
+
+
+def entry_of(tool: Tool) -> Entry:
+    return compile_entry(tool, Nowhere())
+
+
+def calculator(version: str, **changed: Any) -> dict[str, Any]:
+    return {**json.loads(json.dumps(CALCULATOR)), "version": version, **changed}
+
+
+def own(version: str, description: str = "Adds.", name: str = "add", **changed: Any) -> Tool:
+    return tool_named(f"Kit_{name}", id=ToolId("Kit", name, version), description=description, **changed)
+
+
+def mcp(name: str, description: str = "Looks.", **changed: Any) -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **changed}

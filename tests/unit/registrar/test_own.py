@@ -1,0 +1,125 @@
+"""The operator's own code: remembered, held to its versions, and in the operator's hands like everything else."""
+
+import msgspec
+import pytest
+
+from tests.unit.registrar.office import ADD, CALCULATOR, Office, own
+from toolhall.model.errors import Malformed
+from toolhall.registrar.promises import BrokenPromise
+
+KIT = "Kit.add@1.0.0"
+WANTS_MORE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+
+
+async def test_code_is_active_at_once_and_remembered() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    assert office.served == [KIT]
+    await office.open()
+    assert [(kept.id, kept.state, kept.origin) for kept in await office.store.all()] == [(KIT, "active", "code")]
+    again = await office.again(own("1.0.0"))
+    assert await again.told(KIT) == [("registered", "operator")]
+
+
+@pytest.mark.parametrize("changed", [own("1.0.0", "Adds more."), own("1.0.0", input=WANTS_MORE)])
+async def test_a_release_that_changed_under_its_version_is_refused(changed: object) -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    with pytest.raises(BrokenPromise, match="other content"):
+        await office.again(changed)  # type: ignore[arg-type]
+
+
+async def test_a_release_must_rise_as_the_change_demands() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    with pytest.raises(BrokenPromise, match=r"write version 2\.0\.0"):
+        await office.again(own("1.1.0", input=WANTS_MORE))
+    again = await office.again(own("2.0.0", input=WANTS_MORE), own("1.0.0"))
+    assert again.served == ["Kit.add@2.0.0", KIT]
+
+
+async def test_a_toolkit_that_loses_a_tool_breaks_its_promise() -> None:
+    office = Office()
+    office.bring(own("1.0.0"), own("1.0.0", name="subtract"))
+    await office.open()
+    with pytest.raises(BrokenPromise, match=r"write version 2\.0\.0"):
+        await office.again(own("1.0.1"))
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.9.9", "1.0.0-dev", "2.0.0-rc.1"])
+async def test_what_is_no_release_yet_may_change_as_it_likes(version: str) -> None:
+    office = Office()
+    office.bring(own(version))
+    await office.open()
+    again = await office.again(own(version, "Adds more.", input=WANTS_MORE))
+    assert (await again.told(f"Kit.add@{version}"))[0] == ("replaced", "operator")
+    assert again.registrar.find("Kit.add").shown_digest != office.registrar.find("Kit.add").shown_digest
+
+
+async def test_in_a_folder_that_projects_share_code_is_not_held() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    another = Office(office.store)
+    another.bring(own("1.0.0", "Another project's."))
+    await another.open(hold=False)
+    assert another.served == [KIT]
+
+
+async def test_code_can_be_switched_off_and_on_and_stays_off_after_a_restart() -> None:
+    office = Office()
+    office.bring(own("1.0.0"), own("1.0.0", name="subtract"))
+    await office.open()
+    await office.registrar.deactivate(KIT, "eve")
+    assert (office.served, office.state("Kit_add")) == (["Kit.subtract@1.0.0"], "inactive")
+    again = await office.again(own("1.0.0"), own("1.0.0", name="subtract"))
+    assert (again.served, again.state(KIT)) == (["Kit.subtract@1.0.0"], "inactive")
+    await again.activate(KIT)
+    assert set(again.served) == {KIT, "Kit.subtract@1.0.0"}
+
+
+async def test_also_what_was_never_stored() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.registrar.deactivate("Kit.add", "eve")
+    assert (office.served, office.state(KIT)) == ([], "inactive")
+    office.bring(own("1.1.0"))
+    assert office.served == ["Kit.add@1.1.0"]
+
+
+async def test_code_that_is_gone_is_remembered_but_not_served() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    again = await office.again()
+    assert (again.served, again.state("Kit.add")) == ([], "not served")
+    await again.registrar.remove(KIT, "eve")
+    assert again.registrar.known == ()
+
+
+async def test_code_is_not_removed_while_it_is_there() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    with pytest.raises(Malformed, match="served from code"):
+        await office.registrar.remove(KIT, "eve")
+    assert office.registrar.disown("Kit_add") is True
+    assert office.registrar.disown("Kit_add") is False
+    assert office.served == []
+
+
+async def test_nobody_from_outside_registers_under_the_name_of_code() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    with pytest.raises(Malformed, match="from code; register under another name"):
+        await office.register({**CALCULATOR, "id": "Kit", "version": "9.0.0"})
+
+
+async def test_code_wins_over_what_was_registered_under_a_name_like_it() -> None:
+    office = await Office().open()
+    await office.register()
+    await office.activate(ADD)
+    again = await office.again(msgspec.structs.replace(own("1.0.0"), name="Calculator_Add"))
+    assert (again.served, again.state(ADD)) == ([KIT], "not served")

@@ -1,0 +1,60 @@
+"""Which store a hall gets, and what several processes may do with one folder."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.kept import event, kept
+from toolhall.stores.base import InUse, StoreFailed
+from toolhall.stores.choosing import choose_store
+from toolhall.stores.memory import MemoryStore
+
+FILE = "toolhall.db"
+
+
+def test_without_a_folder_it_is_memory() -> None:
+    assert isinstance(choose_store(None, share=False), MemoryStore)
+
+
+async def test_the_file_is_made_with_the_first_change(tmp_path: Path) -> None:
+    store = choose_store(tmp_path, share=False)
+    assert (await store.all(), await store.history(), (tmp_path / FILE).exists()) == ((), (), False)
+    row = kept()
+    await store.save([row], [event(row)])
+    assert (tmp_path / FILE).exists()
+    store.close()
+    again = choose_store(tmp_path, share=False)
+    assert [each.id for each in await again.all()] == [row.id]
+    again.close()
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["before", "after"])
+async def test_a_second_one_is_refused_before_the_first_change_too(tmp_path: Path, changed: bool) -> None:
+    store = choose_store(tmp_path, share=False)
+    if changed:
+        row = kept()
+        await store.save([row], [event(row)])
+    with pytest.raises(InUse, match=r"is in use by .*; stop that one, ask it by --url"):
+        choose_store(tmp_path, share=False)
+    reader = choose_store(tmp_path, share=True)
+    assert len(await reader.all()) == len(await reader.history()) == int(changed)
+    with pytest.raises(StoreFailed, match="another process writes"):
+        await reader.save([kept("other")], [])
+    with pytest.raises(StoreFailed, match="another process writes"):
+        await reader.remove([kept("other")], [])
+    reader.close()
+    store.close()
+    choose_store(tmp_path, share=False).close()
+
+
+async def test_a_file_that_cannot_be_read_lets_the_folder_go(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database" * 100)
+    for _ in range(2):
+        with pytest.raises(StoreFailed, match="damaged"):
+            choose_store(tmp_path, share=False)
+
+
+def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreFailed, match="choose another folder with --data"):
+        choose_store(tmp_path / "file", share=False)

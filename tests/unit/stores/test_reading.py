@@ -1,0 +1,119 @@
+"""Records are read again: only those of the tool that was asked for, past everything that is broken."""
+
+import tracemalloc
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from toolhall.model.record import Record
+from toolhall.stores import reading
+from toolhall.stores.journal import FileJournal, MemoryJournal
+from toolhall.stores.reading import MOST_LINE, is_about, read_records
+
+PICK = "Kit.pick@1.0.0"
+
+
+def record(number: int = 1, tool: str = PICK) -> Record:
+    return Record(float(number), f"call-{number}", "ada", "mcp", tool, "ok")
+
+
+def line(number: int = 1, tool: str = PICK) -> bytes:
+    return msgspec.json.encode(record(number, tool)) + b"\n"
+
+
+def calls_in(path: Path, tool: str = "Kit.pick") -> list[str]:
+    found: list[str] = []
+    read_records(path, tool, lambda each: found.append(each.call))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "same"),
+    [
+        (PICK, PICK, True),
+        (PICK, "Kit.pick", True),
+        (PICK, "Kit.pic", False),
+        (PICK, "Kit", False),
+        ("Kit.pick", "Kit.pick", True),
+        ("Kit.pick@2.0.0", PICK, False),
+        ("Kit.pick@1.0.0@2.0.0", "Kit.pick", False),
+        ("Kit.pick@1.0.0@2.0.0", "Kit.pick@1.0.0@2.0.0", True),
+    ],
+)
+def test_a_record_is_about_an_id_or_about_all_its_versions(said: str, asked: str, same: bool) -> None:
+    assert is_about(record(tool=said), asked) is same
+
+
+def test_only_whole_records_of_the_tool_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    broken = [
+        b'{"tool":"Kit.pick@1.0.0","call":\n',
+        b"\xff Kit.pick\n",
+        b"\n",
+        b'["Kit.pick"]\n',
+        b'{"tool":"Kit.pick@1"}\n',
+    ]
+    cut = line(9)[:-2]  # is being written, or never was to its end
+    path.write_bytes(line(1) + b"".join(broken) + line(2, "Kit.other@1.0.0") + line(3, "Kit.pick@2.0.0") + cut)
+    assert calls_in(path) == ["call-1", "call-3"]
+    assert calls_in(path, PICK) == ["call-1"]
+    assert calls_in(path, "Kit.none") == []
+
+
+def test_a_record_without_the_end_of_its_line_is_not_complete(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(line(1) + line(2).rstrip())
+    assert calls_in(path) == ["call-1"]
+
+
+@pytest.mark.parametrize("piece", [1, 7, 64, 1_000_000])
+def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(reading, "PIECE", piece)
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(b"".join(line(number) for number in range(20)))
+    assert calls_in(path) == [f"call-{number}" for number in range(20)]
+
+
+@pytest.mark.parametrize("piece", [4_096, 1_000_000])
+def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(reading, "PIECE", piece)
+    path = tmp_path / "audit.jsonl"
+    long = msgspec.json.encode(Record(1.0, "x" * (MOST_LINE * 3), "ada", "mcp", PICK, "ok")) + b"\n"
+    path.write_bytes(line(1) + long + line(2))
+    assert calls_in(path) == ["call-1", "call-2"]
+
+
+def test_names_are_found_however_json_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    odd = 'K"i\\t.\x1b[2Jé\u202e'
+    path.write_bytes(line(1, f"{odd}@1.0.0"))
+    assert calls_in(path, odd) == ["call-1"]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    block = line(1, "Kit.other@1.0.0") * 9_000
+    with path.open("wb") as file:
+        for _ in range(24):
+            file.write(block)
+        file.write(line(2))
+        file.write(b"x" * (8 * reading.PIECE))  # and one line that never ends
+    assert path.stat().st_size > 24 * reading.PIECE
+    tracemalloc.start()
+    try:
+        assert calls_in(path) == ["call-2"]
+        assert tracemalloc.get_traced_memory()[1] < 8 * reading.PIECE
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_journal_tells_what_it_has_only_just_been_told(tmp_path: Path) -> None:
+    for journal in (FileJournal(tmp_path / "audit.jsonl"), MemoryJournal()):
+        found: list[Record] = []
+        journal.append(record(1))
+        journal.append(record(2, "Kit.other@1.0.0"))
+        journal.append(record(3, "Kit.pick@2.0.0"))
+        await journal.read("Kit.pick", found.append)
+        assert found == [record(1), record(3, "Kit.pick@2.0.0")]
+        journal.close()

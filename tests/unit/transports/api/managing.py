@@ -1,0 +1,76 @@
+"""A hall that is managed over HTTP, without a socket, and definitions to bring."""
+
+import json
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from toolhall import Toolhall
+
+PICK = "Kit.pick@1.0.0"
+
+
+class Reply(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: Any
+    headers: dict[bytes, bytes]
+
+
+def definition(tool: str = "pick", version: str = "1.0.0", **members: Any) -> dict[str, Any]:
+    """An MCP definition of the toolkit `Kit`."""
+    described = {"name": f"Kit_{tool}", "description": "Pick one of several things.", "inputSchema": {"type": "object"}}
+    return {**described, "_meta": {"dev.toolhall/id": f"Kit.{tool}@{version}"}, **members}
+
+
+def place(*parts: str) -> str:
+    """The path of a tool, and of what is below it."""
+    return "/".join(["/api/tools", *(quote(part, safe="") for part in parts)])
+
+
+async def manage(
+    hall: Toolhall, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
+) -> Reply:
+    """Send a request as a server hands it on."""
+    sent: list[Any] = []
+    content = raw if raw is not None else (b"" if body is None else json.dumps(body).encode())
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": content}
+
+    async def send(part: Any) -> None:
+        sent.append(part)
+
+    target, _, query = path.partition("?")
+    usual = {"host": "localhost", **({"content-type": "application/json"} if content else {})}
+    named = usual | {name.replace("_", "-"): said for name, said in headers.items()}
+    await hall(
+        {
+            "type": "http",
+            "method": method,
+            "path": unquote(target),
+            "raw_path": target.encode(),
+            "query_string": query.encode(),
+            "headers": [(name.encode(), said.encode()) for name, said in named.items()],
+            "client": None,
+        },
+        receive,
+        send,
+    )
+    return Reply(sent[0]["status"], msgspec.json.decode(sent[1]["body"]), dict(sent[0]["headers"]))
+
+
+async def registered(hall: Toolhall, *definitions: dict[str, Any]) -> None:
+    """Register these, which must work."""
+    for each in definitions:
+        reply = await manage(hall, "POST", "/api/tools", each)
+        assert reply.status == 201, reply
+
+
+async def activated(hall: Toolhall, tool_id: str) -> None:
+    """Look at a tool, then activate it."""
+    seen = (await manage(hall, "GET", place(tool_id))).body["digests"]["document"]
+    reply = await manage(hall, "POST", place(tool_id, "activate"), {"seen": seen})
+    assert (reply.status, reply.body["state"]) == (200, "active"), reply

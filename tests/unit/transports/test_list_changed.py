@@ -1,0 +1,206 @@
+"""A change of the list is told in the turn of the loop that made it: nothing waits for a time in between."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import entry_named
+from toolhall import Toolhall
+from toolhall.config import Config
+from toolhall.dialects.mcp.asks import VERSIONS_KEY
+from toolhall.dialects.mcp.jsonrpc import Request
+from toolhall.dialects.mcp.revisions import LEGACY, MODERN, NOVEMBER, Revision
+from toolhall.dialects.mcp.terms import VERSION_KEY
+from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.model.caller import LOCAL
+from toolhall.model.json import JsonObject
+from toolhall.model.names import ToolId
+from toolhall.stores.seal import KEY_BYTES, Seal
+from toolhall.transports.lines import Lines
+from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.rounds import Rounds
+from toolhall.transports.mcp.sessions import Sessions
+from toolhall.transports.mcp.stdio import McpStdio
+from toolhall.transports.mcp.subscriptions import Subscriptions
+from toolhall.transports.stream import Stream
+
+SERVER = Server(name="x", version="1")
+CHANGED = b"notifications/tools/list_changed"
+META: JsonObject = {VERSION_KEY: MODERN.name, "io.modelcontextprotocol/clientCapabilities": {}}
+WANTED: JsonObject = {"notifications": {"toolsListChanged": True}, "_meta": META}
+EVERY_VERSION: JsonObject = {**WANTED, "_meta": {**META, VERSIONS_KEY: "all"}}
+HELLO: JsonObject = {"protocolVersion": NOVEMBER.name, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+TURNS = 50  # more than enough to wake a reader
+OLDER = entry_named("pinned", id=ToolId("Kit", "pinned", "0.9.0"))
+
+
+@pytest.fixture
+def hall() -> Iterator[Toolhall]:
+    """One whose clients search; `pinned` is listed, `unpinned` is not."""
+    with Toolhall(config=Config(search=True, pinned=("pinned",))) as made:
+        yield made
+
+
+def pin(hall: Toolhall) -> None:
+    """Add a tool, and nobody gets a turn meanwhile."""
+    hall.registry.add([entry_named("unpinned")])
+    hall.registry.add([entry_named("pinned")])
+
+
+def message(method: str, params: JsonObject, **more: Any) -> JsonObject:
+    return {"jsonrpc": "2.0", "method": method, "params": params, **more}
+
+
+# --- before the change returns ----------------------------------------------------------------------------------------
+
+
+async def test_a_listener_has_the_notice_before_the_change_returns(hall: Toolhall) -> None:
+    stream = Stream()
+    end = Subscriptions(hall.hall, Writer(SERVER, MODERN)).listen(Request(1, LISTEN, WANTED), LOCAL, stream)
+    acknowledged = stream.last
+    pin(hall)
+    assert stream.last == acknowledged + 1
+    hall.registry.add([OLDER])
+    assert stream.last == acknowledged + 1
+    end()
+    hall.registry.remove("pinned")
+    assert stream.last == acknowledged + 1, "who has ended hears nothing"
+
+
+async def test_a_listener_may_ask_for_every_version(hall: Toolhall) -> None:
+    stream = Stream()
+    Subscriptions(hall.hall, Writer(SERVER, MODERN)).listen(Request(1, LISTEN, EVERY_VERSION), LOCAL, stream)
+    pin(hall)
+    hall.registry.add([OLDER])
+    assert stream.last == 3
+
+
+@pytest.mark.parametrize("revision", LEGACY.values(), ids=lambda revision: revision.name)
+async def test_a_session_has_the_notice_before_the_change_returns(hall: Toolhall, revision: Revision) -> None:
+    sessions = Sessions(lambda: 0.0)
+    opened = sessions.open(Session(hall.hall, Writer(SERVER, revision), LOCAL, {}))
+    opened.reading = True
+    pin(hall)
+    assert opened.standalone.last == 1
+    sessions.end(opened)
+    hall.registry.remove("pinned")
+    assert opened.standalone.last == 1, "who has ended hears nothing"
+
+
+async def test_a_session_hears_of_older_versions_once_it_has_asked_for_them(hall: Toolhall) -> None:
+    session, told = Session(hall.hall, Writer(SERVER, NOVEMBER), LOCAL, {}), list[str]()
+    session.hear(lambda: told.append("changed"))
+    pin(hall)
+    hall.registry.add([OLDER])
+    assert told == ["changed"]
+    for params in ({"_meta": {VERSIONS_KEY: "all"}}, {}):
+        await session.answer(Request(1, "tools/list", params), Stream(), 0)
+    hall.registry.remove(OLDER.id)
+    assert told == ["changed"] * 2
+
+
+async def test_on_a_line_the_notice_is_written_before_the_change_returns(hall: Toolhall) -> None:
+    """Not only handed over: it can be read from the pipe in the same turn."""
+    loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(theirs, "wb", 0))
+    lines = Lines(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    modern = Modern(hall.hall, SERVER, Rounds(Seal(bytes(KEY_BYTES)), lambda: 0.0))
+    served = asyncio.create_task(McpStdio(hall.hall, SERVER, modern, lines, 1_000_000).run())
+    read = bytearray()
+
+    def answered() -> bool:
+        read.extend(_readable(ours))
+        return b'"id":1' in read
+
+    reader.feed_data(json.dumps(message("initialize", HELLO, id=1)).encode() + b"\n")
+    await turns_until(answered)
+    pin(hall)
+    assert CHANGED in _readable(ours)
+    reader.feed_eof()
+    await served
+    transport.close()
+    os.close(ours)
+
+
+def _readable(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65_536)
+    except BlockingIOError:
+        return b""
+
+
+# --- over HTTP --------------------------------------------------------------------------------------------------------
+
+
+class Reply:
+    """What a hall sends on one HTTP request, while it sends it."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.gone = asyncio.Event()
+
+    async def send(self, part: Any) -> None:
+        """As a server: take a part."""
+        self.headers |= dict(part.get("headers", ()))
+        self.sent += part.get("body", b"")
+
+
+@asynccontextmanager
+async def sent(hall: Toolhall, method: str, headers: dict[str, str], body: JsonObject | None) -> AsyncGenerator[Reply]:
+    """Send a request without a socket; to leave the block is to hang up."""
+    reply, waiting = Reply(), [b"" if body is None else json.dumps(body).encode()]
+
+    async def receive() -> Any:
+        if waiting:
+            return {"type": "http.request", "body": waiting.pop()}
+        await reply.gone.wait()
+        return {"type": "http.disconnect"}
+
+    usual = {"host": "localhost", "content-type": "application/json", "accept": "application/json, text/event-stream"}
+    pairs = [(name.encode(), said.encode()) for name, said in (usual | headers).items()]
+    scope = {"type": "http", "method": method, "path": "/mcp", "query_string": b"", "headers": pairs, "client": None}
+    served = asyncio.create_task(hall(scope, receive, reply.send))
+    try:
+        yield reply
+    finally:
+        reply.gone.set()
+        await served
+
+
+async def turns_until(there: Callable[[], bool]) -> None:
+    """Let everything run that is ready, and wait for nothing."""
+    for _ in range(TURNS):
+        if there():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError(f"it is not there after {TURNS} turns of the loop")
+
+
+async def test_over_http_the_notice_is_sent_while_time_stands_still(
+    hall: Toolhall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with sent(hall, "POST", {}, message("initialize", HELLO, id=1)) as hello:
+        await turns_until(lambda: b"mcp-session-id" in hello.headers)
+    session = {"mcp-session-id": hello.headers[b"mcp-session-id"].decode()}
+    modern = {"mcp-protocol-version": MODERN.name, "mcp-method": LISTEN}
+    async with (
+        sent(hall, "GET", session, None) as older,
+        sent(hall, "POST", modern, message(LISTEN, WANTED, id=2)) as newer,
+    ):
+        await turns_until(lambda: b"acknowledged" in newer.sent and b"content-type" in older.headers)
+        now = asyncio.get_running_loop().time()
+        monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)  # so that no timer ever fires
+        pin(hall)
+        await turns_until(lambda: CHANGED in newer.sent and CHANGED in older.sent)
+        for reply in (older, newer):
+            assert reply.sent.count(CHANGED) == 1
+        monkeypatch.undo()

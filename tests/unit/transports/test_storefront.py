@@ -1,0 +1,208 @@
+"""What MCP clients are shown: the list of each, what a name means in a call, and which changes are news to whom."""
+
+from typing import Annotated, Any
+
+import pytest
+from msgspec import Meta
+
+from tests.unit.parts import entry_named
+from tests.unit.transports.asked import asked
+from toolhall import Toolhall, Toolkit, tool
+from toolhall.config import Config
+from toolhall.dialects.mcp.asks import Listing
+from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER
+from toolhall.dialects.mcp.terms import VERSION_KEY
+from toolhall.hall import Hall
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.exchange import CallTool
+from toolhall.model.names import ToolId
+from toolhall.model.tool import HeaderParameter, Icon, Tool
+from toolhall.pipeline.authorize import LocalPolicy
+from toolhall.registry.entry import Entry
+from toolhall.transports.mcp import storefront
+from toolhall.transports.mcp.storefront import Audience
+
+GUEST = Caller("guest")
+EVERYTHING = Audience(LOCAL, MODERN)
+
+
+class Guests(LocalPolicy):
+    """Guests see what is tagged for them."""
+
+    def sees(self, caller: Caller, tool: Tool) -> bool:
+        return caller.local or "guests" in tool.tags
+
+
+def version_of(version: str, **stated: Any) -> Entry:
+    return entry_named("get", id=ToolId("Kit", "get", version), **stated)
+
+
+def hall_of(*entries: Entry, **settings: Any) -> Toolhall:
+    hall = Toolhall(config=Config(**settings))
+    hall.hall.policy = Guests()
+    hall.registry.add(entries)
+    return hall
+
+
+def heard(hall: Hall, *audiences: Audience) -> list[Audience]:
+    """Who heard of a change, as it happens."""
+    told: list[Audience] = []
+
+    def listen(audience: Audience) -> None:
+        storefront.hear(hall, lambda: audience, lambda: told.append(audience))
+
+    for audience in audiences:
+        listen(audience)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("pinned", "asked", "found"),
+    [
+        ((), "get", "get"),
+        (("Kit.get@1",), "get", "Kit.get@1.5.0"),
+        (("Kit.get@1",), "Kit.get", "Kit.get@1.5.0"),
+        (("Kit.get@1",), "Kit.get@2", "Kit.get@2.0.0"),
+        (("Kit.get@1",), "Kit.get@~1.0", "Kit.get@1.0.0"),
+        (("Kit.get@1",), "unknown", "unknown"),
+        (("Kit.get@3",), "get", "Kit.get@2.0.0"),
+    ],
+)
+def test_a_name_in_a_call_means_what_is_listed(pinned: tuple[str, ...], asked: str, found: str) -> None:
+    with hall_of(*map(version_of, ("1.0.0", "1.5.0", "2.0.0")), pinned=pinned) as hall:
+        call = storefront.called(hall.hall, CallTool(asked, {"a": 1}, "mcp", 7))
+        assert call == CallTool(found, {"a": 1}, "mcp", 7)
+
+
+def test_without_pins_a_call_is_left_alone() -> None:
+    with hall_of(version_of("1.0.0")) as hall:
+        call = CallTool("get", {}, "mcp")
+        assert storefront.called(hall.hall, call) is call
+
+
+def test_a_page_is_the_same_for_everyone_who_sees_everything_and_a_guests_own() -> None:
+    with hall_of(entry_named("a"), entry_named("b", tags=("guests",))) as hall:
+        page = storefront.page(hall.hall, LOCAL, Listing())
+        assert page is storefront.page(hall.hall, LOCAL, Listing()), "so it is encoded once"
+        versions = storefront.page(hall.hall, LOCAL, Listing(versions=True))
+        assert versions is storefront.page(hall.hall, LOCAL, Listing(versions=True))
+        guests = storefront.page(hall.hall, GUEST, Listing())
+        assert ([tool.name for tool in guests.tools], guests.shared) == (["b"], False)
+
+
+def test_with_search_a_tool_that_is_not_listed_is_no_news() -> None:
+    with hall_of(entry_named("a"), search=True, pinned=("b", "Kit.get@^1")) as hall:
+        told = heard(hall.hall, EVERYTHING)
+        hall.registry.add([entry_named("c")])
+        hall.registry.remove("a")
+        assert told == []
+        hall.registry.add([entry_named("b")])
+        assert told == [EVERYTHING]
+        hall.registry.add([version_of("1.0.0"), version_of("2.0.0")])
+        assert len(told) == 2
+        hall.registry.add([version_of("1.1.0", title="New")])
+        assert len(told) == 3, "the pin means this one now, though a newer one was there before"
+        hall.registry.add([version_of("2.1.0")])
+        hall.registry.remove("Kit.get@2.0.0")
+        assert len(told) == 3
+        hall.registry.remove("Kit.get@1.1.0")
+        assert len(told) == 4
+
+
+def test_what_a_list_does_not_say_is_no_news() -> None:
+    entry = entry_named("a", timeout=1.0, header_parameters=(HeaderParameter("X", ("x",)),))
+    with hall_of(entry) as hall:
+        told = heard(hall.hall, EVERYTHING)
+        hall.registry.change([entry_named("a", timeout=2.0)], without=[entry.id])
+        assert told == []
+        hall.registry.change([entry_named("a", timeout=2.0, level=3)], without=[entry.id])
+        assert told == [EVERYTHING]
+
+
+def test_a_change_is_news_to_the_revisions_that_say_it() -> None:
+    everyone = [Audience(LOCAL, revision) for revision in (JUNE, NOVEMBER, MODERN)]
+    with hall_of(entry := entry_named("a")) as hall:
+        told = heard(hall.hall, *everyone)
+        hall.registry.change([entry_named("a", icons=(Icon(src="data:,"),))], without=[entry.id])
+        assert told == everyone[1:]
+
+
+def test_older_versions_are_news_to_those_who_asked_for_them() -> None:
+    every = Audience(LOCAL, MODERN, versions=True)
+    with hall_of(version_of("1.1.0")) as hall:
+        told = heard(hall.hall, EVERYTHING, every)
+        hall.registry.add([version_of("1.0.0")])
+        assert told == [every]
+        hall.registry.change([version_of("1.0.0")], without=["Kit.get@1.0.0"])
+        assert told == [every]
+        hall.registry.add([version_of("1.2.0")])
+        assert told == [every, EVERYTHING, every]
+
+
+def test_a_tool_that_a_caller_may_not_see_is_no_news_to_it() -> None:
+    guest = Audience(GUEST, MODERN)
+    with hall_of() as hall:
+        told = heard(hall.hall, guest, EVERYTHING)
+        hall.registry.add([entry_named("a")])
+        assert told == [EVERYTHING]
+        hall.registry.add([entry_named("b", tags=("guests",))])
+        assert told == [EVERYTHING, guest, EVERYTHING]
+
+
+def test_however_many_listen_a_definition_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+
+    def served(tool: Tool, revision: object) -> dict[str, Any]:
+        written.append(tool.name)
+        return {"name": tool.name, "title": tool.title}
+
+    monkeypatch.setattr(storefront, "served", served)
+    with hall_of(entry := entry_named("a"), entry_named("b")) as hall:
+        told = heard(hall.hall, *[EVERYTHING] * 50)
+        hall.registry.change([entry_named("a", title="New")], without=[entry.id])
+    assert (len(told), written) == (50, ["a", "a"])
+
+
+# --- through the endpoint, with search off ----------------------------------------------------------------------------
+
+
+async def requested(hall: Toolhall, method: str, params: dict[str, Any], **headers: str) -> Any:
+    """The answer to a request of the newest revision."""
+    meta = {VERSION_KEY: MODERN.name, "io.modelcontextprotocol/clientCapabilities": {}}
+    usual = {"mcp-protocol-version": MODERN.name, "mcp-method": method, "accept": "application/json"}
+    named = {"mcp-name": params["name"]} if "name" in params else {}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
+    return (await asked(hall, "/mcp", "POST", message, usual | named | headers))[1]
+
+
+def in_region(version: str, header: str | None) -> type[Toolkit]:
+    """A version of a tool, one argument of which is repeated in a header, or not."""
+    extra = {"x-mcp-header": header} if header else {}
+
+    class Shop(Toolkit, name="Shop", version=version):
+        @tool(effect="reads")
+        async def price(self, region: Annotated[str, Meta(extra_json_schema=extra)]) -> str:
+            """A price."""
+            return f"{version} {region}"
+
+    return Shop
+
+
+async def test_without_search_everything_is_listed_and_a_pin_still_decides() -> None:
+    with Toolhall(in_region("1.0.0", None), in_region("2.0.0", None), config=Config(pinned=("Shop.price@1",))) as hall:
+        (listed,) = (await requested(hall, "tools/list", {}))["result"]["tools"]
+        assert (listed["name"], listed["_meta"]["dev.toolhall/id"]) == ("Shop_price", "Shop.price@1.0.0")
+        answer = await requested(hall, "tools/call", {"name": "Shop_price", "arguments": {"region": "north"}})
+        assert answer["result"]["content"][0]["text"] == "1.0.0 north"
+        _, other = await asked(hall, "/tools/Shop/price", "POST", {"region": "north"})
+        assert other == "2.0.0 north", "a pin is for MCP"
+
+
+@pytest.mark.parametrize(("version", "refused"), [("1.0.0", True), ("2.0.0", False)])
+async def test_headers_are_those_of_the_version_that_is_meant(version: str, refused: bool) -> None:
+    config = Config(pinned=(f"Shop.price@{version}",))
+    with Toolhall(in_region("1.0.0", "Region"), in_region("2.0.0", None), config=config) as hall:
+        params = {"name": "Shop_price", "arguments": {"region": "north"}}
+        assert ("error" in await requested(hall, "tools/call", params)) == refused
+        answer = await requested(hall, "tools/call", params, **{"mcp-param-region": "north"})
+        assert answer["result"]["content"][0]["text"] == f"{version} north"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolhall.model.question import Visit as Visit
     from toolhall.model.tool import Annotations as Annotations
     from toolhall.model.tool import Icon as Icon
+    from toolhall.registrar.promises import BrokenPromise as BrokenPromise
 
 # Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
 _HOMES = {
@@ -63,6 +64,7 @@ _HOMES = {
     "Visit": "toolhall.model.question",
     "Annotations": "toolhall.model.tool",
     "Icon": "toolhall.model.tool",
+    "BrokenPromise": "toolhall.registrar.promises",
 }
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "Answered",
     "Audio",
     "BadDeclaration",
+    "BrokenPromise",
     "Config",
     "Context",
     "Filled",

@@ -38,8 +38,8 @@ from toolhall.runners.function import FunctionRunner
 from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.choosing import choose_store
 from toolhall.stores.journal import FileJournal, MemoryJournal
-from toolhall.stores.recordings import FileRecordings
 from toolhall.stores.readonly import ReadOnly
+from toolhall.stores.recordings import FileRecordings
 from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
 from toolhall.transports.api.managed import Managed
 from toolhall.transports.api.tools import Api

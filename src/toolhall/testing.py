@@ -50,7 +50,11 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         self._hall = Toolhall(*self._targets, config=self._config, approver=self)
-        await self._hall.open()
+        try:
+            await self._hall.open()
+        except BaseException:
+            self._hall.close()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -5,22 +5,36 @@ import pytest
 from tests.cli.shell import KIT, Shell
 from toolhall.cli.program import app
 
-COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "new")
+COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
+TOOL = ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers")
 
 
 def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:
     done = shell.run("--help")
     assert done.code == 0
-    for group in ("Serve tools", "Look at tools", "Call tools", "Check definitions", "Make tools"):
+    for group in ("Serve tools", "Look at tools", "Call tools", "Check definitions", "Make tools", "Manage a hall"):
         _, _, panel = done.out.partition(f"─ {group} ")
         assert "Example: toolhall " in panel.partition("╰")[0]
     assert shell.run().out == done.out
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *(f"tool {command}" for command in TOOL)])
 def test_every_command_takes_json(command: str) -> None:
-    names = [name for argument in app[command].assemble_argument_collection() for name in argument.names]
+    found = app
+    for word in command.split():
+        found = found[word]
+    names = [name for argument in found.assemble_argument_collection() for name in argument.names]
     assert "--json" in names
+
+
+@pytest.mark.parametrize("command", TOOL)
+def test_every_command_about_registered_tools_names_a_hall_and_shows_an_example(shell: Shell, command: str) -> None:
+    said = shell.run("tool", command, "--help").out
+    assert all(words in said for words in ("--url", "--data", f"Example: toolhall tool {command}"))
+
+
+def test_no_command_about_registered_tools_is_left_out() -> None:
+    assert {name for name in app["tool"] if not name.startswith("-")} == set(TOOL)
 
 
 def test_version(shell: Shell) -> None:

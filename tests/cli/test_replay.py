@@ -95,7 +95,7 @@ def test_a_server_records_and_its_calls_are_the_same_again(shell: Shell, notes: 
         "unreadable": 0,
         "same": 3,
         "hidden": 0,
-        **dict.fromkeys(("changed", "refused", "failed", "gone", "skipped"), []),
+        **{key: [] for key in ("changed", "refused", "failed", "gone", "skipped")},
     }
     assert {file.name: file.read_bytes() for file in shell.data.iterdir()} == before, "a replay writes nothing"
 

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
-COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "new")
+COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
+TOOL = ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers")
 HEAD = """# Command line
 
 What `--help` prints. [Settings](settings.md) says what else can be set.
@@ -22,7 +23,8 @@ def helped(command: str) -> str:
 
 
 def test_the_page_is_what_help_prints() -> None:
-    parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{helped(command)}\n```\n" for command in COMMANDS]
+    commands = (*COMMANDS, "tool", *(f"tool {command}" for command in TOOL))
+    parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{helped(command)}\n```\n" for command in commands]
     page = HEAD + "".join(parts)
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(page)

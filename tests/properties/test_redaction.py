@@ -1,5 +1,6 @@
 """Whatever stands under the name of a secret, no part of it is in what is recorded."""
 
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import given
@@ -24,13 +25,13 @@ def _camel(text: str) -> str:
     return first + "".join(word.title() for word in others)
 
 
-SPELLINGS = st.sampled_from(
-    [
-        *(str.upper, str.title, _camel, str.lower),
-        *(lambda text, mark=mark: text.replace(" ", mark) for mark in ("_", "-", ".", "", "__", "\u200b")),
-    ]
-)
-NAMES = st.builds(lambda before, part, after, spell: spell(before + part + after), BEFORE, PARTS, AFTER, SPELLINGS)
+def _spelled(parts: tuple[str, str, str], case: Callable[[str], str], mark: str) -> str:
+    return case("".join(parts)).replace(" ", mark)
+
+
+CASES = st.sampled_from([str.upper, str.title, str.lower, _camel])
+MARKS = st.sampled_from([" ", "_", "-", ".", "", "__", "\u200b"])
+NAMES = st.builds(_spelled, st.tuples(BEFORE, PARTS, AFTER), CASES, MARKS)
 SECRETS = st.recursive(
     CANARIES,
     lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(WORDS, inner, min_size=1, max_size=3),

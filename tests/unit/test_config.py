@@ -44,6 +44,7 @@ def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Pa
         ("TOOLHALL_ALLOWED_HOSTS", "a.example, b.example", "allowed_hosts", ("a.example", "b.example")),
         ("TOOLHALL_ALLOWED_HOSTS", "", "allowed_hosts", ()),
         ("TOOLHALL_ALLOWED_HOSTS", ",", "allowed_hosts", ()),
+        ("TOOLHALL_RECORD", "Calendar.*, Weather.Get@*", "record", ("Calendar.*", "Weather.Get@*")),
         ("TOOLHALL_SEARCH", "true", "search", True),
         ("TOOLHALL_SEARCH", "0", "search", False),
         ("TOOLHALL_PINNED", "get_weather, Kit.tool@^1.2", "pinned", ("get_weather", "Kit.tool@^1.2")),

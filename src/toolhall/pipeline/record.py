@@ -30,7 +30,7 @@ class Recordings(Protocol):
 
     full: bool
 
-    def append(self, line: bytes) -> None:
+    def append(self, record: bytes) -> None:
         """Keep this line."""
         ...
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from toolhall.contracts.changes import Change, Kind
 from toolhall.contracts.digest import digests
-from toolhall.contracts.release import release
+from toolhall.contracts.release import Release, release
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
@@ -29,9 +29,9 @@ def refuse_other_content(new: Sequence[Tool], known: Versions) -> None:
     for tool in new:
         before = next((each for each in known(tool.id.toolkit) if each.id == tool.id), None)
         if before is not None and digests(before) != digests(tool):
-            changes = release([before], [tool]).changes
-            fix = f"{tool.id} is registered with other content; raise its version"
-            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, changes)])
+            judged = release([before], [tool])
+            fix = f"{tool.id} is registered with other content; {_needed(judged)}"
+            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, judged.changes)])
 
 
 def refuse_small_rise(new: Sequence[Tool], known: Versions, behaviour: Kind | None, *, whole: bool) -> None:
@@ -54,9 +54,16 @@ def _refuse(old: Sequence[Tool], new: Sequence[Tool], behaviour: Kind | None) ->
     judged = release(old, new, behaviour)
     if judged.ok:
         return
-    needed = f"write version {judged.next}" if judged.next else "write a version that says so"
-    what = f"from {old[0].id.version} to {new[0].id.version} is too little for a {judged.required} change; {needed}"
+    rise = f"from {old[0].id.version} to {new[0].id.version}"
+    what = f"{rise} is too little for a {judged.required} change; {_needed(judged)}"
     raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+
+
+def _needed(judged: Release) -> str:
+    """What to write; a pre-release is for who is not done yet."""
+    if judged.next is None:
+        return "write a version that says so"
+    return f"write version {judged.next} (or {judged.next}-dev while you work on it)"
 
 
 def _finding(change: Change) -> Finding:

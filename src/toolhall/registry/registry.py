@@ -9,6 +9,7 @@ from toolhall.model.names import published_problem
 from toolhall.registry.change import Change, changes_list
 from toolhall.registry.entry import Entry
 from toolhall.registry.names import Claims, twin_problem
+from toolhall.registry.published import Published
 from toolhall.registry.snapshot import Snapshot
 from toolhall.registry.withheld import Withheld
 
@@ -29,6 +30,7 @@ class Registry:
         self._claims = Claims()
         self.withheld = Withheld()
         self.snapshot = Snapshot((), page_size)
+        self._published = Published(self.snapshot)
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Add tools, all or none; raises Conflict. A tool in a thread may do so too."""
@@ -58,6 +60,13 @@ class Registry:
             except Conflict as conflict:
                 return str(conflict)
         return None
+
+    @property
+    def published(self) -> Published:
+        """What each dialect calls the tools that are there now."""
+        if self._published.snapshot is not self.snapshot:
+            self._published = Published(self.snapshot)
+        return self._published
 
     def subscribe(
         self, listener: Callable[[], None], concerns: Callable[[Change], bool] = changes_list

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Batches(Generic[T]):
-    """Takes things one by one and writes them together; the file is readable by its owner only."""
+    """Takes records one by one and writes them together; the file is readable by its owner only."""
 
     def __init__(self, path: Path, what: str, written: Callable[[list[T]], bytes]) -> None:
         self._what = what
@@ -28,9 +28,9 @@ class Batches(Generic[T]):
         self._scheduled = False
         self.failing = False  # whether the last batch could not be written
 
-    def append(self, item: T) -> None:
+    def append(self, record: T) -> None:
         """Written within the next batch."""
-        self._waiting.append(item)
+        self._waiting.append(record)
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._hand_over)

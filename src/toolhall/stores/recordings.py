@@ -20,13 +20,13 @@ class FileRecordings(Batches[bytes]):
         self._room = most_bytes - self.size()
         self.full = False
 
-    def append(self, line: bytes) -> None:
+    def append(self, record: bytes) -> None:
         """Written within the next batch; what waits for the disk counts too, so memory is bounded with the file."""
-        self._room -= len(line)
+        self._room -= len(record)
         if self._room < 0:
             self._stop()
         elif not self.full:
-            super().append(line)
+            super().append(record)
 
     def _write(self, batch: list[bytes]) -> None:
         """Other processes may write to the same file."""

@@ -12,7 +12,6 @@ from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
 from toolhall.pipeline.manage import Change
 from toolhall.registrar.registrar import Registrar
-from toolhall.registry.index import Index
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import report, sound
@@ -37,7 +36,6 @@ class Hub:
         self._hall = hall
         self._configure = configure
         self._state = state
-        self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
         self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._methods: dict[str, Callable[[JsonObject, Caller], Awaitable[Json]]] = {
@@ -72,13 +70,13 @@ class Hub:
         raise TypeError("this dialect has no way to ask a caller back")
 
     async def _run(self, request: messages.ToolRequest, caller: Caller, size: int) -> Answer:
-        snapshot = self._hall.registry.snapshot
-        entry = self._index.find(snapshot, (request.tool, request.method), request.version)
+        name = (request.tool, request.method)
+        entry = self._hall.registry.published.find(catalog.name, name, request.version)
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, request.params, catalog.name, size), caller, PLAIN)
         version = "" if request.version is None else f"@{request.version}"
-        name = f"{request.tool}.{request.method}{version}"
-        answer = await self._hall.answer(CallTool(name, request.params, catalog.name, size), caller, PLAIN)
+        missing = f"{request.tool}.{request.method}{version}"
+        answer = await self._hall.answer(CallTool(missing, request.params, catalog.name, size), caller, PLAIN)
         return self._unfound(request, caller, answer) if type(answer) is NotFound else answer
 
     def _unfound(self, request: messages.ToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:

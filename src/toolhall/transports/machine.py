@@ -10,7 +10,6 @@ from toolhall.model.errors import NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registrar.registrar import Registrar
-from toolhall.registry.index import Index
 from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.memory import Memory
@@ -28,7 +27,6 @@ class Machine:
 
     def __init__(self, hall: Hall, registrar: Registrar) -> None:
         self._hall = hall
-        self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
         self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._memory = Memory(time.monotonic)
@@ -89,7 +87,7 @@ class Machine:
         return {"id": kept.toolkit, "version": kept.version, "state": kept.state}
 
     async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
-        entry = self._index.find(self._hall.registry.snapshot, (execute.tool, execute.capability))
+        entry = self._hall.registry.published.find(catalog.name, (execute.tool, execute.capability))
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
         name = f"{execute.tool}.{execute.capability}"

@@ -13,8 +13,6 @@ from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
-from toolhall.model.tool import Tool
-from toolhall.registry.index import Index
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import UNHEALTHY, sound
@@ -38,9 +36,6 @@ class OxpHttp:
         self._new_id = new_id
         self._state = state
         self._repeats = Repeats(time.monotonic)
-        self._newest = Index(_key)
-        # By the version as it is published here, which differs from a date's, a count's or a pre-release's own.
-        self._exact = Index(lambda tool: (*_key(tool), catalog.plain_version(tool.id.version)))
 
     async def health(self, exchange: Exchange) -> None:
         """200 while calls are taken."""
@@ -93,19 +88,12 @@ class OxpHttp:
         raise TypeError("OXP has no way to ask a caller back")
 
     async def _run(self, request: messages.CallRequest, caller: Caller, size: int) -> Answer:
-        snapshot, key = self._hall.registry.snapshot, (request.toolkit, request.tool)
-        if request.version is None:
-            entry = self._newest.find(snapshot, key)
-        else:
-            entry = self._exact.find(snapshot, (*key, request.version))
+        name = (request.toolkit, request.tool)
+        entry = self._hall.registry.published.find(catalog.name, name, request.version)
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, request.input, catalog.name, size), caller, PLAIN)
         answer = await self._hall.answer(CallTool(request.tool_id, request.input, catalog.name, size), caller, PLAIN)
         return NotFound(f"{answer.message}; GET /oxp/tools lists them") if type(answer) is NotFound else answer
-
-
-def _key(tool: Tool) -> tuple[str, str]:
-    return catalog.part(tool.id.toolkit), catalog.part(tool.id.tool)
 
 
 def _has_body(headers: Headers) -> bool:

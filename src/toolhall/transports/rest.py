@@ -11,7 +11,6 @@ from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.tool import Tool
-from toolhall.registry.index import Index
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.plain_link import PLAIN
@@ -28,7 +27,6 @@ class Rest:
     def __init__(self, hall: Hall, shield: Shield) -> None:
         self._hall = hall
         self._shield = shield
-        self._index = Index(lambda tool: (tool.id.toolkit, tool.id.tool))
 
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
@@ -49,7 +47,7 @@ class Rest:
         if not isinstance(arguments, dict):
             raise Malformed("the body must be an object with the tool's arguments")
         version = _version(exchange.parameters) if exchange.query else None
-        entry = self._index.find(self._hall.registry.snapshot, (parts[0], parts[1]), version)
+        entry = self._hall.registry.published.find(DIALECT, (parts[0], parts[1]), version)
         if entry is not None and self._hall.find(entry.id, exchange.caller):
             return await self._hall.answer(CallTool(entry.id, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         name = ".".join(parts) + ("" if version is None else f"@{version}")

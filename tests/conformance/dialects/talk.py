@@ -186,6 +186,14 @@ class Piped(Streamed):
             self.hear(line)
 
 
+async def activated(http: Http, toolkit: str) -> None:
+    """Look at every tool of a toolkit that was registered, and activate it."""
+    for summary in (await http.send(method="GET", path=f"/api/tools?toolkit={toolkit}")).messages[0]["tools"]:
+        if summary["state"] == "quarantined":
+            path = f"/api/tools/{summary['id']}/activate"
+            assert (await http.send({"seen": summary["digests"]["document"]}, path=path)).status == 200
+
+
 async def definitions(http: Http) -> list[Message]:
     """All definitions that Machine Context lists, page by page."""
     found: list[Message] = []

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
-from tests.conformance.dialects.talk import Message, Posted, core_request, definitions, new_id, tool_request
+from tests.conformance.dialects.talk import (
+    Message,
+    Posted,
+    activated,
+    core_request,
+    definitions,
+    new_id,
+    tool_request,
+)
 from tests.conformance.wire import Http
 
 
@@ -99,10 +107,11 @@ METHOD: Message = {"name": "method1", "description": "Does it", "params": {"type
 
 @pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("method", ["method1", METHOD], ids=["name", "object"])
-async def test_C_5_both_forms_of_a_declaration_are_taken(hub: Posted, method: Any, wrapped: bool) -> None:
+async def test_C_5_both_forms_of_a_declaration_are_taken(hub: Posted, http: Http, method: Any, wrapped: bool) -> None:
     given = declaration(capabilities={"methods": [method], "resources": []})
     result = await managed(hub, "register_tool", **({"tool": given} if wrapped else given))
-    assert result == {"tool_id": f"{given['name']}@1.0.0", "status": "registered"}
+    assert result == {"tool_id": f"{given['name']}@1.0.0", "status": "registered", "state": "quarantined"}
+    await activated(http, given["name"])
     assert await managed(hub, "get_tool", name=given["name"]) == {"tool": given}
 
 
@@ -137,10 +146,12 @@ async def test_C_6_unknown_components_are_refused(hub: Posted, components: Any) 
     await refused(hub, core_request("health_check", components=components), 400, "INVALID_PARAMS")
 
 
-async def test_C_7_what_is_registered_is_listed_and_can_be_taken_off(hub: Posted) -> None:
+async def test_C_7_what_is_registered_is_listed_and_can_be_taken_off(hub: Posted, http: Http) -> None:
     given = declaration()
     await managed(hub, "register_tool", **given)
     await managed(hub, "register_tool", **given | {"version": "2.0.0"})
+    assert given["name"] not in [tool["tool"]["name"] for tool in await listed(hub)]
+    await activated(http, given["name"])
     names = [tool["tool"]["name"] for tool in await listed(hub)]
     assert "Calculator" in names
     assert names.count(given["name"]) == 2
@@ -165,6 +176,8 @@ async def test_C_7_both_message_dialects_list_what_either_registers(hub: Posted,
     capabilities = [{"name": "add", "description": "Adds"}]
     other = {"id": new_id(), "name": "X", "version": "1.0.0", "description": "x", "capabilities": capabilities}
     assert (await http.send(other, path="/machine/tools")).status == 201
+    await activated(http, given["name"])
+    await activated(http, other["id"])
     declared = await managed(hub, "get_tool", name=other["id"])
     assert [method["name"] for method in declared["tool"]["capabilities"]["methods"]] == ["add"]
     (found,) = (tool for tool in await definitions(http) if tool["id"] == given["name"])
@@ -241,11 +254,13 @@ async def test_2_2_update_config_applies_what_may_change(hub: Posted) -> None:
         await refused(hub, core_request("update_config", config=config), 400, "INVALID_PARAMS")
 
 
-async def test_5_5_what_nothing_runs_tells_its_state(hub: Posted) -> None:
+async def test_5_5_what_is_not_active_tells_its_state(hub: Posted, http: Http) -> None:
     given = declaration()
     await managed(hub, "register_tool", **given)
     error = await refused(hub, tool_request(given["name"], "method1"), 400, "TOOL_ERROR")
-    assert error["details"]["state"] == "registered"
+    assert error["details"]["state"] == "quarantined"
+    await activated(http, given["name"])
+    await refused(hub, tool_request(given["name"], "method1"), 503, "UNAVAILABLE")  # nothing runs it yet
 
 
 async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:

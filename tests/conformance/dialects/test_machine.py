@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
-from tests.conformance.dialects.talk import Message, Posted, definitions, execute, machine_request, new_id
+from tests.conformance.dialects.talk import Message, Posted, activated, definitions, execute, machine_request, new_id
 from tests.conformance.serving import Served
 from tests.conformance.wire import Http, send_bytes
 
@@ -160,11 +160,13 @@ async def test_A_9_A_10_A_42_before_that_it_is_an_error_message(machine: Posted,
     await refused(machine, *BEFORE[case])
 
 
-async def test_A_10_what_is_not_active_is_not_executed(machine: Posted) -> None:
+async def test_A_10_what_is_not_active_is_not_executed(machine: Posted, http: Http) -> None:
     definition = calculator()
     await machine.ask(machine_request({"register": definition}))
-    error = await refused(machine, execute(definition["id"], "add"), 503, "RESOURCE_ERROR")
-    assert error["details"]["retry_after_ms"] > 0
+    error = await refused(machine, execute(definition["id"], "add"), 409, "RESOURCE_ERROR")
+    assert error["details"] == {"state": "quarantined"}
+    await activated(http, definition["id"])
+    await refused(machine, execute(definition["id"], "add", a=1, b=2), 503, "RESOURCE_ERROR")  # nothing runs it yet
     await refused(machine, execute(definition["id"], "divide"), 404, "NOT_FOUND_ERROR")
 
 
@@ -222,9 +224,11 @@ async def test_5_7_a_definition_is_registered_once_and_listed_as_it_came(machine
     definition = calculator(metadata={"category": "utility", "tags": ["math"]})
     reply = await http.send(definition, path="/machine/tools")
     assert reply.status == 201
-    assert reply.messages == [{"registered": {"id": definition["id"], "version": "1.0.0", "state": "registered"}}]
+    assert reply.messages == [{"registered": {"id": definition["id"], "version": "1.0.0", "state": "quarantined"}}]
     assert (await http.send(definition, path="/machine/tools")).status == 400
     await refused(machine, machine_request({"register": calculator(id="Calculator")}), 400, "VALIDATION_ERROR")
+    assert definition not in await definitions(http)
+    await activated(http, definition["id"])
     assert definition in await definitions(http)
 
 
@@ -236,7 +240,9 @@ async def test_5_7_a_cursor_is_one_that_was_given(machine: Posted, http: Http, c
 
 async def test_5_7_pages_follow_each_other(machine: Posted, http: Http) -> None:
     for _ in range(101):
-        assert (await http.send(calculator(), path="/machine/tools")).status == 201
+        definition = calculator()
+        assert (await http.send(definition, path="/machine/tools")).status == 201
+        await activated(http, definition["id"])
     first = (await machine.ask(machine_request({"discover": {}})))["payload"]
     more = machine_request({"discover": {"cursor": first["nextCursor"]}})
     second = (await machine.ask(more))["payload"]["tools"]

@@ -16,7 +16,15 @@ LETTERS = "4f9aB27cD81eF06a5b3c9d2e7f10a8b6c4d2"
     "name",
     [
         *("password", "PASSWORD", "passWord", "pass_word", "pass-word", "Pass Word", "db.password", "userPassword2"),
-        *("ｐａｓｓｗｏｒｄ", "pa\u0301ssword", "pass\u200bword", "passwd", "passphrase", "Passwort", "contraseña"),
+        *(
+            "\uff50\uff41\uff53\uff53\uff57\uff4f\uff52\uff44",
+            "pa\u0301ssword",
+            "pass\u200bword",
+            "passwd",
+            "passphrase",
+            "Passwort",
+            "contraseña",
+        ),
         *("api_key", "apiKey", "X-API-Key", "API KEY", "api.key", "apikey", "APIKEY", "openai_api_key", "ApiKeyId"),
         *("secret", "client_secret", "SecretAccessKey", "secrets", "token", "access_token", "refreshToken", "tokens"),
         *("Authorization", "proxy-authorization", "Cookie", "set-cookie", "cookies", "credentials", "private_key"),

@@ -249,7 +249,7 @@ def test_what_cannot_be_recorded_is_told_once_and_without_its_text(caplog: pytes
     class Torn:
         full = False
 
-        def append(self, line: bytes) -> None:
+        def append(self, record: bytes) -> None:
             raise ValueError(CANARY)
 
     recorder = Recorder(("*",), Torn(), Clock())

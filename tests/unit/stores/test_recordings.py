@@ -75,10 +75,10 @@ async def test_half_a_line_of_a_batch_that_failed_spoils_none_that_follows(
         patched.setattr("toolhall.stores.batches.os.write", failing)
         recordings.append(line(1))
         await recordings.flush()
-    assert recordings.failing
+    states = [recordings.failing]
     recordings.append(line(2))
     recordings.close()
-    assert not recordings.failing
+    assert [*states, recordings.failing] == [True, False]
     assert file.read_bytes() == line(1)[:4] + b"\n" + line(2)
 
 

@@ -1,8 +1,10 @@
 """A change of the list is told in the turn of the loop that made it: nothing waits for a time in between."""
 
 import asyncio
+import gc
 import json
 import os
+import weakref
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -91,6 +93,16 @@ async def test_a_session_has_the_notice_before_the_change_returns(hall: Toolhall
     sessions.end(opened)
     hall.registry.remove("pinned")
     assert opened.standalone.last == 1, "who has ended hears nothing"
+
+
+async def test_a_session_that_has_ended_is_forgotten(hall: Toolhall) -> None:
+    sessions = Sessions(lambda: 0.0)
+    opened = sessions.open(Session(hall.hall, Writer(SERVER, NOVEMBER), LOCAL, {}))
+    sessions.end(opened)
+    found = weakref.ref(opened)
+    del opened
+    gc.collect()
+    assert found() is None, "the registry must not go on telling it"
 
 
 async def test_a_session_hears_of_older_versions_once_it_has_asked_for_them(hall: Toolhall) -> None:

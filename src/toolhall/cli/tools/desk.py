@@ -1,6 +1,7 @@
 """Where management is asked: at a running hall, or in the folder of one that does not run, by the same requests."""
 
 import contextlib
+import importlib
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,6 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.screen import visible
-from toolhall.cli.tools.local import LocalDesk
 from toolhall.cli.tools.remote import RemoteDesk
 from toolhall.model.json import Json, JsonObject
 
@@ -118,13 +118,19 @@ def opened(options: HallOptions, *, changing: bool = False) -> Generator[Desk, N
     """The desk of the hall that was named, closed again at the end; only who changes it needs a folder alone."""
     if options.url and options.data:
         raise WrongUsage("give --url or --data, not both: a running hall, or the folder of one that does not run")
-    line: Line = RemoteDesk(options.url) if options.url else LocalDesk(options.data, changing=changing)
+    line: Line = RemoteDesk(options.url) if options.url else _local(options.data, changing=changing)
     try:
         yield Desk(line)
     except (KeyError, TypeError, msgspec.ValidationError):
         raise CommandFailed("the answer is not one of a hall; is this the right URL?") from None
     finally:
         line.close()
+
+
+def _local(folder: Path | None, *, changing: bool) -> Line:
+    """A whole hall takes longer to import than a running one takes to answer."""
+    line: Line = importlib.import_module("toolhall.cli.tools.local").LocalDesk(folder, changing=changing)
+    return line
 
 
 def _problems(error: dict[Any, Any]) -> list[JsonObject]:

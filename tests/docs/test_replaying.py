@@ -1,0 +1,36 @@
+"""The calls that the how-to records are replayed, with the output that it shows."""
+
+from pathlib import Path
+
+import pytest
+
+from docs_src import replaying
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.replay import replay
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/how-to/replay-calls.md").read_text()
+
+
+@pytest.fixture
+async def recorded(tmp_path: Path) -> Path:
+    await replaying.record_calls(str(tmp_path))
+    return tmp_path
+
+
+def replayed(recorded: Path, source: str) -> None:
+    target = recorded / "my_tools.py"
+    target.write_text(source)
+    replay(recorded, str(target))
+
+
+def test_nothing_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    replayed(recorded, Path(replaying.__file__).read_text())
+    assert capfd.readouterr().out == "Weather.forecast: 2 same\n"
+
+
+def test_something_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    changed = Path(replaying.__file__).read_text().replace("len(city))", 'len(city) + (city == "Bergen"))')
+    with pytest.raises(CommandFailed):
+        replayed(recorded, changed)
+    assert f"```\n{capfd.readouterr().out}```" in PAGE

@@ -1,0 +1,123 @@
+"""A version is a promise, and the hall keeps it."""
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolhall import BrokenPromise, Config, ToolhallError, Toolkit, tool
+from toolhall.model.errors import NotActive, Retired
+from toolhall.registrar.papers import Source
+from toolhall.testing import Client
+
+
+async def called(client: Client, name: str, **arguments: str) -> Any:
+    """The value that comes back."""
+    encoded = (await client.call_named(name, arguments)).encoded
+    return None if encoded is None else json.loads(encoded)
+
+
+class Shop(Toolkit, version="1.0.0"):
+    """Sells things."""
+
+    @tool(effect="reads")
+    def price(self, item: str) -> int:
+        """What a thing costs."""
+        return len(item)
+
+
+class Asking(Toolkit, name="Shop", version="1.0.0"):
+    """The same shop, whose tool wants to know more, under the same version."""
+
+    @tool(effect="reads")
+    def price(self, item: str, currency: str) -> int:
+        """What a thing costs."""
+        return len(item + currency)
+
+
+class AskingMore(Asking, name="Shop", version="1.1.0"):
+    """A minor version, though callers of the old one would be refused."""
+
+
+class Asked(Asking, name="Shop", version="2.0.0"):
+    """The version that says so."""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    """A hall that remembers."""
+    return Config(data=str(tmp_path))
+
+
+async def test_what_was_served_once_must_not_change_under_its_version(config: Config) -> None:
+    async with Client(Shop, config=config):
+        pass
+    with pytest.raises(BrokenPromise) as broken:
+        async with Client(Asking, config=config):
+            pass
+    assert "write version 2.0.0" in broken.value.message
+
+
+async def test_a_version_must_rise_as_much_as_the_change_demands(config: Config) -> None:
+    async with Client(Shop, config=config):
+        pass
+    with pytest.raises(BrokenPromise, match=r"from 1\.0\.0 to 1\.1\.0 is too little for a major change"):
+        async with Client(AskingMore, config=config):
+            pass
+    async with Client(Asked, config=config) as client:
+        assert await called(client, "Shop_price", item="tea", currency="EUR") == 6
+
+
+async def test_versions_live_side_by_side_and_a_caller_says_which_it_means(config: Config) -> None:
+    async with Client(Shop, Asked, config=config) as client:
+        assert await called(client, "Shop.price@^1", item="tea") == 3
+        assert await called(client, "Shop_price", item="tea", currency="EUR") == 6  # the newest
+        assert [str(each.id) for each in await client.list_tools()] == ["Shop.price@2.0.0"]
+
+
+GREETER: dict[str, Any] = {
+    "id": "greeter",
+    "name": "Greeter",
+    "version": "1.0.0",
+    "description": "Says hello.",
+    "capabilities": [{"name": "greet", "description": "Greets somebody."}],
+}
+
+
+async def test_what_comes_from_outside_waits_until_somebody_has_looked_at_it(config: Config) -> None:
+    async with Client(config=config) as client:
+        registrar = client.hall.registrar
+        (kept,) = await registrar.register(GREETER, "machine", Source("http", "ada", 0.0))
+        assert (kept.state, await client.list_tools()) == ("quarantined", ())
+        with pytest.raises(NotActive, match="is quarantined"):
+            await called(client, "greeter_greet")
+        await registrar.activate(kept.id, "ada", seen=kept.document_digest)
+        assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
+    async with Client(config=config) as client:  # after a restart
+        assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
+
+
+async def test_a_tool_that_goes_says_when_and_what_comes_after(config: Config) -> None:
+    async with Client(Shop, Asked, config=config) as client:
+        registrar = client.hall.registrar
+        await registrar.deprecate("Shop.price@1.0.0", "ada", None, "Shop.price@2.0.0")
+        assert await called(client, "Shop.price@^1", item="tea") == 3
+
+
+async def test_after_its_last_day_it_is_refused_and_names_its_successor(config: Config) -> None:
+    async with Client(Shop, Asked, config=config) as client:
+        await client.hall.registrar.deprecate("Shop.price@1.0.0", "ada", date(2020, 1, 1), "Shop.price@2.0.0")
+        with pytest.raises(Retired, match=r"was retired on 2020-01-01; call Shop\.price@2\.0\.0 instead"):
+            await called(client, "Shop.price@^1", item="tea")
+
+
+async def test_one_can_go_back_to_the_version_before(config: Config) -> None:
+    async with Client(Shop, Asked, config=config) as client:
+        await client.hall.registrar.roll_back("Shop.price", "ada")
+        assert await called(client, "Shop_price", item="tea") == 3
+        with pytest.raises(ToolhallError, match="is inactive"):
+            await called(client, "Shop.price@2.0.0", item="tea", currency="EUR")
+        told = await client.hall.registrar.history("Shop.price@2.0.0")
+        assert [event.what for event in told] == ["rolled back", "registered"]

@@ -58,9 +58,9 @@ def saturate(server: Server, seconds: int, call: messages.Spoken | None = None) 
     return Load(cpu / summary["calls"] * 1e6, summary["calls"] / summary["microseconds"] * 1e6)
 
 
-def one_by_one(server: Server, bodies: list[bytes], method: str, seconds: float) -> Load:
+def one_by_one(server: Server, bodies: list[bytes], method: str, seconds: float, name: str | None = None) -> Load:
     """The same few requests in turn, over one connection, for at least so long and at least once each."""
-    headers, count = messages.headers(method), 0
+    headers, count = messages.headers(method) | ({} if name is None else {"mcp-name": name}), 0
     with Client(server.port) as client:
         before, start = server.process.cpu(), time.monotonic()
         while count == 0 or time.monotonic() < start + seconds:

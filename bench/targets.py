@@ -66,7 +66,7 @@ def piping(kind: str) -> Generator[Process]:
 
 def start(target: Target, folder: Path) -> Server:
     """Start it on a port of its own, with a folder for what it records."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     port = free_port()
     return Server(Process(target.kind, _command(target, folder, port), _place(target, folder)), port)
 

@@ -7,6 +7,7 @@ from bench.measures.conversion import measure_conversion
 from bench.measures.dialects import measure_dialects
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
+from bench.measures.registry import measure_registry
 from bench.measures.scale import measure_scale
 from bench.measures.start import measure_start
 from bench.measures.stdio import measure_stdio
@@ -18,6 +19,7 @@ MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "dialects": measure_dialects,
     "list": measure_list,
     "scale": measure_scale,
+    "registry": measure_registry,
     "stdio": measure_stdio,
     "start": measure_start,
     "import": measure_import,

@@ -135,8 +135,8 @@ def test_what_breaks_a_promise_is_refused_with_every_reason(shell: Shell) -> Non
     assert shell.run("tool", "add", "old.json").code == 0
     done = shell.run("tool", "add", "new.json")
     assert done.code == 1
-    assert "write version 2.0.0 [contract/bump]" in done.out
-    assert "[contract/breaking]" in done.out
+    for words in ("write version 2.0.0", "[contract/bump]", "[contract/breaking]"):
+        assert words in done.out
 
 
 def test_a_dialect_can_be_named(shell: Shell) -> None:

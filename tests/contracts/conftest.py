@@ -10,7 +10,6 @@ from toolhall.stores.choosing import choose_store
 from toolhall.stores.memory import MemoryStore
 from toolhall.stores.sqlite.store import open_store
 
-
 ENGINES: dict[str, Callable[[Path], ToolStore]] = {
     "memory": lambda _: MemoryStore(),
     "sqlite": open_store,

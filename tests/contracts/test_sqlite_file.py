@@ -16,13 +16,13 @@ from alembic.script import ScriptDirectory
 from tests.contracts.children import child, line
 from tests.contracts.kept import changed, event, kept
 from toolhall.stores import migrations
-from toolhall.stores.base import StoreFailed
+from toolhall.stores.base import FILE_NAME, StoreFailed
 from toolhall.stores.sql import statements
 from toolhall.stores.sql.revision import REVISIONS
 from toolhall.stores.sql.tables import METADATA
 from toolhall.stores.sqlite.connection import open_to_write
 from toolhall.stores.sqlite.faults import explained
-from toolhall.stores.sqlite.store import FILE_NAME, open_readonly, open_store
+from toolhall.stores.sqlite.store import open_readonly, open_store
 
 
 @pytest.fixture

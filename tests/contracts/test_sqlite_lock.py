@@ -8,9 +8,10 @@ import pytest
 
 from tests.contracts.children import HOLDING, child, line
 from tests.contracts.kept import changed, event, kept
-from toolhall.stores.base import InUse, StoreFailed
+from toolhall.stores.base import FILE_NAME, InUse, StoreFailed
+from toolhall.stores.lock import LOCK_NAME
 from toolhall.stores.sqlite.connection import open_to_read
-from toolhall.stores.sqlite.store import FILE_NAME, LOCK_NAME, open_readonly, open_store
+from toolhall.stores.sqlite.store import open_readonly, open_store
 
 
 def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class Halls:
         modern = Modern(self.hall.hall, server, Rounds(Seal(key), clock))
         self._mcp = McpHttp(self.hall.hall, shield, modern, self._legacy)
         methods: Methods = {"POST": self._mcp, "GET": self._mcp.other, "DELETE": self._mcp.other}
-        self.app = HttpApp(shield, Told(), {"/mcp": methods}, {})
+        self.app = HttpApp(shield, Told(), {"/mcp": methods}, {}, self.hall.open)
 
     def close(self) -> None:
         """End everything."""

@@ -4,18 +4,27 @@ It is short enough to be written here: keys in the order of UTF-16, numbers as E
 Python's own encoder writes them.
 """
 
+import re
 from collections.abc import Iterable
+from json.encoder import JSONEncoder
 from json.encoder import encode_basestring as _quoted
 from math import isfinite
 
 from toolhall.model.json import Json
 
 _EXACT = 2**53  # whole numbers up to here are what they are in every program
+# Perhaps a number that is spelled in another way.
+_UNUSUAL = re.compile(r"(?:^|[:,\[])-?(?:[0-9]+[.e]|[0-9]{16}|NaN|Infinity)")
+_encode = JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 _NAMES = {None: "null", True: "true", False: "false"}
 
 
 def canonical(value: Json) -> bytes:
     """The canonical bytes of a JSON value; texts that are no Unicode have bytes of their own too."""
+    # Where there are only ASCII and small whole numbers, Python's own encoder, ten times as fast, writes the same.
+    plain = _encode(value)
+    if plain.isascii() and not _UNUSUAL.search(plain):
+        return plain.encode()
     return _spelled(value).encode("utf-8", "surrogatepass")
 
 

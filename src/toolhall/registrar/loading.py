@@ -22,7 +22,7 @@ def load(stored: Iterable[Kept], ledger: Ledger) -> list[Listed]:
         try:
             ledger.put(kept, tool_of(kept))
         except Tampered as tampered:
-            _log.error("%s; it is not served until somebody has looked at it", tampered)  # noqa: TRY400 - no trace
+            _log.error("%s; it is not served until somebody has looked at it", tampered)
             changed += _read_again(kept)
     return changed
 

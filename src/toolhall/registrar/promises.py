@@ -71,7 +71,12 @@ def _finding(change: Change) -> Finding:
 
 
 def _before(version: str, known: Sequence[Tool]) -> list[Tool]:
-    """The tools of the newest version that is older."""
-    older = {tool.id.version for tool in known if precedence(tool.id.version) < precedence(version)}
+    """The tools of the newest release that is older; a pre-release promised nothing, whatever its number."""
+    older = {tool.id.version for tool in known if _is_release_before(tool.id.version, version)}
     latest = max(older, key=precedence, default=None)
     return [tool for tool in known if tool.id.version == latest]
+
+
+def _is_release_before(old: str, new: str) -> bool:
+    is_release, *_ = before = precedence(old)
+    return is_release and before < precedence(new)

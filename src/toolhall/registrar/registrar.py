@@ -20,6 +20,7 @@ from toolhall.registrar.serving import Serving
 from toolhall.registrar.states import after, refuse_unseen
 from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import key_of
 from toolhall.stores.base import Event, Kept, Origin, Stale, StoreFailed, ToolStore, What
 from toolhall.stores.memory import MemoryStore
 
@@ -48,10 +49,10 @@ class Registrar:
 
     def disown(self, name: str) -> bool:
         """Take away one of the operator's own tools, by its published name or id; False if there is none."""
-        found = self._registry.snapshot.find(name)
-        if found is not None:
-            self._serving.take_away(found.id)
-        return self._registry.remove(name)
+        found = self._serving.take_away(name)
+        if found is not None and (listed := self._ledger.get(found.id)):
+            self._serving.show([listed])  # which says from now on that nothing brings it
+        return found is not None
 
     async def open(self, store: ToolStore, *, hold: bool, files: Sequence[Paper] = ()) -> None:
         """Bring back what was registered, then what files define; with `hold`, code is held to its versions too.
@@ -170,7 +171,8 @@ class Registrar:
         known = sorted(self._versions_of(key), key=lambda each: precedence(each.kept.version), reverse=True)
         active = [each for each in known if each.kept.state == "active"]
         older = [each for each in known if active and known.index(each) > known.index(active[0])]
-        before = next((each for each in older if each.kept.state in ("active", "inactive")), None)
+        looked_at = [each for each in older if each.kept.state in ("active", "inactive")]
+        before = next((each for each in looked_at if self._serving.brings(each.kept)), None)
         if before is None:
             raise Malformed(f"there is no version of {key} before the one that is active; nothing was changed")
         newer = [self._now(each, state="inactive") for each in active if known.index(each) < known.index(before)]
@@ -216,25 +218,30 @@ class Registrar:
         return listed is not None and _digests(listed.kept) == _digests(kept)
 
     def _again(self, listed: Listed) -> Listed:
-        """The new papers of a tool in place of the old ones."""
+        """The new papers of a tool in place of the old ones; code that somebody switched off or ended stays so."""
         old = self._find(listed.kept.id).kept
-        return Listed(
-            msgspec.structs.replace(listed.kept, serial=old.serial, registered_at=old.registered_at), listed.tool
-        )
+        kept = msgspec.structs.replace(listed.kept, serial=old.serial, registered_at=old.registered_at)
+        if (old.origin, kept.origin) == ("code", "code"):
+            ending = {"deprecated_at": old.deprecated_at, "sunset": old.sunset, "successor": old.successor}
+            kept = msgspec.structs.replace(kept, state=old.state, **ending)
+        return Listed(kept, deprecated(listed.tool, kept))
 
     def _find(self, tool_id: str) -> Listed:
-        listed = self._ledger.get(tool_id)
-        if listed is None:
-            entry = next((each for each in self._serving.own if tool_id in (each.id, each.id.partition("@")[0])), None)
-            if entry is None:
-                raise NotFound(f"{tool_id[:128]} is not registered; 'toolhall tool list' shows what is")
-            listed = Listed(self._own_papers(entry), entry.tool)
-        return listed
+        exact = self._ledger.get(tool_id) if tool_id in self._ledger else None
+        versions = [exact] if exact else self._versions_of(tool_id)
+        if not versions:
+            raise NotFound(f"{tool_id[:128]} is not registered; 'toolhall tool list' shows what is")
+        return max(versions, key=lambda each: precedence(each.kept.version))
 
     def _versions_of(self, key: str) -> list[Listed]:
-        own = [entry for entry in self._serving.own if entry.id.partition("@")[0] == key]
-        unwritten = [Listed(self._own_papers(entry), entry.tool) for entry in own if entry.id not in self._ledger]
-        return [*self._ledger.versions(key), *unwritten]
+        return [*self._ledger.versions(key), *self._unwritten(key)]
+
+    def _unwritten(self, name: str) -> list[Listed]:
+        """Of the operator's own tools that the store knows nothing of: the one with this id, or all of this key."""
+        own = [
+            entry for entry in self._serving.own if name in (entry.id, key_of(entry)) and entry.id not in self._ledger
+        ]
+        return [Listed(self._own_papers(entry), entry.tool) for entry in own]
 
     async def _save(
         self, papers: Sequence[Listed], what: What, by: str, detail: JsonObject | None = None

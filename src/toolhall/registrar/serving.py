@@ -28,7 +28,7 @@ class Serving:
         self._clock = clock
         self._own: dict[str, Entry] = {}
         self.own_claims = Claims()
-        self._ending: dict[str, Listed] = {}  # what is served, and has a last day
+        self._ending: dict[str, Listed] = {}  # what is active, and has a last day
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
@@ -42,11 +42,19 @@ class Serving:
             self._own[entry.id] = entry
             self.own_claims.take(entry.tool)
 
-    def take_away(self, tool_id: str) -> None:
-        """A tool of the operator's own code is there no more."""
-        entry = self._own.pop(tool_id, None)
+    def take_away(self, name: str) -> Entry | None:
+        """A tool of the operator's own code is there no more: by id or published name, served or not."""
+        found = self._registry.snapshot.find(name)
+        by_name = [each for each in self._own.values() if each.tool.name == name]
+        entry = self._own.pop(found.id if found else by_name[-1].id if by_name else name, None)
         if entry is not None:
             self.own_claims.release(entry.tool)
+            self._registry.change(without={entry.id})
+        return entry
+
+    def brings(self, kept: Kept) -> bool:
+        """Whether it could be served: of the operator's own code only what is there."""
+        return kept.origin != "code" or kept.id in self._own
 
     def has(self, toolkit: str) -> bool:
         """Whether a toolkit is the operator's own code."""
@@ -64,9 +72,9 @@ class Serving:
         for each in everything:
             self._registry.withheld.drop(each.kept.id)
             self._ending.pop(each.kept.id, None)
-            if each not in served:
+            if not self._is_served(each.kept):
                 self._registry.withheld.put(each.tool, self._state(each.kept))
-            elif each.kept.sunset is not None:
+            if each.kept.state == "active" and each.kept.sunset is not None and not self._is_over(each.kept):
                 self._ending[each.kept.id] = each
         try:
             self._registry.change([self._entry(each) for each in served], {each.kept.id for each in everything})
@@ -82,7 +90,7 @@ class Serving:
     def watch(self) -> None:
         """Take tools away when their last day is over; in the loop that runs now."""
         self.stop()
-        over = [each for each in self._ending.values() if not self._is_served(each.kept)]
+        over = [each for each in self._ending.values() if self._is_over(each.kept)]
         if over:
             self.show(over)
         days = [each.kept.sunset for each in self._ending.values() if each.kept.sunset is not None]
@@ -99,7 +107,7 @@ class Serving:
     def _show_singly(self, everything: list[Listed], served: list[Listed]) -> None:
         """One of them has a twin among what is served, which was there first: that one alone is left out."""
         self._registry.change(without={each.kept.id for each in everything})
-        for each in served:
+        for each in sorted(served, key=lambda each: each.kept.id not in self._own):  # code wins
             try:
                 self._registry.add([self._entry(each)])
             except Conflict as conflict:
@@ -113,7 +121,7 @@ class Serving:
         return stands and self._is_served(listed.kept) and listed.kept.deprecated_at is None
 
     def _is_served(self, kept: Kept) -> bool:
-        return kept.state == "active" and not self._is_over(kept) and (kept.origin != "code" or kept.id in self._own)
+        return kept.state == "active" and not self._is_over(kept) and self.brings(kept)
 
     def _is_over(self, kept: Kept) -> bool:
         return kept.sunset is not None and _begin(kept.sunset) <= self._clock()

@@ -9,7 +9,8 @@ Action: TypeAlias = Literal["activate", "deactivate"]
 
 _AFTER: dict[Action, tuple[frozenset[State], State, What]] = {
     "activate": (frozenset({"registered", "quarantined", "inactive"}), "active", "activated"),
-    "deactivate": (frozenset({"registered", "quarantined", "active"}), "inactive", "deactivated"),
+    # What is quarantined stays so: an inactive tool has been looked at, so that it may be activated unseen.
+    "deactivate": (frozenset({"registered", "active"}), "inactive", "deactivated"),
 }
 
 

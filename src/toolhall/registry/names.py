@@ -28,18 +28,19 @@ class Claims:
     """Who holds which claim; the versions of a tool hold theirs together."""
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, str]] = {}  # by claim: the ids that hold it, with their key
+        # By claim: the ids that hold it, each with its toolkit and tool; `a.b` `c` and `a` `b.c` are two tools.
+        self._held: dict[str, dict[str, tuple[str, str]]] = {}
 
     def other(self, tool: Tool) -> str | None:
         """The id of another tool that holds one of this tool's claims."""
-        own = key_of(tool)
+        own = (tool.id.toolkit, tool.id.tool)
         holders = (holder for claim in claims(tool) for holder in self._held.get(claim, {}).items())
         return next((tool_id for tool_id, key in holders if key != own), None)
 
     def take(self, tool: Tool) -> None:
         """One version more holds its claims."""
         for claim in claims(tool):
-            self._held.setdefault(claim, {})[str(tool.id)] = key_of(tool)
+            self._held.setdefault(claim, {})[str(tool.id)] = (tool.id.toolkit, tool.id.tool)
 
     def release(self, tool: Tool) -> None:
         """One version less."""

@@ -44,7 +44,7 @@ class Shortlist:
             self._say_missing({pin for pin, _ in found})
         meant: dict[str, Entry] = {}
         for pin, entry in found:
-            if "@" in pin:
+            if pin not in (entry.tool.name, key_of(entry)):  # else it names no version
                 meant.setdefault(key_of(entry), entry)
         other = {key: entry for key, entry in meant.items() if snapshot.choose(key, None) is not entry}
         keys = {key_of(entry) for _, entry in found} if self._search else None

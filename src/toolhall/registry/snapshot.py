@@ -44,8 +44,8 @@ class Snapshot:
         """By published name (of the version that is listed), by id, or by an id with a range: `Kit.tool@^1.2`."""
         found = self._by_name.get(name)
         if found is None and "." in name:
-            key, at, version = name.partition("@")
-            found = self.choose(key, version if at else None)
+            key, _, version = name.rpartition("@")
+            found = self.choose(name, None) or (self.choose(key, version) if key else None)
         return found
 
     def choose(self, key: str, version: str | None) -> Entry | None:
@@ -71,7 +71,7 @@ class Snapshot:
 
 def key_of(entry: Entry) -> str:
     """`Toolkit.tool`, which all versions of a tool share."""
-    return entry.id.partition("@")[0]
+    return entry.id[: -len(entry.tool.id.version) - 1]  # a toolkit may have an @ of its own
 
 
 def _by_key(entries: tuple[Entry, ...]) -> dict[str, list[Entry]]:

@@ -44,7 +44,8 @@ class Withheld:
         """What a call by this name would have reached."""
         if name in self._by_id:
             return self._by_id[name]
-        key, _, version = name.partition("@")
+        # A toolkit may have an @ of its own.
+        key, _, version = (name, "", "") if name in self._by_name else name.rpartition("@")
         asked = wanted(version or None)
         fitting = {each: reason for each, reason in self._by_name.get(key, {}).items() if asked.accepts(each)}
         return fitting[max(fitting, key=precedence)] if fitting else None

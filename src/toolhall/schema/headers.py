@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from toolhall.model.errors import Problem
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.secret_names import is_secret_name
 from toolhall.model.tool import HeaderParameter
 from toolhall.schema.bounds import BadSchema
 from toolhall.schema.walk import children, escape
@@ -14,6 +15,11 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _TYPES = ("string", "integer", "boolean")
 # A header is seen by every proxy on the way, so a secret must not be mirrored into one.
 _SECRETIVE = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
+
+
+def has_headers(schema: JsonObject) -> bool:
+    """Whether it may be worth looking for them; most schemas have none."""
+    return _KEYWORD.encode() in encode(schema)
 
 
 def header_parameters(schema: JsonObject) -> tuple[HeaderParameter, ...]:
@@ -45,17 +51,17 @@ def _annotated(root: JsonObject) -> Iterator[tuple[str, tuple[str, ...] | None, 
             continue
         if _KEYWORD in schema:
             yield pointer, path, schema
-        plain = schema.get("properties", {})
+        names = _property_names(schema, pointer)
         for child in children(schema, pointer):
-            name = _property_name(plain, child.pointer, pointer)
+            name = names.get(child.pointer)
             pending.append((child.schema, child.pointer, None if path is None or name is None else (*path, name)))
 
 
-def _property_name(properties: Json, child: str, parent: str) -> str | None:
-    for name in properties if isinstance(properties, dict) else ():
-        if child == f"{parent}/properties/{escape(name)}":
-            return str(name)
-    return None
+def _property_names(schema: JsonObject, pointer: str) -> dict[str, str]:
+    """The names of the properties, by the pointers to them."""
+    properties = schema.get("properties")
+    names = properties if isinstance(properties, dict) else ()
+    return {f"{pointer}/properties/{escape(name)}": name for name in names}
 
 
 def _problem(schema: JsonObject, path: tuple[str, ...] | None, taken: list[str]) -> str | None:
@@ -68,6 +74,6 @@ def _problem(schema: JsonObject, path: tuple[str, ...] | None, taken: list[str])
         return f"{header!r} is used twice (letter case does not count)"
     if schema.get("type") not in _TYPES:
         return "the property's type must be string, integer or boolean"
-    if looks_secret(path[-1]) or looks_secret(header):
+    if any(looks_secret(name) or is_secret_name(name) for name in (*path, header)):
         return "a parameter that looks like a secret must not be sent in a header"
     return None

@@ -1,7 +1,7 @@
 """A schema compiled once, that says yes quickly or lists every problem without repeating a value."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 import jsonschema_rs
@@ -31,14 +31,14 @@ _COMPILERS = {
 class Validator:
     """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
 
-    __slots__ = ("_bounds", "_compiled", "accepts", "schema")
+    __slots__ = ("_bounds", "_made", "accepts", "schema")
 
     def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
-        """Raises BadSchema; of a schema that was found good before, the bounds are measured when they are needed."""
+        """Raises BadSchema; one that was found good before is measured and compiled when it is first needed."""
         self.schema = schema
         self._bounds: Bounds | None = None if known_good else measure(schema)
-        self._compiled = _compile(schema)
-        self.accepts = self._compiled.is_valid
+        self._made: jsonschema_rs.Validator | None = None if known_good else _compile(schema)
+        self.accepts: Callable[[Json], bool] = self._first if self._made is None else self._made.is_valid
 
     @property
     def bounds(self) -> Bounds:
@@ -46,6 +46,16 @@ class Validator:
         if self._bounds is None:
             self._bounds = measure(self.schema)
         return self._bounds
+
+    @property
+    def _compiled(self) -> jsonschema_rs.Validator:
+        if self._made is None:
+            self._made = _compile(self.schema)
+            self.accepts = self._made.is_valid
+        return self._made
+
+    def _first(self, value: Json) -> bool:
+        return self._compiled.is_valid(value)
 
     def problems(self, value: Json, size: int) -> list[Problem]:
         """What is wrong with a value of about `size` bytes; empty when it is accepted."""

@@ -18,6 +18,7 @@ _PART_ONE = (
 _PART_LIST = ("prefixItems", "items")
 _PART_MAP = ("properties", "patternProperties")
 _NAMED = ("$defs", "definitions")
+_HOLDERS = frozenset(_SAME_ONE + _SAME_LIST + _SAME_MAP + _PART_ONE + _PART_LIST + _PART_MAP + _NAMED)
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -36,6 +37,8 @@ def escape(part: str) -> str:
 
 def children(schema: JsonObject, pointer: str) -> Iterator[Child]:
     """Every direct subschema of this schema object."""
+    if _HOLDERS.isdisjoint(schema):  # as for most schemas, which are those of plain values
+        return
     for key in _SAME_ONE:
         if key in schema:
             yield Child(schema[key], f"{pointer}/{key}", None)

@@ -174,7 +174,7 @@ async def test_C_7_both_message_dialects_list_what_either_registers(hub: Posted,
     given = declaration()
     await managed(hub, "register_tool", **given)
     capabilities = [{"name": "add", "description": "Adds"}]
-    other = {"id": new_id(), "name": "X", "version": "1.0.0", "description": "x", "capabilities": capabilities}
+    other: Message = {"id": new_id(), "name": "X", "version": "1.0.0", "description": "x", "capabilities": capabilities}
     assert (await http.send(other, path="/machine/tools")).status == 201
     await activated(http, given["name"])
     await activated(http, other["id"])

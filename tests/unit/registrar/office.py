@@ -83,5 +83,7 @@ def own(version: str, description: str = "Adds.", name: str = "add", **changed: 
     return tool_named(f"Kit_{name}", id=ToolId("Kit", name, version), description=description, **changed)
 
 
-def mcp(name: str, description: str = "Looks.", **changed: Any) -> dict[str, Any]:
-    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **changed}
+def mcp(name: str, tool_id: str | None = None, description: str = "Looks.") -> dict[str, Any]:
+    """A definition; with an id, it states that this name goes with it."""
+    stated = {} if tool_id is None else {"_meta": {"dev.toolhall/id": tool_id, "dev.toolhall/name": name}}
+    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **stated}

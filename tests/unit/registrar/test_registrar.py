@@ -81,9 +81,8 @@ async def test_an_author_may_declare_that_it_behaves_differently() -> None:
 async def test_a_dialect_with_one_tool_for_each_document_says_nothing_of_the_others() -> None:
     office = Office()
     for name in ("look", "see"):
-        stated = {"_meta": {"dev.toolhall/id": f"Eye.{name}@1.0.0"}}
-        await office.register(mcp(f"Eye_{name}", **stated), "mcp@2026-07-28")
-    await office.register(mcp("Eye_see", "Sees.", _meta={"dev.toolhall/id": "Eye.see@1.0.1"}), "mcp@2026-07-28")
+        await office.register(mcp(f"Eye_{name}", f"Eye.{name}@1.0.0"), "mcp")
+    await office.register(mcp("Eye_see", "Eye.see@1.0.1", "Sees."), "mcp")
 
 
 async def test_other_content_under_the_same_version_is_refused_with_what_changed() -> None:
@@ -142,8 +141,17 @@ async def test_clients_hear_of_what_changes_their_list_and_of_nothing_else() -> 
     assert office.heard == []
     await office.activate(ADD)
     assert office.heard == [[ADD]]
-    await office.registrar.deactivate(SUBTRACT, "eve")
+    await office.registrar.remove(SUBTRACT, "eve")
+    await office.register(calculator("0.9.0"))
+    await office.activate("calculator.add@0.9.0")  # an older version changes no list
     assert office.heard == [[ADD]]
+
+
+async def test_what_is_quarantined_cannot_be_activated_unseen_by_way_of_another_state() -> None:
+    office = Office()
+    await office.register()
+    with pytest.raises(Malformed, match="is quarantined already; there is nothing to deactivate"):
+        await office.registrar.deactivate(ADD, "eve")
 
 
 class Failing(MemoryStore):

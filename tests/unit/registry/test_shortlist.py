@@ -96,6 +96,14 @@ def test_a_pin_decides_which_version_the_name_means(pinned: tuple[str, ...], ver
     assert newest.tool.id.version == "2.0.0"
 
 
+def test_an_at_sign_in_the_name_of_a_toolkit_is_no_version() -> None:
+    registry = Registry()
+    registry.add([entry_named("get", id=ToolId("a@b", "get", version)) for version in ("1.0.0", "2.0.0")])
+    found = Shortlist(["a@b.get", "a@b.get@^1"]).of(registry.snapshot).names.find("get")
+    assert found is not None
+    assert found.tool.id.version == "1.0.0"
+
+
 def test_a_pin_that_fits_nothing_leaves_the_newest() -> None:
     shown = Shortlist(["Kit.get@^3"]).of(registered().snapshot)
     assert names(shown) == ["search_tools", "burn", "send", "get"]

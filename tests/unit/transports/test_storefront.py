@@ -206,3 +206,10 @@ async def test_headers_are_those_of_the_version_that_is_meant(version: str, refu
         assert ("error" in await requested(hall, "tools/call", params)) == refused
         answer = await requested(hall, "tools/call", params, **{"mcp-param-region": "north"})
         assert answer["result"]["content"][0]["text"] == f"{version} north"
+
+
+async def test_pins_that_fit_nothing_are_said_when_the_hall_is_opened(caplog: pytest.LogCaptureFixture) -> None:
+    with Toolhall(in_region("1.0.0", None), config=Config(pinned=("Shop.price", "Shop.prise@1"))) as hall:
+        await hall.open()
+        await hall.open()
+    assert [record.args for record in caplog.records] == [("Shop.prise@1",)]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from cyclopts import Parameter
@@ -35,9 +35,12 @@ class AddOptions(HallOptions):
     ----------
     source
         The dialect of the definitions: mcp, mcp@REVISION, oxp, hub, machine or function. [default: as each looks]
+    behaviour
+        The tools behave differently, beyond what their definitions show: their versions must say so, too.
     """
 
     source: Annotated[str | None, Parameter(name="--from")] = None
+    behaviour: Literal["breaking", "feature"] | None = None
 
 
 _DEFAULTS = AddOptions()
@@ -103,7 +106,11 @@ class Adding:
 
     def _add(self, desk: Desk, file: str, text: Text) -> None:
         try:
-            told = desk.ask("POST", body=decoded(text), query={"dialect": self._options.source})
+            told = desk.ask(
+                "POST",
+                body=decoded(text),
+                query={"dialect": self._options.source, "behaviour": self._options.behaviour},
+            )
         except BadJson as bad:
             self._refuse(file, Text(text.index, bad.line, b""), bad.message, list(bad.findings))
         except Refused as refused:

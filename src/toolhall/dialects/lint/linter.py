@@ -8,14 +8,14 @@ from toolhall.dialects.catalog import Catalog
 from toolhall.dialects.catalogs import readable
 from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument, Finding
-from toolhall.dialects.lint import crowd, descriptions, promises, schemas, targets, texts
+from toolhall.dialects.lint import crowd, descriptions, icons, promises, schemas, targets, texts
 from toolhall.dialects.lint.crowd import Crowd, Where
 from toolhall.dialects.lint.rule import Rule, Subject, ToolRule
 from toolhall.dialects.pointers import located
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.schema.bounds import BadSchema
-from toolhall.schema.headers import header_parameters
+from toolhall.schema.headers import has_headers, header_parameters
 from toolhall.schema.validator import Validator
 from toolhall.schema.walk import escape
 
@@ -26,7 +26,7 @@ BAD_SCHEMA = Rule(
     severity="error",
 )
 _NAME = re.compile(r"[A-Za-z0-9_$]{1,32}")  # a key in which no text can stand
-_PLAIN: tuple[ToolRule, ...] = (*descriptions.RULES, *promises.RULES)
+_PLAIN: tuple[ToolRule, ...] = (*descriptions.RULES, *promises.RULES, *icons.RULES)
 # These look into schemas, and only into such as are sound.
 _OF_SCHEMAS: tuple[ToolRule, ...] = (*schemas.RULES_OF_WHOLE, *targets.RULES)
 RULES: tuple[Rule, ...] = (BAD_SCHEMA, *crowd.RULES, *_PLAIN, *schemas.RULES, *targets.RULES, *texts.RULES)
@@ -108,7 +108,7 @@ def _schema_problems(tool: Tool) -> Iterator[Finding]:
 
 def _usable_input(schema: JsonObject) -> None:
     Validator(schema)  # first: it bounds how long anything else can take
-    if b"x-mcp-header" in encode(schema):
+    if has_headers(schema):
         header_parameters(schema)
 
 

@@ -1,4 +1,4 @@
-"""Rules about names, hints, levels and icons: what a tool says of itself besides its description."""
+"""Rules about names, hints and levels: what a tool says of itself besides its description."""
 
 import re
 from collections.abc import Iterator
@@ -39,13 +39,6 @@ def _level_missing(subject: Subject) -> Iterator[Spot]:
         yield Spot("/level")
 
 
-def _icon_unsafe(subject: Subject) -> Iterator[Spot]:
-    for index, icon in enumerate(subject.tool.icons):
-        kind = icon.src.lstrip()[:64].lower()
-        if not kind.startswith(("https://", "data:image/")) or kind.startswith("data:image/svg"):
-            yield Spot(f"/icons/{index}/src")
-
-
 RULES = (
     ToolRule(
         id="name/refused-by-models",
@@ -70,11 +63,5 @@ RULES = (
         says="A Machine Context tool states no security level.",
         fix="state a securityLevel from 0 to 10; without one, 4 is assumed",
         check=_level_missing,
-    ),
-    ToolRule(
-        id="tool/icon-unsafe",
-        says="An icon is neither https: nor a picture in a data: URI, or is an SVG that could hold scripts.",
-        fix="use an https: address, or a PNG, JPEG or WebP as a data: URI",
-        check=_icon_unsafe,
     ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from toolhall.model.json import JsonObject
 
 TAG: JsonObject = {"name": "management", "description": "What is registered, in which state, and every change of that."}
+BEHAVIOURS = ("breaking", "feature")
 STATES = ("registered", "quarantined", "active", "inactive")
 ORIGINS = ("code", "file", "http", "cli", "tool-server")
 HAPPENED = (
@@ -162,8 +163,10 @@ def _listing() -> JsonObject:
 
 def _registering(readable: Sequence[str]) -> JsonObject:
     dialect = _query("dialect", {"enum": list(readable)}, "What the definition is written in; else as it looks.")
+    says = "What its author says of how it behaves, beyond what the definition can show; the version must say so too."
+    behaviour = _query("behaviour", {"enum": list(BEHAVIOURS)}, says)
     operation = _operation(
-        "register", "Register a definition; it is quarantined until somebody activates it.", {}, dialect
+        "register", "Register a definition; it is quarantined until somebody activates it.", {}, dialect, behaviour
     )
     operation["requestBody"] = _body({"type": "object", "description": "A definition of that dialect."}, required=True)
     operation["requestBody"]["content"]["application/json"]["example"] = _EXAMPLE
@@ -202,7 +205,10 @@ def _errors(*, body: bool) -> JsonObject:
     named |= {"413": "TooLarge", "415": "WrongType"} if body else {}
     errors: JsonObject = {status: {"$ref": f"#/components/responses/{key}"} for status, key in named.items()}
     if body:
-        errors["409"] = _answer("Not with what is registered now.", {"$ref": "#/components/schemas/Error"})
+        errors["409"] = _answer(
+            "Not with what is registered now, or not a definition that could be.",
+            {"$ref": "#/components/schemas/Error"},
+        )
     return errors
 
 

@@ -1,10 +1,14 @@
 """What is changed: tools are registered, activated, deprecated, rolled back, removed; each change is recorded."""
 
+import asyncio
 from datetime import UTC, datetime
+from typing import cast
 
+from toolhall.contracts.changes import Kind
 from toolhall.dialects.catalogs import READABLE, readable
 from toolhall.dialects.detect import detected
 from toolhall.dialects.findings import BadDocument, Finding
+from toolhall.dialects.openapi.management import BEHAVIOURS
 from toolhall.model.errors import Malformed
 from toolhall.model.exchange import Wire
 from toolhall.model.json import Json
@@ -13,7 +17,7 @@ from toolhall.stores.base import Kept
 from toolhall.transports.api.managed import Managed
 from toolhall.transports.api.replies import reply
 from toolhall.transports.api.requests import Activation, Ending, Nothing, body_of, parameters_of, read_body
-from toolhall.transports.api.summaries import findings, summary
+from toolhall.transports.api.summaries import findings, summaries, summary
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.shield import Shield
 
@@ -28,18 +32,19 @@ class Changes:
 
     async def register(self, exchange: Exchange) -> Wire:
         """`POST /api/tools`: a definition, in the dialect that is named or that it looks like."""
-        stated = parameters_of(exchange, ("dialect",)).get("dialect")
-        if stated is not None:
-            readable(stated)
+        asked = parameters_of(exchange, ("dialect", "behaviour"))
+        stated, behaviour = asked.get("dialect"), _behaviour(asked.get("behaviour"))
+        dialect = None if stated is None else readable(stated).name
         document = await body_of(exchange, self._shield)
 
         async def apply() -> tuple[Kept, ...]:
-            return await self._registrar.register(document, stated or _looks_like(document), self._source(exchange))
+            source = self._source(exchange, behaviour)
+            return await self._registrar.register(document, dialect or _looks_like(document), source)
 
         what = f"register {_name(document)}"
         kept = await self._managed.change(what, document, exchange.caller, apply)
-        told = {"tools": [summary(each) for each in kept], "findings": findings(document, stated or kept[0].dialect)}
-        return reply(told, 201)
+        found = await asyncio.to_thread(findings, document, kept[0].dialect)  # others are served meanwhile
+        return reply({"tools": list(summaries(kept)), "findings": found}, 201)
 
     async def activate(self, exchange: Exchange, tool_id: str) -> Wire:
         """`POST /api/tools/{id}/activate`: serve it; what was quarantined only by who has seen its text."""
@@ -81,7 +86,7 @@ class Changes:
             return await self._registrar.roll_back(tool_id, exchange.caller.id)
 
         kept = await self._managed.change(f"roll back {tool_id}", given, exchange.caller, apply)
-        return reply({"tools": [summary(each) for each in kept]})
+        return reply({"tools": list(summaries(kept))})
 
     async def remove(self, exchange: Exchange, tool_id: str) -> Wire:
         """`DELETE /api/tools/{id}`."""
@@ -101,14 +106,21 @@ class Changes:
         read_body(given, Nothing)
         return given
 
-    def _source(self, exchange: Exchange) -> Source:
+    def _source(self, exchange: Exchange, behaviour: Kind | None) -> Source:
         managed = self._managed
-        return Source(managed.origin, exchange.caller.id, managed.clock(), managed.detail)
+        return Source(managed.origin, exchange.caller.id, managed.clock(), managed.detail, behaviour)
 
     def _refuse_past(self, ending: Ending) -> None:
         today = datetime.fromtimestamp(self._managed.clock(), UTC).date()
         if ending.sunset is not None and ending.sunset < today:
             raise Malformed(f"{ending.sunset} is over; today is {today} (UTC), which is the earliest day to name")
+
+
+def _behaviour(said: str | None) -> Kind | None:
+    """What the author says of the change beyond what a definition can show."""
+    if said is None or said in BEHAVIOURS:
+        return cast("Kind | None", said)
+    raise Malformed(f"behaviour is one of {', '.join(BEHAVIOURS)}; leave it out if nothing changed but the definition")
 
 
 def _looks_like(document: Json) -> str:

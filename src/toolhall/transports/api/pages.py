@@ -8,7 +8,7 @@ import msgspec
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject, encode
 from toolhall.stores.base import Kept, State
-from toolhall.transports.api.summaries import summary
+from toolhall.transports.api.summaries import summaries
 
 PAGE_BYTES = 4 * 1024 * 1024
 PARAMETERS = ("state", "toolkit", "cursor")
@@ -31,13 +31,13 @@ class Pages:
         self._sort(known)
         chosen: list[msgspec.Raw] = []
         size, last = 0, ""
-        for kept in self._matching(asked):
-            written = encode(summary(kept))
+        for told in summaries(self._matching(asked)):
+            written = encode(told)
             size += len(written)
             if chosen and (len(chosen) == self._size or size > PAGE_BYTES):
                 return {"tools": chosen, "nextCursor": last}
             chosen.append(msgspec.Raw(written))
-            last = kept.id
+            last = told["id"]
         return {"tools": chosen}
 
     def _sort(self, known: tuple[Kept, ...]) -> None:

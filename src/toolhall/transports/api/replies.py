@@ -2,6 +2,7 @@
 
 import msgspec
 
+from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Wire
@@ -18,10 +19,14 @@ def reply(value: Json, status: int = 200) -> Wire:
 
 
 def refusal(error: ToolhallError) -> Wire:
-    """Any error; what contradicts what is registered is no fault of the request alone, so it is a conflict."""
+    """Any error; what contradicts what is registered is no fault of the request alone, so it is a conflict.
+
+    Nor is a definition that cannot be registered: the request that brings it is as it should be.
+    """
     wire = write_error(error)
-    if not isinstance(error, BrokenPromise | Contradiction):
+    if not isinstance(error, BadDocument | Contradiction):
         return wire
     said = msgspec.json.decode(wire.body)
-    said["error"]["code"] = "conflict"
+    bad = isinstance(error, BadDocument) and not isinstance(error, BrokenPromise)
+    said["error"]["code"] = "bad_definition" if bad else "conflict"
     return Wire(encode(said), CONFLICT, wire.headers)

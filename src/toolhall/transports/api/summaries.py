@@ -1,6 +1,6 @@
 """What is told of a registered tool; every text in it is data, whatever it says."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -19,6 +19,19 @@ MOST_FINDINGS = 1_000
 
 def summary(kept: Kept) -> JsonObject:
     """One tool, without its document."""
+    return _summary(kept, kept.document_digest)
+
+
+def summaries(several: Iterable[Kept]) -> Iterator[JsonObject]:
+    """One for each; the tools of one document come together, and its digest is made once."""
+    document, digest = b"", ""
+    for kept in several:
+        if kept.document is not document:
+            document, digest = kept.document, kept.document_digest
+        yield _summary(kept, digest)
+
+
+def _summary(kept: Kept, digest: str) -> JsonObject:
     tool = tool_of(kept)
     return {
         "id": kept.id,
@@ -37,7 +50,7 @@ def summary(kept: Kept) -> JsonObject:
         "sunset": kept.sunset,
         "successor": kept.successor,
         "dialect": kept.dialect,
-        "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": kept.document_digest},
+        "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": digest},
     }
 
 

@@ -31,11 +31,11 @@ def place(*parts: str) -> str:
 
 
 async def manage(
-    hall: Toolhall, method: str, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str
+    hall: Toolhall, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
 ) -> Reply:
-    """Send a request as a server hands it on."""
+    """Send a request as a server hands it on; bytes are sent as they are, everything else as JSON."""
     sent: list[Any] = []
-    content = raw if raw is not None else (b"" if body is None else json.dumps(body).encode())
+    content = body if isinstance(body, bytes) else (b"" if body is None else json.dumps(body).encode())
 
     async def receive() -> Any:
         return {"type": "http.request", "body": content}
@@ -45,7 +45,6 @@ async def manage(
 
     target, _, query = path.partition("?")
     usual = {"host": "localhost", **({"content-type": "application/json"} if content else {})}
-    named = usual | {name.replace("_", "-"): said for name, said in headers.items()}
     await hall(
         {
             "type": "http",
@@ -53,7 +52,7 @@ async def manage(
             "path": unquote(target),
             "raw_path": target.encode(),
             "query_string": query.encode(),
-            "headers": [(name.encode(), said.encode()) for name, said in named.items()],
+            "headers": [(name.encode(), said.encode()) for name, said in (usual | (headers or {})).items()],
             "client": None,
         },
         receive,

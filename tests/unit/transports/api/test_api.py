@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.unit.transports.api.managing import PICK, activated, definition, manage, place, registered
+from tests.unit.transports.asked import FORWARDED
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
 from toolhall.model.caller import LOCAL
 from toolhall.transports.identity import NOBODY
 
-STRANGER = {"x_forwarded_for": "9.9.9.9"}  # whoever a proxy speaks for is nobody here
 DIGEST = "sha256-" + "0" * 64
 CHANGES = ("activate", "deactivate", "deprecate", "rollback")
 
@@ -75,14 +75,15 @@ async def test_what_breaks_a_promise_is_a_conflict_with_every_change(hall: Toolh
     assert (await manage(hall, "POST", "/api/tools", definition())).status == 409
 
 
-async def test_what_is_no_definition_is_malformed_with_every_problem(hall: Toolhall) -> None:
+async def test_what_is_no_definition_is_refused_with_every_problem(hall: Toolhall) -> None:
     bad = definition(inputSchema={"type": "object", "properties": {"a": {"type": "colour"}}}, title=3)
     reply = await manage(hall, "POST", "/api/tools", bad)
-    assert (reply.status, reply.body["error"]["code"]) == (400, "malformed")
+    assert (reply.status, reply.body["error"]["code"]) == (409, "bad_definition")
     problems = reply.body["error"]["details"]["problems"]
     assert problems
     assert all(set(problem) == {"path", "rule", "fix"} for problem in problems)
-    for unknown in ({}, [], "text", {"a": 1}):
+    unknowns: tuple[Any, ...] = ({}, [], "text", {"a": 1})
+    for unknown in unknowns:
         said = (await manage(hall, "POST", "/api/tools", unknown)).body["error"]["message"]
         assert "?dialect=" in said
     assert (await manage(hall, "GET", "/api/tools?toolkit=Kit")).body == {"tools": []}
@@ -92,8 +93,10 @@ async def test_any_dialect_is_read_and_may_be_named(hall: Toolhall) -> None:
     function = {"name": "look", "parameters": {"type": "object"}}
     reply = await manage(hall, "POST", "/api/tools?dialect=function", function)
     assert (reply.status, reply.body["tools"][0]["dialect"]) == (201, "function")
-    kit = {"id": "abacus", "name": "A", "version": "2.0.0", "description": "x"}
-    kit["capabilities"] = [{"name": name, "description": "x"} for name in ("add", "take")]  # type: ignore[assignment]
+    reply = await manage(hall, "POST", "/api/tools?dialect=mcp", definition("named"))
+    assert reply.body["tools"][0]["dialect"] == "mcp@2026-07-28"
+    capabilities = [{"name": name, "description": "x"} for name in ("add", "take")]
+    kit = {"id": "abacus", "name": "A", "version": "2.0.0", "description": "x", "capabilities": capabilities}
     reply = await manage(hall, "POST", "/api/tools", kit)
     assert [tool["id"] for tool in reply.body["tools"]] == ["abacus.add@2.0.0", "abacus.take@2.0.0"]
     assert (await manage(hall, "GET", place("abacus.take"))).body["document"] == kit
@@ -180,14 +183,14 @@ async def test_strangers_see_nothing_and_change_nothing(hall: Toolhall) -> None:
     await registered(hall, definition())
     before = len(records(hall))
     reads = ["/api/tools", "/api/tools?state=no", "/api/history", place(PICK), place(PICK, "callers"), place("No.such")]
-    replies = [await manage(hall, "GET", path, **STRANGER) for path in [*reads, place(PICK, "history")]]
+    replies = [await manage(hall, "GET", path, None, FORWARDED) for path in [*reads, place(PICK, "history")]]
     assert {reply.status for reply in replies} == {403}
     assert len({str(reply.body) for reply in replies}) == 1, "whatever they ask for, they are told the same"
     assert len(records(hall)) == before
     tries = [("POST", "/api/tools", definition("other")), ("DELETE", place(PICK), None)]
     tries += [("POST", place(PICK, action), None) for action in CHANGES]
     for method, path, body in tries:
-        assert (await manage(hall, method, path, body, **STRANGER)).status == 403
+        assert (await manage(hall, method, path, body, FORWARDED)).status == 403
     made = records(hall)[before:]
     assert {(caller, dialect, outcome) for caller, dialect, _, outcome in made} == {
         (NOBODY.id, "api/management", "Denied")
@@ -225,15 +228,15 @@ async def test_a_body_that_is_not_understood_says_what_to_write(
 @pytest.mark.parametrize("raw", [b"{x", b'{"seen":null,"seen":null}', b"\xff", b"[" * 10_000, b'{"a":"\\u0000"}'])
 @pytest.mark.parametrize("path", ["/api/tools", "/api/tools/Calculator.Add/activate"])
 async def test_bodies_are_strict_json(hall: Toolhall, path: str, raw: bytes) -> None:
-    reply = await manage(hall, "POST", path, raw=raw)
+    reply = await manage(hall, "POST", path, raw)
     assert (reply.status, reply.body["error"]["code"]) == (400, "malformed")
 
 
 async def test_the_shield_stands_here_too(hall: Toolhall) -> None:
-    assert (await manage(hall, "POST", "/api/tools", raw=b"{}", content_type="text/plain")).status == 415
-    assert (await manage(hall, "POST", "/api/tools", raw=b"{}", content_length="9" * 9)).status == 413
-    assert (await manage(hall, "GET", "/api/tools", host="evil.example")).status == 421
-    assert (await manage(hall, "GET", "/api/tools", origin="http://evil.example")).status == 403
+    assert (await manage(hall, "POST", "/api/tools", b"{}", {"content-type": "text/plain"})).status == 415
+    assert (await manage(hall, "POST", "/api/tools", b"{}", {"content-length": "9" * 9})).status == 413
+    assert (await manage(hall, "GET", "/api/tools", None, {"host": "evil.example"})).status == 421
+    assert (await manage(hall, "GET", "/api/tools", None, {"origin": "http://evil.example"})).status == 403
 
 
 @pytest.mark.parametrize(

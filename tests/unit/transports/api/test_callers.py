@@ -16,7 +16,7 @@ from toolhall.transports.api.callers import Callers
 
 
 def record(caller: str = "ada", at: float = 1.0, **other: Any) -> Record:
-    said = {"dialect": "mcp", "tool": "Kit.pick@1.0.0", "outcome": "ok", "grant": "local", **other}
+    said: dict[str, Any] = {"dialect": "mcp", "tool": "Kit.pick@1.0.0", "outcome": "ok", "grant": "local", **other}
     return Record(at, "call-1", caller, **said)
 
 

@@ -7,6 +7,7 @@ import jsonschema_rs
 import pytest
 
 from tests.unit.transports.api.managing import PICK, Reply, activated, definition, manage, place, registered
+from tests.unit.transports.asked import FORWARDED
 from toolhall import Toolhall
 from toolhall.dialects.openapi import management
 from toolhall.examples.calculator import Calculator
@@ -24,8 +25,8 @@ async def hall() -> AsyncIterator[Toolhall]:
         yield hall
 
 
-async def described(hall: Toolhall, **headers: str) -> Any:
-    return (await manage(hall, "GET", "/openapi.json", **headers)).body
+async def described(hall: Toolhall, headers: dict[str, str] | None = None) -> Any:
+    return (await manage(hall, "GET", "/openapi.json", None, headers)).body
 
 
 def check(document: Any, path: str, method: str, reply: Reply) -> None:
@@ -44,7 +45,7 @@ async def test_management_is_described_to_who_may_manage(hall: Toolhall) -> None
     managing = [each for each in operations if each["tags"] == ["management"]]
     assert len(managing) == 11
     assert len({each["operationId"] for each in operations}) == len(operations)
-    strange = await described(hall, x_forwarded_for="9.9.9.9")
+    strange = await described(hall, FORWARDED)
     assert not [path for path in strange["paths"] if path.startswith("/api")]
     assert await described(hall) == document, "what one caller is told is not remembered for another"
 

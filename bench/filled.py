@@ -1,0 +1,41 @@
+"""A data folder with many registered tools, all of them active, as after years of use."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolhall.registrar.papers import Paper, Source, foreign_papers
+from toolhall.stores.base import Event
+from toolhall.stores.sqlite.store import open_store
+
+TOGETHER = 100  # tools in one toolkit
+_TEXT = {"type": "string", "description": "What to look for, as plain words."}
+_COUNT = {"type": "integer", "minimum": 1, "maximum": 100, "default": 10, "description": "How many at most."}
+
+
+def fill(folder: Path, tools: int) -> None:
+    """Register so many tools, in documents of a hundred."""
+    asyncio.run(_fill(folder, tools))
+
+
+async def _fill(folder: Path, tools: int) -> None:
+    store = open_store(folder)
+    try:
+        for first in range(0, tools, TOGETHER):
+            paper = Paper(_document(first // TOGETHER, min(TOGETHER, tools - first)), "hub")
+            papers = foreign_papers(paper, paper.tools(), Source("http", "bench", 1.0))
+            active = [msgspec.structs.replace(kept, state="active") for kept in papers]
+            await store.save(active, [Event(at=1.0, by="bench", id=kept.id, what="activated") for kept in active])
+    finally:
+        store.close()
+
+
+def _document(number: int, tools: int) -> dict[str, Any]:
+    params = {"type": "object", "properties": {"query": _TEXT, "limit": _COUNT}, "required": ["query"]}
+    methods = [
+        {"name": f"search{each}", "description": f"Search shelf {each} of library {number}.", "params": params}
+        for each in range(tools)
+    ]
+    return {"name": f"library{number}", "version": "1.0.0", "capabilities": {"methods": methods}}

@@ -1,0 +1,117 @@
+"""A registrar that is restarted again and again over one store, and what it says, in the oracle's words."""
+
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from tests.properties.registering.documents import Draft, Recipe, code
+from toolhall.model.errors import Malformed, NotFound
+from toolhall.registrar.papers import Paper, Source
+from toolhall.registrar.registrar import Registrar
+from toolhall.registry.entry import compile_entry
+from toolhall.registry.registry import Conflict, Registry
+from toolhall.runners.nowhere import Nowhere
+from toolhall.stores.base import FILE_NAME, NEW, Kept, ToolStore
+from toolhall.stores.sqlite.store import open_store
+
+WRONG = "sha256-" + "0" * 64
+# By what a refusal says.
+_WORDS = {
+    "[name/confusable]": "name/confusable",
+    "[contract/changed]": "other content",
+    "[contract/bump]": "small rise",
+    "is registered already": "taken",
+    "from code": "code",
+    "look at its text": "unseen",
+    "there is nothing to": "already",
+    "cannot come after itself": "itself",
+    "there is no version of": "nothing before",
+    "cannot tell apart": "twin",
+}
+
+
+class House:
+    """What is real: the store that stays, and the registrar that comes and goes."""
+
+    def __init__(self, open_again: Callable[[], ToolStore]) -> None:
+        self._open_again = open_again
+        self.today = date(2027, 1, 15)
+        self._ticks = count()
+        self.heard = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self.registry = Registry()
+        self.registrar = Registrar(self.registry, self.clock)
+        self.store = self._open_again()
+
+    def clock(self) -> float:
+        """Moves on by a little whenever it is read."""
+        return datetime.combine(self.today, datetime.min.time(), UTC).timestamp() + next(self._ticks) / 1_000
+
+    async def restart(self, own: Mapping[str, Recipe], files: Sequence[Draft]) -> None:
+        """As after a stop: nothing is left but the store."""
+        self.registrar.close()
+        self.store.close()
+        self._begin()
+        self.registrar.own([compile_entry(code(each, recipe), Nowhere()) for each, recipe in own.items()])
+        papers = [Paper(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
+        await self.registrar.open(self.store, hold=True, files=papers)
+        self.registrar.watch()
+        self.registry.subscribe(self._hear)
+
+    async def register(self, draft: Draft) -> list[str]:
+        source = Source("http", "ada", self.clock())
+        return [kept.id for kept in await self.registrar.register(draft.document, draft.dialect, source)]
+
+    async def activate(self, name: str, *, right: bool) -> Kept:
+        """By somebody who looked at it, or says so."""
+        seen = self.registrar.find(name).document_digest if right else WRONG
+        return await self.registrar.activate(name, "eve", seen)
+
+    async def bring(self, tool_id: str, recipe: Recipe) -> None:
+        self.registrar.own([compile_entry(code(tool_id, recipe), Nowhere())])
+
+    async def pass_days(self, to: date) -> None:
+        self.today = to
+        self.registrar.watch()
+
+    @property
+    def listed(self) -> dict[str, object]:
+        """What people see in lists."""
+        return {entry.tool.name: entry.tool for entry in self.registry.snapshot.listed}
+
+    @property
+    def written(self) -> list[Kept]:
+        """What the registrar takes for stored."""
+        return sorted((kept for kept in self.registrar.known if kept.serial != NEW), key=lambda kept: kept.id)
+
+    def close(self) -> None:
+        self.registrar.close()
+        self.store.close()
+
+    def _hear(self) -> None:
+        self.heard += 1
+
+
+async def outcome(work: Awaitable[object]) -> str | None:
+    """Why something was refused, in the oracle's words; None if it was done."""
+    try:
+        await work
+    except NotFound:
+        return "unknown"
+    except (Malformed, Conflict) as refused:
+        text = str(refused)
+        return next((word for said, word in _WORDS.items() if said in text), text)
+    return None
+
+
+@cache
+def empty_file() -> bytes:
+    """A database that nobody has used, so that not every example makes its tables."""
+    with tempfile.TemporaryDirectory() as folder:
+        open_store(Path(folder)).close()
+        return (Path(folder) / FILE_NAME).read_bytes()

@@ -1,0 +1,248 @@
+"""Whatever is registered, activated, ended, brought, taken away and restarted in any order, the registry is right."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+
+from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, Draft, Recipe
+from tests.properties.registering.hall import House, empty_file, outcome
+from tests.properties.registering.oracle import No, Oracle, key_of
+from toolhall.registry.published import SPELLINGS
+from toolhall.stores.base import FILE_NAME, ToolStore
+from toolhall.stores.memory import MemoryStore
+from toolhall.stores.sqlite.store import open_store
+
+RECIPES = st.builds(Recipe, *[st.sampled_from([0, 0, 1])] * 3)
+OUTSIDE = [toolkit for toolkit in KITS if toolkit != CODE]
+CODE_IDS = [f"{CODE}.{name}@{version}" for name in CODE_NAMES for version in CODE_VERSIONS]
+UNKNOWN = "calc.nothing"
+
+
+@st.composite
+def drafts(draw: st.DrawFn, toolkit: str) -> Draft:
+    kit = KITS[toolkit]
+    many = len(kit.names) if kit.dialect in ("machine", "hub") else 1
+    names = draw(st.lists(st.sampled_from(kit.names), min_size=1, max_size=many, unique=True))
+    return Draft(toolkit, draw(st.sampled_from(kit.versions)), tuple((name, draw(RECIPES)) for name in names))
+
+
+class Machine(RuleBasedStateMachine):
+    """Does everything twice: for real, and as the oracle says it should be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.Runner()
+        self.house = House(self.opener())
+        self.oracle = Oracle(self.house.today)
+        self.drafts: list[Draft] = []  # what was registered once
+        self.run(self.house.restart({}, ()), lambda: None)
+
+    def opener(self) -> Callable[[], ToolStore]:
+        store = MemoryStore()
+        return lambda: store
+
+    def teardown(self) -> None:
+        self.house.close()
+        self.loop.close()
+
+    def run(self, real: Awaitable[object], plain: Callable[[], None]) -> bool:
+        """Both agree on whether it may be done, and why not."""
+        try:
+            plain()
+            expected: frozenset[str | None] = frozenset([None])
+        except No as no:
+            expected = no.why
+        refused = self.loop.run(outcome(real))
+        assert refused in expected
+        return refused is None
+
+    def change(self, real: Awaitable[object], plain: Callable[[], None]) -> bool:
+        """As `run`; and whoever listens hears of it once, if lists say something else now, and else never."""
+        before, self.house.heard = self.house.listed, 0
+        done = self.run(real, plain)
+        assert self.house.heard == int(self.house.listed != before)
+        return done
+
+    # --- from outside -------------------------------------------------------------------------------------------------
+
+    @rule(draft=st.sampled_from(OUTSIDE).flatmap(drafts))
+    def register(self, draft: Draft) -> None:
+        if self.change(self.house.register(draft), lambda: self.oracle.register(draft)):
+            self.drafts.append(draft)
+
+    @precondition(lambda self: self.drafts)
+    @rule(data=st.data(), raised=st.booleans())
+    def register_again(self, data: st.DataObject, raised: bool) -> None:
+        """The same once more, or the same content under another version."""
+        draft = data.draw(st.sampled_from(self.drafts))
+        if raised:
+            draft = draft._replace(version=data.draw(st.sampled_from(KITS[draft.toolkit].versions)))
+        self.change(self.house.register(draft), lambda: self.oracle.register(draft))
+
+    @precondition(lambda self: self.oracle.code)
+    @rule(draft=drafts(CODE))
+    def register_as_code(self, draft: Draft) -> None:
+        assert not self.change(self.house.register(draft), lambda: self.oracle.register(draft))
+
+    # --- what the operator does ---------------------------------------------------------------------------------------
+
+    @rule(data=st.data(), right=st.sampled_from([True, True, False]))
+    def activate(self, data: st.DataObject, right: bool) -> None:
+        name = self.name(data)
+        self.change(self.house.activate(name, right=right), lambda: self.oracle.activate(name, seen=right))
+
+    @precondition(lambda self: self.oracle.withheld)
+    @rule()
+    def activate_everything(self) -> None:
+        """So that there is much to be served."""
+        for tool_id in sorted(self.oracle.withheld):
+            self.change(
+                self.house.activate(tool_id, right=True), lambda each=tool_id: self.oracle.activate(each, seen=True)
+            )
+
+    @rule(data=st.data())
+    def deactivate(self, data: st.DataObject) -> None:
+        name = self.name(data)
+        self.change(self.house.registrar.deactivate(name, "eve"), lambda: self.oracle.deactivate(name))
+
+    @rule(data=st.data(), days=st.none() | st.integers(0, 3), with_successor=st.booleans())
+    def deprecate(self, data: st.DataObject, days: int | None, with_successor: bool) -> None:
+        name, successor = self.name(data), self.name(data) if with_successor else None
+        sunset = None if days is None else self.house.today + timedelta(days)
+        self.change(
+            self.house.registrar.deprecate(name, "eve", sunset, successor),
+            lambda: self.oracle.deprecate(name, sunset, successor),
+        )
+
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        name = self.name(data)
+        self.change(self.house.registrar.roll_back(name, "eve"), lambda: self.oracle.roll_back(name))
+
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        name = self.name(data)
+        self.change(self.house.registrar.remove(name, "eve"), lambda: self.oracle.remove(name))
+
+    @rule(days=st.integers(1, 2))
+    def pass_days(self, days: int) -> None:
+        to = self.house.today + timedelta(days)
+        self.change(self.house.pass_days(to), lambda: self.oracle.pass_days(to))
+
+    # --- code, files, restarts ----------------------------------------------------------------------------------------
+
+    @rule(tool_id=st.sampled_from(CODE_IDS), recipe=RECIPES)
+    def bring(self, tool_id: str, recipe: Recipe) -> None:
+        if tool_id not in self.oracle.code:
+            known = self.oracle.rows.get(tool_id)
+            recipe = recipe if known is None else known.recipe
+            self.change(self.house.bring(tool_id, recipe), lambda: self.oracle.bring(tool_id, recipe))
+
+    @precondition(lambda self: self.oracle.code)
+    @rule(data=st.data())
+    def take_away(self, data: st.DataObject) -> None:
+        tool_id = data.draw(st.sampled_from(sorted(self.oracle.code)))
+        self.change(self.disown(tool_id), lambda: self.oracle.take_away(tool_id))
+
+    @rule(data=st.data())
+    def restart(self, data: st.DataObject) -> None:
+        """With the same code or other, and files that may have changed; what may not start like this starts without."""
+        code = data.draw(st.just(self.oracle.code) | st.dictionaries(st.sampled_from(CODE_IDS), RECIPES, max_size=4))
+        files = [data.draw(drafts(toolkit)) for toolkit in FILES if data.draw(st.booleans())]
+        for own, papers in ((dict(code), files), ({}, [])):
+            if self.run(self.house.restart(own, papers), lambda: self.oracle.restart(own, papers)):  # noqa: B023 - at once
+                return
+        raise AssertionError("without code and files everything starts")
+
+    # --- what must be true all the time -------------------------------------------------------------------------------
+
+    @invariant()
+    def served_is_what_should_be(self) -> None:
+        snapshot = self.house.registry.snapshot
+        assert {entry.id for entry in snapshot.entries} == self.oracle.served
+        assert {key: entry.id for key in self.keys() if (entry := snapshot.find(key))} == self.oracle.newest
+
+    @invariant()
+    def the_rest_is_explained(self) -> None:
+        found = {each: self.house.registry.withheld.find(each) for each in self.oracle.known}
+        assert {each: reason.state for each, reason in found.items() if reason} == self.oracle.withheld
+
+    @invariant()
+    def nothing_quarantined_is_served(self) -> None:
+        quarantined = {kept.id for kept in self.house.registrar.known if kept.state == "quarantined"}
+        assert quarantined.isdisjoint(entry.id for entry in self.house.registry.snapshot.entries)
+
+    @invariant()
+    def the_store_holds_the_same(self) -> None:
+        stored = sorted(self.loop.run(self.house.store.all()), key=lambda kept: kept.id)
+        assert stored == self.house.written
+        rows = self.oracle.rows
+        assert {kept.id: (kept.state, kept.sunset, kept.successor) for kept in stored} == {
+            each: (row.state, row.sunset.isoformat() if row.sunset else None, row.successor)
+            for each, row in rows.items()
+        }
+
+    @invariant()
+    def nothing_is_forgotten(self) -> None:
+        told: dict[str, list[str]] = {}
+        for event in reversed(self.loop.run(self.house.store.history(limit=10_000))):
+            told.setdefault(event.id, []).append(event.what)
+        assert told == self.oracle.history
+
+    @invariant()
+    def every_name_leads_back(self) -> None:
+        published, snapshot = self.house.registry.published, self.house.registry.snapshot
+        for dialect, spelling in SPELLINGS.items():
+            for entry in snapshot.entries:
+                name, version = spelling.name(entry.tool), spelling.version(entry.tool.id.version)
+                bare, exact = published.find(dialect, name), published.find(dialect, name, version)
+                assert bare is not None
+                assert bare.id == self.oracle.newest[key_of(entry.id)]
+                assert exact is not None
+                assert key_of(exact.id) == key_of(entry.id)
+                assert exact.id == entry.id or version != entry.tool.id.version
+
+    async def disown(self, tool_id: str) -> None:
+        assert self.house.registrar.disown(tool_id)
+        assert not self.house.registrar.disown(tool_id)
+
+    def keys(self) -> set[str]:
+        return {key_of(each) for each in self.oracle.known}
+
+    def name(self, data: st.DataObject) -> str:
+        """An id, or a name that all versions share; now and then one of nothing."""
+        names: list[Any] = sorted(self.oracle.known | self.keys()) or [UNKNOWN]
+        return str(data.draw(st.sampled_from([*names, UNKNOWN])))
+
+
+class OnDisk(Machine):
+    """The same over SQLite, opened anew with every restart."""
+
+    def opener(self) -> Callable[[], ToolStore]:
+        self.folder = Path(tempfile.mkdtemp())
+        (self.folder / FILE_NAME).write_bytes(empty_file())
+        return lambda: open_store(self.folder)
+
+    def teardown(self) -> None:
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+
+# A failure is shown as it was found: making it smaller would outlast the time that a test may take.
+AS_FOUND = settings(derandomize=True, deadline=None, phases=[Phase.explicit, Phase.generate])
+
+
+def test_the_registry_is_what_the_oracle_says() -> None:
+    run_state_machine_as_test(Machine, settings=settings(AS_FOUND, max_examples=100, stateful_step_count=30))
+
+
+def test_the_same_over_sqlite() -> None:
+    run_state_machine_as_test(OnDisk, settings=settings(AS_FOUND, max_examples=10, stateful_step_count=20))

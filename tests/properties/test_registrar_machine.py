@@ -3,35 +3,45 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, Draft, Recipe
+from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, SAFE, Draft, Recipe
 from tests.properties.registering.hall import House, empty_file, outcome
-from tests.properties.registering.oracle import No, Oracle, key_of
+from tests.properties.registering.oracle import No, Oracle, key_of, version_of
 from toolhall.registry.published import SPELLINGS
 from toolhall.stores.base import FILE_NAME, ToolStore
 from toolhall.stores.memory import MemoryStore
 from toolhall.stores.sqlite.store import open_store
 
 RECIPES = st.builds(Recipe, *[st.sampled_from([0, 0, 1])] * 3)
-OUTSIDE = [toolkit for toolkit in KITS if toolkit != CODE]
-CODE_IDS = [f"{CODE}.{name}@{version}" for name in CODE_NAMES for version in CODE_VERSIONS]
+# What has to do with each other; an example is about one or two of these, so that things meet.
+CIRCLES = [("calc",), ("Wire",), ("Ox",), ("Eye",), ("Eye", "EYE", SAFE), ("own",), ("own",), FILES]
 UNKNOWN = "calc.nothing"
 
 
 @st.composite
-def drafts(draw: st.DrawFn, toolkit: str) -> Draft:
+def drafts(draw: st.DrawFn, toolkit: str, versions: Sequence[str]) -> Draft:
     kit = KITS[toolkit]
     many = len(kit.names) if kit.dialect in ("machine", "hub") else 1
     names = draw(st.lists(st.sampled_from(kit.names), min_size=1, max_size=many, unique=True))
-    return Draft(toolkit, draw(st.sampled_from(kit.versions)), tuple((name, draw(RECIPES)) for name in names))
+    return Draft(toolkit, draw(st.sampled_from(versions)), tuple((name, draw(RECIPES)) for name in names))
+
+
+def some(draw: st.DataObject, choices: Sequence[str], most: int) -> list[str]:
+    return draw.draw(st.lists(st.sampled_from(choices), min_size=min(2, len(choices)), max_size=most, unique=True))
 
 
 class Machine(RuleBasedStateMachine):
@@ -43,7 +53,24 @@ class Machine(RuleBasedStateMachine):
         self.house = House(self.opener())
         self.oracle = Oracle(self.house.today)
         self.drafts: list[Draft] = []  # what was registered once
+        self.versions: dict[str, list[str]] = {}  # by toolkit
+        self.code_ids: list[str] = []
         self.run(self.house.restart({}, ()), lambda: None)
+
+    @initialize(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
+        """With few toolkits and few versions, some of them there."""
+        circles = data.draw(st.lists(st.sampled_from(CIRCLES), min_size=1, max_size=2))
+        toolkits = [toolkit for circle in circles for toolkit in circle]
+        self.versions = {toolkit: some(data, KITS[toolkit].versions, 3) for toolkit in toolkits}
+        versions = some(data, CODE_VERSIONS, 2)
+        self.code_ids = [f"{CODE}.{name}@{version}" for name in CODE_NAMES for version in versions]
+        for toolkit in toolkits:
+            self.add(self.draft(data, toolkit))
+        if data.draw(st.booleans()):
+            self.activate_everything()
+        if data.draw(st.booleans()):
+            self.restart(data)
 
     def opener(self) -> Callable[[], ToolStore]:
         store = MemoryStore()
@@ -73,10 +100,18 @@ class Machine(RuleBasedStateMachine):
 
     # --- from outside -------------------------------------------------------------------------------------------------
 
-    @rule(draft=st.sampled_from(OUTSIDE).flatmap(drafts))
-    def register(self, draft: Draft) -> None:
-        if self.change(self.house.register(draft), lambda: self.oracle.register(draft)):
-            self.drafts.append(draft)
+    @rule(data=st.data())
+    def register(self, data: st.DataObject) -> None:
+        self.add(self.draft(data, data.draw(st.sampled_from(list(self.versions)))))
+
+    @rule(data=st.data())
+    def register_another_version(self, data: st.DataObject) -> None:
+        """One that is not there yet, so that it is a matter of promises."""
+        toolkit = data.draw(st.sampled_from(list(self.versions)))
+        there = {version_of(each) for each in self.oracle.rows if each.startswith(f"{toolkit}.")}
+        left = [version for version in KITS[toolkit].versions if version not in there]
+        if left:
+            self.add(data.draw(drafts(toolkit, left)))
 
     @precondition(lambda self: self.drafts)
     @rule(data=st.data(), raised=st.booleans())
@@ -84,16 +119,17 @@ class Machine(RuleBasedStateMachine):
         """The same once more, or the same content under another version."""
         draft = data.draw(st.sampled_from(self.drafts))
         if raised:
-            draft = draft._replace(version=data.draw(st.sampled_from(KITS[draft.toolkit].versions)))
+            draft = draft._replace(version=data.draw(st.sampled_from(self.versions[draft.toolkit])))
         self.change(self.house.register(draft), lambda: self.oracle.register(draft))
 
     @precondition(lambda self: self.oracle.code)
-    @rule(draft=drafts(CODE))
+    @rule(draft=drafts(CODE, KITS[CODE].versions))
     def register_as_code(self, draft: Draft) -> None:
         assert not self.change(self.house.register(draft), lambda: self.oracle.register(draft))
 
     # --- what the operator does ---------------------------------------------------------------------------------------
 
+    @precondition(lambda self: self.oracle.known)
     @rule(data=st.data(), right=st.sampled_from([True, True, False]))
     def activate(self, data: st.DataObject, right: bool) -> None:
         name = self.name(data)
@@ -108,11 +144,13 @@ class Machine(RuleBasedStateMachine):
                 self.house.activate(tool_id, right=True), lambda each=tool_id: self.oracle.activate(each, seen=True)
             )
 
+    @precondition(lambda self: self.oracle.known)
     @rule(data=st.data())
     def deactivate(self, data: st.DataObject) -> None:
         name = self.name(data)
         self.change(self.house.registrar.deactivate(name, "eve"), lambda: self.oracle.deactivate(name))
 
+    @precondition(lambda self: self.oracle.known)
     @rule(data=st.data(), days=st.none() | st.integers(0, 3), with_successor=st.booleans())
     def deprecate(self, data: st.DataObject, days: int | None, with_successor: bool) -> None:
         name, successor = self.name(data), self.name(data) if with_successor else None
@@ -122,11 +160,13 @@ class Machine(RuleBasedStateMachine):
             lambda: self.oracle.deprecate(name, sunset, successor),
         )
 
+    @precondition(lambda self: self.oracle.known)
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
         name = self.name(data)
         self.change(self.house.registrar.roll_back(name, "eve"), lambda: self.oracle.roll_back(name))
 
+    @precondition(lambda self: self.oracle.known)
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         name = self.name(data)
@@ -139,8 +179,9 @@ class Machine(RuleBasedStateMachine):
 
     # --- code, files, restarts ----------------------------------------------------------------------------------------
 
-    @rule(tool_id=st.sampled_from(CODE_IDS), recipe=RECIPES)
-    def bring(self, tool_id: str, recipe: Recipe) -> None:
+    @rule(data=st.data(), recipe=RECIPES)
+    def bring(self, data: st.DataObject, recipe: Recipe) -> None:
+        tool_id = data.draw(st.sampled_from(self.code_ids))
         if tool_id not in self.oracle.code:
             known = self.oracle.rows.get(tool_id)
             recipe = recipe if known is None else known.recipe
@@ -155,8 +196,10 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def restart(self, data: st.DataObject) -> None:
         """With the same code or other, and files that may have changed; what may not start like this starts without."""
-        code = data.draw(st.just(self.oracle.code) | st.dictionaries(st.sampled_from(CODE_IDS), RECIPES, max_size=4))
-        files = [data.draw(drafts(toolkit)) for toolkit in FILES if data.draw(st.booleans())]
+        code = data.draw(st.just(self.oracle.code) | st.dictionaries(st.sampled_from(self.code_ids), RECIPES))
+        files = [
+            self.draft(data, toolkit) for toolkit in FILES if toolkit in self.versions and data.draw(st.booleans())
+        ]
         for own, papers in ((dict(code), files), ({}, [])):
             if self.run(self.house.restart(own, papers), lambda: self.oracle.restart(own, papers)):  # noqa: B023 - at once
                 return
@@ -210,6 +253,13 @@ class Machine(RuleBasedStateMachine):
                 assert key_of(exact.id) == key_of(entry.id)
                 assert exact.id == entry.id or version != entry.tool.id.version
 
+    def add(self, draft: Draft) -> None:
+        if self.change(self.house.register(draft), lambda: self.oracle.register(draft)):
+            self.drafts.append(draft)
+
+    def draft(self, data: st.DataObject, toolkit: str) -> Draft:
+        return data.draw(drafts(toolkit, self.versions[toolkit]))
+
     async def disown(self, tool_id: str) -> None:
         assert self.house.registrar.disown(tool_id)
         assert not self.house.registrar.disown(tool_id)
@@ -219,8 +269,9 @@ class Machine(RuleBasedStateMachine):
 
     def name(self, data: st.DataObject) -> str:
         """An id, or a name that all versions share; now and then one of nothing."""
-        names: list[Any] = sorted(self.oracle.known | self.keys()) or [UNKNOWN]
-        return str(data.draw(st.sampled_from([*names, UNKNOWN])))
+        return data.draw(
+            st.sampled_from([*sorted(self.oracle.known), *sorted(self.oracle.known | self.keys()), UNKNOWN])
+        )
 
 
 class OnDisk(Machine):
@@ -241,7 +292,7 @@ AS_FOUND = settings(derandomize=True, deadline=None, phases=[Phase.explicit, Pha
 
 
 def test_the_registry_is_what_the_oracle_says() -> None:
-    run_state_machine_as_test(Machine, settings=settings(AS_FOUND, max_examples=100, stateful_step_count=30))
+    run_state_machine_as_test(Machine, settings=settings(AS_FOUND, max_examples=130, stateful_step_count=30))
 
 
 def test_the_same_over_sqlite() -> None:

@@ -49,6 +49,7 @@ def test_import_starts_no_thread_and_loads_no_heavy_part() -> None:
         "uvicorn",
         "uvloop",
         "rich",
+        "sqlalchemy",
         "ssl",
         "socket",
     }
@@ -58,7 +59,16 @@ def test_import_starts_no_thread_and_loads_no_heavy_part() -> None:
 def test_a_tool_author_does_not_pay_for_the_server() -> None:
     threads, modules = state_after("from toolhall import Context, Toolkit, tool")
     assert threads == 1
-    assert not modules & {"pydantic", "uvicorn", "uvloop", "cryptography", "rich", "httptools", "toolhall.app"}
+    assert not modules & {
+        "pydantic",
+        "uvicorn",
+        "uvloop",
+        "cryptography",
+        "rich",
+        "httptools",
+        "sqlalchemy",
+        "toolhall.app",
+    }
 
 
 def test_pydantic_is_never_imported_by_the_hall_itself() -> None:

@@ -11,6 +11,7 @@ from toolhall.model.tool import Deprecation
 
 DAY = 86_400.0
 TOMORROW = date(2027, 1, 16)
+MIDNIGHT = 1_800_057_600.0  # when it begins
 
 
 async def with_a_deprecated_tool() -> Office:
@@ -43,16 +44,33 @@ async def test_on_its_day_it_goes_by_itself_and_clients_hear_of_it() -> None:
     assert office.heard == [[SUBTRACT]]
 
 
-async def test_the_alarm_is_set_for_the_first_day() -> None:
+async def test_the_alarm_is_set_for_the_first_day(monkeypatch: pytest.MonkeyPatch) -> None:
     office = await with_a_deprecated_tool()
-    office.now = 1_800_057_600.0 - 60  # a second or so before midnight, as the clock ticks
+    delays: list[float] = []
+
+    def call_later(delay: float, _: object) -> Alarm:
+        delays.append(delay)
+        return Alarm()
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", call_later)
+    office.now = MIDNIGHT - 600
     office.registrar.watch()
-    before = asyncio.get_running_loop().time()
-    alarm = office.registrar._serving._alarm
-    assert alarm is not None
-    assert 0 < alarm.when() - before <= 60
+    assert 500 < delays[0] <= 600  # the clock ticks whenever it is read
+    office.now = MIDNIGHT - 10 * DAY
+    office.registrar.watch()
+    assert delays[1] == 3_600  # it looks again now and then, because clocks are set
+    monkeypatch.undo()
     office.registrar.close()
-    assert alarm.cancelled()
+    assert Alarm.cancelled == 2
+
+
+class Alarm:
+    """Counts how often one was called off."""
+
+    cancelled = 0
+
+    def cancel(self) -> None:
+        Alarm.cancelled += 1
 
 
 async def test_after_a_restart_past_its_day_it_is_not_there() -> None:

@@ -299,3 +299,14 @@ def test_the_base_url_or_the_endpoint(url: str, path: str) -> None:
     endpoint = read_url(url)
     assert endpoint.path == path
     assert "key=s" not in str(endpoint)
+
+
+def test_a_hall_whose_clients_search_tells_the_command_line_everything(shell: Shell) -> None:
+    shell.environment["TOOLHALL_SEARCH"] = "true"
+    with shell.serving() as server:
+        listed = [tool["name"] for tool in shell.run("list", "--url", server.url, "--json").json()]
+        assert {"search_tools", "Calculator_Add"} <= set(listed)
+        called = shell.run("call", "Calculator_Add", "a=1", "b=2", "--url", server.url, "--json")
+        assert called.code == 0, called.err
+        shown = shell.run("list", "--dialect", "mcp", "--url", server.url, "--json").json()
+        assert "Calculator_Add" not in json.dumps(shown), "which is what its clients see"

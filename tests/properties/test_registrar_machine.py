@@ -196,12 +196,11 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def restart(self, data: st.DataObject) -> None:
         """With the same code or other, and files that may have changed; what may not start like this starts without."""
-        code = data.draw(st.just(self.oracle.code) | st.dictionaries(st.sampled_from(self.code_ids), RECIPES))
-        files = [
-            self.draft(data, toolkit) for toolkit in FILES if toolkit in self.versions and data.draw(st.booleans())
-        ]
-        for own, papers in ((dict(code), files), ({}, [])):
+        code = self.code_again(data)
+        files = [self.file_again(data, toolkit) for toolkit in FILES if toolkit in self.versions]
+        for own, papers in ((code, files), ({}, [])):
             if self.run(self.house.restart(own, papers), lambda: self.oracle.restart(own, papers)):  # noqa: B023 - at once
+                self.drafts += papers
                 return
         raise AssertionError("without code and files everything starts")
 
@@ -252,6 +251,17 @@ class Machine(RuleBasedStateMachine):
                 assert exact is not None
                 assert key_of(exact.id) == key_of(entry.id)
                 assert exact.id == entry.id or version != entry.tool.id.version
+
+    def code_again(self, data: st.DataObject) -> dict[str, Recipe]:
+        """The code as it was, all that ever was, or none; with something new or changed in it, or without."""
+        ever = {each: row.recipe for each, row in self.oracle.rows.items() if row.from_code} | self.oracle.code
+        kept = data.draw(st.sampled_from([ever, self.oracle.code, {}]))
+        return kept | data.draw(st.dictionaries(st.sampled_from(self.code_ids), RECIPES, max_size=2))
+
+    def file_again(self, data: st.DataObject, toolkit: str) -> Draft:
+        """The file as it may have been before, or another; in a version that is there already, more often than not."""
+        before = [draft for draft in self.drafts if draft.toolkit == toolkit]
+        return data.draw(st.sampled_from(before)) if before and data.draw(st.booleans()) else self.draft(data, toolkit)
 
     def add(self, draft: Draft) -> None:
         if self.change(self.house.register(draft), lambda: self.oracle.register(draft)):

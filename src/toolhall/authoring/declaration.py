@@ -142,6 +142,14 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
+def _is_json_object(value: Any) -> bool:
+    """Whether it comes back from JSON as it was; every list of tools writes it."""
+    try:
+        return isinstance(value, dict) and msgspec.json.decode(msgspec.json.encode(value)) == value
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return False
+
+
 def _all(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list | tuple) and all(isinstance(part, kind) for part in value)
 
@@ -162,7 +170,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "timeout": (lambda value: isinstance(value, int | float) and value > 0, "use a number of seconds, more than 0"),
     "tags": (_all(str), "use a list of strings"),
     "icons": (_all(Icon), "use a list of Icon(...)"),
-    "meta": (_is(dict), "use a dict"),
+    "meta": (_is_json_object, "use a dict of plain JSON values"),
     "input": (_is_object, "use a JSON Schema of an object"),
     "output": (_is(dict), "use a JSON Schema"),
 }

@@ -4,15 +4,13 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.screen import visible
-from toolhall.cli.sources.offer import Source
+from toolhall.cli.sources.offer import Source, Unspoken
 from toolhall.contracts.digest import Digests
 from toolhall.contracts.lockfile import Lock, Twice, locked
 from toolhall.contracts.pinned import pinned
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.revisions import SUPPORTED
 from toolhall.model.json import Json, JsonObject, encode
-
-_UNSPOKEN = "does not speak MCP"  # how a source says so
 
 
 def locked_now(source: Source) -> Lock:
@@ -28,9 +26,7 @@ def _shown(source: Source) -> list[JsonObject]:
     for revision in SUPPORTED:
         try:
             shown = source.written(f"mcp@{revision}")
-        except CommandFailed as error:
-            if _UNSPOKEN not in error.message:
-                raise
+        except Unspoken:
             continue
         for unsaid in shown.refused:
             raise CommandFailed(f"MCP cannot say {unsaid.tool}: {unsaid.reasons[0]}")

@@ -72,11 +72,19 @@ class NotActive(NotFound):
 
 
 class Retired(NotFound):
-    """The tool's last day is over; `successor` is what to call instead, if somebody said."""
+    """The last day of `tool` is over; `successor` is what to call instead, if somebody said."""
 
     message = "this tool was retired"
 
-    def __init__(self, message: str | None = None, *, successor: str | None = None, detail: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        tool: str | None = None,
+        successor: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self.tool = tool
         self.successor = successor
         super().__init__(message, detail=detail)
 

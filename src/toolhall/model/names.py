@@ -31,6 +31,9 @@ class ToolId(msgspec.Struct, frozen=True, order=True):
         return f"{self.toolkit}.{self.tool}@{self.version}"
 
 
+SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")  # the tool that finds tools
+
+
 def name_problem(part: object) -> str | None:
     """Why this cannot be a toolkit's or a tool's name, or None."""
     if isinstance(part, str) and _PART.fullmatch(part):

@@ -28,15 +28,16 @@ class Audit:
         self._clock = clock
         self._timer = timer
 
-    def write(self, call: Call, reached: Found | Allowed | None, outcome: str, bytes_out: int = 0) -> None:
+    def write(self, call: Call, reached: Found | Allowed | str | None, outcome: str, bytes_out: int = 0) -> None:
         """One record; a tool that was found has its id, whatever it was called; the arguments are kept as a digest."""
+        known = reached if reached is None or isinstance(reached, str) else reached.entry.id
         self._journal.append(
             Record(
                 self._clock(),
                 call.id,
                 call.caller.id,
                 call.dialect,
-                reached.entry.id if reached else call.tool[:128],
+                known or call.tool[:128],
                 outcome,
                 reached.verdict.by if isinstance(reached, Allowed) else None,
                 _sha256(encode(call.arguments)).hexdigest(),

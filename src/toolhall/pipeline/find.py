@@ -59,4 +59,4 @@ def _retired(tool: Tool) -> Retired:
     when = f" on {end.sunset}" if end and end.sunset else ""
     successor = end.successor if end else None
     then = f"; call {successor} instead" if successor else ""
-    return Retired(clean_text(f"{tool.id} was retired{when}{then}"), successor=successor)
+    return Retired(clean_text(f"{tool.id} was retired{when}{then}"), tool=str(tool.id), successor=successor)

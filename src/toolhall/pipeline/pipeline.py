@@ -5,7 +5,7 @@ from asyncio import CancelledError
 import msgspec
 
 from toolhall.model.call import Call
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import Retired, ToolhallError
 from toolhall.model.exchange import Asking, Finished
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
@@ -47,12 +47,11 @@ class Pipeline:
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
         stages, outcome, size = self._stages, "Broken", 0
-        found: Found | None = None
-        allowed: Allowed | None = None
+        reached: Found | Allowed | str | None = None  # how far it came, or the id of what is no more
         kept: Begun | None = None
         try:
-            found = stages.find(call)  # NotFound for a tool this caller may not see
-            allowed = stages.authorize(found)  # level, credential, grants: none means no
+            reached = found = stages.find(call)  # NotFound for a tool this caller may not see
+            reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
             admitted = stages.limit(allowed)  # refused attempts count too
             valid = stages.validate(admitted)  # arguments against the compiled schema
             if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
@@ -71,11 +70,13 @@ class Pipeline:
             return Finished(found.entry.tool, result)
         except (ToolhallError, CancelledError, Asking) as ended:
             outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
+            if isinstance(ended, Retired):  # who still calls it is worth knowing
+                reached = ended.tool
             if kept is not None:
                 kept.end(ended)
             raise
         finally:
-            stages.audit.write(call, allowed or found, outcome, size)
+            stages.audit.write(call, reached, outcome, size)
 
 
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}

@@ -12,12 +12,11 @@ from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.authoring.toolkit import Toolkit
 from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
-from toolhall.model.names import ToolId
+from toolhall.model.names import SEARCH_TOOL
 from toolhall.model.tool import Tool
 from toolhall.registry.search import MAX_QUERY, Search
 from toolhall.registry.snapshot import Snapshot
 
-SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")
 Sees: TypeAlias = Callable[[Caller, Tool], bool]
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from toolhall.model.names import SEARCH_TOOL
 from toolhall.model.tool import Tool
 from toolhall.registry.entry import Entry
 from toolhall.registry.pages import Pages
-from toolhall.registry.search_tool import SEARCH_TOOL
 from toolhall.registry.snapshot import Snapshot, key_of
 
 _log = logging.getLogger("toolhall.registry")

@@ -16,11 +16,11 @@ from toolhall.examples import calculator
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.content import Result
 from toolhall.model.errors import BadArguments, NotFound
-from toolhall.model.names import ToolId
+from toolhall.model.names import SEARCH_TOOL, ToolId
 from toolhall.model.tool import Tool
 from toolhall.registry.registry import Conflict
 from toolhall.registry.search import MAX_QUERY
-from toolhall.registry.search_tool import SEARCH_TOOL, Finder, search_tool
+from toolhall.registry.search_tool import Finder, search_tool
 from toolhall.registry.snapshot import Snapshot
 from toolhall.stores.journal import MemoryJournal
 from toolhall.testing import Client

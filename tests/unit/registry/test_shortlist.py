@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from tests.unit.parts import Returning, entry_named
-from toolhall.model.names import ToolId
+from toolhall.model.names import SEARCH_TOOL, ToolId
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
-from toolhall.registry.search_tool import SEARCH_TOOL, search_tool
+from toolhall.registry.search_tool import search_tool
 from toolhall.registry.shortlist import Shortlist, Shown
 from toolhall.registry.snapshot import Snapshot
 

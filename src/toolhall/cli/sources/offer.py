@@ -21,6 +21,10 @@ _LEVEL_KEY = "dev.toolhall/level"
 _PROTOCOL_PREFIX = "io.modelcontextprotocol/"
 
 
+class Unspoken(CommandFailed):
+    """The server does not speak this revision of MCP."""
+
+
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a tool; None where its source does not say."""
 

@@ -2,16 +2,17 @@
 
 import logging
 
-from toolhall.cli.failure import CommandFailed
 from toolhall.cli.sources.catalog import fetch_written, rewrite
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, read_offer, read_outcome
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, Unspoken, read_offer, read_outcome
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
 from toolhall.cli.waiting import waiting
+from toolhall.dialects.mcp.definition import ID_KEY, stated_id
 from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
 from toolhall.model.json import JsonObject
+from toolhall.model.names import SEARCH_TOOL
 from toolhall.schema.bounds import BadSchema
 from toolhall.schema.headers import header_parameters
 
@@ -32,6 +33,9 @@ class RemoteSource:
         """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
         with waiting(f"Listing the tools of {self.where}"):
             documents = list_tools(self._client)
+            if any(map(_is_search, documents)):  # a hall with many tools shows few, and tells all when it is asked
+                everything = fetch_written(self._endpoint, f"{_MCP}{self._client.revision}", None)
+                documents = everything.documents if everything else documents
         return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
@@ -48,12 +52,12 @@ class RemoteSource:
         if revision == self._client.revision:
             return list_tools(self._client)
         if revision == MODERN.name:
-            raise CommandFailed(f"{self.where} does not speak MCP {revision}")
+            raise Unspoken(f"{self.where} does not speak MCP {revision}")
         other = LegacyClient(self._endpoint)
         try:
             other.start(revision, LIST_SECONDS)
             if other.revision != revision:
-                raise CommandFailed(f"{self.where} does not speak MCP {revision}")
+                raise Unspoken(f"{self.where} does not speak MCP {revision}")
             return list_tools(other)
         finally:
             other.close()
@@ -65,6 +69,12 @@ class RemoteSource:
     def close(self) -> None:
         """End the session, if there is one."""
         self._client.close()
+
+
+def _is_search(document: JsonObject) -> bool:
+    meta = document.get("_meta")
+    stated = stated_id(meta.get(ID_KEY)) if isinstance(meta, dict) else None
+    return stated == SEARCH_TOOL
 
 
 def _only(name: str | None, documents: list[JsonObject]) -> list[JsonObject]:

@@ -10,7 +10,7 @@ from toolhall.transports.api.summaries import moment
 MOST_CALLERS = 1_000
 MOST_WORDS = 100  # versions or dialects of one caller
 _MANAGEMENT = "/management"
-_NOT_FOUND = {"NotFound", "NotActive", "Retired"}
+_NOT_FOUND = {"NotFound", "NotActive"}
 
 
 @dataclass

@@ -63,7 +63,7 @@ def test_calls_are_counted_by_caller_those_who_came_last_first() -> None:
         ({"outcome": "BadArguments"}, 1),
         ({"outcome": "NotFound", "grant": None}, 0),
         ({"outcome": "NotActive", "grant": None}, 0),
-        ({"outcome": "Retired", "grant": None}, 0),
+        ({"outcome": "Retired", "grant": None}, 1),  # its last day is over, and somebody calls it still
         ({"outcome": "NotFound"}, 1),  # what the tool itself did not find
         ({"dialect": "api/management", "grant": None}, 0),
     ],

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
@@ -24,7 +25,9 @@ def helped(command: str) -> str:
 
 def test_the_page_is_what_help_prints() -> None:
     commands = (*COMMANDS, "tool", *(f"tool {command}" for command in TOOL))
-    parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{helped(command)}\n```\n" for command in commands]
+    with ThreadPoolExecutor(2) as pool:
+        shown = dict(zip(commands, pool.map(helped, commands), strict=True))
+    parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{text}\n```\n" for command, text in shown.items()]
     page = HEAD + "".join(parts)
     if os.environ.get("UPDATE_DOCS"):
         PAGE.write_text(page)

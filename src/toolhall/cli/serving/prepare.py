@@ -1,6 +1,7 @@
 """Makes the hall that a plan describes, and brings back what was registered with it."""
 
 import asyncio
+import gc
 
 from toolhall.app import Toolhall
 from toolhall.cli.failure import CommandFailed, WrongUsage
@@ -20,6 +21,14 @@ _SEVERAL = "several processes serve this hall; to change its tools, serve it wit
 
 def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
     """The hall, with the author's own settings where a target brings its own Toolhall."""
+    gc.disable()  # what is made now stays, and with thousands of tools the collector would look through it many times
+    try:
+        return _prepared(plan, approver)
+    finally:
+        gc.enable()
+
+
+def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
     hall = open_hall(plan.targets, plan.config, approver)
     try:
         if hall.config is not plan.config and plan.stated:

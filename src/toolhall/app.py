@@ -3,12 +3,12 @@
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
 
-from toolhall.authoring.definition import definitions_of
+from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import BadConfig, Config
 from toolhall.dialects.mcp.write import Server
 from toolhall.dialects.openapi.catalog import Info
@@ -94,7 +94,7 @@ class Toolhall:
         self.http = HttpApp(self._shield, LocalIdentity(), self._endpoints(), sockets, self.open)
         try:
             if self.config.search:
-                self.registry.add([self._search_entry()])
+                self.registrar.own([self._search_entry()])
             self.add(*targets)
         except BaseException:
             self.close()
@@ -102,7 +102,9 @@ class Toolhall:
 
     def add(self, *targets: object) -> None:
         """Add every tool in these functions, toolkits or modules, all or none."""
-        self.registrar.own(list(self._entries(targets)))
+        definitions = [definition for target in targets for definition in definitions_of(target)]
+        drafts = {str(each.tool.id) for each in definitions if not each.versioned}
+        self.registrar.own(list(map(self._entry, definitions)), drafts)
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
@@ -122,8 +124,8 @@ class Toolhall:
         if not self._opened:
             store = await asyncio.to_thread(choose_store, self._folder(), share=terms.share)
             self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools()})
-            durable = self.config.data is not None and not isinstance(store, ReadOnly)
-            await self.registrar.open(store, hold=terms.hold and durable, files=self._files)
+            hold = terms.hold and self.config.data is not None
+            await self.registrar.open(store, hold=hold, files=self._files)
             self.registrar.frozen = terms.frozen or (terms.refusal if isinstance(store, ReadOnly) else None)
             self._opened = True
             self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
@@ -170,11 +172,9 @@ class Toolhall:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _entries(self, targets: tuple[object, ...]) -> Iterator[Entry]:
-        for target in targets:
-            for definition in definitions_of(target):
-                # Its schemas were checked when the function was marked.
-                yield compile_entry(definition.tool, FunctionRunner(definition.body, self._threads), known_good=True)
+    def _entry(self, definition: Definition) -> Entry:
+        # Its schemas were checked when the function was marked.
+        return compile_entry(definition.tool, FunctionRunner(definition.body, self._threads), known_good=True)
 
     def _search_entry(self) -> Entry:
         hall = self.hall

@@ -59,6 +59,8 @@ def test_a_second_process_is_refused_and_told_what_to_do(shell: Shell) -> None:
     with shell.serving() as server:
         complaint = shell.run("serve", "--port", "0").complaint()
         assert f"is in use by process {server.process.pid}; stop that one, ask it by --url" in complaint
+        several = shell.run("serve", "--port", "0", "--workers", "2")
+        assert (several.code, "is in use by process" in several.err) == (1, True)
     with shell.serving():
         pass
 

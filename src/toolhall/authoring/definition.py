@@ -31,6 +31,7 @@ class Definition(msgspec.Struct, frozen=True):
 
     tool: Tool
     body: Body
+    versioned: bool = True  # its author stated a version
 
 
 class _Home(msgspec.Struct, frozen=True):
@@ -102,9 +103,9 @@ def _toolkit_name(stem: str) -> str:
 def _definition(declaration: Declaration, function: Any, home: _Home) -> Definition:
     options, toolkit = declaration.options, home.options
     signature = declaration.resolved()
-    version = options.get("version") or toolkit.get("version", DEFAULT_VERSION)
+    stated = options.get("version") or toolkit.get("version")
     tool = Tool(
-        id=ToolId(home.toolkit, declaration.name, version),
+        id=ToolId(home.toolkit, declaration.name, stated or DEFAULT_VERSION),
         name=home.published,
         input=signature.input,
         output=signature.output,
@@ -120,7 +121,7 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         header_parameters=header_parameters(signature.input),
         about=home.about,
     )
-    return Definition(tool, _body(declaration, function, signature.bind))
+    return Definition(tool, _body(declaration, function, signature.bind), stated is not None)
 
 
 def _docstring(toolkit: type[Toolkit]) -> str | None:

@@ -29,10 +29,11 @@ from toolhall.cli.screen import (
 from toolhall.cli.settings import data_folder, read_settings
 from toolhall.cli.source import SourceOptions, opened
 from toolhall.cli.sources.local import LocalSource
-from toolhall.cli.sources.offer import Offer, Outcome, Source, find_offer
+from toolhall.cli.sources.offer import Offer, Outcome, Source
 from toolhall.cli.targets import looks_like_target
 from toolhall.cli.terminal import forget_typed, prompt, says_yes
 from toolhall.cli.waiting import waiting
+from toolhall.cli.wanted import wanted_offer
 from toolhall.model.json import Json, JsonObject
 from toolhall.pipeline.authorize import PERSON_FROM
 from toolhall.schema.bounds import BadSchema
@@ -82,7 +83,7 @@ def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(na
     config = read_settings(data=str(options.data) if options.data else None)
     log = CallLog(data_folder(config))
     with opened(options, target, config) as source:
-        offer = find_offer(source.offers(), tool)
+        offer = wanted_offer(source, source.offers(), tool)
         arguments = read_arguments(pairs, options.args, offer.input)
         check_arguments(arguments, offer.input)
         _agree(source, offer, arguments, options)

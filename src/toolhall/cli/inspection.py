@@ -8,9 +8,9 @@ from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import drawing, print_json
 from toolhall.cli.source import SourceOptions, opened
-from toolhall.cli.sources.offer import find_offer
 from toolhall.cli.targets import looks_like_target
 from toolhall.cli.views import inspected
+from toolhall.cli.wanted import wanted_offer
 from toolhall.config import Config
 
 _DEFAULTS = SourceOptions()
@@ -28,7 +28,7 @@ def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] 
     target, tool = _sort(words, options)
     with opened(options, target, Config()) as source:
         offers = source.offers()
-        found = inspected(source, [find_offer(offers, tool)] if tool else offers)
+        found = inspected(source, [wanted_offer(source, offers, tool)] if tool else offers)
     if options.json:
         print_json(found[0].document() if tool else [each.document() for each in found])
     elif tool:

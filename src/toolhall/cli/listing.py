@@ -7,8 +7,10 @@ from cyclopts import Parameter
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.logs import start_logging
-from toolhall.cli.screen import drawing, note, print_json
+from toolhall.cli.screen import CYAN, GREEN, RED, YELLOW, note, print_json
 from toolhall.cli.source import SourceOptions, dialect_named, opened
+from toolhall.cli.sources.offer import Offer
+from toolhall.cli.tables import print_rows
 from toolhall.config import Config
 from toolhall.dialects.partition import Unsayable
 
@@ -28,6 +30,7 @@ class ListOptions(SourceOptions):
 
 
 _DEFAULTS = ListOptions()
+_STYLES = {"reads": GREEN, "writes": YELLOW, "destroys": RED}
 
 
 def list_tools(
@@ -52,7 +55,13 @@ def list_tools(
     if options.json:
         print_json([offer.summary() for offer in offers])
     else:
-        drawing().print_table(offers)
+        print_rows(("name", "version", "level", "effect", "description"), map(_row, offers), _STYLES, first=CYAN)
+
+
+def _row(offer: Offer) -> tuple[str, ...]:
+    first_line = (offer.description or "").strip().partition("\n")[0]
+    level = "" if offer.level is None else str(offer.level)
+    return offer.name, offer.version or "", level, offer.effect or "", first_line
 
 
 def _refuse(refused: list[Unsayable], dialect: str) -> None:

@@ -17,7 +17,6 @@ from toolhall.dialects.catalog import Loss
 from toolhall.model.json import Json, JsonObject, encode
 
 _WIDE = 100_000  # nothing is cut where no terminal sets a limit
-_STYLES = {"reads": "green", "writes": "yellow", "destroys": "red"}
 
 
 def page() -> Console:
@@ -33,28 +32,6 @@ def cell(text: str, style: str = "") -> Text:
 def print_value(value: Json) -> None:
     """A value as JSON over several lines."""
     page().print(_json(value))
-
-
-def print_table(offers: list[Offer]) -> None:
-    """One line for each tool."""
-    page().print(_table(offers))
-
-
-def _table(offers: list[Offer]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "version", "level", "effect", "description"):
-        table.add_column(heading, no_wrap=heading != "description")
-    for offer in offers:
-        first_line = (offer.description or "").strip().partition("\n")[0]
-        level = "" if offer.level is None else str(offer.level)
-        table.add_row(
-            cell(offer.name, "cyan"),
-            cell(offer.version or ""),
-            cell(level),
-            cell(offer.effect or "", _STYLES.get(offer.effect or "", "")),
-            cell(first_line),
-        )
-    return table
 
 
 def _json(value: Json) -> Text:

@@ -13,7 +13,7 @@ import msgspec
 
 from toolhall.model.json import Json
 
-BOLD, DIM, RED, YELLOW, CYAN = "1", "2", "31", "33", "36"
+BOLD, DIM, RED, GREEN, YELLOW, CYAN = "1", "2", "31", "32", "33", "36"
 
 # Control, format (bidirectional, zero width, tags), private and unassigned characters are found by what they are not:
 # printable. These print as nothing or as a blank all the same.

@@ -51,6 +51,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 class Deprecation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The hall's word that a tool will go: the first day (UTC) without it, and what to call instead."""
 
+    since: int | None = None  # seconds since 1970
     sunset: str | None = None  # an ISO date
     successor: str | None = None
 

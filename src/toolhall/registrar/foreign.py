@@ -15,6 +15,7 @@ from toolhall.schema.bounds import BadSchema
 from toolhall.schema.headers import has_headers, header_parameters
 
 RULE = "header/refused"
+_OURS = "/_meta/dev.toolhall~1"
 
 
 def read(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
@@ -26,10 +27,17 @@ def read(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
     if not all(is_safe(icon) for tool in tools for icon in tool.icons):
         # Read again without them: what is kept beside the model would bring them back.
         tools = exact.read(_without_unsafe_icons(document, tools), catalog)
-    # Whether a tool will go is for who runs the hall to say.
-    return tuple(
-        msgspec.structs.replace(tool, foreign=True, deprecation=None, header_parameters=_headers(tool))
-        for tool in tools
+    return tuple(_foreign(tool) for tool in tools)
+
+
+def _foreign(tool: Tool) -> Tool:
+    """Marked as what it is; what only the hall says (its id, whether it will go) is not kept as the document had it."""
+    kept = tool.remainder
+    if kept is not None:
+        item = tuple(change for change in kept.item if not change.path.startswith(_OURS) and change.path != "/_meta")
+        kept = msgspec.structs.replace(kept, item=item)
+    return msgspec.structs.replace(
+        tool, foreign=True, deprecation=None, header_parameters=_headers(tool), remainder=kept
     )
 
 
@@ -51,3 +59,10 @@ def _without_unsafe_icons(document: JsonObject, tools: Sequence[Tool]) -> JsonOb
     safe = [stated for stated, icon in zip(document["icons"], tool.icons, strict=True) if is_safe(icon)]
     rest = {key: value for key, value in document.items() if key != "icons"}
     return {**rest, "icons": safe} if safe else rest
+
+
+def lost_icons(document: bytes, tools: Sequence[Tool]) -> int:
+    """How many icons of a definition are not served, because they could do harm."""
+    stated = msgspec.json.decode(document) if len(tools) == 1 else None
+    icons = stated.get("icons") if isinstance(stated, dict) else None
+    return len(icons) - len(tools[0].icons) if isinstance(icons, list) else 0

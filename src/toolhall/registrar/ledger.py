@@ -35,6 +35,11 @@ class Ledger:
     def __contains__(self, tool_id: str) -> bool:
         return tool_id in self._by_id
 
+    def is_code(self, tool_id: str) -> bool:
+        """Whether these are papers of the operator's own code."""
+        listed = self._by_id.get(tool_id)
+        return listed is not None and listed.kept.origin == "code"
+
     @property
     def all(self) -> tuple[Listed, ...]:
         """Everything, in the order it came."""

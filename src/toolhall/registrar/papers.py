@@ -77,7 +77,9 @@ def tool_of(kept: Kept) -> Tool:
 
 def deprecated(tool: Tool, kept: Kept) -> Tool:
     """The tool with what its papers say of its end."""
-    said = None if kept.deprecated_at is None else Deprecation(sunset=kept.sunset, successor=kept.successor)
+    said = None
+    if kept.deprecated_at is not None:
+        said = Deprecation(since=int(kept.deprecated_at), sunset=kept.sunset, successor=kept.successor)
     return tool if tool.deprecation == said else msgspec.structs.replace(tool, deprecation=said)
 
 

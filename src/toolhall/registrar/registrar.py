@@ -1,30 +1,32 @@
 """Registers tools, remembers them, and keeps the registry's snapshot what the store says it is."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import date
 from typing import Any, TypeVar
 
 import msgspec
 
 from toolhall.dialects.catalogs import readable
-from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
+from toolhall.model.errors import Denied, Malformed, Unavailable
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 from toolhall.registrar.admission import Admission
+from toolhall.registrar.foreign import lost_icons
+from toolhall.registrar.later import Later
 from toolhall.registrar.ledger import Ledger, Listed
 from toolhall.registrar.loading import load
+from toolhall.registrar.lookup import OPERATOR, Lookup
 from toolhall.registrar.papers import Paper, Source, deprecated, foreign_papers, own_papers
 from toolhall.registrar.serving import Serving
 from toolhall.registrar.states import after, refuse_unseen
 from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
-from toolhall.registry.snapshot import key_of
-from toolhall.stores.base import Event, Kept, Origin, Stale, StoreFailed, ToolStore, What
+from toolhall.stores.base import Event, Kept, Stale, StoreFailed, ToolStore, What
 from toolhall.stores.memory import MemoryStore
+from toolhall.stores.readonly import ReadOnly
 
-OPERATOR = "operator"  # who brings code and files
 _T = TypeVar("_T")
 
 
@@ -37,21 +39,35 @@ class Registrar:
         self._store: ToolStore = MemoryStore()
         self._ledger = Ledger()
         self._serving = Serving(registry, clock)
+        self._lookup = Lookup(self._ledger, self._serving, clock)
         self._admission = Admission(self._ledger, self._serving)
         self._changing = asyncio.Lock()
+        self._drafts: set[str] = set()  # of the operator's own tools, those whose authors stated no version
+        self._holds = False
+        self._later = Later()
         self.frozen: str | None = None  # why nothing may be changed now
 
-    def own(self, entries: Sequence[Entry]) -> None:
-        """Serve the operator's own tools, unless their papers say otherwise; all or none, raises Conflict."""
-        self._registry.add([entry for entry in entries if entry.id not in self._ledger])
+    def own(self, entries: Sequence[Entry], drafts: Collection[str] = ()) -> None:
+        """Serve the operator's own tools, unless their papers say otherwise; all or none.
+
+        Raises Conflict; and BrokenPromise where code is held to its versions, which a draft has none of.
+        """
+        self._drafts |= set(drafts)
+        tools = [entry.tool for entry in entries]
+        changed = self._admission.held(tools, self._drafts, whole=False) if self._holds else []
+        fresh = [entry for entry in entries if not self._ledger.is_code(entry.id)]
+        # What came from outside under the very id of code makes room for it.
+        self._registry.change(fresh, {entry.id for entry in fresh if entry.id in self._ledger})
         self._serving.bring(entries)
-        self._serving.show(listed for entry in entries if (listed := self._ledger.get(entry.id)))
+        self._show_toolkits({entry.tool.id.toolkit for entry in entries})
+        if changed and self.frozen is None:
+            self._later.do(lambda: self._alone(self._remember(changed)))
 
     def disown(self, name: str) -> bool:
         """Take away one of the operator's own tools, by its published name or id; False if there is none."""
         found = self._serving.take_away(name)
-        if found is not None and (listed := self._ledger.get(found.id)):
-            self._serving.show([listed])  # which says from now on that nothing brings it
+        if found is not None:
+            self._show_toolkits({found.tool.id.toolkit})
         return found is not None
 
     async def open(self, store: ToolStore, *, hold: bool, files: Sequence[Paper] = ()) -> None:
@@ -59,34 +75,43 @@ class Registrar:
 
         Raises BadDocument (BrokenPromise) for code and files that may not be served like this.
         """
-        self._store = store
+        self._store, self._holds = store, hold
         lost = load(await store.all(), self._ledger)
         if lost:
             await self._save(lost, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
         if hold:
-            await self._hold()
+            own = [entry.tool for entry in self._serving.own]
+            changed = self._admission.held(own, self._drafts, whole=True)
+            if not isinstance(store, ReadOnly):
+                await self._remember(changed)
         for paper in files:
             await self._enroll(paper)
         self._serving.show(self._ledger.all)
 
     def watch(self) -> None:
-        """Take away what reaches its last day, in the loop that runs now."""
+        """Take away what reaches its last day, and remember code that is added, in the loop that runs now."""
         self._serving.watch()
+        self._later.begin()
 
     def close(self) -> None:
         """Finish what is being written."""
         self._serving.stop()
+        self._later.stop()
         self._store.close()
 
     @property
     def known(self) -> tuple[Kept, ...]:
         """Everything there is, in whatever state."""
-        unwritten = [self._own_papers(entry) for entry in self._serving.own if entry.id not in self._ledger]
-        return (*(listed.kept for listed in self._ledger.all), *unwritten)
+        return self._lookup.everything
 
     def find(self, tool_id: str) -> Kept:
         """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
-        return self._find(tool_id).kept
+        return self._lookup.find(tool_id).kept
+
+    def serves(self, kept: Kept) -> bool:
+        """Whether it can be called now."""
+        found = self._registry.snapshot.find(kept.id)
+        return found is not None and found.id == kept.id and found.tool.foreign == (kept.origin != "code")
 
     async def register(self, document: Json, dialect: str, source: Source) -> tuple[Kept, ...]:
         """Validate a definition, hold it to its contract, and keep it; what comes from outside is quarantined."""
@@ -140,10 +165,12 @@ class Registrar:
     async def _register(self, papers: Sequence[Kept], tools: Sequence[Tool], source: Source) -> tuple[Kept, ...]:
         self._admission.refuse_taken(papers, tools)
         self._admission.refuse(papers, tools, source.behaviour, whole=readable(papers[0].dialect).grouped)
-        return await self._save(list(map(Listed, papers, tools)), "registered", source.by)
+        lost = lost_icons(papers[0].document, tools)
+        detail: JsonObject = {"icons left out": lost} if lost else {}
+        return await self._save(list(map(Listed, papers, tools)), "registered", source.by, detail)
 
     async def _activate(self, tool_id: str, by: str, seen: str | None) -> Kept:
-        listed = self._find(tool_id)
+        listed = self._lookup.find(tool_id)
         refuse_unseen(listed.kept, seen)
         state, what = after("activate", listed.kept)
         changed = self._now(listed, state=state, deprecated_at=None, sunset=None, successor=None)
@@ -152,14 +179,14 @@ class Registrar:
         return saved
 
     async def _deactivate(self, tool_id: str, by: str) -> Kept:
-        listed = self._find(tool_id)
+        listed = self._lookup.find(tool_id)
         state, what = after("deactivate", listed.kept)
         (saved,) = await self._save([self._now(listed, state=state)], what, by)
         return saved
 
     async def _deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> Kept:
-        listed = self._find(tool_id)
-        if successor is not None and self._find(successor).kept.id == listed.kept.id:
+        listed = self._lookup.find(tool_id)
+        if successor is not None and self._lookup.find(successor).kept.id == listed.kept.id:
             raise Malformed(f"{listed.kept.id} cannot come after itself; name another tool or version")
         told = sunset.isoformat() if sunset else None
         changed = self._now(listed, deprecated_at=self._clock(), sunset=told, successor=successor)
@@ -167,8 +194,8 @@ class Registrar:
         return saved
 
     async def _roll_back(self, tool_id: str, by: str) -> tuple[Kept, ...]:
-        key = self._find(tool_id).kept.key
-        known = sorted(self._versions_of(key), key=lambda each: precedence(each.kept.version), reverse=True)
+        key = self._lookup.find(tool_id).kept.key
+        known = sorted(self._lookup.versions(key), key=lambda each: precedence(each.kept.version), reverse=True)
         active = [each for each in known if each.kept.state == "active"]
         older = [each for each in known if active and known.index(each) > known.index(active[0])]
         looked_at = [each for each in older if each.kept.state in ("active", "inactive")]
@@ -181,19 +208,19 @@ class Registrar:
         return await self._save([back, *newer], "rolled back", by, {"to": before.kept.version})
 
     async def _remove(self, tool_id: str, by: str) -> None:
-        kept = self._find(tool_id).kept
+        kept = self._lookup.find(tool_id).kept
         if any(entry.id == kept.id for entry in self._serving.own):
             raise Malformed(f"{kept.id} is served from code: leave it out of what is served, or deactivate it")
         await self._store.remove([kept], [self._event(kept, "removed", by, {})])
         self._ledger.drop(kept.id)
         self._serving.hide(kept.id)
 
-    async def _hold(self) -> None:
-        """Hold the operator's own tools to their versions, and remember those that are new or changed."""
-        changed = self._admission.held([entry.tool for entry in self._serving.own])
-        papers = [Listed(own_papers(tool, self._source("code")), tool) for tool in changed]
+    async def _remember(self, changed: Sequence[Tool]) -> None:
+        """Keep the operator's own tools that are new or changed, as far as nobody has meanwhile."""
+        fresh = [tool for tool in changed if self._admission.is_changed(tool)]
+        papers = [Listed(own_papers(tool, self._lookup.source("code")), tool) for tool in fresh]
         new = [each for each in papers if each.kept.id not in self._ledger]
-        old = [self._again(each) for each in papers if each.kept.id in self._ledger]
+        old = [self._again(each, before) for each in papers if (before := self._ledger.get(each.kept.id))]
         if new:
             await self._save(new, "registered", OPERATOR)
         if old:
@@ -202,10 +229,10 @@ class Registrar:
     async def _enroll(self, paper: Paper) -> None:
         """Keep what a file defines; what changed under an unchanged version is quarantined again."""
         tools = paper.tools()
-        papers = foreign_papers(paper, tools, self._source("file", paper.detail))
+        papers = foreign_papers(paper, tools, self._lookup.source("file", paper.detail))
         both = [Listed(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
         new = [each for each in both if each.kept.id not in self._ledger]
-        old = [self._again(each) for each in both if each.kept.id in self._ledger]
+        old = [self._again(each, before) for each in both if (before := self._ledger.get(each.kept.id))]
         if new:
             whole = readable(paper.dialect).grouped
             self._admission.refuse([each.kept for each in new], tools, None, whole=whole)
@@ -217,31 +244,14 @@ class Registrar:
         listed = self._ledger.get(kept.id)
         return listed is not None and _digests(listed.kept) == _digests(kept)
 
-    def _again(self, listed: Listed) -> Listed:
+    def _again(self, listed: Listed, before: Listed) -> Listed:
         """The new papers of a tool in place of the old ones; code that somebody switched off or ended stays so."""
-        old = self._find(listed.kept.id).kept
+        old = before.kept
         kept = msgspec.structs.replace(listed.kept, serial=old.serial, registered_at=old.registered_at)
         if (old.origin, kept.origin) == ("code", "code"):
             ending = {"deprecated_at": old.deprecated_at, "sunset": old.sunset, "successor": old.successor}
             kept = msgspec.structs.replace(kept, state=old.state, **ending)
         return Listed(kept, deprecated(listed.tool, kept))
-
-    def _find(self, tool_id: str) -> Listed:
-        exact = self._ledger.get(tool_id) if tool_id in self._ledger else None
-        versions = [exact] if exact else self._versions_of(tool_id)
-        if not versions:
-            raise NotFound(f"{tool_id[:128]} is not registered; 'toolhall tool list' shows what is")
-        return max(versions, key=lambda each: precedence(each.kept.version))
-
-    def _versions_of(self, key: str) -> list[Listed]:
-        return [*self._ledger.versions(key), *self._unwritten(key)]
-
-    def _unwritten(self, name: str) -> list[Listed]:
-        """Of the operator's own tools that the store knows nothing of: the one with this id, or all of this key."""
-        own = [
-            entry for entry in self._serving.own if name in (entry.id, key_of(entry)) and entry.id not in self._ledger
-        ]
-        return [Listed(self._own_papers(entry), entry.tool) for entry in own]
 
     async def _save(
         self, papers: Sequence[Listed], what: What, by: str, detail: JsonObject | None = None
@@ -255,15 +265,13 @@ class Registrar:
         self._serving.watch()
         return saved
 
+    def _show_toolkits(self, toolkits: Collection[str]) -> None:
+        """Code that comes or goes decides what else of its toolkit is served."""
+        self._serving.show([listed for toolkit in toolkits for listed in self._ledger.toolkit(toolkit)])
+
     def _now(self, listed: Listed, **changed: object) -> Listed:
         kept = msgspec.structs.replace(listed.kept, changed_at=self._clock(), **changed)
         return Listed(kept, deprecated(listed.tool, kept))
-
-    def _own_papers(self, entry: Entry) -> Kept:
-        return own_papers(entry.tool, self._source("code"))
-
-    def _source(self, origin: Origin, detail: str = "") -> Source:
-        return Source(origin, OPERATOR, self._clock(), detail)
 
     def _event(self, kept: Kept, what: What, by: str, detail: JsonObject) -> Event:
         return Event(at=self._clock(), by=by, id=kept.id, what=what, detail=detail)

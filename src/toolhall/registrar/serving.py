@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, time
 
@@ -27,6 +28,7 @@ class Serving:
         self._registry = registry
         self._clock = clock
         self._own: dict[str, Entry] = {}
+        self._toolkits: Counter[str] = Counter()  # of the operator's own tools
         self.own_claims = Claims()
         self._ending: dict[str, Listed] = {}  # what is active, and has a last day
         self._alarm: asyncio.TimerHandle | None = None
@@ -40,6 +42,7 @@ class Serving:
         """Tools of the operator's own code are there from now on."""
         for entry in entries:
             self._own[entry.id] = entry
+            self._toolkits[entry.tool.id.toolkit] += 1
             self.own_claims.take(entry.tool)
 
     def take_away(self, name: str) -> Entry | None:
@@ -49,16 +52,17 @@ class Serving:
         entry = self._own.pop(found.id if found else by_name[-1].id if by_name else name, None)
         if entry is not None:
             self.own_claims.release(entry.tool)
+            self._toolkits[entry.tool.id.toolkit] -= 1
             self._registry.change(without={entry.id})
         return entry
 
     def brings(self, kept: Kept) -> bool:
-        """Whether it could be served: of the operator's own code only what is there."""
-        return kept.origin != "code" or kept.id in self._own
+        """Whether it could be served: of code only what is there, and nothing else beside that in its toolkit."""
+        return kept.id in self._own if kept.origin == "code" else not self.has(kept.toolkit)
 
     def has(self, toolkit: str) -> bool:
         """Whether a toolkit is the operator's own code."""
-        return any(entry.tool.id.toolkit == toolkit for entry in self._own.values())
+        return self._toolkits[toolkit] > 0
 
     def refuse_twin(self, listed: Listed) -> None:
         """Raise Malformed if this cannot be served beside what is."""
@@ -67,7 +71,7 @@ class Serving:
 
     def show(self, changed: Iterable[Listed]) -> None:
         """Serve or withhold each of these, as its papers say now."""
-        everything = [each for each in changed if not self._stands(each)]
+        everything = [each for each in changed if not self._stands(each) and not self.outdoes(each.kept)]
         served = [each for each in everything if self._is_served(each.kept)]
         for each in everything:
             self._registry.withheld.drop(each.kept.id)
@@ -119,6 +123,10 @@ class Serving:
         own = self._own.get(listed.kept.id)
         stands = own is not None and self._registry.snapshot.find(own.id) is own
         return stands and self._is_served(listed.kept) and listed.kept.deprecated_at is None
+
+    def outdoes(self, kept: Kept) -> bool:
+        """Whether the operator's own code has the very id of this, which is then as if it were not there."""
+        return kept.origin != "code" and kept.id in self._own
 
     def _is_served(self, kept: Kept) -> bool:
         return kept.state == "active" and not self._is_over(kept) and self.brings(kept)

@@ -83,7 +83,7 @@ class ToolReader(Protocol):
         ...
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
-        """The newest events first, of one tool id or of all."""
+        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         ...
 
     def close(self) -> None:
@@ -158,6 +158,11 @@ def refuse_new(kept: Iterable[Kept]) -> None:
     new = [each.id for each in kept if each.serial == NEW]
     if new:
         raise Stale(new)
+
+
+def is_of(event: Event, tool: str) -> bool:
+    """Whether it happened to this tool id, or to any version of this `Toolkit.tool`."""
+    return event.id == tool or event.id.startswith(f"{tool}@")
 
 
 def in_order(kept: Iterable[Kept]) -> tuple[Kept, ...]:

@@ -20,7 +20,7 @@ class Later:
         return () if self._store is None else await self._store.all()
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
-        """The newest events first, of one tool id or of all."""
+        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         return () if self._store is None else await self._store.history(tool, limit)
 
     async def save(self, kept: Sequence[Kept], events: Sequence[Event]) -> tuple[Kept, ...]:

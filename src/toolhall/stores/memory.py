@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolhall.stores.base import Event, Kept, in_order, refuse_new, refuse_stale, refuse_unstorable
+from toolhall.stores.base import Event, Kept, in_order, is_of, refuse_new, refuse_stale, refuse_unstorable
 
 
 class MemoryStore:
@@ -34,9 +34,9 @@ class MemoryStore:
             del self._kept[each.id]
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
-        """The newest events first, of one tool id or of all."""
+        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         newest = (msgspec.json.decode(line, type=Event) for line in reversed(self._events))
-        return tuple(each for each in newest if tool in (None, each.id))[: max(limit, 0)]
+        return tuple(each for each in newest if tool is None or is_of(each, tool))[: max(limit, 0)]
 
     def close(self) -> None:
         """Nothing to finish."""

@@ -18,7 +18,7 @@ class ReadOnly:
         return await self._reader.all()
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
-        """The newest events first, of one tool id or of all."""
+        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         return await self._reader.history(tool, limit)
 
     async def save(self, kept: Sequence[Kept], events: Sequence[Event]) -> tuple[Kept, ...]:  # noqa: ARG002 - refused

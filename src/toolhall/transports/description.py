@@ -8,6 +8,7 @@ from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.tool import Tool
+from toolhall.registry.snapshot import Snapshot
 from toolhall.transports.exchange import Exchange
 
 
@@ -25,7 +26,7 @@ class Description:
         key = f"{catalog.name}, {management.TAG['name']}" if manages else catalog.name
         body = view.encoded.get(key)
         if body is None:
-            body = view.encoded[key] = encode(self._written(view.tools, manages=manages))
+            body = view.encoded[key] = encode(self._written(_named(view), manages=manages))
         await exchange.reply(Wire(body))
 
     def _written(self, tools: tuple[Tool, ...], *, manages: bool) -> JsonObject:
@@ -41,3 +42,8 @@ class Description:
             document["paths"] |= management.paths(READABLE)
             schemas |= management.SCHEMAS
         return document
+
+
+def _named(view: Snapshot) -> tuple[Tool, ...]:
+    """The versions that a call without one reaches."""
+    return tuple(entry.tool for entry in view.listed)

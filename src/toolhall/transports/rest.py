@@ -80,10 +80,10 @@ def _is_bare(headers: Headers) -> bool:
 
 
 def _farewell(tool: Tool) -> tuple[tuple[bytes, bytes], ...]:
-    """What HTTP says of a tool that will go: when (RFC 8594), and what to call instead (RFC 5829)."""
+    """What HTTP says of a tool that will go: since when (RFC 9745), when (RFC 8594), what to call then (RFC 5829)."""
     if tool.deprecation is None:
         return ()
-    said: list[tuple[bytes, bytes]] = []
+    said = [(b"deprecation", b"@%d" % tool.deprecation.since)] if tool.deprecation.since is not None else []
     if tool.deprecation.sunset is not None:
         day = datetime.combine(date.fromisoformat(tool.deprecation.sunset), datetime.min.time(), UTC)
         said.append((b"sunset", format_datetime(day, usegmt=True).encode()))

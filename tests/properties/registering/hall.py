@@ -1,5 +1,6 @@
 """A registrar that is restarted again and again over one store, and what it says, in the oracle's words."""
 
+import asyncio
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -74,6 +75,8 @@ class House:
 
     async def bring(self, tool_id: str, recipe: Recipe) -> None:
         self.registrar.own([compile_entry(code(tool_id, recipe), Nowhere())])
+        await asyncio.sleep(0)
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
 
     async def pass_days(self, to: date) -> None:
         self.today = to

@@ -45,8 +45,7 @@ class Oracle:
 
     @property
     def served(self) -> set[str]:
-        unwritten = {each for each in self.code if each not in self.rows}
-        return unwritten | {each for each in self.rows if self._may_be_served(each)} - self.crowded_out
+        return {each for each in self.rows if self._may_be_served(each)} - self.crowded_out
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -128,15 +127,23 @@ class Oracle:
         self._happened(tool_id, "removed")
 
     def bring(self, tool_id: str, recipe: Recipe) -> None:
-        """The operator's own code, while the hall runs."""
-        if self._twins(tool_id) and tool_id not in self.rows:
-            raise No("twin")
+        """The operator's own code, while the hall runs: held to its version, and remembered."""
+        row = self.rows.get(tool_id)
+        known = row is not None and row.from_code
+        why = ["twin"] if self._twins(tool_id) and not known else []
+        if promises(tool_id) and (row is None or not known or row.recipe != recipe):
+            why += ["other content"] if known else []
+            why += [] if self._rises({tool_id: recipe}, whole=False, own=True) else ["small rise"]
+        if why:
+            raise No(*why)
         self.code[tool_id] = recipe
-        self._look_again([tool_id])
+        self._remember(tool_id)
+        self._look_again(self._kit(tool_id))
 
     def take_away(self, tool_id: str) -> None:
         del self.code[tool_id]
         self.crowded_out.discard(tool_id)
+        self._look_again(self._kit(tool_id))
 
     def restart(self, code: Mapping[str, Recipe], files: Iterable[Draft]) -> None:
         """With this code and these files; code comes first, and files one after the other."""
@@ -160,19 +167,35 @@ class Oracle:
 
     def _hold(self) -> None:
         """Code of a release must not change under its version, nor break more than its version says."""
-        changed = [each for each, recipe in self.code.items() if self._is_new(each, recipe)]
+        changed = [each for each in self.code if self._is_to_be_remembered(each)]
         for each in changed:
-            if each in self.rows and promises(each):
+            if each in self.rows and self.rows[each].from_code and promises(each):
                 raise No("other content")
         for version in {version_of(each) for each in changed if promises(each)}:
             together = {each: recipe for each, recipe in self.code.items() if version_of(each) == version}
-            if not self._rises(together, whole=True):
+            if not self._rises(together, whole=True, own=True):
                 raise No("small rise")
         for each in changed:
-            row = self.rows.get(each)
-            fresh = Row(self.code[each], "active", from_code=True)
-            what = "registered" if row is None else "replaced"
-            self._put(each, fresh if row is None else replace(row, recipe=self.code[each]), what)
+            self._remember(each)
+
+    def _is_to_be_remembered(self, tool_id: str) -> bool:
+        row = self.rows.get(tool_id)
+        return row is None or not row.from_code or row.recipe != self.code[tool_id]
+
+    def _remember(self, tool_id: str) -> None:
+        """Code takes the place of what came from outside; what somebody did with the same code before stays done."""
+        if not self._is_to_be_remembered(tool_id):
+            return
+        row, recipe = self.rows.get(tool_id), self.code[tool_id]
+        kept = replace(row, recipe=recipe) if row and row.from_code else Row(recipe, "active", from_code=True)
+        self._put(tool_id, kept, "registered" if row is None else "replaced")
+
+    def _kit(self, tool_id: str) -> list[str]:
+        """All that is remembered of its toolkit, code first."""
+        kit = tool_id.partition(".")[0]
+        return sorted(
+            (each for each in self.rows if each.startswith(f"{kit}.")), key=lambda each: each not in self.code
+        )
 
     def _enroll(self, draft: Draft) -> None:
         """What a file says; what it says otherwise under the same version must be looked at again."""
@@ -199,21 +222,34 @@ class Oracle:
         why += ["code"] if draft.toolkit in {each.partition(".")[0] for each in self.code} else []
         return why + ([] if self._rises(recipes, whole=draft.whole) else ["small rise"])
 
-    def _rises(self, new: Mapping[str, Recipe], *, whole: bool) -> bool:
-        """Whether versions say what changed since the newest older release; what is no release promises nothing."""
-        if whole:
-            return self._rises_together(new, {key_of(each).partition(".")[0] for each in new}, by_kit=True)
-        return all(self._rises_together({each: new[each]}, {key_of(each)}, by_kit=False) for each in new)
+    def _rises(self, new: Mapping[str, Recipe], *, whole: bool, own: bool = False) -> bool:
+        """Whether versions say what changed since the release before, and until the one after; others promise nothing.
 
-    def _rises_together(self, new: Mapping[str, Recipe], names: set[str], *, by_kit: bool) -> bool:
+        Code is bound by code alone.
+        """
+        bound = [each for each in self.rows if self.rows[each].from_code or not own]
+        if whole:
+            kits = {each.partition(".")[0] for each in new}
+            return self._fits_between(new, [each for each in bound if each.partition(".")[0] in kits])
+        return all(
+            self._fits_between({each: new[each]}, [other for other in bound if key_of(other) == key_of(each)])
+            for each in new
+        )
+
+    def _fits_between(self, new: Mapping[str, Recipe], known: list[str]) -> bool:
         first = next(iter(new))
-        known = [each for each in self.rows if (key_of(each).partition(".")[0] if by_kit else key_of(each)) in names]
-        older = [each for each in known if is_release(each) and order(each) < order(first)]
-        if not older:
-            return True
-        last = version_of(max(older, key=order))
-        old = {key_of(each): self.rows[each].recipe for each in older if version_of(each) == last}
-        return enough(worst(old, {key_of(each): recipe for each, recipe in new.items()}), last, version_of(first))
+        mine = {key_of(each): recipe for each, recipe in new.items()}
+        releases = [each for each in known if is_release(each)]
+        older = max((each for each in releases if order(each) < order(first)), key=order, default=None)
+        newer = min((each for each in releases if order(each) > order(first)), key=order, default=None)
+        fits = older is None or enough(worst(self._at(older, known), mine), version_of(older), version_of(first))
+        if newer is not None and is_release(first):
+            fits = fits and enough(worst(mine, self._at(newer, known)), version_of(first), version_of(newer))
+        return fits
+
+    def _at(self, tool_id: str, known: list[str]) -> dict[str, Recipe]:
+        """What is known in the version of this tool."""
+        return {key_of(each): self.rows[each].recipe for each in known if version_of(each) == version_of(tool_id)}
 
     def _is_new(self, tool_id: str, recipe: Recipe) -> bool:
         return tool_id not in self.rows or self.rows[tool_id].recipe != recipe
@@ -222,7 +258,9 @@ class Oracle:
         return self.rows[tool_id] if tool_id in self.rows else Row(self.code[tool_id], "active", from_code=True)
 
     def _is_brought(self, tool_id: str) -> bool:
-        return not self._row(tool_id).from_code or tool_id in self.code
+        """Of code what is there; and nothing else beside code in its toolkit."""
+        kits = {each.partition(".")[0] for each in self.code}
+        return tool_id in self.code if self._row(tool_id).from_code else tool_id.partition(".")[0] not in kits
 
     def _is_over(self, row: Row) -> bool:
         return row.sunset is not None and row.sunset <= self.today
@@ -269,8 +307,7 @@ def is_release(tool_id: str) -> bool:
     return "-" not in version_of(tool_id)
 
 
-def promises(tool_id: str) -> bool:
-    return is_release(tool_id) and _numbers(version_of(tool_id))[0] > 0
+promises = is_release
 
 
 def order(tool_id: str) -> Any:

@@ -45,8 +45,8 @@ class Office:
         office.bring(*own)
         return await office.open(files=files)
 
-    def bring(self, *own: Tool) -> None:
-        self.registrar.own([entry_of(tool) for tool in own])
+    def bring(self, *own: Tool, drafts: tuple[str, ...] = ()) -> None:
+        self.registrar.own([entry_of(tool) for tool in own], drafts)
 
     async def register(self, document: Any = CALCULATOR, dialect: str = "machine") -> tuple[Kept, ...]:
         return await self.registrar.register(document, dialect, FROM_HTTP)

@@ -1,10 +1,12 @@
 """The operator's own code: remembered, held to its versions, and in the operator's hands like everything else."""
 
+import asyncio
+
 import msgspec
 import pytest
 
 from tests.unit.registrar.office import ADD, CALCULATOR, Office, own
-from toolhall.model.errors import Malformed
+from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.registrar.promises import BrokenPromise
 
 KIT = "Kit.add@1.0.0"
@@ -48,7 +50,7 @@ async def test_a_toolkit_that_loses_a_tool_breaks_its_promise() -> None:
         await office.again(own("1.0.1"))
 
 
-@pytest.mark.parametrize("version", ["0.1.0", "0.9.9", "1.0.0-dev", "2.0.0-rc.1"])
+@pytest.mark.parametrize("version", ["0.1.0-dev", "1.0.0-dev", "2.0.0-rc.1"])
 async def test_what_is_no_release_yet_may_change_as_it_likes(version: str) -> None:
     office = Office()
     office.bring(own(version))
@@ -123,3 +125,65 @@ async def test_code_wins_over_what_was_registered_under_a_name_like_it() -> None
     await office.activate(ADD)
     again = await office.again(msgspec.structs.replace(own("1.0.0"), name="Calculator_Add"))
     assert (again.served, again.state(ADD)) == ([KIT], "not served")
+
+
+async def test_a_draft_whose_author_stated_no_version_may_change_too() -> None:
+    office = Office()
+    office.bring(own("0.1.0"), drafts=("Kit.add@0.1.0",))
+    await office.open()
+    again = Office(office.store)
+    again.bring(own("0.1.0", input=WANTS_MORE), drafts=("Kit.add@0.1.0",))
+    await again.open()
+    assert (await again.told("Kit.add@0.1.0"))[0] == ("replaced", "operator")
+
+
+@pytest.mark.parametrize("version", ["1.0.0+build", "1.0", "1", "01.0.0"])
+async def test_another_spelling_of_a_version_is_the_same_version(version: str) -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    with pytest.raises(BrokenPromise, match=r"is the same version as Kit\.add@1\.0\.0"):
+        await office.again(own(version, input=WANTS_MORE))
+
+
+async def test_code_that_is_added_while_serving_is_held_too_and_remembered() -> None:
+    office = Office()
+    office.bring(own("1.0.0"))
+    await office.open()
+    office.registrar.watch()
+    assert office.registrar.disown(KIT)
+    for changed, message in (
+        (own("1.0.0", input=WANTS_MORE), "other content"),
+        (own("1.0.1", input=WANTS_MORE), "too"),
+    ):
+        with pytest.raises(BrokenPromise, match=message):
+            office.bring(changed)
+        assert office.served == []
+    office.bring(own("1.0.1", "Adds more."))
+    assert office.served == ["Kit.add@1.0.1"]
+    await asyncio.sleep(0)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
+    assert await office.told("Kit.add@1.0.1") == [("registered", "operator")]
+    office.registrar.close()
+
+
+@pytest.mark.parametrize("hold", [True, False])
+async def test_what_came_from_outside_binds_nobodys_code_and_hides_none_of_it(hold: bool) -> None:
+    office = await Office().open()
+    foreign = {**CALCULATOR, "id": "Kit"}  # add and subtract, in version 1.0.0
+    await office.register(foreign)
+    await office.activate("Kit.subtract@1.0.0")
+    again = Office(office.store)
+    again.bring(own("1.0.0"))
+    await again.open(hold=hold)
+    assert again.served == [KIT]
+    assert again.registrar.find(KIT).origin == "code"
+    assert again.state("Kit.subtract@1.0.0") == "not served"
+    assert not again.registrar.serves(again.registrar.find("Kit.subtract"))
+
+
+async def test_the_halls_own_name_is_taken() -> None:
+    office = Office()
+    for name in ("Toolhall", "toolhall", "Too\N{CYRILLIC SMALL LETTER PALOCHKA}hall"):
+        with pytest.raises(ToolhallError, match="the hall's own name"):
+            await office.register({**CALCULATOR, "id": name})

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.unit.registrar.office import ADD, CALCULATOR, FROM_HTTP, SUBTRACT, Office, calculator, mcp
+from toolhall.dialects.catalogs import documents_of, readable
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.registrar.papers import Source, tool_of
@@ -209,3 +210,43 @@ async def test_nothing_changes_while_it_is_frozen() -> None:
     with pytest.raises(Denied, match="several processes"):
         await office.register()
     assert office.registrar.known == ()
+
+
+async def test_a_version_below_one_that_is_there_must_be_kept_by_that_one() -> None:
+    office = Office()
+    more = {"name": "zone", "description": "Where.", "type": "string", "required": False}
+    wider = calculator("1.1.0")
+    wider["capabilities"][0]["parameters"].append(more)
+    await office.register(calculator("1.0.0"))
+    await office.register(calculator("1.2.0"))
+    with pytest.raises(BrokenPromise, match=r"1\.2\.0 is registered, and does not keep what this promises"):
+        await office.register(wider)
+    await office.register({**wider, "version": "1.3.0"})
+
+
+async def test_the_version_that_is_named_is_one_that_is_free() -> None:
+    office = Office()
+    await office.register(calculator("1.0.0"))
+    await office.register(calculator("2.0.0"))
+    fewer = calculator("1.0.1", capabilities=[CALCULATOR["capabilities"][0]])
+    with pytest.raises(BrokenPromise, match=r"write a version above 2\.0\.0"):
+        await office.register(fewer)
+
+
+async def test_what_a_document_says_of_the_halls_business_is_not_repeated() -> None:
+    office = Office()
+    document = {**mcp("tides_high"), "_meta": {"dev.toolhall/id": "Tides.high@1.0.0", "dev.toolhall/deprecated": {}}}
+    (kept,) = await office.register(document, "mcp")
+    (shown,) = documents_of((tool_of(kept),), readable("mcp"))
+    assert (kept.id, shown["_meta"]) == (
+        "Tides.tides_high@1.0.0",
+        {"dev.toolhall/id": kept.id},
+    )
+
+
+async def test_icons_that_are_left_out_are_in_the_history() -> None:
+    office = Office()
+    icons = [{"src": "javascript:alert(1)"}, {"src": "https://example.com/a.png"}]
+    await office.register({**mcp("look"), "icons": icons}, "mcp")
+    (event,) = await office.registrar.history("look.look")
+    assert event.detail == {"icons left out": 1}

@@ -27,7 +27,7 @@ async def test_a_deprecated_tool_says_so_and_works_until_its_day() -> None:
     office = await with_a_deprecated_tool()
     kept = office.registrar.find(ADD)
     assert (kept.state, kept.sunset, kept.successor) == ("active", "2027-01-16", SUBTRACT)
-    said = Deprecation(sunset="2027-01-16", successor=SUBTRACT)
+    said = Deprecation(since=int(kept.deprecated_at or 0), sunset="2027-01-16", successor=SUBTRACT)
     assert office.registry.snapshot.find(ADD).tool.deprecation == said  # type: ignore[union-attr]
     newest = (await office.registrar.history(ADD))[0]
     assert (newest.what, newest.detail) == ("deprecated", {"sunset": "2027-01-16", "successor": SUBTRACT})
@@ -97,9 +97,10 @@ async def test_code_can_be_deprecated_too() -> None:
     await office.registrar.deprecate("Kit.add", "eve", None, None)
     entry = office.registry.snapshot.find("Kit_add")
     assert entry is not None
-    assert entry.tool.deprecation == Deprecation()
+    said = Deprecation(since=int(office.registrar.find("Kit.add").deprecated_at or 0))
+    assert entry.tool.deprecation == said
     again = await office.again(own("1.0.0"))
-    assert again.registry.snapshot.find("Kit_add").tool.deprecation == Deprecation()  # type: ignore[union-attr]
+    assert again.registry.snapshot.find("Kit_add").tool.deprecation == said  # type: ignore[union-attr]
 
 
 async def test_a_successor_is_known_and_another_tool() -> None:

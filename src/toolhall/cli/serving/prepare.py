@@ -49,7 +49,7 @@ def _terms(plan: Plan, hall: Toolhall) -> Terms:
     """
     unnamed = is_shared_folder(hall.config)
     several = plan.workers > 1
-    return Terms(share=several or (plan.stdio and unnamed), hold=not unnamed, frozen=_SEVERAL if several else None)
+    return Terms(share=plan.sibling or (plan.stdio and unnamed), hold=not unnamed, frozen=_SEVERAL if several else None)
 
 
 def _open(hall: Toolhall, terms: Terms) -> None:

@@ -12,6 +12,7 @@ from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.family import Child, stop_signal
 from toolhall.cli.serving.listen import listen, url_of
 from toolhall.cli.serving.plan import Plan
+from toolhall.cli.serving.standin import StandIn
 
 _LOOK_SECONDS = 0.5
 _MOST_FILES = 5_000
@@ -31,27 +32,45 @@ def run(plan: Plan) -> int:
     """Bind once, so that the port stays and callers wait in line while the process changes."""
     with stop_signal() as stopped, listen(plan.config.host, plan.config.port) as listening:
         announce(url_of(listening), plan.config.name, data=plan.config.data, json=plan.json)
-        folders = tuple(_watched(plan.targets))
-        while not stopped.is_set():
-            seen = _look(folders)
-            child = Child(plan, listening)
-            changed = _wait(child, folders, seen, stopped)
-            child.stop()
-            child.gone()
-            if changed:
-                note(f"{changed.name} changed; serving it again")
+        watch = Watch(tuple(_watched(plan.targets)))
+        with StandIn(listening) as stand_in:
+            while not stopped.is_set():
+                watch.start()
+                child = Child(plan, listening)
+                changed = _wait(child, watch, stand_in, stopped)
+                child.stop()
+                child.gone()
+                if changed:
+                    note(f"{changed.name} changed; serving it again")
     return 0
 
 
-def _wait(child: Child, folders: tuple[Watched, ...], seen: Seen, stopped: threading.Event) -> Path | None:
-    """The file that changed; None when it is time to stop. A child that failed is left to the next change."""
-    told = False
-    while not stopped.wait(_LOOK_SECONDS):
-        now = _look(folders)
-        if now != seen:
-            return next(path for path in (*now, *seen) if now.get(path) != seen.get(path))
-        if child.ended() is not None and not told:
-            told = True
+class Watch:
+    """Files, and whether one of them has changed since the last start."""
+
+    def __init__(self, folders: tuple[Watched, ...]) -> None:
+        self._folders = folders
+        self._seen: Seen = {}
+
+    def start(self) -> None:
+        """What is there now is what will be served."""
+        self._seen = _look(self._folders)
+
+    def changed(self) -> Path | None:
+        """A file that is not what it was."""
+        seen, now = self._seen, _look(self._folders)
+        return next((path for path in (*now, *seen) if now.get(path) != seen.get(path)), None)
+
+
+def _wait(child: Child, watch: Watch, stand_in: StandIn, stopped: threading.Event) -> Path | None:
+    """The file that changed; None when it is time to stop. Of a child that failed callers hear until then."""
+    failed = False
+    while not stand_in.wait(_LOOK_SECONDS, stopped, answering=failed):
+        changed = watch.changed()
+        if changed:
+            return changed
+        if child.ended() is not None and not failed:
+            failed = True
             note("waiting for a change")
     return None
 

@@ -4,6 +4,8 @@ import socket
 import threading
 import time
 
+import msgspec
+
 from toolhall.cli.failure import EXIT_FAILED
 from toolhall.cli.screen import note
 from toolhall.cli.serving.announce import announce
@@ -22,6 +24,7 @@ def run(plan: Plan) -> int:
         # The first one alone: it makes what all of them share, and tells whether the target can be served at all.
         if not first.ready(stopped):
             return _never_began(first, stopped)
+        plan = msgspec.structs.replace(plan, sibling=True)
         workers = [first, *(Child(plan, listening) for _ in range(plan.workers - 1))]
         config = plan.config
         announce(url_of(listening), config.name, data=config.data, json=plan.json, workers=plan.workers)

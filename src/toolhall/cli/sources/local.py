@@ -10,7 +10,7 @@ from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE
 from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
-from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, offer_of, read_outcome
+from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, offer_of, read_outcome, with_versions
 from toolhall.config import Config
 from toolhall.dialects.catalog import Written
 from toolhall.dialects.mcp.errors import ErrorResult, say
@@ -24,7 +24,6 @@ from toolhall.model.errors import Crashed, NeedsVerification, ToolFailed, Toolha
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
-from toolhall.model.versions import precedence
 
 _DIALECT = "cli"
 
@@ -41,16 +40,7 @@ class LocalSource:
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""
-        versions: dict[str, list[str]] = {}
-        for tool in self._tools:
-            versions.setdefault(f"{tool.id.toolkit}.{tool.id.tool}", []).append(tool.id.version)
-        return [
-            msgspec.structs.replace(
-                offer_of(tool),
-                versions=tuple(sorted(versions[f"{tool.id.toolkit}.{tool.id.tool}"], key=precedence, reverse=True)),
-            )
-            for tool in self._tools
-        ]
+        return with_versions([offer_of(tool) for tool in self._tools])
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as a dialect says it."""
@@ -75,6 +65,10 @@ class LocalSource:
             case _:
                 raise TypeError("a call in process is answered or refused")
 
+    def why_not(self, wanted: str) -> str | None:  # noqa: ARG002 - a target has no states
+        """Everything that a target defines is offered."""
+        return None
+
     def close(self) -> None:
         """Close the hall."""
         self._hall.close()
@@ -82,7 +76,8 @@ class LocalSource:
     async def _answer(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Answer:
         try:
             async with asyncio.timeout(seconds) as deadline:
-                ask = CallTool(offer.name, arguments, _DIALECT, len(encode(arguments)))
+                # By its id: all versions have one name here.
+                ask = CallTool(offer.id or offer.name, arguments, _DIALECT, len(encode(arguments)))
                 return await self._hall.hall.answer(ask, LOCAL, _AttendedLink(attendant, deadline.reschedule, seconds))
         except TimeoutError:
             raise OutOfTime(seconds) from None

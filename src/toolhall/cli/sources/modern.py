@@ -33,7 +33,7 @@ class ModernClient:
 
     def ask(self, method: str, params: JsonObject, seconds: float) -> JsonObject:
         """The result of a request that reports nothing while it runs."""
-        message = request(method, params | {"_meta": _terms()})
+        message = request(method, params | {"_meta": params.get("_meta", {}) | _terms()})
         with Exchange(self._endpoint, seconds) as exchange:
             status = exchange.send("POST", self._headers(method), message)
             return response(exchange, status, message["id"], nothing_heard)

@@ -49,6 +49,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it says that it changes nothing; silence does not."""
         return self.effect == "reads"
 
+    @property
+    def key(self) -> str:
+        """What all its versions share: `Toolkit.tool`, where it is known."""
+        # A toolkit may have an @ of its own.
+        return self.id.rpartition("@")[0] or self.id if self.id else self.name
+
     def summary(self) -> JsonObject:
         """What `list --json` prints."""
         return {
@@ -128,6 +134,10 @@ class Source(Protocol):
         """Run one tool, at most this long; raises CommandFailed."""
         ...
 
+    def why_not(self, wanted: str) -> str | None:
+        """Why a tool is not offered that is known all the same, and what to do; None where nothing is known of it."""
+        ...
+
     def close(self) -> None:
         """Let go of everything."""
         ...
@@ -194,19 +204,50 @@ def read_outcome(result: Json) -> Outcome:
             raise CommandFailed("the server's answer is no result of a tool: it has no content")
 
 
-def find_offer(offers: Sequence[Offer], wanted: str) -> Offer:
-    """The tool with this name or id, in its newest version; a near miss names the nearest."""
-    offers = sorted(offers, key=lambda offer: precedence(offer.version or ""))
+def with_versions(offers: Sequence[Offer]) -> list[Offer]:
+    """The same, each with all the versions that there are of it, newest first."""
+    versions: dict[str, list[str]] = {}
+    for offer in offers:
+        if offer.version:
+            versions.setdefault(offer.key, []).append(offer.version)
+    for several in versions.values():
+        several.sort(key=precedence, reverse=True)
+    return [msgspec.structs.replace(offer, versions=tuple(versions.get(offer.key, ()))) for offer in offers]
+
+
+def called_apart(offers: Sequence[Offer]) -> list[Offer]:
+    """The same; where several have one name, only the newest version goes by it, and the others by their ids."""
+    newest = {offer.name: offer for offer in _oldest_first(offers)}
+    return [
+        offer if newest[offer.name] is offer or not offer.id else msgspec.structs.replace(offer, name=offer.id)
+        for offer in offers
+    ]
+
+
+def _oldest_first(offers: Sequence[Offer]) -> list[Offer]:
+    return sorted(offers, key=lambda offer: precedence(offer.version or ""))
+
+
+def find_offer(offers: Sequence[Offer], wanted: str) -> Offer | None:
+    """The tool with this name or id; without a version the one that has the published name, which is the newest."""
+    by_name, unversioned = _found_by(offers)
+    return by_name.get(wanted) or unversioned.get(wanted)
+
+
+def nearest(offers: Sequence[Offer], wanted: str) -> str | None:
+    """The name or id that is most like it, if any is."""
+    known = {name.casefold(): name for names in _found_by(offers) for name in names}
+    near = get_close_matches(wanted.casefold(), known, 1, 0.5)
+    return known[near[0]] if near else None
+
+
+def _found_by(offers: Sequence[Offer]) -> tuple[dict[str, Offer], dict[str, Offer]]:
+    offers = _oldest_first(offers)
     by_name = {offer.name: offer for offer in offers}
     by_name |= {offer.id: offer for offer in offers if offer.id}
-    unversioned = {offer.id.partition("@")[0]: offer for offer in offers if offer.id}
-    found = by_name.get(wanted) or unversioned.get(wanted)
-    if found:
-        return found
-    known = {name.casefold(): name for name in (*by_name, *unversioned)}
-    near = get_close_matches(wanted.casefold(), known, 1, 0.5)
-    hint = f"did you mean {known[near[0]]!r}?" if near else "see the names with 'toolhall list'"
-    raise CommandFailed(f"there is no tool {wanted!r}; {hint}")
+    # A server may publish another version than the newest; those that it does not publish have only their ids.
+    published = sorted(offers, key=lambda offer: offer.name != offer.id)
+    return by_name, {offer.key: offer for offer in published if offer.id}
 
 
 def _effect(annotations: Json) -> str | None:

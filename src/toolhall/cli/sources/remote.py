@@ -5,7 +5,18 @@ import logging
 from toolhall.cli.sources.catalog import fetch_written, rewrite
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, Unspoken, read_offer, read_outcome
+from toolhall.cli.sources.offer import (
+    Attendant,
+    Offer,
+    Outcome,
+    Shown,
+    Unspoken,
+    called_apart,
+    read_offer,
+    read_outcome,
+    with_versions,
+)
+from toolhall.cli.sources.reasons import why_not
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
 from toolhall.cli.waiting import waiting
@@ -32,25 +43,28 @@ class RemoteSource:
     def offers(self) -> list[Offer]:
         """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
         with waiting(f"Listing the tools of {self.where}"):
-            documents = list_tools(self._client)
+            documents = list_tools(self._client, versions=True)
+            offers = _sound(documents)
             if any(map(_is_search, documents)):  # a hall with many tools shows few, and tells all when it is asked
                 everything = fetch_written(self._endpoint, f"{_MCP}{self._client.revision}", None)
-                documents = everything.documents if everything else documents
-        return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
+                offers = _joined(offers, _sound(everything.documents)) if everything else offers
+        return with_versions(offers)
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as the server itself writes it; an MCP revision as it is shown to its clients."""
-        name = offer.name if offer else None
         with waiting(f"Listing the tools of {self.where}"):
             if dialect.startswith(_MCP):
-                listed = self._shown_to(dialect.removeprefix(_MCP))
-                return Shown(_only(name, listed), [])
-            written = fetch_written(self._endpoint, dialect, name)
-            return written or rewrite(_only(name, list_tools(self._client)), dialect)
+                listed = _only(offer, self._shown_to(dialect.removeprefix(_MCP), versions=offer is not None))
+                if listed or offer is None:
+                    return Shown(listed, [])
+            # All versions of a tool have one name in that listing.
+            written = fetch_written(self._endpoint, dialect, (offer.id or offer.name) if offer else None)
+            return written or rewrite(_only(offer, list_tools(self._client, versions=offer is not None)), dialect)
 
-    def _shown_to(self, revision: str) -> list[JsonObject]:
+    def _shown_to(self, revision: str, *, versions: bool) -> list[JsonObject]:
+        """What any client of this revision is shown, unless it asks for every version."""
         if revision == self._client.revision:
-            return list_tools(self._client)
+            return list_tools(self._client, versions=versions)
         if revision == MODERN.name:
             raise Unspoken(f"{self.where} does not speak MCP {revision}")
         other = LegacyClient(self._endpoint)
@@ -58,13 +72,18 @@ class RemoteSource:
             other.start(revision, LIST_SECONDS)
             if other.revision != revision:
                 raise Unspoken(f"{self.where} does not speak MCP {revision}")
-            return list_tools(other)
+            return list_tools(other, versions=versions)
         finally:
             other.close()
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Over the wire."""
         return read_outcome(self._client.call(offer, arguments, attendant, seconds))
+
+    def why_not(self, wanted: str) -> str | None:
+        """What a hall says of a tool that it knows and does not serve; to ask is not to call it."""
+        with waiting(f"Asking {self.where}"):
+            return why_not(self._endpoint, wanted)
 
     def close(self) -> None:
         """End the session, if there is one."""
@@ -77,8 +96,14 @@ def _is_search(document: JsonObject) -> bool:
     return stated == SEARCH_TOOL
 
 
-def _only(name: str | None, documents: list[JsonObject]) -> list[JsonObject]:
-    return [document for document in documents if name in (None, document.get("name"))]
+def _only(offer: Offer | None, documents: list[JsonObject]) -> list[JsonObject]:
+    return [document for document in documents if offer is None or document.get("name") == offer.name]
+
+
+def _joined(listed: list[Offer], everything: list[Offer]) -> list[Offer]:
+    """All tools: those that clients are shown as they are shown, then the others."""
+    keys = {offer.key for offer in listed}
+    return [*listed, *called_apart([offer for offer in everything if offer.key not in keys])]
 
 
 def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:
@@ -93,6 +118,10 @@ def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:
     legacy = LegacyClient(endpoint)
     legacy.start(NOVEMBER.name, LIST_SECONDS)
     return legacy
+
+
+def _sound(documents: list[JsonObject]) -> list[Offer]:
+    return [offer for offer in map(read_offer, documents) if offer is not None and _is_sound(offer)]
 
 
 def _is_sound(offer: Offer) -> bool:

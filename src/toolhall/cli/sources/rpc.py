@@ -10,6 +10,7 @@ from toolhall.cli.failure import CommandFailed
 from toolhall.cli.screen import visible
 from toolhall.cli.sources.offer import Attendant
 from toolhall.cli.sources.wire import Exchange
+from toolhall.dialects.mcp.asks import VERSIONS_KEY
 from toolhall.model.json import Json, JsonObject
 
 ACCEPT = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
@@ -60,6 +61,8 @@ def response(exchange: Exchange, status: int, wanted: Json, heard: Callable[[Jso
                 None,
             ):
                 raise RpcError(f"the server refused: {visible(text)}", code, status)
+            case {"error": {"message": str(text)}} if status >= 500:  # what stands before it, or in for it
+                raise RpcError(f"the server refused: {visible(text)}", None, status)
             case {"method": str(), "id": _}:
                 with exchange.paused():
                     heard(message)
@@ -97,12 +100,13 @@ def notices(attendant: Attendant) -> Callable[[JsonObject], None]:
     return heard
 
 
-def list_tools(client: Client) -> list[JsonObject]:
-    """Every definition, page after page."""
+def list_tools(client: Client, *, versions: bool = False) -> list[JsonObject]:
+    """Every definition, page after page; with `versions` a hall also lists older ones, under their ids as names."""
     tools: list[JsonObject] = []
     cursor: Json = None
+    asked: JsonObject = {"_meta": {VERSIONS_KEY: "all"}} if versions else {}
     for _ in range(MOST_PAGES):
-        page = client.ask("tools/list", {} if cursor is None else {"cursor": cursor}, LIST_SECONDS)
+        page = client.ask("tools/list", asked if cursor is None else {**asked, "cursor": cursor}, LIST_SECONDS)
         listed, following = page.get("tools"), page.get("nextCursor")
         if not isinstance(listed, list):
             raise CommandFailed("the server's answer to tools/list holds no tools")

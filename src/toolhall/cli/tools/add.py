@@ -62,7 +62,7 @@ def add(*files: File, options: Annotated[AddOptions, Parameter(name="*")] = _DEF
     named = [each for file in files for each in _files(file)]
     adding = Adding(options)
     try:
-        with failing_in_words(), opened(options, changing=True) as desk:
+        with failing_in_words(), opened(options, changing=True, founding=True) as desk:
             for file in named:
                 with opening.opened(file) as source:
                     adding.run(desk, source)
@@ -126,7 +126,8 @@ class Adding:
         found = [Spotted(file, text.line, text.index, _finding(each)) for each in told["findings"]]
         self._findings += [spotted.document() for spotted in found]
         if not self._options.json:
-            print("\n".join([*map(one_line, told["tools"]), *(f"  {spotted}" for spotted in found)]))
+            lines = [one_line(each, running=self._options.running) for each in told["tools"]]
+            print("\n".join([*lines, *(f"  {spotted}" for spotted in found)]))
 
     def _refuse(self, file: str, text: Text, reason: str, findings: list[Finding]) -> None:
         found = [Spotted(file, text.line, text.index, each) for each in findings]

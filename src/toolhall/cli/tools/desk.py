@@ -41,6 +41,11 @@ class HallOptions:
     data: Path | None = None
     json: bool = False
 
+    @property
+    def running(self) -> bool:
+        """Whether a hall is asked that runs."""
+        return self.url is not None
+
 
 class Refused(CommandFailed):
     """The hall said no; `problems` are all its reasons, each with a path, a rule and a fix."""
@@ -114,11 +119,15 @@ class Desk:
 
 
 @contextlib.contextmanager
-def opened(options: HallOptions, *, changing: bool = False) -> Generator[Desk, None, None]:
-    """The desk of the hall that was named, closed again at the end; only who changes it needs a folder alone."""
+def opened(options: HallOptions, *, changing: bool = False, founding: bool = False) -> Generator[Desk, None, None]:
+    """The desk of the hall that was named, closed again at the end.
+
+    Only who changes it needs a folder alone, and only who brings the first tools may find none there.
+    """
     if options.url and options.data:
         raise WrongUsage("give --url or --data, not both: a running hall, or the folder of one that does not run")
-    line: Line = RemoteDesk(options.url) if options.url else _local(options.data, changing=changing)
+    line: Line
+    line = RemoteDesk(options.url) if options.url else _local(options.data, changing=changing, founding=founding)
     try:
         yield Desk(line)
     except (KeyError, TypeError, msgspec.ValidationError):
@@ -127,9 +136,10 @@ def opened(options: HallOptions, *, changing: bool = False) -> Generator[Desk, N
         line.close()
 
 
-def _local(folder: Path | None, *, changing: bool) -> Line:
+def _local(folder: Path | None, *, changing: bool, founding: bool) -> Line:
     """A whole hall takes longer to import than a running one takes to answer."""
-    line: Line = importlib.import_module("toolhall.cli.tools.local").LocalDesk(folder, changing=changing)
+    home = importlib.import_module("toolhall.cli.tools.local")
+    line: Line = home.LocalDesk(home.hall_in(folder, founding=founding), changing=changing)
     return line
 
 

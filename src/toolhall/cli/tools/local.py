@@ -11,18 +11,32 @@ from toolhall.app import Toolhall
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.settings import data_folder, read_settings
 from toolhall.cli.waiting import waiting
+from toolhall.config import Config
 from toolhall.model.json import Json, JsonObject
 from toolhall.registrar.terms import Terms
-from toolhall.stores.base import StoreFailed
+from toolhall.stores.base import FILE_NAME, StoreFailed
 from toolhall.transports.asgi import AsgiMessage
+
+_JOURNAL = "audit.jsonl"  # every hall keeps one, also where nothing is registered
+
+
+def hall_in(folder: Path | None, *, founding: bool) -> Config:
+    """The settings of the hall in a folder; where there is none, nothing is made unless this is to found one."""
+    config = read_settings(data=str(folder) if folder else None)
+    home = Path(config.data or "")
+    if not founding and not any((home / name).exists() for name in (FILE_NAME, _JOURNAL)):
+        raise CommandFailed(
+            f"there is no hall in {home}; 'toolhall tool add FILE --data FOLDER' makes one, and so does"
+            " 'toolhall serve --data FOLDER'; of one that runs elsewhere give the --url"
+        )
+    data_folder(config)
+    return config
 
 
 class LocalDesk:
     """Whoever changes something holds the folder's lock; a running hall has it, and is to be asked by --url."""
 
-    def __init__(self, folder: Path | None, *, changing: bool) -> None:
-        config = read_settings(data=str(folder) if folder else None)
-        data_folder(config)
+    def __init__(self, config: Config, *, changing: bool) -> None:
         self._runner = asyncio.Runner()
         self._hall = Toolhall(config=config)
         self._hall.api.managed.origin = "cli"

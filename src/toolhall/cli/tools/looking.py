@@ -8,11 +8,15 @@ from cyclopts import Parameter
 
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
-from toolhall.cli.screen import note, visible_json
+from toolhall.cli.screen import DIM, GREEN, YELLOW, note, visible_json
+from toolhall.cli.tables import print_rows
 from toolhall.cli.tools.desk import HallOptions, opened
-from toolhall.cli.tools.telling import ending, print_answer, table, whole
+from toolhall.cli.tools.telling import ending, print_answer, state_of, whole
+from toolhall.model.json import JsonObject
 
 _MOST_EVENTS = 1_000
+_COLUMNS = ("id", "state", "from", "by", "changed", "")
+_STYLES = {"active": GREEN, "active, not served": YELLOW, "quarantined": YELLOW, "inactive": DIM}
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,7 @@ def list_tools(*, options: Annotated[ListOptions, Parameter(name="*")] = _LIST) 
         if options.json:
             print_answer(tools)
         elif tools:
-            rows = (
-                (each["id"], each["state"], each["origin"], each["by"], each["changedAt"], ending(each))
-                for each in tools
-            )
-            table(("id", "state", "from", "by", "changed", ""), rows)
+            print_rows(_COLUMNS, (_row(each, options) for each in tools), _STYLES)
         else:
             note("nothing is registered; add definitions with 'toolhall tool add FILE'")
 
@@ -80,7 +80,7 @@ def show(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] =
         if options.json:
             print_answer(found)
         else:
-            print("\n".join(whole(found, sys.stdout)))
+            print("\n".join(whole(found, sys.stdout, running=options.running)))
 
 
 def history(tool: str | None = None, /, *, options: Annotated[HistoryOptions, Parameter(name="*")] = _HISTORY) -> None:
@@ -89,7 +89,7 @@ def history(tool: str | None = None, /, *, options: Annotated[HistoryOptions, Pa
     Parameters
     ----------
     tool
-        Its id; all tools when left out.
+        Its id, or Toolkit.tool for all versions; all tools when left out.
     """
     start_logging(None)
     if not 1 <= options.limit <= _MOST_EVENTS:
@@ -100,7 +100,7 @@ def history(tool: str | None = None, /, *, options: Annotated[HistoryOptions, Pa
             print_answer(events)
             return
         rows = [(each["at"], each["what"], each["id"], each["by"], _detail(each["detail"])) for each in events]
-        table(("when", "what", "id", "by", ""), rows)
+        print_rows(("when", "what", "id", "by", ""), rows)
 
 
 def callers(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
@@ -127,11 +127,16 @@ def callers(tool: str, /, *, options: Annotated[HallOptions, Parameter(name="*")
                 )
                 for each in told["callers"]
             ]
-            table(("caller", "calls", "last", "versions", "dialects"), rows)
+            print_rows(("caller", "calls", "last", "versions", "dialects"), rows)
             if told["others"]:
                 note(f"and {told['others']:,} calls of callers that are not named here")
         else:
             note("nobody has called it")
+
+
+def _row(tool: JsonObject, options: HallOptions) -> tuple[str, ...]:
+    state = state_of(tool, running=options.running)
+    return tool["id"], state, tool["origin"], tool["by"], tool["changedAt"], ending(tool)
 
 
 def _detail(detail: dict[str, object]) -> str:

@@ -62,7 +62,7 @@ def activate(tool: str, /, *, options: Annotated[AskingOptions, Parameter(name="
     with opened(options, changing=True) as desk:
         found = desk.ask("GET", tool)
         if found["state"] == "quarantined":
-            note("\n".join(whole(found, sys.stderr)))
+            note("\n".join(whole(found, sys.stderr, running=options.running)))
             agree(f"Serve {visible(found['id'])} with this text?", yes=options.yes)
         # What was shown is what is activated, or nothing is.
         _tell(desk.ask("POST", found["id"], "activate", body={"seen": found["digests"]["document"]}), options)
@@ -115,7 +115,7 @@ def rollback(tool: str, /, *, options: Annotated[AskingOptions, Parameter(name="
         if options.json:
             print_answer(told["tools"])
         else:
-            print("\n".join(one_line(each) for each in told["tools"]))
+            print("\n".join(one_line(each, running=options.running) for each in told["tools"]))
 
 
 def remove(tool: str, /, *, options: Annotated[AskingOptions, Parameter(name="*")] = _ASKING) -> None:
@@ -146,7 +146,7 @@ def _tell(tool: JsonObject, options: HallOptions) -> None:
     if options.json:
         print_answer(tool)
     else:
-        print(one_line(tool))
+        print(one_line(tool, running=options.running))
 
 
 def _day(text: str) -> str:

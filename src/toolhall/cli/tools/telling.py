@@ -1,9 +1,8 @@
 """What is said of registered tools: everything is shown as it is, with nothing hidden in it."""
 
-import importlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TextIO
 
 from toolhall.cli.progress import counted
@@ -11,13 +10,6 @@ from toolhall.cli.screen import BOLD, RED, YELLOW, pretty, print_json, styled, v
 from toolhall.model.json import Json, JsonObject
 
 _COLOURS = {"error": RED, "warning": YELLOW}
-
-
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table; rich takes longer to import than most commands, so only those wait for it that draw one."""
-    draw: Callable[[Sequence[str], Iterable[Sequence[str]]], None]
-    draw = importlib.import_module("toolhall.cli.tools.drawn").print_rows
-    draw(headings, rows)
 
 
 def print_answer(value: Json) -> None:
@@ -28,10 +20,21 @@ def print_answer(value: Json) -> None:
         print_json(value)
 
 
-def one_line(tool: JsonObject) -> str:
+def state_of(tool: JsonObject, *, running: bool) -> str:
+    """Its state; of a hall that runs also whether that state is all that it takes to be served."""
+    # A folder alone does not hold the operator's own code, so nothing is known there of what will be served.
+    idle = running and tool["state"] == "active" and tool.get("served") is False
+    return f"{tool['state']}, not served" if idle else str(tool["state"])
+
+
+def one_line(tool: JsonObject, *, running: bool) -> str:
     """A tool and its state."""
-    end = ending(tool)
-    return visible(f"{tool['id']} is {tool['state']}{f' ({end})' if end else ''}")
+    return visible(f"{tool['id']} is {_standing(tool, running=running)}")
+
+
+def _standing(tool: JsonObject, *, running: bool) -> str:
+    state, end = state_of(tool, running=running), ending(tool)
+    return f"{state} ({end})" if end else state
 
 
 def ending(tool: JsonObject) -> str:
@@ -42,13 +45,13 @@ def ending(tool: JsonObject) -> str:
     return f"deprecated{day}{', use ' + tool['successor'] if tool['successor'] else ''}"
 
 
-def whole(tool: JsonObject, stream: TextIO) -> Iterator[str]:
+def whole(tool: JsonObject, stream: TextIO, *, running: bool) -> Iterator[str]:
     """Everything about a tool: facts, findings, and its document as it came; in colour, where the stream has it."""
     yield styled(visible(tool["id"]), BOLD, stream)
     facts = {
         "published as": tool["name"],
         "title": tool["title"] or "not stated",
-        "state": one_line(tool).partition(" is ")[2],
+        "state": _standing(tool, running=running),
         "registered": f"{tool['registeredAt']} by {tool['by']}, from {tool['origin']} {tool['originDetail']}".rstrip(),
         "changed": tool["changedAt"],
         "versions": ", ".join(f"{each['id']} ({each['state']})" for each in tool["versions"]),

@@ -85,7 +85,11 @@ def _level(reading: Reading, meta: JsonObject) -> int | None:
 def _deprecation(reading: Reading, meta: JsonObject) -> Deprecation:
     path = _place(DEPRECATED_KEY)
     said = reading.object(meta[DEPRECATED_KEY], path)
+    since = said.get("since")
+    if since is not None and type(since) is not int:
+        reading.fault(f"{path}/since", "since", "give seconds since 1970")
     return Deprecation(
+        since=since if isinstance(since, int) else None,
         sunset=reading.text(said, "sunset", path, required=False),
         successor=reading.text(said, "successor", path, required=False),
     )

@@ -95,7 +95,8 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
         operation["description"] = tool.description
     if tool.deprecation is not None:
         operation["deprecated"] = True
-        operation |= {f"x-{key}": value for key, value in msgspec.to_builtins(tool.deprecation).items()}
+        said = msgspec.to_builtins(tool.deprecation)
+        operation |= {f"x-{key}": said[key] for key in ("sunset", "successor") if key in said}
     operation["parameters"] = [{"$ref": "#/components/parameters/version"}]
     operation["requestBody"] = {
         "required": _needs_body(tool.input),

@@ -58,9 +58,23 @@ _TOOL = {
     "successor": _or_null(_TEXT),
     "dialect": {**_TEXT, "description": "What its document is written in; `toolhall` for tools that are code."},
     "digests": _object(shown=_TEXT, contract=_TEXT, document=_DIGEST),
+    "served": {"type": "boolean", "description": "Whether it can be called now."},
 }
 SCHEMAS: JsonObject = {
     "RegisteredTool": _object(**_TOOL),
+    "Json": {
+        "description": "Any JSON, without U+0000 and within 15 digits.",
+        "anyOf": [
+            {"type": ["string", "boolean", "null"], "pattern": r"^[^\u0000]*$"},
+            {"type": "number", "minimum": -(10**15), "maximum": 10**15},
+            {"type": "array", "items": {"$ref": "#/components/schemas/Json"}},
+            {
+                "type": "object",
+                "propertyNames": {"pattern": r"^[^\u0000]*$", "maxLength": 256},
+                "additionalProperties": {"$ref": "#/components/schemas/Json"},
+            },
+        ],
+    },
     "Finding": _object(path=_TEXT, rule=_TEXT, fix=_TEXT, severity={"enum": ["error", "warning"]}),
 }
 _WHOLE = _object(
@@ -108,6 +122,12 @@ _ENDING: JsonObject = {
     "additionalProperties": False,
 }
 _NOTHING: JsonObject = {"type": "object", "additionalProperties": False}
+_DEFINITION: JsonObject = {
+    "type": "object",
+    "description": "A definition of that dialect.",
+    "propertyNames": {"pattern": r"^[^\u0000]*$", "maxLength": 256},
+    "additionalProperties": {"$ref": "#/components/schemas/Json"},
+}
 _EXAMPLE: JsonObject = {
     "name": "get_tide",
     "description": "Say when the tide is high at a harbour today.",
@@ -168,7 +188,7 @@ def _registering(readable: Sequence[str]) -> JsonObject:
     operation = _operation(
         "register", "Register a definition; it is quarantined until somebody activates it.", {}, dialect, behaviour
     )
-    operation["requestBody"] = _body({"type": "object", "description": "A definition of that dialect."}, required=True)
+    operation["requestBody"] = _body(_DEFINITION, required=True)
     operation["requestBody"]["content"]["application/json"]["example"] = _EXAMPLE
     created = _answer("It is registered.", _object(tools=_list(_SUMMARY), findings=_list(_FINDING)))
     operation["responses"] = {"201": {**created, "links": _LINKS}, **_errors(body=True)}

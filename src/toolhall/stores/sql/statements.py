@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from toolhall.stores.base import Event, Kept, in_order, refuse_new, refuse_stale, refuse_unstorable
 from toolhall.stores.sql.tables import changes, documents, events, tools
@@ -32,13 +32,18 @@ def read_all(connection: Connection) -> tuple[Kept, ...]:
 
 
 def read_history(connection: Connection, tool: str | None, limit: int) -> tuple[Event, ...]:
-    """The newest events first, of one tool id or of all."""
+    """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
     query = select(events).order_by(events.c.number.desc()).limit(max(limit, 0))
     with connection.begin():
-        read = _rows(connection, query if tool is None else query.where(events.c.id == tool))
+        read = _rows(connection, query if tool is None else query.where(_is_of(tool)))
     for each in read:
         each["detail"] = msgspec.json.decode(each["detail"])
     return tuple(msgspec.convert(read, list[Event]))
+
+
+def _is_of(tool: str) -> ColumnElement[bool]:
+    """An id, or any version of a `Toolkit.tool`: what comes from `@` up to the next letter."""
+    return (events.c.id == tool) | ((events.c.id >= f"{tool}@") & (events.c.id < f"{tool}A"))
 
 
 def save(connection: Connection, kept: Sequence[Kept], told: Sequence[Event]) -> tuple[Kept, ...]:

@@ -36,7 +36,7 @@ class SqliteReader:
         return await self._run(statements.read_all)
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
-        """The newest events first, of one tool id or of all."""
+        """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         return await self._run(statements.read_history, tool, limit)
 
     def close(self) -> None:

@@ -44,7 +44,7 @@ class Changes:
         what = f"register {_name(document)}"
         kept = await self._managed.change(what, document, exchange.caller, apply)
         found = await asyncio.to_thread(findings, document, kept[0].dialect)  # others are served meanwhile
-        return reply({"tools": list(summaries(kept)), "findings": found}, 201)
+        return reply({"tools": list(summaries(kept, self._registrar)), "findings": found}, 201)
 
     async def activate(self, exchange: Exchange, tool_id: str) -> Wire:
         """`POST /api/tools/{id}/activate`: serve it; what was quarantined only by who has seen its text."""
@@ -55,7 +55,7 @@ class Changes:
         async def apply() -> Kept:
             return await self._registrar.activate(tool_id, by, seen)
 
-        return reply(summary(await self._managed.change(f"activate {tool_id}", given, exchange.caller, apply)))
+        return self._told(await self._managed.change(f"activate {tool_id}", given, exchange.caller, apply))
 
     async def deactivate(self, exchange: Exchange, tool_id: str) -> Wire:
         """`POST /api/tools/{id}/deactivate`: serve it no longer."""
@@ -64,7 +64,7 @@ class Changes:
         async def apply() -> Kept:
             return await self._registrar.deactivate(tool_id, exchange.caller.id)
 
-        return reply(summary(await self._managed.change(f"deactivate {tool_id}", given, exchange.caller, apply)))
+        return self._told(await self._managed.change(f"deactivate {tool_id}", given, exchange.caller, apply))
 
     async def deprecate(self, exchange: Exchange, tool_id: str) -> Wire:
         """`POST /api/tools/{id}/deprecate`: say that it will go."""
@@ -76,7 +76,7 @@ class Changes:
             self._refuse_past(ending)
             return await self._registrar.deprecate(tool_id, exchange.caller.id, ending.sunset, ending.successor)
 
-        return reply(summary(await self._managed.change(f"deprecate {tool_id}", given, exchange.caller, apply)))
+        return self._told(await self._managed.change(f"deprecate {tool_id}", given, exchange.caller, apply))
 
     async def roll_back(self, exchange: Exchange, tool_id: str) -> Wire:
         """`POST /api/tools/{id}/rollback`: serve the version before again."""
@@ -86,7 +86,7 @@ class Changes:
             return await self._registrar.roll_back(tool_id, exchange.caller.id)
 
         kept = await self._managed.change(f"roll back {tool_id}", given, exchange.caller, apply)
-        return reply({"tools": list(summaries(kept))})
+        return reply({"tools": list(summaries(kept, self._registrar))})
 
     async def remove(self, exchange: Exchange, tool_id: str) -> Wire:
         """`DELETE /api/tools/{id}`."""
@@ -98,6 +98,9 @@ class Changes:
             return found
 
         return reply({"removed": await self._managed.change(f"remove {tool_id}", given, exchange.caller, apply)})
+
+    def _told(self, kept: Kept) -> Wire:
+        return reply(summary(kept, self._registrar))
 
     async def _nothing(self, exchange: Exchange) -> Json:
         """The body of a request that has nothing to say."""

@@ -7,6 +7,7 @@ import msgspec
 
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject, encode
+from toolhall.registrar.registrar import Registrar
 from toolhall.stores.base import Kept, State
 from toolhall.transports.api.summaries import summaries
 
@@ -24,14 +25,14 @@ class Pages:
         self._sorted: list[Kept] = []
         self._ids: list[str] = []
 
-    def page(self, known: tuple[Kept, ...], asked: dict[str, str]) -> JsonObject:
+    def page(self, registrar: Registrar, asked: dict[str, str]) -> JsonObject:
         """One page of summaries; a cursor is the id of the last one seen."""
         if asked.get("state", STATES[0]) not in STATES:
             raise Malformed(f"there is no such state; use one of {', '.join(STATES)}")
-        self._sort(known)
+        self._sort(registrar.known)
         chosen: list[msgspec.Raw] = []
         size, last = 0, ""
-        for told in summaries(self._matching(asked)):
+        for told in summaries(self._matching(asked), registrar):
             written = encode(told)
             size += len(written)
             if chosen and (len(chosen) == self._size or size > PAGE_BYTES):

@@ -12,26 +12,27 @@ from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import Json, JsonObject
 from toolhall.registrar.papers import OWN, tool_of
+from toolhall.registrar.registrar import Registrar
 from toolhall.stores.base import Event, Kept
 
 MOST_FINDINGS = 1_000
 
 
-def summary(kept: Kept) -> JsonObject:
+def summary(kept: Kept, registrar: Registrar) -> JsonObject:
     """One tool, without its document."""
-    return _summary(kept, kept.document_digest)
+    return _summary(kept, kept.document_digest, served=registrar.serves(kept))
 
 
-def summaries(several: Iterable[Kept]) -> Iterator[JsonObject]:
+def summaries(several: Iterable[Kept], registrar: Registrar) -> Iterator[JsonObject]:
     """One for each; the tools of one document come together, and its digest is made once."""
     document, digest = b"", ""
     for kept in several:
         if kept.document is not document:
             document, digest = kept.document, kept.document_digest
-        yield _summary(kept, digest)
+        yield _summary(kept, digest, served=registrar.serves(kept))
 
 
-def _summary(kept: Kept, digest: str) -> JsonObject:
+def _summary(kept: Kept, digest: str, *, served: bool) -> JsonObject:
     tool = tool_of(kept)
     return {
         "id": kept.id,
@@ -51,6 +52,7 @@ def _summary(kept: Kept, digest: str) -> JsonObject:
         "successor": kept.successor,
         "dialect": kept.dialect,
         "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": digest},
+        "served": served,
     }
 
 

@@ -1,10 +1,10 @@
 """`/api/tools`, what is below it, and `/api/history`: routes to what is told and to what is changed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from http import HTTPMethod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from toolhall.model.errors import NotFound, ToolhallError
+from toolhall.model.errors import Denied, NotFound, ToolhallError
 from toolhall.model.exchange import Wire
 from toolhall.transports.api.changes import Changes
 from toolhall.transports.api.managed import Managed
@@ -16,7 +16,7 @@ from toolhall.transports.http import Methods
 from toolhall.transports.shield import Shield
 
 # What is done with one tool: the tool's id is the second argument.
-Action: TypeAlias = Callable[[Exchange, str], Awaitable[Wire]]
+Action: TypeAlias = Callable[[Exchange, str], Coroutine[Any, Any, Wire]]
 _ITSELF = ""
 
 
@@ -74,9 +74,19 @@ class Api:
         return f"there is nothing here; /api/tools/ID is a tool (escape the / in its id), and below it are {below}"
 
 
-async def _answer(exchange: Exchange, work: Awaitable[Wire]) -> None:
+async def _answer(exchange: Exchange, work: Coroutine[Any, Any, Wire]) -> None:
+    if not _is_at_home(exchange):
+        work.close()
+        await exchange.reply(refusal(Denied("management takes no requests from pages of another origin")))
+        return
     try:
         wire = await work
     except ToolhallError as error:
         wire = refusal(error)
     await exchange.reply(wire)
+
+
+def _is_at_home(exchange: Exchange) -> bool:
+    """Whether a browser sent this for a page of our own, if one did: any program on this machine serves pages."""
+    origin = exchange.headers.get(b"origin")
+    return origin is None or origin.partition(b"://")[2] == exchange.headers.get(b"host")

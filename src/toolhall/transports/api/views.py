@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 
-from toolhall.model.errors import NotFound
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject
 from toolhall.model.versions import precedence
@@ -29,7 +28,7 @@ class Views:
     async def page(self, exchange: Exchange) -> Wire:
         """`GET /api/tools`."""
         self._managed.refuse_strangers(exchange.caller)
-        return reply(self._pages.page(self._registrar.known, parameters_of(exchange, PARAMETERS)))
+        return reply(self._pages.page(self._registrar, parameters_of(exchange, PARAMETERS)))
 
     async def tool(self, exchange: Exchange, tool_id: str) -> Wire:
         """`GET /api/tools/{id}`: with its document as it came, and all that lint says of it."""
@@ -40,15 +39,18 @@ class Views:
         findings = await asyncio.to_thread(findings_of, kept)
         document = msgspec.Raw(kept.document)
         versions = self._versions(kept)
-        return reply({**summary(kept), "document": document, "findings": findings, "versions": versions})
+        return reply(
+            {**summary(kept, self._registrar), "document": document, "findings": findings, "versions": versions}
+        )
 
     async def history(self, exchange: Exchange, tool_id: str | None = None) -> Wire:
         """`GET /api/history`, or that of one tool, which outlives it."""
         self._managed.refuse_strangers(exchange.caller)
         limit = limit_of(parameters_of(exchange, ("limit",)))
-        events = await self._registrar.history(tool_id and self._id(tool_id), limit)
+        events = await self._registrar.history(tool_id, limit)
         if tool_id is not None and not events:
-            self._registrar.find(tool_id)  # which says that there is none, and what to do
+            known = self._registrar.find(tool_id)  # by a published name; or it says that there is none, and what to do
+            events = await self._registrar.history(known.key, limit)
         return reply({"events": [event(each) for each in events]})
 
     async def callers(self, exchange: Exchange, tool_id: str) -> Wire:
@@ -61,13 +63,6 @@ class Views:
         if not told["callers"]:
             self._registrar.find(tool_id)
         return reply(told)
-
-    def _id(self, tool_id: str) -> str:
-        """The id of what is registered; what is not may have been."""
-        try:
-            return self._registrar.find(tool_id).id
-        except NotFound:
-            return tool_id
 
     def _versions(self, kept: Kept) -> list[JsonObject]:
         """All versions of the tool, the newest first."""

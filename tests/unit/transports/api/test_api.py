@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.transports.api.managing import PICK, activated, definition, manage, place, registered
 from tests.unit.transports.asked import FORWARDED
-from toolhall import Toolhall
+from toolhall import Toolhall, Toolkit, tool
 from toolhall.examples.calculator import Calculator
 from toolhall.model.caller import LOCAL
 from toolhall.transports.identity import NOBODY
@@ -293,3 +293,45 @@ async def test_ids_hold_whatever_names_hold(hall: Toolhall) -> None:
     assert (await manage(hall, "GET", place(tool_id))).body["id"] == tool_id
     await activated(hall, tool_id)
     assert (await manage(hall, "DELETE", place(tool_id))).body == {"removed": tool_id}
+
+
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:9999", "http://localhost:3000", "null", "https://localhost"])
+async def test_pages_of_another_origin_change_nothing_and_see_nothing(hall: Toolhall, origin: str) -> None:
+    await manage(hall, "POST", "/api/tools", definition())
+    for method, path in (("DELETE", place(PICK)), ("GET", "/api/tools"), ("POST", place(PICK, "deactivate"))):
+        reply = await manage(hall, method, path, headers={"origin": origin, "host": "localhost:8000"})
+        assert reply.status == 403
+    own = await manage(hall, "GET", "/api/tools", headers={"origin": "http://localhost:8000", "host": "localhost:8000"})
+    assert [tool["id"] for tool in own.body["tools"] if tool["id"] == PICK] == [PICK]
+
+
+async def test_what_is_active_and_not_served_is_told_apart(hall: Toolhall) -> None:
+    await manage(hall, "POST", "/api/tools", definition())
+    kept = hall.registrar.find(PICK)
+    told = await manage(hall, "POST", place(PICK, "activate"), {"seen": kept.document_digest})
+    assert (told.body["state"], told.body["served"]) == ("active", True)
+
+    class Kit(Toolkit, version="2.0.0"):
+        """Code of that name, which comes first."""
+
+        @tool
+        def pick(self) -> None:
+            """Pick."""
+
+    hall.add(Kit)
+    told = await manage(hall, "GET", place(PICK))
+    assert (told.body["state"], told.body["served"]) == ("active", False)
+
+
+async def test_the_history_of_a_tool_is_that_of_all_its_versions(hall: Toolhall) -> None:
+    for version in ("1.0.0", "1.0.1"):
+        await manage(hall, "POST", "/api/tools", definition(version=version))
+    told = await manage(hall, "GET", place("Kit.pick", "history"))
+    assert [event["id"] for event in told.body["events"]] == ["Kit.pick@1.0.1", PICK]
+    one = await manage(hall, "GET", place(PICK, "history"))
+    assert [event["id"] for event in one.body["events"]] == [PICK]
+
+
+async def test_a_tool_is_found_by_its_published_name(hall: Toolhall) -> None:
+    await manage(hall, "POST", "/api/tools", definition())
+    assert (await manage(hall, "GET", place("Kit_pick"))).body["id"] == PICK

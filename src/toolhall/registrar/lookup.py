@@ -1,0 +1,59 @@
+"""Finds the papers of tools, also of the operator's own code that no store knows of."""
+
+from collections.abc import Callable
+
+from toolhall.model.errors import NotFound
+from toolhall.model.versions import precedence
+from toolhall.registrar.ledger import Ledger, Listed
+from toolhall.registrar.papers import Source, own_papers
+from toolhall.registrar.serving import Serving
+from toolhall.registry.entry import Entry
+from toolhall.registry.names import key_of
+from toolhall.stores.base import Kept, Origin
+
+OPERATOR = "operator"  # who brings code and files
+
+
+class Lookup:
+    """By id, by `Toolkit.tool`, or by published name."""
+
+    def __init__(self, ledger: Ledger, serving: Serving, clock: Callable[[], float]) -> None:
+        self._ledger = ledger
+        self._serving = serving
+        self._clock = clock
+
+    @property
+    def everything(self) -> tuple[Kept, ...]:
+        """Everything there is, in whatever state; what code outdoes is not there."""
+        unwritten = [self._papers(entry) for entry in self._serving.own if not self._ledger.is_code(entry.id)]
+        written = [listed.kept for listed in self._ledger.all if not self._serving.outdoes(listed.kept)]
+        return (*written, *unwritten)
+
+    def find(self, name: str) -> Listed:
+        """By id, or the newest version of the tool that is called so; raises NotFound."""
+        versions = self._exact(name) or self.versions(name) or self.versions(self._key_named(name))
+        if not versions:
+            raise NotFound(f"{name[:128]} is not registered; 'toolhall tool list' shows what is")
+        return max(versions, key=lambda each: precedence(each.kept.version))
+
+    def versions(self, key: str) -> list[Listed]:
+        """Every version of a `Toolkit.tool`; one that is the operator's own code by its id, too."""
+        written = [each for each in self._ledger.versions(key) if not self._serving.outdoes(each.kept)]
+        own = [entry for entry in self._serving.own if key in (entry.id, key_of(entry.tool))]
+        unwritten = [entry for entry in own if not self._ledger.is_code(entry.id)]
+        return [*written, *(Listed(self._papers(entry), entry.tool) for entry in unwritten)]
+
+    def source(self, origin: Origin, detail: str = "") -> Source:
+        """What the operator brings now."""
+        return Source(origin, OPERATOR, self._clock(), detail)
+
+    def _exact(self, tool_id: str) -> list[Listed]:
+        listed = self._ledger.get(tool_id) if tool_id in self._ledger else None
+        return [listed] if listed is not None and not self._serving.outdoes(listed.kept) else []
+
+    def _key_named(self, name: str) -> str:
+        tools = (*(listed.tool for listed in self._ledger.all), *(entry.tool for entry in self._serving.own))
+        return next((key_of(tool) for tool in tools if tool.name == name), "")
+
+    def _papers(self, entry: Entry) -> Kept:
+        return own_papers(entry.tool, self.source("code"))

@@ -117,7 +117,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
 
 
 def offer(client: Client, name: str) -> Offer:
-    return find_offer([each for each in map(read_offer, list_tools(client)) if each], name)
+    found = find_offer([each for each in map(read_offer, list_tools(client)) if each], name)
+    assert found is not None
+    return found
 
 
 def legacy(url: str, revision: str) -> LegacyClient:

@@ -90,6 +90,7 @@ def test_reload_serves_what_changed_on_the_same_port(shell: Shell) -> None:
         errors = read_until(server.process.stderr.fileno(), b"waiting for a change")
         assert b"tools.py, line 1: SyntaxError" in errors
         file.write_text(PLAIN.format(name="second_one"))
+        read_until(server.process.stderr.fileno(), b"serving it again")
         eventually(shell, server.url, ["second_one"])
 
 

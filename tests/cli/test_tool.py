@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import KIT, Shell
+from tests.cli.test_serve_registry import write_shop
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CALCULATOR = str(VECTORS / "machine/calculator.json")
@@ -18,6 +19,12 @@ def definition(tool: str = "pick", version: str = "1.0.0", **members: Any) -> di
     """An MCP definition of the toolkit `Kit`."""
     described = {"name": f"Kit_{tool}", "description": "Pick one of several things.", "inputSchema": {"type": "object"}}
     return {**described, "_meta": {"dev.toolhall/id": f"Kit.{tool}@{version}"}, **members}
+
+
+def found_hall(shell: Shell) -> None:
+    """A hall that has never registered anything: it keeps the record of its calls."""
+    shell.data.mkdir()
+    (shell.data / "audit.jsonl").touch()
 
 
 @pytest.fixture(params=["data", "url"])
@@ -169,12 +176,51 @@ def test_a_dialect_can_be_named(shell: Shell) -> None:
 )
 def test_what_goes_wrong_is_one_line_and_a_code(shell: Shell, words: list[str], code: int, said: str) -> None:
     (shell.folder / "empty").mkdir()
+    found_hall(shell)
     done = shell.run("tool", *words)
     assert (done.code, done.out) == (code, "")
     assert said in done.complaint()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list"],
+        ["show", "Kit.pick"],
+        ["history"],
+        ["callers", "Kit.pick"],
+        ["activate", "Kit.pick", "--yes"],
+        ["rollback", "Kit.pick", "--yes"],
+        ["remove", "Kit.pick", "--yes"],
+    ],
+)
+def test_only_adding_makes_a_hall_where_there_is_none(shell: Shell, words: list[str]) -> None:
+    (shell.folder / "other").mkdir()
+    for folder in (shell.folder / "none/such", shell.folder / "other"):
+        done = shell.run("tool", *words, "--data", str(folder))
+        assert (done.code, done.out) == (1, "")
+        assert f"there is no hall in {folder}; make one with 'toolhall tool add FILE'" in done.complaint()
+    assert [each.name for each in shell.folder.rglob("*")] == ["other"], "nothing was made"
+
+
+def test_what_is_active_and_not_served_is_said_to_be_so(shell: Shell) -> None:
+    with shell.serving(write_shop(shell, "1.0.0")):
+        pass
+    with shell.serving(write_shop(shell, "2.0.0", "int")) as server:
+        at = ["--url", server.url]
+        old, new = shell.run("tool", "list", *at).out.splitlines()[1:]
+        assert old.startswith("Shop.price@1.0.0  active, not served  code")
+        assert new.startswith("Shop.price@2.0.0  active              code")
+        assert "  state         active, not served\n" in shell.run("tool", "show", "Shop.price@1.0.0", *at).out
+        assert "  state         active\n" in shell.run("tool", "show", "Shop.price", *at).out
+        beside = shell.run("tool", "list").out
+        assert "not served" not in beside, "a folder does not tell which code a hall serves"
+        events = shell.run("tool", "history", "Shop.price", "--json", *at).json()
+        assert {each["id"] for each in events} == {"Shop.price@1.0.0", "Shop.price@2.0.0"}
+
+
 def test_an_empty_hall_says_what_to_do(shell: Shell) -> None:
+    found_hall(shell)
     done = shell.run("tool", "list")
     assert (done.code, done.out) == (0, "")
     assert "toolhall tool add FILE" in done.err

@@ -1,8 +1,9 @@
 """Finds the papers of tools, also of the operator's own code that no store knows of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from toolhall.model.errors import NotFound
+from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 from toolhall.registrar.ledger import Ledger, Listed
 from toolhall.registrar.papers import Source, own_papers
@@ -51,9 +52,17 @@ class Lookup:
         listed = self._ledger.get(tool_id) if tool_id in self._ledger else None
         return [listed] if listed is not None and not self._serving.outdoes(listed.kept) else []
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The published names of everything, in small letters."""
+        return frozenset(tool.name.casefold() for tool in self._tools())
+
     def _key_named(self, name: str) -> str:
-        tools = (*(listed.tool for listed in self._ledger.all), *(entry.tool for entry in self._serving.own))
-        return next((key_of(tool) for tool in tools if tool.name == name), "")
+        return next((key_of(tool) for tool in self._tools() if tool.name == name), "")
+
+    def _tools(self) -> Iterator[Tool]:
+        yield from (listed.tool for listed in self._ledger.all)
+        yield from (entry.tool for entry in self._serving.own)
 
     def _papers(self, entry: Entry) -> Kept:
         return own_papers(entry.tool, self.source("code"))

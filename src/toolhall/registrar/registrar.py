@@ -104,6 +104,11 @@ class Registrar:
         """Everything there is, in whatever state."""
         return self._lookup.everything
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What everything there is is called, in small letters."""
+        return self._lookup.names
+
     def find(self, tool_id: str) -> Kept:
         """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
         return self._lookup.find(tool_id).kept

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from toolhall.model.json import encode
 
-_SAID = (
+_SAID = "what is served here cannot be loaded; look at the terminal of 'toolhall serve', which says why"
     "what is served here cannot be loaded; the terminal of 'toolhall serve' says why, and it is tried again on a change"
 )
 _BODY = encode({"error": {"code": "unavailable", "message": _SAID}})
@@ -42,6 +42,11 @@ class StandIn:
         for connection in list(self._answered):
             self._forget(connection)
         self._ready.close()
+
+    @property
+    def open(self) -> int:
+        """How many callers have their answer and have not hung up."""
+        return len(self._answered)
 
     def wait(self, seconds: float, stopped: threading.Event, *, answering: bool) -> bool:
         """Let this much time pass, meanwhile answer if that is asked for; whether it is time to stop."""

@@ -26,8 +26,8 @@ def hall_in(folder: Path | None, *, founding: bool) -> Config:
     home = Path(config.data or "")
     if not founding and not any((home / name).exists() for name in (FILE_NAME, _JOURNAL)):
         raise CommandFailed(
-            f"there is no hall in {home}; 'toolhall tool add FILE --data FOLDER' makes one, and so does"
-            " 'toolhall serve --data FOLDER'; of one that runs elsewhere give the --url"
+            f"there is no hall in {home}; make one with 'toolhall tool add FILE' or 'toolhall serve',"
+            " name another folder with --data, or a hall that runs with --url"
         )
     data_folder(config)
     return config

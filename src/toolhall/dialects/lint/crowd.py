@@ -1,7 +1,7 @@
 """Rules about many tools together: two with one id or one name, and descriptions that speak of other tools."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Generic, TypeVar
 
 import msgspec
@@ -82,10 +82,10 @@ class Crowd(Generic[Where]):
         if twin is not known and not _is_other_version(twin.id, tool.id):
             yield NAME_TAKEN.finding(path, f"{tool.id} and {twin.id} in {twin.place} are both {tool.name}")
 
-    def mentions(self) -> Iterator[tuple[Where, Finding]]:
-        """Every description in which another tool is named."""
+    def mentions(self, beside: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
+        """Every description that names another tool: one of these, or one `beside` them (names in small letters)."""
         for where, path, words in self._words:
-            found = [word for word in words if word.casefold() in self._names]
+            found = [word for word in words if word.casefold() in self._names or word.casefold() in beside]
             if found:
                 yield where, OTHER_TOOL.finding(path, ", ".join(found[:5]))
 

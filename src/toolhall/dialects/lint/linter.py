@@ -1,7 +1,7 @@
 """Lints documents one after the other: what the catalogs refuse, what the rules find, what tools have in common."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Generic
 
 from toolhall.dialects.catalog import Catalog
@@ -59,9 +59,9 @@ class Linter(Generic[Where]):
             for finding in _tool(subject):
                 yield _moved(finding, document, catalog, number)
 
-    def finish(self) -> Iterator[tuple[Where, Finding]]:
-        """What can only be said once all tools are known."""
-        return self._crowd.mentions()
+    def finish(self, beside: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
+        """What can only be said once all tools are known; `beside` are names of others, in small letters."""
+        return self._crowd.mentions(beside)
 
 
 def _texts(document: Json) -> Iterator[Finding]:

@@ -43,7 +43,8 @@ class Changes:
 
         what = f"register {_name(document)}"
         kept = await self._managed.change(what, document, exchange.caller, apply)
-        found = await asyncio.to_thread(findings, document, kept[0].dialect)  # others are served meanwhile
+        beside = self._registrar.names
+        found = await asyncio.to_thread(findings, document, kept[0].dialect, beside)  # others are served meanwhile
         return reply({"tools": list(summaries(kept, self._registrar)), "findings": found}, 201)
 
     async def activate(self, exchange: Exchange, tool_id: str) -> Wire:

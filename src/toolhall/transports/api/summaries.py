@@ -1,14 +1,13 @@
 """What is told of a registered tool; every text in it is data, whatever it says."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 
 import msgspec
 
 from toolhall.dialects import exact, strict
 from toolhall.dialects.catalogs import readable
-from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import Json, JsonObject
 from toolhall.registrar.papers import OWN, tool_of
@@ -72,15 +71,16 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def findings_of(kept: Kept) -> list[JsonObject]:
+def findings_of(kept: Kept, beside: Collection[str]) -> list[JsonObject]:
     """What lint says of a tool's document; a tool of the operator's own code is looked at as MCP shows it."""
     if kept.dialect == OWN:
         mcp = readable("mcp")
-        return findings(exact.write((tool_of(kept),), mcp), mcp.name)
-    return findings(strict.decode(kept.document), kept.dialect)
+        return findings(exact.write((tool_of(kept),), mcp), mcp.name, beside)
+    return findings(strict.decode(kept.document), kept.dialect, beside)
 
 
-def findings(document: Json, dialect: str) -> list[JsonObject]:
-    """What lint says of a document, whose every text a model may get to read."""
-    found: Iterator[Finding] = Linter[None](dialect).lint(document, "", None)
+def findings(document: Json, dialect: str, beside: Collection[str]) -> list[JsonObject]:
+    """What lint says of a document, whose every text a model may get to read beside tools of these names."""
+    linter = Linter[None](dialect)
+    found = chain(linter.lint(document, "", None), (each for _, each in linter.finish(beside)))
     return [msgspec.structs.asdict(each) for each in islice(found, MOST_FINDINGS)]

@@ -36,7 +36,7 @@ class Views:
         parameters_of(exchange)
         kept = self._registrar.find(tool_id)
         # A large document takes a while to look through, and the hall has others to serve.
-        findings = await asyncio.to_thread(findings_of, kept)
+        findings = await asyncio.to_thread(findings_of, kept, self._registrar.names)
         document = msgspec.Raw(kept.document)
         versions = self._versions(kept)
         return reply(

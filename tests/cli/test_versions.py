@@ -58,6 +58,15 @@ def test_every_version_is_listed_inspected_and_called(shell: Shell, url: str) ->
     assert "other versions  1.0.0, 2.0.0-beta" in shell.run("inspect", "Shop_price", "--url", url).out
 
 
+@pytest.mark.parametrize("search", ["true", "false"])
+def test_the_published_name_means_what_the_hall_says_it_means(shell: Shell, search: str) -> None:
+    (shell.folder / "toolhall.toml").write_text(f'pinned = ["Shop.price@1.0.0"]\nsearch = {search}\n')
+    with shell.serving(*write_shops(shell)) as server:
+        for word, version in (("Shop_price", "1.0.0"), ("Shop.price", "1.0.0"), ("Shop.price@1.1.0", "1.1.0")):
+            called = shell.run("call", word, "--url", server.url, "--json").json()
+            assert called["content"][0]["text"] == version
+
+
 @pytest.mark.parametrize("url", [""], indirect=True)
 def test_in_both_eras_only_who_asks_is_shown_older_versions(shell: Shell, url: str) -> None:
     for client in (ModernClient(read_url(url)), legacy(url, "2025-11-25")):
@@ -135,6 +144,15 @@ def test_what_is_held_back_is_said_to_be_so_and_what_to_do(shell: Shell) -> None
     assert not (shell.data / "calls.jsonl").exists()
 
 
+def telling(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> None:
+    """From now on stubs answer so to whoever asks about tools."""
+
+    def told(http: Stub) -> None:
+        http.reply(status, body)
+
+    monkeypatch.setattr(Stub, "do_GET", told, raising=False)
+
+
 @pytest.mark.parametrize(
     ("status", "body"),
     [
@@ -150,7 +168,7 @@ def test_what_is_held_back_is_said_to_be_so_and_what_to_do(shell: Shell) -> None
 def test_a_server_that_cannot_tell_leaves_it_at_no_such_tool(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes
 ) -> None:
-    monkeypatch.setattr(Stub, "do_GET", lambda http: http.reply(status, body), raising=False)
+    telling(monkeypatch, status, body)
     with stub(old_server({"content": []})) as url:
         said = shell.run("call", "onyl", "--yes", "--url", url).complaint()
     assert said == "toolhall: there is no tool 'onyl'; did you mean 'only'?"
@@ -158,7 +176,7 @@ def test_a_server_that_cannot_tell_leaves_it_at_no_such_tool(
 
 def test_what_a_server_tells_of_a_tool_is_one_word_of_a_command(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     told = json.dumps({"id": "a; rm -r \u202e\x1b[2J x", "state": "inactive"}).encode()
-    monkeypatch.setattr(Stub, "do_GET", lambda http: http.reply(200, told), raising=False)
+    telling(monkeypatch, 200, told)
     with stub(old_server({"content": []})) as url:
         said = shell.run("call", "gone", "--yes", "--url", url).complaint()
     assert f"tool activate 'a; rm -r <U+202E><U+001B>[2J x' --url {url}'" in said

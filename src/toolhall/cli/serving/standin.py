@@ -10,8 +10,6 @@ from types import TracebackType
 from toolhall.model.json import encode
 
 _SAID = "what is served here cannot be loaded; look at the terminal of 'toolhall serve', which says why"
-    "what is served here cannot be loaded; the terminal of 'toolhall serve' says why, and it is tried again on a change"
-)
 _BODY = encode({"error": {"code": "unavailable", "message": _SAID}})
 _REPLY = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"

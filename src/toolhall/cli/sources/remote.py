@@ -3,6 +3,7 @@
 import logging
 
 from toolhall.cli.sources.catalog import fetch_written, rewrite
+from toolhall.cli.sources.hall import served_ids, why_not
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
 from toolhall.cli.sources.offer import (
@@ -16,7 +17,6 @@ from toolhall.cli.sources.offer import (
     read_outcome,
     with_versions,
 )
-from toolhall.cli.sources.reasons import why_not
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
 from toolhall.cli.waiting import waiting
@@ -28,6 +28,7 @@ from toolhall.schema.bounds import BadSchema
 from toolhall.schema.headers import header_parameters
 
 _MCP = "mcp@"
+_MOST_OLDER = 1_000
 _log = logging.getLogger("toolhall.cli")
 
 
@@ -35,6 +36,7 @@ class RemoteSource:
     """A connection to one server for the time of one command."""
 
     def __init__(self, url: str) -> None:
+        self._url = url
         self._endpoint = read_url(url)
         self.where = str(self._endpoint)
         with waiting(f"Connecting to {self.where}"):
@@ -44,11 +46,23 @@ class RemoteSource:
         """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
         with waiting(f"Listing the tools of {self.where}"):
             documents = list_tools(self._client, versions=True)
-            offers = _sound(documents)
-            if any(map(_is_search, documents)):  # a hall with many tools shows few, and tells all when it is asked
-                everything = fetch_written(self._endpoint, f"{_MCP}{self._client.revision}", None)
-                offers = _joined(offers, _sound(everything.documents)) if everything else offers
+        offers = _sound(documents)
+        if any(map(_is_search, documents)):  # a hall with many tools shows few, and tells all when it is asked
+            listed = {offer.key for offer in offers}
+            offers += called_apart([offer for offer in self._everything() if offer.key not in listed])
         return with_versions(offers)
+
+    def _everything(self) -> list[Offer]:
+        """What clients would have to search for: the newest version of each, and the others one by one."""
+        dialect = f"{_MCP}{self._client.revision}"
+        with waiting(f"Listing the tools of {self.where}"):
+            newest = fetch_written(self._endpoint, dialect, None)
+            offers = _sound(newest.documents) if newest else []
+            older = sorted(served_ids(self._url) - {offer.id for offer in offers})
+            for tool_id in older[:_MOST_OLDER]:
+                found = fetch_written(self._endpoint, dialect, tool_id)
+                offers += _sound(found.documents) if found else []
+        return offers
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as the server itself writes it; an MCP revision as it is shown to its clients."""
@@ -82,8 +96,7 @@ class RemoteSource:
 
     def why_not(self, wanted: str) -> str | None:
         """What a hall says of a tool that it knows and does not serve; to ask is not to call it."""
-        with waiting(f"Asking {self.where}"):
-            return why_not(self._endpoint, wanted)
+        return why_not(self._url, wanted)
 
     def close(self) -> None:
         """End the session, if there is one."""
@@ -98,12 +111,6 @@ def _is_search(document: JsonObject) -> bool:
 
 def _only(offer: Offer | None, documents: list[JsonObject]) -> list[JsonObject]:
     return [document for document in documents if offer is None or document.get("name") == offer.name]
-
-
-def _joined(listed: list[Offer], everything: list[Offer]) -> list[Offer]:
-    """All tools: those that clients are shown as they are shown, then the others."""
-    keys = {offer.key for offer in listed}
-    return [*listed, *called_apart([offer for offer in everything if offer.key not in keys])]
 
 
 def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:

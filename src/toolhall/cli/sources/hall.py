@@ -1,17 +1,14 @@
-"""Why a running hall does not offer a tool that it knows: its state, its end, what to call instead."""
+"""What a running hall says of its tools beside MCP: which there are, and why one is not offered."""
 
 import shlex
 import time
-from urllib.parse import quote
 
 import msgspec
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.screen import visible
-from toolhall.cli.sources.wire import Endpoint, Exchange
+from toolhall.cli.tools.desk import HallOptions, opened
 
-_MCP_PATH = "/mcp"
-_SECONDS = 10.0
 _NEXT = {
     "quarantined": "look at it with 'toolhall tool show {0}', then serve it with 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
@@ -29,9 +26,9 @@ class _Known(msgspec.Struct):
     successor: str | None = None
 
 
-def why_not(endpoint: Endpoint, wanted: str) -> str | None:
+def why_not(url: str, wanted: str) -> str | None:
     """The hall's reason, and what to do; None from a server that knows no such tool, or cannot be asked."""
-    known = _ask(endpoint, wanted)
+    known = _ask(url, wanted)
     if known is None:
         return None
     instead = f"; call {known.successor} instead" if known.successor else ""
@@ -39,25 +36,28 @@ def why_not(endpoint: Endpoint, wanted: str) -> str | None:
     if known.sunset and known.sunset <= time.strftime("%Y-%m-%d", time.gmtime()):
         return visible(f"{known.id} was retired on {known.sunset}{instead}")
     if known.state in _NEXT:
-        # An id is what somebody else wrote; in a command it must stay one word.
-        then = _NEXT[known.state].format(f"{shlex.quote(known.id)} --url {_base(endpoint)}")
+        # An id is what somebody else wrote: in a command it must stay one word. A query could hold a secret.
+        where = url.partition("?")[0]
+        then = _NEXT[known.state].format(f"{shlex.quote(known.id)} --url {shlex.quote(where)}")
         return visible(f"{known.id} is {known.state}{gone}; {then}{instead}")
     if not known.served:
         return visible(f"{known.id} is {known.state}, but it is not among what is served there{gone}{instead}")
     return None
 
 
-def _ask(endpoint: Endpoint, wanted: str) -> _Known | None:
-    base = endpoint.path.partition("?")[0].removesuffix(_MCP_PATH).rstrip("/")
-    place = msgspec.structs.replace(endpoint, path=f"{base}/api/tools/{quote(wanted, safe='')}")
+def _ask(url: str, wanted: str) -> _Known | None:
     try:
-        with Exchange(place, _SECONDS) as exchange:
-            status = exchange.send("GET", {"Accept": "application/json"})
-            said = next(exchange.messages(), None)
-        return msgspec.convert(said, _Known) if status == 200 else None
-    except (CommandFailed, msgspec.ValidationError):  # another kind of server
+        with opened(HallOptions(url=url)) as desk:
+            return msgspec.convert(desk.ask("GET", wanted), _Known)
+    except CommandFailed:  # another kind of server
         return None
 
 
-def _base(endpoint: Endpoint) -> str:
-    return str(endpoint).removesuffix(_MCP_PATH)
+def served_ids(url: str) -> set[str]:
+    """The ids of everything that a hall serves; none from a server that cannot be asked."""
+    try:
+        with opened(HallOptions(url=url)) as desk:
+            active = msgspec.convert([*desk.tools({"state": "active"})], list[_Known])
+        return {known.id for known in active if known.served}
+    except CommandFailed:
+        return set()

@@ -1,5 +1,7 @@
 """Which store a hall gets, and what several processes may do with one folder."""
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,24 @@ def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreFailed, match="choose another folder with --data"):
         choose_store(tmp_path / "file", share=False)
+
+
+async def test_the_file_is_made_once_whoever_stops_waiting(tmp_path: Path) -> None:
+    store = choose_store(tmp_path, share=False)
+    first = asyncio.create_task(store.save([kept("first")], []))
+    second = asyncio.create_task(store.save([kept("second")], []))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first, second])
+    assert [each.tool for each in await store.all()] == ["second"]
+    store.close()
+
+
+async def test_one_that_is_closed_while_it_is_made_lets_the_folder_go(tmp_path: Path) -> None:
+    store = choose_store(tmp_path, share=False)
+    saving = asyncio.create_task(store.save([kept("first")], []))
+    await asyncio.sleep(0)
+    store.close()
+    with contextlib.suppress(StoreFailed):  # it may be closed before it is written to
+        await saving
+    choose_store(tmp_path, share=False).close()

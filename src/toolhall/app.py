@@ -144,6 +144,7 @@ class Toolhall:
         answers = {"mcp": None, "machine": self.machine.answer, "hub": self.hub.answer}
         if dialect not in answers:
             raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(answers)}")
+        await self.open()  # in this loop, whoever opened it before
         lines = await standard_lines(self.config.max_body_bytes)
         answer = answers[dialect]
         if answer is None:

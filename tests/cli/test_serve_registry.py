@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -102,3 +104,25 @@ def test_several_workers_serve_what_is_registered_and_change_nothing(shell: Shel
         refused = shell.run("tool", "deactivate", "calculator.add", "--url", server.url)
         assert (refused.code, "serve it with --workers 1" in refused.complaint()) == (1, True)
     assert shell.run("tool", "deactivate", "calculator.add").code == 0
+
+
+OWN_PROGRAM = """
+import asyncio
+from toolhall import Config, Toolhall
+with Toolhall(config=Config(data="data")) as hall:
+    asyncio.run(hall.serve_stdio())
+"""
+
+
+def test_a_program_of_ones_own_serves_what_is_registered_over_standard_input(shell: Shell) -> None:
+    assert shell.run("tool", "add", str(CALCULATOR)).code == 0
+    assert shell.run("tool", "activate", "calculator.add", "--yes").code == 0
+    with subprocess.Popen(
+        [sys.executable, "-c", OWN_PROGRAM], cwd=shell.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        ask(process, INITIALIZE)
+        listed: Any = ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}})
+        assert [tool["name"] for tool in listed["result"]["tools"]] == ["calculator_add"]
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0

@@ -13,7 +13,7 @@ from toolhall.stores.sqlite.store import open_store
 ENGINES: dict[str, Callable[[Path], ToolStore]] = {
     "memory": lambda _: MemoryStore(),
     "sqlite": open_store,
-    "later": lambda folder: choose_store(folder, share=False),
+    "on demand": lambda folder: choose_store(folder, share=False),
 }
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from toolhall.stores.base import FILE_NAME, InUse, StoreFailed, ToolStore
-from toolhall.stores.later import Later
 from toolhall.stores.lock import LOCK_NAME, Lock
 from toolhall.stores.memory import MemoryStore
+from toolhall.stores.on_demand import OnDemand
 from toolhall.stores.readonly import ReadOnly
 
 
@@ -23,7 +23,7 @@ def choose_store(folder: Path | None, *, share: bool) -> ToolStore:
             raise
         return ReadOnly(_sqlite().open_readonly(folder) if there else MemoryStore())
     if not there:
-        return Later(lambda held: _made(folder, held), lock)
+        return OnDemand(lambda held: _made(folder, held), lock)
     try:
         return _made(folder, lock)
     except BaseException:

@@ -7,7 +7,7 @@ from toolhall.stores.base import Event, Kept, Stale, ToolStore
 from toolhall.stores.lock import Lock
 
 
-class Later:
+class OnDemand:
     """Empty until then; the lock on the folder is held from the start."""
 
     def __init__(self, make: Callable[[Lock], ToolStore], lock: Lock) -> None:

@@ -6,7 +6,7 @@ from toolhall.model.errors import NotFound
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 from toolhall.registrar.ledger import Ledger, Listed
-from toolhall.registrar.papers import Source, own_papers
+from toolhall.registrar.papers import Source, own_papers, tool_of
 from toolhall.registrar.serving import Serving
 from toolhall.registry.entry import Entry
 from toolhall.registry.names import key_of
@@ -22,6 +22,7 @@ class Lookup:
         self._ledger = ledger
         self._serving = serving
         self._clock = clock
+        self._made: dict[str, tuple[Entry, Kept]] = {}  # papers of code that no store has; made once for each
 
     @property
     def everything(self) -> tuple[Kept, ...]:
@@ -44,6 +45,11 @@ class Lookup:
         unwritten = [entry for entry in own if not self._ledger.is_code(entry.id)]
         return [*written, *(Listed(self._papers(entry), entry.tool) for entry in unwritten)]
 
+    def tool(self, kept: Kept) -> Tool:
+        """The tool that these papers are about; of what is known, it need not be read again."""
+        listed = self._ledger.get(kept.id) if kept.id in self._ledger else None
+        return listed.tool if listed is not None and listed.kept is kept else tool_of(kept)
+
     def source(self, origin: Origin, detail: str = "") -> Source:
         """What the operator brings now."""
         return Source(origin, OPERATOR, self._clock(), detail)
@@ -65,4 +71,7 @@ class Lookup:
         yield from (entry.tool for entry in self._serving.own)
 
     def _papers(self, entry: Entry) -> Kept:
-        return own_papers(entry.tool, self.source("code"))
+        made = self._made.get(entry.id)
+        if made is None or made[0] is not entry:
+            made = self._made[entry.id] = entry, own_papers(entry.tool, self.source("code"))
+        return made[1]

@@ -113,6 +113,10 @@ class Registrar:
         """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
         return self._lookup.find(tool_id).kept
 
+    def tool(self, kept: Kept) -> Tool:
+        """The tool that these papers are about."""
+        return self._lookup.tool(kept)
+
     def serves(self, kept: Kept) -> bool:
         """Whether it can be called now."""
         found = self._registry.snapshot.find(kept.id)

@@ -19,7 +19,7 @@ MOST_FINDINGS = 1_000
 
 def summary(kept: Kept, registrar: Registrar) -> JsonObject:
     """One tool, without its document."""
-    return _summary(kept, kept.document_digest, served=registrar.serves(kept))
+    return _summary(kept, kept.document_digest, registrar)
 
 
 def summaries(several: Iterable[Kept], registrar: Registrar) -> Iterator[JsonObject]:
@@ -28,11 +28,11 @@ def summaries(several: Iterable[Kept], registrar: Registrar) -> Iterator[JsonObj
     for kept in several:
         if kept.document is not document:
             document, digest = kept.document, kept.document_digest
-        yield _summary(kept, digest, served=registrar.serves(kept))
+        yield _summary(kept, digest, registrar)
 
 
-def _summary(kept: Kept, digest: str, *, served: bool) -> JsonObject:
-    tool = tool_of(kept)
+def _summary(kept: Kept, digest: str, registrar: Registrar) -> JsonObject:
+    tool = registrar.tool(kept)
     return {
         "id": kept.id,
         "toolkit": kept.toolkit,
@@ -51,7 +51,7 @@ def _summary(kept: Kept, digest: str, *, served: bool) -> JsonObject:
         "successor": kept.successor,
         "dialect": kept.dialect,
         "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": digest},
-        "served": served,
+        "served": registrar.serves(kept),
     }
 
 

@@ -25,7 +25,7 @@ async def _fill(folder: Path, tools: int) -> None:
     try:
         for first in range(0, tools, TOGETHER):
             paper = Paper(_document(first // TOGETHER, min(TOGETHER, tools - first)), "hub")
-            papers = foreign_papers(paper, paper.tools(), Source("http", "bench", 1.0))
+            papers = foreign_papers(paper, paper.tools, Source("http", "bench", 1.0))
             active = [msgspec.structs.replace(kept, state="active") for kept in papers]
             await store.save(active, [Event(at=1.0, by="bench", id=kept.id, what="activated") for kept in active])
     finally:

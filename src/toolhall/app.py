@@ -112,7 +112,7 @@ class Toolhall:
 
     def propose(self, *papers: Paper) -> None:
         """Take definitions from outside the operator's own code; until the hall is opened, they are all there."""
-        entries = [compile_entry(tool, Nowhere()) for paper in papers for tool in paper.tools()]
+        entries = [compile_entry(tool, Nowhere()) for paper in papers for tool in paper.tools]
         self.registry.add(entries)
         self._files.extend(papers)
 
@@ -123,7 +123,7 @@ class Toolhall:
         """
         if not self._opened:
             store = await asyncio.to_thread(choose_store, self._folder(), share=terms.share)
-            self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools()})
+            self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
             hold = terms.hold and self.config.data is not None
             await self.registrar.open(store, hold=hold, files=self._files)
             self.registrar.frozen = terms.frozen or (terms.refusal if isinstance(store, ReadOnly) else None)

@@ -19,7 +19,7 @@ def load_definitions(file: str) -> Iterator[Paper]:
             for text in source.documents().texts:
                 document = decoded(text)
                 paper = Paper(document, detected(document).name, file)
-                paper.tools()  # refuses now what cannot be read, while the file's name is known
-                yield paper
+                if paper.tools:  # read now, while the file's name is known
+                    yield paper
         except BadDocument as bad:
             raise CommandFailed(f"{file}: {bad.findings[0]}; 'toolhall lint {file}' shows everything") from None

@@ -1,5 +1,8 @@
 """A tool and what the store keeps of it, one from the other."""
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import msgspec
 
 from toolhall.contracts.changes import Kind
@@ -29,13 +32,15 @@ class Source(msgspec.Struct, frozen=True):
     behaviour: Kind | None = None
 
 
-class Paper(msgspec.Struct, frozen=True):
-    """One document with definitions, as it came."""
+@dataclass(frozen=True)
+class Paper:
+    """One document with definitions, as it came; it is read once."""
 
     document: Json
     dialect: str
     detail: str = ""  # the file it is from
 
+    @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """What it defines; BadDocument with every finding."""
         return read_definition(self.document, self.dialect)

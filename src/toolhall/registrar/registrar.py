@@ -125,7 +125,7 @@ class Registrar:
     async def register(self, document: Json, dialect: str, source: Source) -> tuple[Kept, ...]:
         """Validate a definition, hold it to its contract, and keep it; what comes from outside is quarantined."""
         paper = Paper(document, dialect, source.detail)
-        tools = paper.tools()
+        tools = paper.tools
         papers = foreign_papers(paper, tools, source)
         return await self._alone(self._register(papers, tools, source))
 
@@ -237,7 +237,7 @@ class Registrar:
 
     async def _enroll(self, paper: Paper) -> None:
         """Keep what a file defines; what changed under an unchanged version is quarantined again."""
-        tools = paper.tools()
+        tools = paper.tools
         papers = foreign_papers(paper, tools, self._lookup.source("file", paper.detail))
         both = [Listed(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
         new = [each for each in both if each.kept.id not in self._ledger]

@@ -1,7 +1,7 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
 from collections.abc import Sequence
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
@@ -50,6 +50,14 @@ class Exchange:
         if len(found) != len(pairs):
             raise Turned(400, "a parameter of the query is there twice; leave out one")
         return found
+
+    def below(self, prefix: str) -> list[str]:
+        """The parts of the path below a prefix as the client cut it: a slash that it escaped belongs to a name."""
+        raw = self.raw_path.decode("latin-1")
+        # A server need not tell, or the hall is mounted below another path.
+        if "%" not in raw or unquote(raw) != self.path:
+            return self.path.removeprefix(prefix).split("/")
+        return [unquote(part) for part in raw.removeprefix(prefix).split("/")]
 
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete reply."""

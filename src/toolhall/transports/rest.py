@@ -2,7 +2,7 @@
 
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from toolhall.dialects import strict
 from toolhall.dialects.openapi.errors import write_error
@@ -40,7 +40,7 @@ class Rest:
             await exchange.reply(_written(answer))
 
     async def _answer(self, exchange: Exchange, body: bytes) -> Answer:
-        parts = _parts(exchange)
+        parts = exchange.below(PREFIX)
         if len(parts) != 2:
             return NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
         arguments = strict.decode(body) if body else {}
@@ -53,15 +53,6 @@ class Rest:
         name = ".".join(parts) + ("" if version is None else f"@{version}")
         answer = await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
-
-
-def _parts(exchange: Exchange) -> list[str]:
-    """The parts of the path as the client cut it: a slash that it escaped belongs to a name."""
-    raw = exchange.raw_path.decode("latin-1")
-    # A server need not tell, or the hall is mounted below another path.
-    if "%" not in raw or unquote(raw) != exchange.path:
-        return exchange.path.removeprefix(PREFIX).split("/")
-    return [unquote(part) for part in raw.removeprefix(PREFIX).split("/")]
 
 
 def _version(parameters: dict[str, str]) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from datetime import date
 from typing import Annotated, TypeAlias, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 
@@ -44,15 +43,6 @@ _WRITE: dict[type[Body], str] = {
     Activation: '{"seen": "sha256-..."} with the document digest of what you looked at',
     Ending: '{"sunset": "2027-01-31", "successor": "Kit.tool@2.0.0"}, or one of them, or neither',
 }
-
-
-def place_of(exchange: Exchange) -> list[str]:
-    """The parts of the path below the prefix as the client cut it: a slash that it escaped belongs to an id."""
-    raw = exchange.raw_path.decode("latin-1")
-    # A server need not tell, or the hall is mounted below another path.
-    if "%" not in raw or unquote(raw) != exchange.path:
-        return exchange.path.removeprefix(PREFIX).split("/")
-    return [unquote(part) for part in raw.removeprefix(PREFIX).split("/")]
 
 
 def parameters_of(exchange: Exchange, known: Collection[str] = ()) -> dict[str, str]:

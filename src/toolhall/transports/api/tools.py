@@ -9,7 +9,7 @@ from toolhall.model.exchange import Wire
 from toolhall.transports.api.changes import Changes
 from toolhall.transports.api.managed import Managed
 from toolhall.transports.api.replies import refusal
-from toolhall.transports.api.requests import place_of
+from toolhall.transports.api.requests import PREFIX
 from toolhall.transports.api.views import Views
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.http import Methods
@@ -55,7 +55,7 @@ class Api:
         await _answer(exchange, self._views.history(exchange))
 
     async def _below(self, exchange: Exchange) -> None:
-        match place_of(exchange):
+        match exchange.below(PREFIX):
             case [str(tool_id)] if tool_id:
                 methods = self._actions[_ITSELF]
             case [str(tool_id), str(action)] if tool_id and action:

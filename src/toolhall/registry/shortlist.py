@@ -8,8 +8,9 @@ import msgspec
 from toolhall.model.names import SEARCH_TOOL
 from toolhall.model.tool import Tool
 from toolhall.registry.entry import Entry
+from toolhall.registry.names import key_of
 from toolhall.registry.pages import Pages
-from toolhall.registry.snapshot import Snapshot, key_of
+from toolhall.registry.snapshot import Snapshot
 
 _log = logging.getLogger("toolhall.registry")
 
@@ -44,10 +45,10 @@ class Shortlist:
             self._say_missing({pin for pin, _ in found})
         meant: dict[str, Entry] = {}
         for pin, entry in found:
-            if pin not in (entry.tool.name, key_of(entry)):  # else it names no version
-                meant.setdefault(key_of(entry), entry)
+            if pin not in (entry.tool.name, key_of(entry.tool)):  # else it names no version
+                meant.setdefault(key_of(entry.tool), entry)
         other = {key: entry for key, entry in meant.items() if snapshot.choose(key, None) is not entry}
-        keys = {key_of(entry) for _, entry in found} if self._search else None
+        keys = {key_of(entry.tool) for _, entry in found} if self._search else None
         return Shown(snapshot, snapshot.meaning(other), keys)
 
     def _say_missing(self, found: set[str]) -> None:
@@ -73,7 +74,7 @@ class Shown:
         """The listed tools by the names they are listed under: with `versions` all of them, the others by their id."""
         if versions not in self._named:
             entries = self.names.entries if versions else self.names.listed
-            listed = (entry for entry in entries if self._keys is None or key_of(entry) in self._keys)
+            listed = (entry for entry in entries if self._keys is None or key_of(entry.tool) in self._keys)
             self._named[versions] = {self._name(entry): entry.tool for entry in listed}
         return self._named[versions]
 
@@ -91,7 +92,7 @@ class Shown:
         return self._paged({name: tool for name, tool in self.named(versions=versions).items() if sees(tool)})
 
     def _name(self, entry: Entry) -> str:
-        return entry.tool.name if self.names.choose(key_of(entry), None) is entry else entry.id
+        return entry.tool.name if self.names.choose(key_of(entry.tool), None) is entry else entry.id
 
     def _paged(self, named: dict[str, Tool], *, shared: bool = False) -> Pages:
         tools = (listed_as(name, tool) for name, tool in named.items())

@@ -6,6 +6,7 @@ from toolhall.model.exchange import Page
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence, wanted
 from toolhall.registry.entry import Entry
+from toolhall.registry.names import key_of
 from toolhall.registry.pages import Pages
 
 _NEWEST: Mapping[str, Entry] = {}
@@ -69,16 +70,11 @@ class Snapshot:
         return self.pages.page(cursor)
 
 
-def key_of(entry: Entry) -> str:
-    """`Toolkit.tool`, which all versions of a tool share."""
-    return entry.id[: -len(entry.tool.id.version) - 1]  # a toolkit may have an @ of its own
-
-
 def _by_key(entries: tuple[Entry, ...]) -> dict[str, list[Entry]]:
     """The versions of each tool, newest first."""
     versions: dict[str, list[Entry]] = {}
     for entry in entries:
-        versions.setdefault(key_of(entry), []).append(entry)
+        versions.setdefault(key_of(entry.tool), []).append(entry)
     for several in versions.values():
         if len(several) > 1:
             several.sort(key=lambda entry: precedence(entry.tool.id.version), reverse=True)

@@ -1,13 +1,37 @@
 """Who asks, as proven by the transport."""
 
+from typing import Literal, TypeAlias
+
 import msgspec
+
+# How it was proven: not at all; by a key that several share; by a key of its own; by a token that was issued for this
+# server; by being the person at this machine.
+Proof: TypeAlias = Literal["none", "shared", "key", "token", "local"]
+
+ADMIN = "admin"  # may change the hall itself
+APPROVE = "approve"  # may say yes to another person's call
+ACT_AS = "act_as"  # may call for another user
+ALL_TOOLS = "tools:*"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """A proven identity; `id` is what limits, grants and records refer to."""
+    """A proven identity; `id` is what limits, grants, sessions and records refer to."""
 
     id: str
     local: bool = False
+    proof: Proof = "none"
+    person: str | None = None  # who answers for it: verifies again, approves
+    scopes: frozenset[str] = frozenset()
+    expires_at: float | None = None  # of the credential; None: never
+    authenticated_at: float | None = None  # when the person last signed in, as far as a token says
+    short_lived: bool = False  # the credential was issued for at most an hour
+    acting_for: str | None = None  # the user it calls for, where it may
 
 
-LOCAL = Caller("local", local=True)
+LOCAL = Caller("local", local=True, proof="local", person="local", scopes=frozenset({ALL_TOOLS, ADMIN, ACT_AS}))
+NOBODY = Caller("anonymous")
+
+
+def scope_of(toolkit: str) -> str:
+    """What a credential must hold to call the tools of a toolkit, from level 4 on."""
+    return f"tools:{toolkit}"

@@ -18,6 +18,7 @@ ToolhallError
 """
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -117,11 +118,37 @@ class Denied(Refused):
 
     message = "this caller may not call this tool"
 
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        scopes: Sequence[str] = (),
+        by: str | None = None,
+        detail: str | None = None,
+    ) -> None:
+        self.scopes = tuple(scopes)  # what a credential would have to hold
+        self.by = by  # the grant or rule that says no; for the record only
+        super().__init__(message, detail=detail)
+
 
 class NeedsVerification(Refused):
-    """A person must say yes before this call may run."""
+    """A person must verify this call, on a page of ours, before it may run: verify again, approve, or let another."""
 
     message = "this call needs the approval of a person"
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        how: Literal["step_up", "approval", "second_person"] = "approval",
+        url: str | None = None,
+        id: str | None = None,  # noqa: A002 - it is the approval's id in every dialect
+        detail: str | None = None,
+    ) -> None:
+        self.how = how
+        self.url = url  # where the person does it
+        self.id = id
+        super().__init__(message, detail=detail)
 
 
 class NeedsRequirement(Refused):

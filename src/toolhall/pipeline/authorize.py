@@ -50,8 +50,8 @@ class LocalPolicy:
             return Deny("only callers on this machine may call tools here")
         level = level_of(tool)
         if level < PERSON_FROM:
-            return _ALLOWED
-        return Verify("profile:local", f"level {level} needs a person's yes")
+            return Allow("profile:local", level)
+        return Verify("profile:local", level, "approval")
 
     def manages(self, caller: Caller) -> bool:
         """Only the person at this machine."""
@@ -63,9 +63,6 @@ def level_of(tool: Tool) -> int:
     if tool.level is not None:
         return tool.level
     return FOREIGN_LEVEL if tool.foreign else UNSTATED_LEVEL
-
-
-_ALLOWED = Allow("profile:local")
 
 
 class Authorize:

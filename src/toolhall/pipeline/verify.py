@@ -34,7 +34,9 @@ class Verify:
 
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         if self.approver is None:
-            raise NeedsVerification(f"{verdict.how}, and nobody can be asked: run 'toolhall serve' in a terminal")
+            raise NeedsVerification(
+                f"level {verdict.level} needs a person's yes, and nobody can be asked: run 'toolhall serve' in a terminal"
+            )
         if not await self.approver.approve(valid.entry.tool, valid.call, valid.arguments):
-            raise NeedsVerification(f"{verdict.how}, and the person asked said no")
+            raise NeedsVerification(f"level {verdict.level} needs a person's yes, and the person asked said no")
         return Verified(valid.call, valid.entry, valid.arguments)

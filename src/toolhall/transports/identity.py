@@ -2,12 +2,11 @@
 
 from typing import Protocol
 
-from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.caller import LOCAL, NOBODY, Caller
 from toolhall.transports.asgi import Headers, Scope
 
 _USUAL = "127.0.0.1"
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
-NOBODY = Caller("anonymous")
 
 
 class Identity(Protocol):

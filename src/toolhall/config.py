@@ -3,17 +3,30 @@
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
+
+from toolhall.pipeline.ladder import Steps
+from toolhall.pipeline.limit import Rate
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
 
+_SECRETS = ("oxp_secret",)
+
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who signs tokens that are good here; `name` begins the ids of its callers."""
+
+    name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+    issuer: str
+    jwks_url: str | None = None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,18 +37,40 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile: Literal["local", "server"] = "local"
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8000
+    public_url: str | None = None
     data: str | None = None
     page_size: _Count = 100
     search: bool = False
     pinned: tuple[str, ...] = ()
     calls_per_second: _Positive = 50_000
     call_burst: Annotated[float, msgspec.Meta(ge=1)] = 50_000
+    tool_limit: Rate | None = None
+    pair_limit: Rate | None = None
+    costs: dict[str, _Positive] = {}
+    max_concurrency: _Count = 256
     call_timeout: _Positive = 60
     max_body_bytes: _Count = 1024 * 1024
     max_output_bytes: _Count = 1024 * 1024
     threads: _Count = 32
     allowed_hosts: tuple[str, ...] = ()
     record: tuple[str, ...] = ()
+    audit_days: Annotated[int, msgspec.Meta(ge=0)] = 0
+    levels: dict[str, Annotated[int, msgspec.Meta(ge=0, le=10)]] = {}
+    steps: Steps = Steps()
+    cedar: str | None = None
+    issuers: tuple[Issuer, ...] = ()
+    resource: str | None = None
+    oxp_secret: str | None = None
+    allow_anonymous: bool = False
+    public_metrics: bool = False
+
+    def __repr__(self) -> str:
+        shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def _fields(config: Config) -> Iterator[tuple[str, Any]]:
+    return ((name, getattr(config, name)) for name in config.__struct_fields__)
 
 
 class BadConfig(ValueError):
@@ -71,11 +106,30 @@ def _read(file: Path) -> dict[str, Any]:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in msgspec.structs.fields(Config):
-        value = environment.get(_PREFIX + field.name.upper())
-        if value is not None:
-            listed = get_origin(field.type) is tuple
-            found[field.name] = tuple(filter(None, map(str.strip, value.split(",")))) if listed else value
+        name = _PREFIX + field.name.upper()
+        try:
+            if (value := environment.get(name)) is not None:
+                found[field.name] = _from_text(field.type, value)
+            elif field.name in _SECRETS and (file := environment.get(f"{name}_FILE")) is not None:
+                found[field.name] = Path(file).read_text("utf-8").strip()
+        except msgspec.DecodeError as error:
+            raise BadConfig(f"{name} is not valid JSON: {error}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadConfig(f"{name}_FILE cannot be read: {error}") from None
     return found
+
+
+def _from_text(kind: Any, value: str) -> Any:
+    """A list of words is separated by commas; what has parts of its own is JSON."""
+    if kind == tuple[str, ...]:
+        return tuple(filter(None, map(str.strip, value.split(","))))
+    return msgspec.json.decode(value) if _has_parts(kind) else value
+
+
+def _has_parts(kind: Any) -> bool:
+    if get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
+        return True
+    return get_origin(kind) is not Annotated and any(map(_has_parts, get_args(kind)))
 
 
 def _refuse_unknown(settings: dict[str, Any], file: Path) -> None:

@@ -17,12 +17,13 @@ from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Roots
 from toolhall.pipeline.audit import Audit
-from toolhall.pipeline.authorize import Authorize, LocalPolicy
+from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
-from toolhall.pipeline.limit import Limit
+from toolhall.pipeline.limit import Limit, Rate, Rates
 from toolhall.pipeline.pipeline import Pipeline, Stages
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Validate
@@ -32,7 +33,7 @@ from toolhall.registry.registry import Registry
 from toolhall.runners.checker import ProcessChecker
 from toolhall.stores.journal import MemoryJournal
 
-STRANGER = Caller("stranger")
+STRANGER = Caller("stranger", proof="key")
 NAMES = ["find", "authorize", "limit", "validate", "verify", "equip", "run", "check", "sanitize"]
 
 
@@ -40,14 +41,14 @@ class Built:
     """A hall of real stages, some of them replaced by the test's own."""
 
     def __init__(self, *entries: Entry, **replaced: Any) -> None:
-        self.journal, self.registry, clock, policy = MemoryJournal(), Registry(2), Clock(), LocalPolicy()
+        self.journal, self.registry, clock, policy = MemoryJournal(), Registry(2), Clock(), LevelPolicy(clock=Clock())
         self.registry.add(entries)
         self.stages: dict[str, Any] = {
             "find": Find(self.registry, policy, time.time),
             "authorize": Authorize(policy),
-            "limit": Limit(100, 100, clock),
+            "limit": Limit(Rates(caller=Rate(100, 100)), clock),
             "validate": Validate(ProcessChecker()),
-            "verify": Verify(None),
+            "verify": Verify(policy),
             "equip": Equip(),
             "run": Run(10),
             "check": Check(1_000_000),
@@ -188,7 +189,7 @@ async def test_a_bad_cursor_is_an_answer() -> None:
 
 
 async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
-    hall = Built(entry_named()).hall
+    hall = Built(entry_named(level=4)).hall
     page = await hall.answer(ListTools(), STRANGER)
     assert isinstance(page, Page)
     assert (page.tools, page.shared) == ((), False)

@@ -35,7 +35,7 @@ from toolhall.cli.terminal import forget_typed, prompt, says_yes
 from toolhall.cli.waiting import waiting
 from toolhall.cli.wanted import wanted_offer
 from toolhall.model.json import Json, JsonObject
-from toolhall.pipeline.authorize import PERSON_FROM
+from toolhall.model.levels import STEP_UP_FROM
 from toolhall.schema.bounds import BadSchema
 from toolhall.schema.validator import Validator
 
@@ -120,7 +120,7 @@ def _agree(source: Source, offer: Offer, arguments: JsonObject, options: CallOpt
 
 def _asked_by_hall(source: Source, offer: Offer) -> bool:
     """From this level up the hall asks by itself, and --yes does not speak for a person there."""
-    return isinstance(source, LocalSource) and (offer.level or 0) >= PERSON_FROM
+    return isinstance(source, LocalSource) and (offer.level or 0) >= STEP_UP_FROM
 
 
 def _show_inputs(source: Source, offer: Offer, arguments: JsonObject) -> None:

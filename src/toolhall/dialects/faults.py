@@ -50,7 +50,17 @@ def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
 
 
 def advice_of(error: errors.ToolhallError) -> JsonObject:
-    """What may help: the state of what is not active, what to call instead, or what a tool that failed advises."""
+    """What may help: where a person can verify the call, what scopes it needs, what to call instead, what a tool says."""
+    match error:
+        case errors.NeedsVerification(how=how, url=str(url), id=approval):
+            return {"how": how, "url": url, "id": approval}
+        case errors.Denied(scopes=(_, *_) as scopes):
+            return {"scopes": list(scopes)}
+        case _:
+            return _later(error)
+
+
+def _later(error: errors.ToolhallError) -> JsonObject:
     if isinstance(error, errors.NotActive):
         return {"state": error.state}
     if isinstance(error, errors.Retired):
@@ -70,5 +80,13 @@ def headers_of(error: errors.ToolhallError) -> Headers:
     """What HTTP says of an error in a header of its own."""
     if isinstance(error, errors.Unauthenticated):
         return ((b"www-authenticate", b"Bearer"),)
+    if isinstance(error, errors.Denied) and error.scopes:
+        return (challenge(error.scopes),)
     wait = wait_of(error)
     return () if wait is None else ((b"retry-after", b"%d" % max(1, math.ceil(wait))),)
+
+
+def challenge(scopes: tuple[str, ...]) -> tuple[bytes, bytes]:
+    """RFC 6750: the credential is sound, but does not hold what this call needs."""
+    said = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
+    return b"www-authenticate", said.encode("latin-1", "replace")

@@ -124,10 +124,12 @@ class Denied(Refused):
         *,
         scopes: Sequence[str] = (),
         by: str | None = None,
+        level: int | None = None,
         detail: str | None = None,
     ) -> None:
         self.scopes = tuple(scopes)  # what a credential would have to hold
         self.by = by  # the grant or rule that says no; for the record only
+        self.level = level  # of the tool; for the record only
         super().__init__(message, detail=detail)
 
 

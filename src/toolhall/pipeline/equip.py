@@ -8,4 +8,4 @@ class Equip:
 
     def __call__(self, verified: Verified) -> Equipped:
         """Equipped."""
-        return Equipped(verified.call, verified.entry, verified.arguments)
+        return Equipped(verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from toolhall.model.call import Call
-from toolhall.model.errors import NotActive, NotFound, Retired
+from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.sanitize import clean_text
@@ -43,8 +43,13 @@ class Find:
         if sunset is not None and sunset <= time.strftime("%Y-%m-%d", time.gmtime(self._clock())):
             raise _retired(tool)
 
-    def _missing(self, call: Call) -> NotFound:
-        """Unknown; whoever could have called a tool hears that it was retired, and the operator every state."""
+    def _missing(self, call: Call) -> NotFound | Unauthenticated:
+        """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
+
+        Whoever proved nothing hears the same of every name: with a credential, the tool may be there.
+        """
+        if call.caller.proof == "none" and not call.caller.local:
+            return Unauthenticated()
         reason = self._registry.withheld.find(call.tool)
         if reason is not None and reason.state == RETIRED and self._policy.sees(call.caller, reason.tool):
             return _retired(reason.tool)

@@ -1,40 +1,124 @@
-"""Counts the calls of each caller, also those that a later stage refuses, and says when to come back."""
+"""Counts what each caller asks for, also what a later stage refuses, and says when to come back."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
+import msgspec
+
+from toolhall.model.call import Call
 from toolhall.model.errors import Limited
+from toolhall.model.globs import means
 from toolhall.pipeline.states import Admitted, Allowed
+from toolhall.registry.entry import Entry
 
-MAX_CALLERS = 10_000
+MOST_KEYS = 10_000
+MOST_COSTS = 4_096
+
+
+class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """So many a second, and so many of them at once."""
+
+    per_second: Annotated[float, msgspec.Meta(gt=0)]
+    burst: Annotated[float, msgspec.Meta(ge=1)] = 1
+
+
+class Bucket:
+    """A generic cell rate: for each key only the time is kept at which its allowance would be full again."""
+
+    def __init__(self, rate: Rate, key: Callable[[str, str], str]) -> None:
+        self.key = key  # of a caller's id and a tool's
+        self._spacing = 1.0 / rate.per_second
+        self._tolerance = rate.burst / rate.per_second
+        self._rounding = 0.001 / rate.per_second  # a sum of spacings may be larger than their product by a hair
+        self._full_at: dict[str, float] = {}
+
+    def wait(self, key: str, cost: float, now: float) -> float:
+        """How long until this much may be taken; what costs more than a whole burst waits for a full one."""
+        full_at = self._full_at.get(key, now)
+        taken = min(self._spacing * cost, self._tolerance)
+        over = max(now, full_at) - now + taken - self._tolerance
+        return over if over > self._rounding else 0.0
+
+    def take(self, key: str, cost: float, now: float) -> None:
+        """Take this much."""
+        full_at = self._full_at.get(key, now)
+        if len(self._full_at) >= MOST_KEYS and key not in self._full_at:
+            self._forget(now)
+        self._full_at[key] = max(now, full_at) + self._spacing * cost
+
+    def _forget(self, now: float) -> None:
+        """Keys whose allowance is full again need no memory; if none is, the oldest goes."""
+        self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
+        if len(self._full_at) >= MOST_KEYS:
+            self._full_at.pop(next(iter(self._full_at)))
+
+
+def _caller(caller: str, tool: str) -> str:  # noqa: ARG001 - one of three ways to make a key
+    return caller
+
+
+def _tool(caller: str, tool: str) -> str:  # noqa: ARG001
+    return tool
+
+
+def _pair(caller: str, tool: str) -> str:
+    return f"{caller}\n{tool}"  # neither has a line break
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """Every limit there is; None: no limit. `costs` says of tools (by a glob) that one call counts for several."""
+
+    caller: Rate | None = None
+    tool: Rate | None = None
+    pair: Rate | None = None  # of one caller for one tool
+    costs: Mapping[str, float] = {}
 
 
 class Limit:
-    """A generic cell rate for each caller: `rate` calls a second, `burst` of them at once.
+    """A call takes from every bucket, or from none: what one refuses costs nothing in the others."""
 
-    For each caller only the time is kept at which its allowance would be full again.
-    """
-
-    def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
-        self._spacing = 1.0 / rate
-        self._tolerance = burst / rate
-        self._rounding = 0.001 / rate  # a sum of spacings may be larger than their product by a hair
+    def __init__(self, rates: Rates, clock: Callable[[], float]) -> None:
+        self._callers = Bucket(rates.caller, _caller) if rates.caller else None
+        tools = Bucket(rates.tool, _tool) if rates.tool else None
+        pairs = Bucket(rates.pair, _pair) if rates.pair else None
+        self._buckets = tuple(bucket for bucket in (self._callers, tools, pairs) if bucket is not None)
+        self._costs = rates.costs
+        self._known: dict[str, float] = {}
         self._clock = clock
-        self._full_at: dict[str, float] = {}
 
     def __call__(self, allowed: Allowed) -> Admitted:
         """Admitted, or Limited with the time to wait."""
-        caller = allowed.call.caller.id
-        now = self._clock()
-        full_at = max(self._full_at.get(caller, now), now) + self._spacing
-        if full_at - now > self._tolerance + self._rounding:
-            raise Limited(full_at - now - self._tolerance)
-        if len(self._full_at) >= MAX_CALLERS and caller not in self._full_at:
-            self._forget(now)
-        self._full_at[caller] = full_at
-        return Admitted(allowed.call, allowed.entry, allowed.verdict)
+        caller, entry, now = allowed.call.caller.id, allowed.entry, self._clock()
+        cost = self._cost(entry) if self._costs else 1.0
+        buckets = self._buckets
+        if len(buckets) == 1:
+            keys: tuple[str, ...] = (buckets[0].key(caller, entry.id),)
+        else:
+            keys = tuple(bucket.key(caller, entry.id) for bucket in buckets)
+        wait = 0.0
+        for bucket, key in zip(buckets, keys, strict=True):
+            wait = max(wait, bucket.wait(key, cost, now))
+        if wait > 0.0:
+            raise Limited(wait)
+        for bucket, key in zip(buckets, keys, strict=True):
+            bucket.take(key, cost, now)
+        return Admitted(allowed.call, entry, allowed.verdict)
 
-    def _forget(self, now: float) -> None:
-        """Callers whose allowance is full again need no memory; if none is, the oldest goes."""
-        self._full_at = {caller: full_at for caller, full_at in self._full_at.items() if full_at > now}
-        if len(self._full_at) >= MAX_CALLERS:
-            self._full_at.pop(next(iter(self._full_at)))
+    def refused(self, call: Call) -> None:
+        """An attempt that came to no tool counts too, so that nobody can go on guessing; Limited when too many."""
+        if self._callers is not None:
+            now = self._clock()
+            wait = self._callers.wait(call.caller.id, 1.0, now)
+            if wait > 0.0:
+                raise Limited(wait)
+            self._callers.take(call.caller.id, 1.0, now)
+
+    def _cost(self, entry: Entry) -> float:
+        """The highest cost that is said of it; found out once per tool."""
+        cost = self._known.get(entry.id)
+        if cost is None:
+            if len(self._known) >= MOST_COSTS:
+                self._known.clear()
+            said = [each for glob, each in self._costs.items() if means((glob,), entry.id)]
+            cost = self._known[entry.id] = max(said, default=1.0)
+        return cost

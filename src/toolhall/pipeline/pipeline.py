@@ -5,8 +5,9 @@ from asyncio import CancelledError
 import msgspec
 
 from toolhall.model.call import Call
-from toolhall.model.errors import Retired, ToolhallError
+from toolhall.model.errors import Refused, Retired, ToolhallError
 from toolhall.model.exchange import Asking, Finished
+from toolhall.model.levels import GRANTED_FROM
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
@@ -16,7 +17,7 @@ from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.record import Begun, Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed, Found, Valid, Verified
+from toolhall.pipeline.states import Allowed, Equipped, Found, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
 
@@ -47,19 +48,25 @@ class Pipeline:
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
         stages, outcome, size = self._stages, "Broken", 0
-        reached: Found | Allowed | str | None = None  # how far it came, or the id of what is no more
+        reached: Found | Allowed | Equipped | str | None = None  # how far it came, or the id of what is no more
         kept: Begun | None = None
         try:
-            reached = found = stages.find(call)  # NotFound for a tool this caller may not see
-            reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
+            try:
+                reached = found = stages.find(call)  # NotFound for a tool this caller may not see
+                reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
+            except Refused:
+                stages.limit.refused(call)
+                raise
             admitted = stages.limit(allowed)  # refused attempts count too
             valid = stages.validate(admitted)  # arguments against the compiled schema
             if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
                 valid = await valid
-            verified = stages.verify(valid)  # a person's yes to this exact call
+            verified = stages.verify(valid)  # conditions of a grant; a person's yes to this exact call
             if not isinstance(verified, Verified):
                 verified = await verified
-            equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            equipped = reached = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            if equipped.verdict.level >= GRANTED_FROM:  # durable before any side effect
+                await stages.audit.intent(call, equipped)
             if stages.record is not None:  # before the tool can change its arguments
                 kept = stages.record(equipped)
             raw = await stages.run(equipped)  # deadline, cancellation, progress

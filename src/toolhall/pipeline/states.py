@@ -42,11 +42,13 @@ class Valid(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verified(msgspec.Struct, frozen=True, gc=False):
-    """A person agreed to this exact call, where one must."""
+    """A person agreed to this exact call, where one must; `approval` is the proof of it."""
 
     call: Call
     entry: Entry
+    verdict: Allow | Verify
     arguments: JsonObject
+    approval: str | None = None
 
 
 class Equipped(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +56,9 @@ class Equipped(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
+    verdict: Allow | Verify
     arguments: JsonObject
+    approval: str | None = None
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):

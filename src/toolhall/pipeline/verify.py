@@ -1,4 +1,4 @@
-"""Lets a person say yes or no to one exact call, where the verdict asks for it."""
+"""The last word before a tool runs: grants with conditions, and a person's yes to this exact call."""
 
 from collections.abc import Awaitable
 from typing import Protocol
@@ -7,36 +7,69 @@ from toolhall.model.call import Call
 from toolhall.model.errors import NeedsVerification
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
+from toolhall.model.verdict import Allow, Deny
 from toolhall.model.verdict import Verify as NeedsPerson
+from toolhall.pipeline.authorize import Policy, refusal
 from toolhall.pipeline.states import Valid, Verified
+from toolhall.registry.entry import Entry
+from toolhall.schema.defaults import with_defaults
 
 
 class Approver(Protocol):
-    """The way to a person: a terminal, a page."""
+    """The way to the person at this machine: a terminal."""
 
     async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
         """Whether the person agrees to this call with these arguments."""
         ...
 
 
-class Verify:
-    """Without a way to a person, a call that needs one is refused."""
+class Approvals(Protocol):
+    """The way to any person: a page, where they prove who they are."""
 
-    def __init__(self, approver: Approver | None) -> None:
+    async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: NeedsPerson) -> str:
+        """The id of the approval that this call used up; NeedsVerification says where to get one."""
+        ...
+
+
+class Verify:
+    """Nothing that a caller sends counts as a person's yes."""
+
+    def __init__(self, policy: Policy, approver: Approver | None = None, approvals: Approvals | None = None) -> None:
+        self._policy = policy
         self.approver = approver
+        self.approvals = approvals
 
     def __call__(self, valid: Valid) -> Verified | Awaitable[Verified]:
-        """Verified at once, or after a person said yes; NeedsVerification otherwise."""
+        """Verified at once, or after a person said yes; Denied or NeedsVerification otherwise."""
         verdict = valid.verdict
+        if verdict.conditional:
+            verdict = self._settled(valid)
         if isinstance(verdict, NeedsPerson):
             return self._ask(valid, verdict)
-        return Verified(valid.call, valid.entry, valid.arguments)
+        return Verified(valid.call, valid.entry, verdict, valid.arguments)
+
+    def _settled(self, valid: Valid) -> Allow | NeedsPerson:
+        """A grant's conditions see what the tool would: what was left out is what the schema says."""
+        entry = valid.entry
+        arguments = with_defaults(entry.tool.input, valid.arguments)
+        settled = self._policy.settle(valid.verdict, valid.call.caller, entry.tool, arguments)
+        if isinstance(settled, Deny):
+            raise refusal(settled)
+        return settled
 
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
-        if self.approver is None:
+        call, entry = valid.call, valid.entry
+        if call.caller.local and self.approver is not None:
+            if not await self.approver.approve(entry.tool, call, valid.arguments):
+                raise NeedsVerification(
+                    f"level {verdict.level} needs a person's yes, and the person asked said no", how=verdict.how
+                )
+            return Verified(call, entry, verdict, valid.arguments, "terminal")
+        if self.approvals is None:
             raise NeedsVerification(
-                f"level {verdict.level} needs a person's yes, and nobody can be asked: run 'toolhall serve' in a terminal"
+                f"level {verdict.level} needs a person's yes, and nobody can be asked: "
+                "run 'toolhall serve' in a terminal",
+                how=verdict.how,
             )
-        if not await self.approver.approve(valid.entry.tool, valid.call, valid.arguments):
-            raise NeedsVerification(f"level {verdict.level} needs a person's yes, and the person asked said no")
-        return Verified(valid.call, valid.entry, valid.arguments)
+        approval = await self.approvals.verify(call, entry, valid.arguments, verdict)
+        return Verified(call, entry, verdict, valid.arguments, approval)

@@ -128,7 +128,7 @@ async def test_a_limited_call_is_recorded(hall: Toolhall) -> None:
 async def test_a_stranger_is_recorded(hall: Toolhall) -> None:
     await answer(hall, "succeed", Caller("stranger"))
     (record,) = records(hall)
-    assert (record.caller, record.outcome, record.grant) == ("stranger", "NotFound", None)
+    assert (record.caller, record.outcome, record.grant) == ("stranger", "Unauthenticated", None)
 
 
 async def test_a_cancelled_call_is_recorded(hall: Toolhall) -> None:

@@ -1,49 +1,260 @@
-"""Who may call what in the `local` profile."""
+"""The ladder 0-10: what each level asks of a caller, and that no step is ever skipped."""
+
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.unit.parts import call_of, entry_named, tool_named
-from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Denied
-from toolhall.model.verdict import Allow, Verify
-from toolhall.pipeline.authorize import Authorize, LocalPolicy
+from tests.unit.parts import Clock, call_of, entry_named, tool_named
+from toolhall.model.caller import ADMIN, LOCAL, NOBODY, Caller
+from toolhall.model.errors import Denied, Unauthenticated
+from toolhall.model.levels import NEVER, level_of
+from toolhall.model.tool import Annotations, Tool
+from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.authorize import Authorize
+from toolhall.pipeline.ladder import Steps
+from toolhall.pipeline.policy import LevelPolicy, Rules
+from toolhall.pipeline.rulings import Forbidden, Permitted, Ruling, Unmatched
 from toolhall.pipeline.states import Found
 
-STRANGER = Caller("stranger")
+NOW = 1_000_000.0
+KEY = Caller("ci", proof="key", person="ci", scopes=frozenset({"tools:*"}), expires_at=NOW + 1)
+TOKEN = Caller(
+    "corp:ada",
+    proof="token",
+    scopes=frozenset({"tools:Kit"}),
+    expires_at=NOW + 1,
+    authenticated_at=NOW,
+    short_lived=True,
+)
+EVERY_LEVEL = range(11)
 
 
-@pytest.mark.parametrize("level", [None, *range(8)])
-def test_the_local_caller_may_call_up_to_level_seven(level: int | None) -> None:
-    assert LocalPolicy().judge(LOCAL, tool_named("pick", level=level)) == Allow("profile:local")
+class Ruled:
+    """Rules that say one thing of everything."""
+
+    def __init__(self, ruling: Ruling) -> None:
+        self._ruling = ruling
+
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+        return self._ruling
+
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: dict[str, Any]) -> Ruling:
+        return self._ruling
 
 
-@pytest.mark.parametrize("level", [8, 9, 10])
-def test_from_level_eight_a_person_must_agree(level: int) -> None:
-    verdict = LocalPolicy().judge(LOCAL, tool_named("pick", level=level))
-    assert verdict == Verify("profile:local", f"level {level} needs a person's yes")
+GRANTED = Ruled(Permitted("grant-1"))
 
 
-@pytest.mark.parametrize("level", [0, 1, 10])
-def test_nobody_else_may_call_or_see_anything(level: int) -> None:
-    policy = LocalPolicy()
+def policy(rules: Rules | None = GRANTED, **settings: Any) -> LevelPolicy:
+    return LevelPolicy(rules, clock=Clock(NOW), **settings)
+
+
+def verdict(caller: Caller, level: int, rules: Rules | None = GRANTED, **settings: Any) -> Verdict:
+    return policy(rules, **settings).judge(caller, tool_named("pick", level=level))
+
+
+@pytest.mark.parametrize("level", range(8))
+def test_the_local_caller_may_call_up_to_level_seven(level: int) -> None:
+    assert verdict(LOCAL, level, None) == Allow("profile:local", level)
+
+
+@pytest.mark.parametrize(("level", "how"), [(8, "step_up"), (9, "approval"), (10, "second_person")])
+@pytest.mark.parametrize("caller", [LOCAL, KEY, TOKEN], ids=["local", "key", "token"])
+def test_from_level_eight_a_person_must_verify(caller: Caller, level: int, how: str) -> None:
+    said = verdict(caller, level)
+    assert isinstance(said, Verify)
+    assert (said.level, said.how) == (level, how)
+
+
+@pytest.mark.parametrize("level", EVERY_LEVEL)
+def test_whoever_proved_nothing_sees_and_calls_nothing(level: int) -> None:
+    tool = tool_named("pick", level=level, effect="reads")
+    assert not policy().sees(NOBODY, tool)
+    assert not policy().sees_everything(NOBODY)
+    with pytest.raises(Unauthenticated):
+        Authorize(policy())(Found(call_of(caller=NOBODY), entry_named(level=level)))
+
+
+@pytest.mark.parametrize(("level", "seen"), [(0, True), (1, False), (4, False)])
+def test_nobody_may_call_level_zero_where_the_operator_says_so(level: int, seen: bool) -> None:
+    tool = tool_named("pick", level=level, effect="reads")
+    assert policy(allow_anonymous=True).sees(NOBODY, tool) is seen
+
+
+@pytest.mark.parametrize("stated", [{"effect": "writes"}, {}, {"effect": "reads", "foreign": True}])
+def test_what_is_not_known_to_read_only_is_not_open_to_nobody(stated: dict[str, Any]) -> None:
+    assert not policy(allow_anonymous=True).sees(NOBODY, tool_named("pick", level=0, **stated))
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+@pytest.mark.parametrize("caller", [KEY, TOKEN], ids=["key", "token"])
+def test_up_to_level_three_a_credential_is_enough(caller: Caller, level: int) -> None:
+    assert verdict(caller, level, None) == Allow("level:authenticated", level)
+
+
+@pytest.mark.parametrize("level", range(4, 11))
+@pytest.mark.parametrize("caller", [KEY, TOKEN], ids=["key", "token"])
+def test_from_level_four_no_grant_means_no_and_not_even_seen(caller: Caller, level: int) -> None:
     tool = tool_named("pick", level=level)
-    assert not policy.sees(STRANGER, tool)
-    assert not policy.sees_everything(STRANGER)
-    with pytest.raises(Denied, match="only callers on this machine may call tools here"):
-        Authorize(policy)(Found(call_of(caller=STRANGER), entry_named(level=level)))
+    assert isinstance(policy(None).judge(caller, tool), Deny)
+    assert not policy(None).sees(caller, tool)
+    assert policy().sees(caller, tool)
 
 
-def test_the_local_caller_sees_everything() -> None:
-    assert LocalPolicy().sees(LOCAL, tool_named("pick"))
-    assert LocalPolicy().sees_everything(LOCAL)
+@pytest.mark.parametrize("level", range(4, 8))
+def test_the_grant_is_the_evidence(level: int) -> None:
+    assert verdict(KEY, level) == Allow("grant-1", level)
 
 
-def test_the_verdict_travels_on() -> None:
-    allowed = Authorize(LocalPolicy())(Found(call_of(), entry_named(level=9)))
-    assert isinstance(allowed.verdict, Verify)
-    assert allowed.entry.tool.level == 9
+@pytest.mark.parametrize("level", range(1, 11))
+def test_what_is_forbidden_does_not_exist_at_any_level(level: int) -> None:
+    forbidding = policy(Ruled(Forbidden("grant-2")))
+    tool = tool_named("pick", level=level)
+    assert not forbidding.sees(KEY, tool)
+    denied = forbidding.judge(KEY, tool)
+    assert isinstance(denied, Deny)
+    assert denied.by == "grant-2"
 
 
-def test_only_the_local_caller_manages() -> None:
-    assert LocalPolicy().manages(LOCAL)
-    assert not LocalPolicy().manages(STRANGER)
+CREDENTIALS = {
+    "shared": (Caller("ci", proof="shared", scopes=KEY.scopes, expires_at=NOW + 1), 2, "not one that several share"),
+    "endless": (Caller("ci", proof="key", scopes=KEY.scopes), 3, "that expires"),
+    "stale": (
+        Caller("c:a", proof="token", scopes=KEY.scopes, expires_at=NOW, authenticated_at=NOW - 43_201),
+        7,
+        "again",
+    ),
+    "undated": (Caller("c:a", proof="token", scopes=KEY.scopes, expires_at=NOW), 7, "sign in again"),
+}
+
+
+@pytest.mark.parametrize("name", CREDENTIALS)
+@pytest.mark.parametrize("level", range(1, 11))
+def test_a_credential_is_good_up_to_its_step(name: str, level: int) -> None:
+    caller, step, fix = CREDENTIALS[name]
+    said = verdict(caller, level)
+    assert isinstance(said, Deny) is (level >= step)
+    if isinstance(said, Deny):
+        assert fix in said.reason
+        assert policy().sees(caller, tool_named("pick", level=level)), "it is told what to change"
+
+
+def test_a_sign_in_grows_old_while_the_hall_runs() -> None:
+    clock, tool = Clock(NOW), tool_named("pick", level=7)
+    growing = LevelPolicy(GRANTED, clock=clock)
+    assert isinstance(growing.judge(TOKEN, tool), Allow)
+    clock.now += 43_201
+    assert isinstance(growing.judge(TOKEN, tool), Deny)
+
+
+SCOPES = {
+    "none": (frozenset[str](), 4),
+    "another": (frozenset({"tools:Other"}), 1),
+    "this": (frozenset({"tools:Kit"}), NEVER),
+    "all": (frozenset({"tools:*"}), NEVER),
+    "admin": (frozenset({ADMIN}), 4),
+}
+
+
+@pytest.mark.parametrize("name", SCOPES)
+@pytest.mark.parametrize("level", range(1, 11))
+def test_a_missing_scope_is_named_exactly(name: str, level: int) -> None:
+    scopes, step = SCOPES[name]
+    said = verdict(Caller("corp:eve", proof="token", scopes=scopes, expires_at=NOW, authenticated_at=NOW), level)
+    assert isinstance(said, Deny) is (level >= step)
+    if isinstance(said, Deny):
+        assert said.scopes == ("tools:Kit",)
+
+
+CALLERS = st.builds(
+    Caller,
+    st.sampled_from(["ada", "bob"]),
+    proof=st.sampled_from(["none", "shared", "key", "token"]),
+    scopes=st.frozensets(st.sampled_from(["tools:*", "tools:Kit", "tools:Other", "admin", "approve", "openid"])),
+    expires_at=st.sampled_from([None, NOW + 1]),
+    authenticated_at=st.sampled_from([None, NOW, NOW - 43_201]),
+    short_lived=st.booleans(),
+)
+STEPS = st.builds(Steps, **{name: st.integers(1, NEVER) for name in Steps.__struct_fields__})
+RULINGS = st.sampled_from([Permitted("grant-1"), Forbidden("grant-2"), Unmatched()])
+HARDNESS = {"step_up": 1, "approval": 2, "second_person": 3}
+
+
+@given(
+    caller=CALLERS, steps=STEPS, ruling=RULINGS, anonymous=st.booleans(), effect=st.sampled_from(["reads", "writes"])
+)
+def test_whoever_may_call_at_one_level_may_call_below(
+    caller: Caller, steps: Steps, ruling: Ruling, anonymous: bool, effect: Any
+) -> None:
+    """Monotone, whatever the steps are: going down the ladder never asks for more."""
+    judged = [
+        policy(Ruled(ruling), steps=steps, allow_anonymous=anonymous).judge(
+            caller, tool_named("pick", level=level, effect=effect)
+        )
+        for level in EVERY_LEVEL
+    ]
+    asked = [HARDNESS[said.how] if isinstance(said, Verify) else 0 if isinstance(said, Allow) else 4 for said in judged]
+    if caller.proof == "none":  # nobody may call what only reads; everything above asks who it is
+        assert asked[1:] == [4] * 10
+    elif not isinstance(ruling, Forbidden):
+        assert asked == sorted(asked)
+    else:
+        assert asked == [4] * 11
+
+
+@given(caller=CALLERS, level=st.integers(0, 10), steps=STEPS)
+def test_a_forbid_never_allows(caller: Caller, level: int, steps: Steps) -> None:
+    tool = tool_named("pick", level=level)
+    assert isinstance(policy(Ruled(Forbidden("no")), steps=steps).judge(caller, tool), Deny)
+
+
+TRAITS: list[tuple[dict[str, Any], int]] = [
+    ({}, 1),
+    ({"level": 0}, 0),
+    ({"level": 7}, 7),
+    ({"foreign": True}, 4),
+    ({"foreign": True, "level": 2}, 2),
+    ({"level": 1, "effect": "destroys"}, 4),
+    ({"level": 1, "annotations": Annotations(destructive=True)}, 4),
+    ({"level": 1, "foreign": True, "annotations": Annotations(open_world=True)}, 4),
+    ({"level": 1, "annotations": Annotations(open_world=True)}, 1),
+    ({"level": 1, "requirements": {"secrets": [{"id": "KEY"}]}}, 4),
+    ({"level": 1, "requirements": {"authorization": [{"id": "google"}]}}, 4),
+    ({"level": 1, "requirements": {"user_id": True}}, 2),
+    ({"level": 9, "requirements": {"user_id": True}}, 9),
+]
+
+
+@pytest.mark.parametrize(("stated", "level"), TRAITS, ids=str)
+def test_the_level_is_the_highest_of_what_is_stated_and_what_it_does(stated: dict[str, Any], level: int) -> None:
+    assert level_of(tool_named("pick", **stated)) == level
+
+
+@given(stated=st.sampled_from([stated for stated, _ in TRAITS]), said=st.integers(0, 10))
+def test_an_operator_can_only_raise_a_level(stated: dict[str, Any], said: int) -> None:
+    tool = tool_named("pick", **stated)
+    assert level_of(tool, {"Kit.*": said}) == max(level_of(tool), said)
+    assert level_of(tool, {"Other.*": 10}) == level_of(tool)
+
+
+def test_other_rules_are_followed_at_once() -> None:
+    changing, tool = policy(None), tool_named("pick", level=5)
+    assert not changing.sees(KEY, tool)
+    changing.forget(GRANTED)
+    assert changing.sees(KEY, tool)
+
+
+def test_a_denied_caller_hears_the_scopes() -> None:
+    with pytest.raises(Denied) as denied:
+        Authorize(policy())(Found(call_of(caller=Caller("x:y", proof="token", expires_at=NOW)), entry_named(level=5)))
+    assert denied.value.scopes == ("tools:Kit",)
+
+
+@pytest.mark.parametrize(
+    ("caller", "may"), [(LOCAL, True), (KEY, False), (Caller("ops", proof="key", scopes=frozenset({ADMIN})), True)]
+)
+def test_who_manages(caller: Caller, may: bool) -> None:
+    assert policy().manages(caller) is may
+    assert not policy().manages(Caller("anonymous", scopes=frozenset({ADMIN})))

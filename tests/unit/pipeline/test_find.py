@@ -3,20 +3,22 @@
 import pytest
 
 from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
-from toolhall.model.caller import Caller
-from toolhall.model.errors import NotActive, NotFound, Retired
+from toolhall.model.caller import NOBODY, Caller
+from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Deprecation
-from toolhall.pipeline.authorize import LocalPolicy
 from toolhall.pipeline.find import Find
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Registry
+
+STRANGER = Caller("stranger", proof="key")  # without a grant
 
 
 @pytest.fixture
 def find() -> Find:
     registry = Registry()
-    registry.add([entry_named("pick")])
-    return Find(registry, LocalPolicy(), lambda: 0.0)
+    registry.add([entry_named("pick"), entry_named("grave", level=4)])
+    return Find(registry, LevelPolicy(clock=Clock()), lambda: 0.0)
 
 
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16
@@ -28,12 +30,12 @@ NAMES = ["old", "Kit.old", "Kit.old@1.0.0", "Kit.old@^1"]
 def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) -> None:
     registry = Registry()
     registry.withheld.put(tool_named("old"), "quarantined")
-    find = Find(registry, LocalPolicy(), lambda: 0.0)
+    find = Find(registry, LevelPolicy(clock=Clock()), lambda: 0.0)
     with pytest.raises(NotActive, match=r"Kit\.old@1\.0\.0 is quarantined: look at it") as told:
         find(call_of(name))
     assert told.value.state == "quarantined"
     with pytest.raises(NotFound) as unknown:
-        find(call_of(name, caller=Caller("stranger")))
+        find(call_of(name, caller=STRANGER))
     assert (type(unknown.value), unknown.value.message) == (NotFound, f"unknown tool: {name}")
     registry.withheld.drop("Kit.old@1.0.0")
     with pytest.raises(NotFound, match="unknown tool"):
@@ -44,18 +46,17 @@ def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) 
 def test_a_retired_tool_names_its_successor_to_whoever_could_call_it(name: str) -> None:
     registry = Registry()
     registry.withheld.put(ENDING, "retired")
-    find = Find(registry, LocalPolicy(), lambda: MIDNIGHT)
+    find = Find(registry, LevelPolicy(clock=Clock()), lambda: MIDNIGHT)
     with pytest.raises(Retired, match=r"was retired on 2027-01-16; call Kit\.pick@1\.0\.0 instead"):
         find(call_of(name))
-    with pytest.raises(NotFound) as unknown:
-        find(call_of(name, caller=Caller("stranger")))
-    assert type(unknown.value) is NotFound
+    with pytest.raises(Unauthenticated):
+        find(call_of(name, caller=NOBODY))
 
 
 def test_the_last_day_ends_at_midnight_whether_the_list_was_made_anew_or_not() -> None:
     registry, clock = Registry(), Clock(MIDNIGHT - 1)
     registry.add([compile_entry(ENDING, Returning())])
-    find = Find(registry, LocalPolicy(), clock)
+    find = Find(registry, LevelPolicy(clock=Clock()), clock)
     assert find(call_of("old")).entry.tool is ENDING
     clock.now = MIDNIGHT
     with pytest.raises(Retired):
@@ -77,10 +78,17 @@ def test_any_other_name_is_unknown(find: Find, name: str) -> None:
 
 def test_a_hidden_tool_and_a_missing_one_are_told_apart_by_nobody(find: Find) -> None:
     with pytest.raises(NotFound) as hidden:
-        find(call_of("pick", caller=Caller("stranger")))
+        find(call_of("grave", caller=STRANGER))
     with pytest.raises(NotFound) as missing:
-        find(call_of("miss", caller=Caller("stranger")))
-    assert hidden.value.message.replace("pick", "miss") == missing.value.message
+        find(call_of("brave", caller=STRANGER))
+    assert hidden.value.message.replace("grave", "brave") == missing.value.message
+
+
+@pytest.mark.parametrize("name", ["pick", "grave", "miss"])
+def test_whoever_proved_nothing_hears_the_same_of_every_name(find: Find, name: str) -> None:
+    with pytest.raises(Unauthenticated) as told:
+        find(call_of(name, caller=NOBODY))
+    assert told.value.message == "a valid credential is required"
 
 
 def test_a_long_name_is_not_repeated_whole(find: Find) -> None:

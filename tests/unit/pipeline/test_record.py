@@ -22,6 +22,7 @@ from toolhall.model.exchange import Asking, CallTool, Finished
 from toolhall.model.question import Roots
 from toolhall.model.recording import VALUE_LIMIT, Recording
 from toolhall.model.secret_shapes import HIDDEN
+from toolhall.model.verdict import Allow
 from toolhall.pipeline.record import Recorder
 from toolhall.pipeline.states import Equipped
 
@@ -254,7 +255,7 @@ def test_what_cannot_be_recorded_is_told_once_and_without_its_text(caplog: pytes
 
     recorder = Recorder(("*",), Torn(), Clock())
     for _ in range(3):
-        begun = recorder(Equipped(call_of(), entry_named(), {}))
+        begun = recorder(Equipped(call_of(), entry_named(), Allow("test"), {}))
         assert begun is not None
         begun.end(Result(b"1"))
     assert caplog.text.count("a call of Kit.pick@1.0.0 cannot be recorded: ValueError") == 1

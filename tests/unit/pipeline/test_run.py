@@ -15,6 +15,7 @@ from toolhall.model.exchange import Asking
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Roots
 from toolhall.model.tool import Tool
+from toolhall.model.verdict import Allow
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.registry.entry import compile_entry
@@ -31,7 +32,7 @@ class Doing:
 
 
 def equipped(work: Callable[[], Awaitable[object]], timeout: float | None = None) -> Equipped:
-    return Equipped(call_of(), compile_entry(tool_named("pick", timeout=timeout), Doing(work)), {})
+    return Equipped(call_of(), compile_entry(tool_named("pick", timeout=timeout), Doing(work)), Allow("test"), {})
 
 
 async def forever() -> None:

@@ -1,19 +1,24 @@
-"""A person's yes to one exact call."""
+"""Conditions of grants, and a person's yes to one exact call."""
 
 import pytest
 
-from tests.unit.parts import call_of, entry_named
+from tests.unit.parts import Clock, call_of, entry_named
 from toolhall.model.call import Call
-from toolhall.model.errors import NeedsVerification
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.errors import Denied, NeedsVerification
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow
 from toolhall.model.verdict import Verify as NeedsPerson
+from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.rulings import Conditional, Permitted, Ruling, Unmatched
 from toolhall.pipeline.states import Valid, Verified
-from toolhall.pipeline.verify import Verify
+from toolhall.pipeline.verify import Approver, Verify
+from toolhall.registry.entry import Entry
 
-PERSON = NeedsPerson("profile:local", "level 9 needs a person's yes")
+PERSON = NeedsPerson("profile:local", 9, "approval")
 ARGUMENTS = {"amount": 100}
+ADA = Caller("ada", proof="key", person="ada")
 
 
 class Person:
@@ -28,33 +33,91 @@ class Person:
         return self._yes
 
 
-def valid(verdict: Allow | NeedsPerson) -> Valid:
-    return Valid(call_of(), entry_named(), verdict, ARGUMENTS)
+class Page:
+    """A page on which everything was approved already."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, JsonObject, str]] = []
+
+    async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: NeedsPerson) -> str:
+        self.asked.append((entry.id, arguments, verdict.how))
+        return "approval-7"
+
+
+class OnlySmall:
+    """One grant, for small amounts."""
+
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+        return Conditional()
+
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
+        return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
+
+
+def stage(person: Approver | None = None, page: Page | None = None) -> Verify:
+    return Verify(LevelPolicy(OnlySmall(), clock=Clock()), person, page)
+
+
+def valid(verdict: Allow | NeedsPerson, arguments: JsonObject = ARGUMENTS, caller: Caller = LOCAL) -> Valid:
+    schema = {"type": "object", "properties": {"amount": {"type": "integer", "default": 10}}}
+    return Valid(call_of(caller=caller), entry_named(input=schema), verdict, arguments)
 
 
 def test_an_allowed_call_bothers_nobody() -> None:
     person = Person(yes=False)
-    assert isinstance(Verify(person)(valid(Allow("grant"))), Verified)
+    assert isinstance(stage(person)(valid(Allow("grant"))), Verified)
     assert person.asked == []
 
 
 async def test_a_person_is_asked_about_this_tool_and_these_arguments() -> None:
     person = Person(yes=True)
-    waiting = Verify(person)(valid(PERSON))
+    waiting = stage(person)(valid(PERSON))
     assert not isinstance(waiting, Verified)
-    assert (await waiting).arguments == ARGUMENTS
+    verified = await waiting
+    assert (verified.arguments, verified.approval) == (ARGUMENTS, "terminal")
     assert person.asked == [("pick", ARGUMENTS)]
 
 
 async def test_no_means_no() -> None:
-    waiting = Verify(Person(yes=False))(valid(PERSON))
+    waiting = stage(Person(yes=False))(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and the person asked said no"):
         await waiting
 
 
 async def test_without_a_person_the_answer_is_no() -> None:
-    waiting = Verify(None)(valid(PERSON))
+    waiting = stage()(valid(PERSON))
     assert not isinstance(waiting, Verified)
     with pytest.raises(NeedsVerification, match="level 9 needs a person's yes, and nobody can be asked"):
         await waiting
+
+
+@pytest.mark.parametrize("how", ["step_up", "approval", "second_person"])
+async def test_who_is_not_at_this_machine_is_verified_on_a_page(how: str) -> None:
+    person, page = Person(yes=True), Page()
+    waiting = stage(person, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
+    assert not isinstance(waiting, Verified)
+    assert (await waiting).approval == "approval-7"
+    assert page.asked == [("Kit.pick@1.0.0", ARGUMENTS, how)]
+    assert person.asked == [], "the terminal belongs to the local caller"
+
+
+def test_a_grant_with_conditions_is_settled_by_the_arguments() -> None:
+    verified = stage()(valid(Allow("", 5, conditional=True), {"amount": 20}, ADA))
+    assert isinstance(verified, Verified)
+    assert verified.verdict == Allow("grant-3", 5)
+    with pytest.raises(Denied, match="with these arguments"):
+        stage()(valid(Allow("", 5, conditional=True), {"amount": 60}, ADA))
+
+
+def test_conditions_see_what_the_tool_would_see() -> None:
+    verified = stage()(valid(Allow("", 5, conditional=True), {}, ADA))
+    assert isinstance(verified, Verified), "the schema says 10 where nothing was sent"
+    assert verified.arguments == {}, "what is sent on is what was sent"
+
+
+async def test_conditions_come_before_the_person() -> None:
+    page = Page()
+    with pytest.raises(Denied):
+        stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
+    assert page.asked == []

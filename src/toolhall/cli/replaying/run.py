@@ -17,7 +17,7 @@ from toolhall.model.question import Answered, Question
 from toolhall.model.recording import Recording, answer_of, outcome_of
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.tool import Tool
-from toolhall.pipeline.authorize import PERSON_FROM, level_of
+from toolhall.model.levels import STEP_UP_FROM, level_of
 from toolhall.pipeline.record import ANSWER, ARGUMENTS, Open, Secrets
 
 MOST_DIFFERENCES = 5
@@ -70,7 +70,7 @@ class _Known(msgspec.Struct, frozen=True):
 def _unrun(tool: Tool, *, writes: bool) -> str | None:
     """Why this tool is not run, or None."""
     offer = offer_of(tool)
-    if level_of(tool) >= PERSON_FROM:
+    if level_of(tool) >= STEP_UP_FROM:
         return f"level {level_of(tool)} needs a person's yes, {_NOBODY}"
     if writes or offer.reads_only:
         return None

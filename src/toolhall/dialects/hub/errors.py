@@ -42,6 +42,8 @@ TABLE: dict[type, Row] = {
 }
 
 
+_STEP_UP = Row("STEP_UP_REQUIRED", 403)  # the person is known, and verifies again
+
 # Of the hub itself: what it does not find was named by a parameter, and TOOL_NOT_FOUND is a code for tool calls only.
 MANAGEMENT: dict[type, Row] = TABLE | {
     errors.Malformed: Row("INVALID_PARAMS"),
@@ -72,6 +74,8 @@ def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, R
     row, message = told(table, error)
     if isinstance(error, HubError):
         row = error.row
+    elif isinstance(error, errors.NeedsVerification) and error.how == "step_up":
+        row = _STEP_UP
     more = row.details | advice_of(error)
     if problems := problems_of(error):
         more["problems"] = problems

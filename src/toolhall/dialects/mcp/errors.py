@@ -5,8 +5,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from toolhall.dialects.faults import advice_of, milliseconds, wait_of
+from toolhall.dialects.faults import advice_of, headers_of, milliseconds, wait_of
 from toolhall.dialects.mcp.refusals import (
+    FORBIDDEN,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     LIMITED,
@@ -101,6 +102,22 @@ def _refused_result(error: errors.ToolhallError) -> Said:
     return ErrorResult(error.message, {"dev.toolhall/refused": type(error).__name__})
 
 
+def _denied(error: errors.ToolhallError) -> Said:
+    """MCP, authorization: a scope that is missing is a challenge, which names exactly what this call needs."""
+    if isinstance(error, errors.Denied) and error.scopes:
+        needed: JsonObject = {"requiredScopes": list(error.scopes)}
+        return ProtocolError(FORBIDDEN, error.message, needed, 403, headers_of(error))
+    return _refused_result(error)
+
+
+def _verification(error: errors.ToolhallError) -> Said:
+    """For clients that cannot open a page for the person: the link, which the model can show."""
+    said = advice_of(error)
+    text = f"{error.message}\nOpen {said['url']} to verify it, then call again." if said else error.message
+    told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
+    return ErrorResult(text, told | ({"dev.toolhall/verification": said} if said else {}))
+
+
 def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words
     return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
 
@@ -113,8 +130,8 @@ TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.BadArguments: _result,
     errors.Unsupported: _unsupported,
     errors.Unauthenticated: _unauthenticated,
-    errors.Denied: _refused_result,
-    errors.NeedsVerification: _refused_result,
+    errors.Denied: _denied,
+    errors.NeedsVerification: _verification,
     errors.NeedsRequirement: _refused_result,
     errors.Limited: _limited,
     errors.ToolFailed: _failed,

@@ -7,13 +7,14 @@ from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, say
 from toolhall.dialects.mcp.jsonrpc import RequestId
 from toolhall.dialects.mcp.output import WRAPPER, shown_output
 from toolhall.dialects.mcp.questions import write_question
-from toolhall.dialects.mcp.refusals import MISSING_CAPABILITY
+from toolhall.dialects.mcp.refusals import MISSING_CAPABILITY, URL_ELICITATION_REQUIRED
 from toolhall.dialects.mcp.revisions import SUPPORTED, Revision
 from toolhall.dialects.mcp.served import served
 from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Asked, Finished, Page, Wire
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.question import Visit
 
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
@@ -118,6 +119,12 @@ class Writer:
         if isinstance(said, ErrorResult) and request_id is not None:
             return self._error_result(request_id, said)
         return write_error(request_id, error)
+
+    def visit(self, request_id: RequestId, visit: Visit) -> Wire:
+        """MCP 2025-11-25: the person must open a page before the call can succeed; the client then sends it again."""
+        page = {"mode": "url", "message": visit.message, "url": visit.url, "elicitationId": visit.id}
+        body = {"code": URL_ELICITATION_REQUIRED, "message": visit.message, "data": {"elicitations": [page]}}
+        return Wire(encode({"jsonrpc": "2.0", "id": request_id, "error": body}))
 
     def notice(self, method: str, params: JsonObject) -> bytes:
         """A notification."""

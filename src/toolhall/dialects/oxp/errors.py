@@ -51,6 +51,13 @@ def _come_back(status: int) -> Row:
     return say_so
 
 
+def _verification(error: errors.ToolhallError, message: str) -> Said:
+    """A challenge, as for an account that is not linked yet: where a person verifies it, and where to ask whether."""
+    said = advice_of(error)
+    page = {"id": said["id"], "url": said["url"], "check_url": f"{said['url']}/status"} if said else None
+    return Refusal(400, {"message": message, "missing_requirements": {"authorization": [page] if page else []}})
+
+
 def _bad_arguments(error: errors.ToolhallError, message: str) -> Said:
     by_name: dict[str, list[str]] = {}
     for problem in error.problems if isinstance(error, errors.BadArguments) else ():
@@ -80,7 +87,7 @@ TABLE: dict[type, Row] = {
     errors.Unsupported: _failed,  # the tool ran until it needed what OXP cannot do
     errors.Unauthenticated: _refused(401),
     errors.Denied: _refused(403),
-    errors.NeedsVerification: _refused(400, {"missing_requirements": {"authorization": []}}),
+    errors.NeedsVerification: _verification,
     errors.NeedsRequirement: _refused(400, {"missing_requirements": {}}),
     errors.Limited: _come_back(429),
     errors.ToolFailed: _failed,

@@ -16,11 +16,12 @@ from toolhall.dialects.mcp.write import Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Broken, ToolFailed, ToolhallError
-from toolhall.model.exchange import Finished, LogLevel, Wire
+from toolhall.model.exchange import Asked, Finished, LogLevel, Wire
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.question import Question
+from toolhall.model.question import Question, Visit
 from toolhall.transports.mcp.links import LegacyLink, Outlet
 from toolhall.transports.mcp.storefront import Audience, called, hear, page
+from toolhall.transports.mcp.verifying import VERIFICATION, verifiable
 
 QUESTION_SECONDS = 300.0
 GREETING_SECONDS = 1.0
@@ -92,10 +93,12 @@ class Session:
         call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
         terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
         link = LegacyLink(outlet, terms, self.writer, self._put)
-        return self._written(request, await self._hall.answer(call, self.caller, link))
+        return self._written(request, verifiable(await self._hall.answer(call, self.caller, link), terms))
 
     def _written(self, request: Request, answer: object) -> Wire:
         match answer:
+            case Asked(questions) if isinstance(visit := questions.get(VERIFICATION), Visit):
+                return self.writer.visit(request.id, visit)
             case Finished():
                 return self.writer.finished(request.id, answer)
             case ToolhallError():

@@ -16,6 +16,7 @@ from toolhall.transports.mcp.links import ModernLink, Outlet
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.storefront import called, page
 from toolhall.transports.mcp.subscriptions import Subscriptions
+from toolhall.transports.mcp.verifying import verifiable
 
 LISTEN = "subscriptions/listen"
 _log = logging.getLogger("toolhall.mcp")
@@ -39,7 +40,8 @@ class Modern:
                 link = ModernLink(outlet, terms, self.writer)
                 if "requestState" in request.params or "inputResponses" in request.params:
                     link.replies = self._rounds.replies(request, call, caller)
-                return self._written(request, call, caller, await self._hall.answer(call, caller, link))
+                answer = verifiable(await self._hall.answer(call, caller, link), terms)
+                return self._written(request, call, caller, answer)
             if request.method == "tools/list":
                 return self.writer.page(request.id, page(self._hall, caller, read_list(request)))
             if request.method == "server/discover":
@@ -55,7 +57,7 @@ class Modern:
         match answer:
             case Finished():
                 return self.writer.finished(request.id, answer)
-            case Asked(questions):
+            case Asked(questions):  # also a page to visit before the call is sent again
                 state = self._rounds.next(request, call, caller, list(questions))
                 return self.writer.asked(request.id, answer, state)
             case ToolhallError():

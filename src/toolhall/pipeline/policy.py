@@ -1,0 +1,169 @@
+"""The policy of every hall: the ladder of levels, and rules that say who may call what from level 4 on."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from toolhall.model.caller import ADMIN, Caller
+from toolhall.model.json import JsonObject
+from toolhall.model.levels import GRANTED_FROM, level_of
+from toolhall.model.tool import Tool
+from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.ladder import RECENT_SECONDS, Steps, unproven, unscoped, verification
+from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+
+LOCAL_PROFILE = "profile:local"
+AUTHENTICATED = "level:authenticated"
+OPEN = "level:open"
+MOST_CALLERS = 10_000
+MOST_STANDINGS = 200_000
+_NO_GRANT = "no grant allows this caller to call this tool; add one with 'toolhall grant add'"
+_NO_MATCH = "no grant allows this caller to call this tool with these arguments"
+
+
+class Rules(Protocol):
+    """Who may call what: grants, or policies in another language."""
+
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+        """What they say as far as it does not depend on the arguments."""
+        ...
+
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
+        """What they say of these arguments; never Conditional."""
+        ...
+
+
+class NoRules:
+    """Nobody was granted anything."""
+
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:  # noqa: ARG002 - nothing is ever granted
+        """No."""
+        return Unmatched()
+
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:  # noqa: ARG002
+        """No."""
+        return Unmatched()
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """What a tool is to a caller; `tool` keeps the object alive whose identity is the key."""
+
+    tool: Tool
+    seen: bool
+    verdict: Verdict
+
+
+class _Known(msgspec.Struct):
+    """Everything decided for one caller so far."""
+
+    caller: Caller
+    until: float
+    standings: dict[int, _Standing] = {}
+
+
+class LevelPolicy:
+    """Decides once for each caller and tool; whatever could change a decision makes it forget."""
+
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        *,
+        steps: Steps | None = None,
+        overrides: Mapping[str, int] | None = None,
+        allow_anonymous: bool = False,
+        clock: Callable[[], float],
+    ) -> None:
+        self._rules = rules or NoRules()
+        self._steps = steps or Steps()
+        self._overrides = overrides or {}
+        self._allow_anonymous = allow_anonymous
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._count = 0
+
+    def sees(self, caller: Caller, tool: Tool) -> bool:
+        """Whether the tool exists for this caller."""
+        return caller.local or self._standing(caller, tool).seen
+
+    def sees_everything(self, caller: Caller) -> bool:
+        """Only the person at this machine does."""
+        return caller.local
+
+    def judge(self, caller: Caller, tool: Tool) -> Verdict:
+        """Whether the caller may call it."""
+        return self._standing(caller, tool).verdict
+
+    def settle(self, verdict: Allow | Verify, caller: Caller, tool: Tool, arguments: JsonObject) -> Verdict:
+        """The same for these arguments: a grant without conditions decides for all of them."""
+        if not verdict.conditional:
+            return verdict
+        ruling = self._rules.settled(caller, tool, verdict.level, arguments)
+        if isinstance(ruling, Permitted):
+            return _allowed(ruling.by, verdict.level)
+        if isinstance(ruling, Unmatched) and verdict.level < GRANTED_FROM:
+            return _allowed(AUTHENTICATED, verdict.level)
+        return Deny(_NO_MATCH, by=ruling.by if isinstance(ruling, Forbidden) else None, level=verdict.level)
+
+    def manages(self, caller: Caller) -> bool:
+        """The person at this machine, and whoever holds the scope `admin`."""
+        return caller.local or (caller.proof != "none" and ADMIN in caller.scopes)
+
+    def forget(self, rules: Rules | None = None) -> None:
+        """Decide anew from now on, by these rules if others are given."""
+        self._rules = rules or self._rules
+        self._known = {}
+        self._count = 0
+
+    def _standing(self, caller: Caller, tool: Tool) -> _Standing:
+        known = self._known.get(caller.id)
+        if known is None or known.caller is not caller or known.until < self._clock():
+            known = self._meet(caller)
+        standing = known.standings.get(id(tool))
+        return self._decided(known, tool) if standing is None else standing
+
+    def _decided(self, known: _Known, tool: Tool) -> _Standing:
+        if self._count >= MOST_STANDINGS:
+            self.forget()
+        self._count += 1
+        standing = known.standings[id(tool)] = self._decide(known.caller, tool)
+        return standing
+
+    def _meet(self, caller: Caller) -> _Known:
+        """A sign-in grows old; nothing else that was decided changes with time alone."""
+        if len(self._known) >= MOST_CALLERS:
+            self._known.pop(next(iter(self._known)))
+        signed_in = caller.authenticated_at
+        recent_until = signed_in + RECENT_SECONDS if signed_in is not None else 0.0
+        until = recent_until if recent_until > self._clock() else float("inf")
+        known = self._known[caller.id] = _Known(caller, until)
+        return known
+
+    def _decide(self, caller: Caller, tool: Tool) -> _Standing:
+        level = level_of(tool, self._overrides)
+        if caller.local:
+            return _Standing(tool, True, _allowed(LOCAL_PROFILE, level))
+        ruling = self._rules.ruling(caller, tool, level)
+        if isinstance(ruling, Forbidden):
+            return _Standing(tool, False, Deny("this caller may not call this tool", by=ruling.by, level=level))
+        if level >= GRANTED_FROM and isinstance(ruling, Unmatched):
+            return _Standing(tool, False, Deny(_NO_GRANT, level=level))
+        return self._proven(caller, tool, level, ruling)
+
+    def _proven(self, caller: Caller, tool: Tool, level: int, ruling: Ruling) -> _Standing:
+        """What the caller's credential is good for; one that can be renewed with more is shown what it lacks."""
+        if caller.proof == "none":
+            open_to_all = level == 0 and self._allow_anonymous and tool.effect == "reads" and not tool.foreign
+            nobody = Deny("a credential is needed", anonymous=True, level=level)
+            return _Standing(tool, open_to_all, Allow(OPEN, 0) if open_to_all else nobody)
+        if denied := unproven(caller, level, self._steps, self._clock()):
+            return _Standing(tool, True, denied)
+        if denied := unscoped(caller, level, tool.id.toolkit):
+            return _Standing(tool, caller.proof == "token", denied)
+        by = ruling.by if isinstance(ruling, Permitted) and level >= GRANTED_FROM else AUTHENTICATED
+        return _Standing(tool, True, _allowed(by, level, conditional=isinstance(ruling, Conditional)))
+
+
+def _allowed(by: str, level: int, *, conditional: bool = False) -> Allow | Verify:
+    how = verification(level)
+    return Allow(by, level, conditional) if how is None else Verify(by, level, how, conditional)

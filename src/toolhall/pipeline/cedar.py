@@ -1,0 +1,137 @@
+"""Cedar policies in place of grants: parsed once, asked about every call with its arguments, and an error is a no."""
+
+import importlib
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from toolhall.model.caller import Caller
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.tool import Tool
+from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+
+_log = logging.getLogger("toolhall.cedar")
+_MISSING = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
+_LARGEST = 2**63
+_ACTION = {"type": "Action", "id": "call"}
+
+
+class BadPolicies(Exception):
+    """Policies that cannot be used; the message says which file and why."""
+
+
+class CedarRules:
+    """`Caller::"ci"` (in `Group::` its scopes), `Action::"call"`, `Tool::"Kit.pick@1.0.0"` in `Toolkit::"Kit"`."""
+
+    def __init__(self, text: str, name: str = "policies") -> None:
+        self._cedar = _library()
+        try:
+            self._policies = self._cedar.PolicySet.from_str(text)
+        except ValueError as error:
+            raise BadPolicies(f"{name} cannot be used: {str(error)[:500]}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> "CedarRules":
+        """The policies in a file; raises BadPolicies."""
+        try:
+            return cls(path.read_text("utf-8"), str(path))
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadPolicies(f"{path} cannot be read: {error}") from None
+
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+        """Only what no argument could change is decided here: a no. Every yes waits for the arguments."""
+        if not caller.id.isprintable() or set('"\\') & set(caller.id):
+            return Forbidden("cedar:name")  # what would have to be escaped is not compared as it stands
+        request = {"principal": _name("Caller", caller.id), "action": 'Action::"call"', "resource": _tool_name(tool)}
+        try:
+            said = self._cedar.is_authorized_partial(request, self._policies, _entities(caller, tool, level))
+        except (ValueError, TypeError):
+            _log.exception("the Cedar policies could not be asked about %s", tool.id)
+            return Forbidden("cedar:error")
+        if said.decision is not self._cedar.Decision.Deny:
+            return Conditional()
+        found = said.diagnostics
+        return Forbidden(_named(found, found.must_be_determining)) if found.must_be_determining else Unmatched()
+
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
+        """What the policies say of the whole call."""
+        request = {
+            "principal": {"type": "Caller", "id": caller.id},
+            "action": _ACTION,
+            "resource": {"type": "Tool", "id": str(tool.id)},
+            "context": {"arguments": _value(arguments)},
+        }
+        said = self._cedar.is_authorized(request, self._policies, _entities(caller, tool, level))
+        errors = said.diagnostics.errors
+        if errors:
+            # A forbid that could not be read forbids nothing in Cedar; here it does.
+            _log.warning("%s was refused, because a Cedar policy failed: %.500s", tool.id, errors[0])
+            return Forbidden("cedar:error")
+        if said.allowed:
+            return Permitted(_named(said.diagnostics, said.diagnostics.reasons))
+        reasons = said.diagnostics.reasons
+        return Forbidden(_named(said.diagnostics, reasons)) if reasons else Unmatched()
+
+
+def _library() -> Any:
+    try:
+        return importlib.import_module("cedarpy")
+    except ImportError:
+        raise BadPolicies(_MISSING) from None
+
+
+def _named(diagnostics: Any, policies: Sequence[str]) -> str:
+    """The policies that decided, by the name that `@id` gives them."""
+    named: Mapping[str, str] = diagnostics.id_annotations_by_reason
+    return ",".join(f"cedar:{named.get(policy) or policy}" for policy in sorted(policies))
+
+
+def _entities(caller: Caller, tool: Tool, level: int) -> str:
+    identity = {
+        "proof": caller.proof,
+        "scopes": sorted(caller.scopes),
+        "person": caller.person or "",
+        "acting_for": caller.acting_for or "",
+    }
+    traits = {
+        "level": level,
+        "effect": tool.effect or "",
+        "toolkit": tool.id.toolkit,
+        "tool": tool.id.tool,
+        "version": str(tool.id.version),
+        "foreign": tool.foreign,
+        "tags": list(tool.tags),
+    }
+    groups = [{"type": "Group", "id": scope} for scope in sorted(caller.scopes)]
+    kit = [{"type": "Toolkit", "id": tool.id.toolkit}]
+    return encode(
+        [
+            {"uid": {"type": "Caller", "id": caller.id}, "attrs": identity, "parents": groups},
+            {"uid": {"type": "Tool", "id": str(tool.id)}, "attrs": traits, "parents": kit},
+        ]
+    ).decode()
+
+
+def _name(kind: str, name: str) -> str:
+    """As Cedar writes it."""
+    return f'{kind}::"{name}"'
+
+
+def _tool_name(tool: Tool) -> str:
+    return _name("Tool", str(tool.id))
+
+
+def _value(value: Json) -> Json:
+    """JSON as Cedar knows it: it has neither null nor fractions, so these are left out and written as texts."""
+    match value:
+        case dict():
+            return {key: _value(each) for key, each in value.items() if each is not None}
+        case list():
+            return [_value(each) for each in value if each is not None]
+        case bool() | str():
+            return value
+        case int() if -_LARGEST <= value < _LARGEST:
+            return value
+        case _:
+            return str(value)

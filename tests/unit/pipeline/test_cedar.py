@@ -1,0 +1,116 @@
+"""Cedar policies as rules: who may call what, with which arguments, and that an error is a no."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.parts import tool_named
+from toolhall.model.caller import Caller
+from toolhall.pipeline.cedar import BadPolicies, CedarRules
+from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+
+POLICIES = """
+@id("ops-db") permit(principal in Group::"ops", action == Action::"call", resource in Toolkit::"Kit")
+  when { context.arguments has table && context.arguments.table != "users" };
+@id("ci-pick") permit(principal == Caller::"ci", action == Action::"call", resource == Tool::"Kit.pick@1.0.0");
+@id("no-eight") forbid(principal, action, resource) when { resource.level >= 8 };
+"""
+CI, OPS, EVE = Caller("ci"), Caller("corp:ada", scopes=frozenset({"ops"})), Caller("eve")
+RULES = CedarRules(POLICIES)
+PICK, QUERY = tool_named("pick"), tool_named("query")
+
+
+def settled(caller: Caller, name: str, arguments: dict[str, Any], level: int = 5) -> Ruling:
+    return RULES.settled(caller, tool_named(name), level, arguments)
+
+
+@pytest.mark.parametrize(
+    ("caller", "tool", "level", "said"),
+    [
+        (CI, PICK, 5, Conditional()),
+        (OPS, QUERY, 5, Conditional()),
+        (CI, QUERY, 5, Unmatched()),
+        (EVE, PICK, 5, Unmatched()),
+        (CI, PICK, 8, Forbidden("cedar:no-eight")),
+    ],
+    ids=["named", "group", "other tool", "nobody", "forbidden"],
+)
+def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: int, said: Ruling) -> None:
+    assert RULES.ruling(caller, tool, level) == said
+
+
+@pytest.mark.parametrize(
+    ("caller", "name", "arguments", "level", "said"),
+    [
+        (CI, "pick", {}, 5, Permitted("cedar:ci-pick")),
+        (OPS, "query", {"table": "orders"}, 5, Permitted("cedar:ops-db")),
+        (OPS, "query", {"table": "users"}, 5, Unmatched()),
+        (OPS, "query", {}, 5, Unmatched()),
+        (EVE, "pick", {}, 5, Unmatched()),
+        (CI, "pick", {}, 9, Forbidden("cedar:no-eight")),
+        (OPS, "query", {"table": "orders", "n": 1.5, "m": None, "big": 2**70, "deep": [{"x": None}]}, 5,
+         Permitted("cedar:ops-db")),
+    ],
+)  # fmt: skip
+def test_the_arguments_decide(caller: Caller, name: str, arguments: dict[str, Any], level: int, said: Ruling) -> None:
+    assert settled(caller, name, arguments, level) == said
+
+
+def test_a_policy_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
+    careless = CedarRules(
+        '@id("all") permit(principal, action, resource);'
+        '@id("no") forbid(principal, action, resource) when { context.arguments.amount > 10 };'
+    )
+    assert careless.settled(CI, PICK, 5, {"amount": 5}) == Permitted("cedar:all")
+    with caplog.at_level(logging.WARNING):
+        assert careless.settled(CI, PICK, 5, {}) == Forbidden("cedar:error")
+    assert "a Cedar policy failed" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["é", "x" * 1_000, "corp:ada|1", "https://a.example/#1?x=y&z"])
+def test_any_caller_can_be_asked_about(name: str) -> None:
+    assert RULES.ruling(Caller(name), PICK, 5) == Unmatched()
+    assert RULES.settled(Caller(name), PICK, 5, {}) == Unmatched()
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\nb", "a\\b", "\u202e"])
+def test_a_caller_whose_name_must_be_escaped_is_nobody(name: str) -> None:
+    assert RULES.ruling(Caller(name), PICK, 5) == Forbidden("cedar:name")
+    assert RULES.settled(Caller(name), PICK, 5, {}) == Unmatched()
+
+
+def test_what_cannot_be_parsed_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "rules.cedar").write_text("permit(", "utf-8")
+    with pytest.raises(BadPolicies, match=r"rules\.cedar cannot be used"):
+        CedarRules.read(tmp_path / "rules.cedar")
+    with pytest.raises(BadPolicies, match="cannot be read"):
+        CedarRules.read(tmp_path / "missing.cedar")
+
+
+FORBIDS = st.sampled_from(
+    [
+        "forbid(principal, action, resource) when { resource.level >= 3 };",
+        'forbid(principal == Caller::"ci", action, resource);',
+        'forbid(principal, action, resource in Toolkit::"Kit");',
+        "forbid(principal, action, resource) when { context.arguments has table };",
+        "forbid(principal, action, resource) when { context.arguments.missing == 1 };",
+    ]
+)
+TABLES = st.sampled_from([{}, {"table": "users"}, {"table": "orders"}])
+
+
+@settings(max_examples=50)
+@given(st.lists(FORBIDS, min_size=1), st.sampled_from([CI, OPS, EVE]), st.integers(0, 10), TABLES)
+def test_adding_a_forbid_never_allows(
+    forbids: list[str], caller: Caller, level: int, arguments: dict[str, Any]
+) -> None:
+    stricter = CedarRules(POLICIES + "\n".join(forbids))
+    for tool in (PICK, QUERY):
+        before, after = RULES.settled(caller, tool, level, arguments), stricter.settled(caller, tool, level, arguments)
+        assert isinstance(before, Permitted) or not isinstance(after, Permitted)
+        seen, then = RULES.ruling(caller, tool, level), stricter.ruling(caller, tool, level)
+        assert isinstance(seen, Conditional) or not isinstance(then, Conditional)

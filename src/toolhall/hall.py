@@ -1,7 +1,10 @@
 """The one door: every ask of every dialect comes in here and leaves as an answer, never as an exception."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import msgspec
 
 from toolhall.model.call import Call
 from toolhall.model.caller import Caller
@@ -11,11 +14,14 @@ from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.manage import Manage
 from toolhall.pipeline.pipeline import Pipeline
+from toolhall.pipeline.rulings import Rules
 from toolhall.registry.registry import Registry
 from toolhall.registry.shortlist import Shortlist
 from toolhall.registry.snapshot import Snapshot
 
 _log = logging.getLogger("toolhall")
+T = TypeVar("T")
+MOST_SHELVES = 256  # callers; a list for another one is made again
 
 
 class Hall:
@@ -37,6 +43,7 @@ class Hall:
         self._pipeline = pipeline
         self._new_id = new_id
         self._timer = timer
+        self._shelves: dict[str, _Shelf] = {}
         self.manage = Manage(policy, pipeline.audit, new_id=new_id, timer=timer)
 
     async def answer(self, ask: Ask, caller: Caller, link: Link = SILENT) -> Answer:
@@ -55,6 +62,16 @@ class Hall:
             _log.exception("internal error while answering %s", type(ask).__name__)
             return Broken()
 
+    def refuse(self, ask: CallTool, caller: Caller, error: ToolhallError) -> ToolhallError:
+        """Record a call that its dialect refuses already; the error is the answer."""
+        self._pipeline.audit.write(self._call(ask, caller, SILENT), None, type(error).__name__)
+        return error
+
+    def follow(self, rules: Rules) -> None:
+        """From now on these rules say who may call what; clients hear that their list may be another."""
+        self.policy.follow(rules)
+        self.registry.tell_sight()
+
     def find(self, name: str, caller: Caller) -> Tool | None:
         """The tool that a call by this name would reach, if the caller may see it."""
         entry = self.registry.snapshot.find(name)
@@ -65,7 +82,30 @@ class Hall:
 
     def view(self, caller: Caller) -> Snapshot:
         """The tools as far as this caller may see them."""
-        snapshot = self.registry.snapshot
         if self.policy.sees_everything(caller):
-            return snapshot
-        return snapshot.only(lambda tool: self.policy.sees(caller, tool))
+            return self.registry.snapshot
+        return self.once(
+            caller, "view", lambda: self.registry.snapshot.only(lambda tool: self.policy.sees(caller, tool))
+        )
+
+    def once(self, caller: Caller, what: Hashable, make: Callable[[], T]) -> T:
+        """What is made for one caller, kept for as long as neither the tools nor what it sees of them change."""
+        snapshot, epoch = self.registry.snapshot, self.policy.epoch(caller)
+        shelf = self._shelves.pop(caller.id, None)
+        if shelf is None or shelf.snapshot is not snapshot or shelf.epoch is not epoch:
+            shelf = _Shelf(snapshot, epoch)
+        self._shelves[caller.id] = shelf  # the latest goes last
+        if len(self._shelves) > MOST_SHELVES:
+            del self._shelves[next(iter(self._shelves))]
+        if what not in shelf.made:
+            shelf.made[what] = make()
+        made: T = shelf.made[what]
+        return made
+
+
+class _Shelf(msgspec.Struct, frozen=True):
+    """Everything made for one caller."""
+
+    snapshot: Snapshot
+    epoch: object
+    made: dict[Hashable, Any] = {}

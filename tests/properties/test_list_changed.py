@@ -17,7 +17,7 @@ from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Icon, Tool
-from toolhall.pipeline.authorize import LocalPolicy
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.registry.entry import Entry
 from toolhall.transports.mcp import storefront
 from toolhall.transports.mcp.storefront import Audience
@@ -52,7 +52,7 @@ STATED: list[dict[str, Any]] = [
 ]
 
 
-class Guests(LocalPolicy):
+class Guests(LevelPolicy):
     """Guests see what is tagged for them."""
 
     def sees(self, caller: Caller, tool: Tool) -> bool:
@@ -94,7 +94,7 @@ def entry_of(key: tuple[str, str], stated: dict[str, Any]) -> Entry:
 @given(st.booleans(), st.lists(st.sampled_from(PINS), max_size=3, unique=True), st.lists(STEPS, max_size=6))
 def test_a_notice_comes_if_and_only_if_the_list_changed(search: bool, pinned: list[str], steps: list[Any]) -> None:
     with Toolhall(config=Config(search=search, pinned=tuple(pinned), page_size=2)) as hall:
-        hall.hall.policy = Guests()
+        hall.hall.policy = Guests(clock=lambda: 0.0)
         told: list[Audience] = []
 
         def listen(audience: Audience) -> None:

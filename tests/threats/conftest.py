@@ -10,11 +10,6 @@ from tests.threats.served import Served, serving
 WAYS = [f"{way}-{revision}" for way in ("http", "stdio") for revision in REVISIONS]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
-    config.addinivalue_line("markers", "threat(row): the row of the threat model that a test proves")
-
-
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over HTTP that every test may attack; none can break it."""

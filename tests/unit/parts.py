@@ -1,8 +1,7 @@
 """Real parts for tests of one thing at a time: tools, entries, calls, and a clock that a test moves by hand."""
 
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from toolhall.authoring.context import Patience
@@ -16,6 +15,7 @@ from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Output, Tool
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.runners.function import FunctionRunner
+from toolhall.runners.threads import Threads
 
 
 class Clock:
@@ -76,7 +76,7 @@ def entry_named(name: str = "pick", *, returns: JsonObject | None = None, **stat
 @contextmanager
 def entry_of(function: Any) -> Generator[Entry]:
     """A marked function, registered as it would be in a hall."""
-    with ThreadPoolExecutor(2) as threads:
+    with closing(Threads(2)) as threads:
         definition = next(definitions_of(function))
         yield compile_entry(definition.tool, FunctionRunner(definition.body, threads))
 

@@ -7,6 +7,7 @@ from toolhall.model.errors import Denied, Unauthenticated
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.rulings import Rules
 from toolhall.pipeline.states import Allowed, Found
 
 
@@ -27,6 +28,14 @@ class Policy(Protocol):
 
     def settle(self, verdict: Allow | Verify, caller: Caller, tool: Tool, arguments: JsonObject) -> Verdict:
         """The same for these arguments, where the verdict depends on them."""
+        ...
+
+    def epoch(self, caller: Caller) -> object:
+        """The same object for as long as nothing that this caller sees can have changed."""
+        ...
+
+    def follow(self, rules: Rules) -> None:
+        """Let these rules decide from now on."""
         ...
 
     def manages(self, caller: Caller) -> bool:

@@ -5,10 +5,11 @@ from asyncio import CancelledError
 import msgspec
 
 from toolhall.model.call import Call
+from toolhall.model.content import Result
 from toolhall.model.errors import Refused, Retired, ToolhallError
 from toolhall.model.exchange import Asking, Finished
 from toolhall.model.levels import GRANTED_FROM
-from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.audit import Audit, Reached
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
@@ -17,7 +18,7 @@ from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.record import Begun, Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed, Equipped, Found, Valid, Verified
+from toolhall.pipeline.states import Allowed, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
 
@@ -47,43 +48,71 @@ class Pipeline:
 
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
-        stages, outcome, size = self._stages, "Broken", 0
-        reached: Found | Allowed | Equipped | str | None = None  # how far it came, or the id of what is no more
-        kept: Begun | None = None
+        stages, trace = self._stages, Trace()
         try:
-            try:
-                reached = found = stages.find(call)  # NotFound for a tool this caller may not see
-                reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
-            except Refused:
-                stages.limit.refused(call)
-                raise
-            admitted = stages.limit(allowed)  # refused attempts count too
+            allowed = self._allowed(call, trace)
+            admitted = stages.limit(allowed)
             valid = stages.validate(admitted)  # arguments against the compiled schema
             if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
                 valid = await valid
             verified = stages.verify(valid)  # conditions of a grant; a person's yes to this exact call
             if not isinstance(verified, Verified):
                 verified = await verified
-            equipped = reached = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
-            if equipped.verdict.level >= GRANTED_FROM:  # durable before any side effect
-                await stages.audit.intent(call, equipped)
+            equipped = trace.reached = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            if equipped.verdict.level >= GRANTED_FROM:
+                await stages.audit.intent(call, equipped)  # durable before any side effect
+            else:
+                stages.audit.keep(call)
             if stages.record is not None:  # before the tool can change its arguments
-                kept = stages.record(equipped)
+                trace.kept = stages.record(equipped)
             raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
-            outcome, size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
-            if kept is not None:  # clean, as the caller gets it
-                kept.end(result)
-            return Finished(found.entry.tool, result)
+            trace.finish(result)
+            return Finished(equipped.entry.tool, result)
         except (ToolhallError, CancelledError, Asking) as ended:
-            outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
-            if isinstance(ended, Retired):  # who still calls it is worth knowing
-                reached = ended.tool
-            if kept is not None:
-                kept.end(ended)
+            trace.end(ended)
             raise
         finally:
-            stages.audit.write(call, reached, outcome, size)
+            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended)
+
+    def _allowed(self, call: Call, trace: "Trace") -> Allowed:
+        """The tool, if the caller may call it; what is refused here counts for the caller's limit too."""
+        stages = self._stages
+        try:
+            trace.reached = found = stages.find(call)  # NotFound for a tool this caller may not see
+            trace.reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
+        except Refused:
+            stages.limit.refused(call)
+            raise
+        return allowed
+
+
+class Trace:
+    """How far a call came and how it ended, for its record."""
+
+    __slots__ = ("ended", "kept", "outcome", "reached", "size")
+
+    def __init__(self) -> None:
+        self.reached: Reached = None  # or the id of what is no more
+        self.outcome = "Broken"
+        self.size = 0
+        self.ended: BaseException | None = None
+        self.kept: Begun | None = None
+
+    def finish(self, result: Result) -> None:
+        """It ran to its end; what is kept of it is clean, as the caller gets it."""
+        self.outcome, self.size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
+        if self.kept is not None:
+            self.kept.end(result)
+
+    def end(self, ended: BaseException) -> None:
+        """It was refused, it failed, or nobody wants it any more."""
+        self.ended = ended
+        self.outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
+        if isinstance(ended, Retired):  # who still calls it is worth knowing
+            self.reached = ended.tool
+        if self.kept is not None:
+            self.kept.end(ended)
 
 
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}

@@ -1,7 +1,6 @@
 """The policy of every hall: the ladder of levels, and rules that say who may call what from level 4 on."""
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import msgspec
 
@@ -11,7 +10,7 @@ from toolhall.model.levels import GRANTED_FROM, level_of
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.ladder import RECENT_SECONDS, Steps, unproven, unscoped, verification
-from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.pipeline.rulings import Conditional, Forbidden, NoRules, Permitted, Rules, Ruling, Unmatched
 
 LOCAL_PROFILE = "profile:local"
 AUTHENTICATED = "level:authenticated"
@@ -20,30 +19,6 @@ MOST_CALLERS = 10_000
 MOST_STANDINGS = 200_000
 _NO_GRANT = "no grant allows this caller to call this tool; add one with 'toolhall grant add'"
 _NO_MATCH = "no grant allows this caller to call this tool with these arguments"
-
-
-class Rules(Protocol):
-    """Who may call what: grants, or policies in another language."""
-
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
-        """What they say as far as it does not depend on the arguments."""
-        ...
-
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
-        """What they say of these arguments; never Conditional."""
-        ...
-
-
-class NoRules:
-    """Nobody was granted anything."""
-
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:  # noqa: ARG002 - nothing is ever granted
-        """No."""
-        return Unmatched()
-
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:  # noqa: ARG002
-        """No."""
-        return Unmatched()
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -105,26 +80,37 @@ class LevelPolicy:
             return _allowed(AUTHENTICATED, verdict.level)
         return Deny(_NO_MATCH, by=ruling.by if isinstance(ruling, Forbidden) else None, level=verdict.level)
 
+    def epoch(self, caller: Caller) -> object:
+        """What was decided for it: forgotten whenever a decision could change."""
+        return self._acquaintance(caller)
+
     def manages(self, caller: Caller) -> bool:
         """The person at this machine, and whoever holds the scope `admin`."""
         return caller.local or (caller.proof != "none" and ADMIN in caller.scopes)
 
-    def forget(self, rules: Rules | None = None) -> None:
-        """Decide anew from now on, by these rules if others are given."""
-        self._rules = rules or self._rules
+    def follow(self, rules: Rules) -> None:
+        """Decide anew from now on, by these rules."""
+        self._rules = rules
+        self._forget()
+
+    def _forget(self) -> None:
         self._known = {}
         self._count = 0
 
     def _standing(self, caller: Caller, tool: Tool) -> _Standing:
-        known = self._known.get(caller.id)
-        if known is None or known.caller is not caller or known.until < self._clock():
-            known = self._meet(caller)
+        known = self._acquaintance(caller)
         standing = known.standings.get(id(tool))
         return self._decided(known, tool) if standing is None else standing
 
+    def _acquaintance(self, caller: Caller) -> _Known:
+        known = self._known.get(caller.id)
+        if known is None or known.caller is not caller or known.until < self._clock():
+            known = self._meet(caller)
+        return known
+
     def _decided(self, known: _Known, tool: Tool) -> _Standing:
         if self._count >= MOST_STANDINGS:
-            self.forget()
+            self._forget()
         self._count += 1
         standing = known.standings[id(tool)] = self._decide(known.caller, tool)
         return standing
@@ -160,7 +146,7 @@ class LevelPolicy:
             return _Standing(tool, True, denied)
         if denied := unscoped(caller, level, tool.id.toolkit):
             return _Standing(tool, caller.proof == "token", denied)
-        by = ruling.by if isinstance(ruling, Permitted) and level >= GRANTED_FROM else AUTHENTICATED
+        by = AUTHENTICATED if level < GRANTED_FROM else ruling.by if isinstance(ruling, Permitted) else ""
         return _Standing(tool, True, _allowed(by, level, conditional=isinstance(ruling, Conditional)))
 
 

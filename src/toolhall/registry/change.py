@@ -17,9 +17,10 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 class Change:
     """Handed to everyone who listens; what one of them finds out about it, the others need not."""
 
-    def __init__(self, before: Snapshot, after: Snapshot) -> None:
+    def __init__(self, before: Snapshot, after: Snapshot, *, of_sight: bool = False) -> None:
         self.before = before
         self.after = after
+        self.of_sight = of_sight  # the tools are the same, but who sees which may not be
         self._found: dict[Hashable, Any] = {}
 
     def once(self, question: Hashable, find: Callable[[], T]) -> T:

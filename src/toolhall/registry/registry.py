@@ -82,6 +82,10 @@ class Registry:
 
         return end
 
+    def tell_sight(self) -> None:
+        """Tell whoever listens that who sees which tools may be another now."""
+        self._tell(Change(self.snapshot, self.snapshot, of_sight=True))
+
     def _exchange(self, gone: list[Entry], added: list[Entry]) -> list[Entry]:
         """Let the claims of some go and take those of others; if one cannot be had, everything is as it was."""
         for entry in gone:

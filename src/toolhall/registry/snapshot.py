@@ -22,12 +22,14 @@ class Snapshot:
         *,
         shared: bool = True,
         meant: Mapping[str, Entry] = _NEWEST,
+        names: Mapping[str, Entry] | None = None,
     ) -> None:
-        """`meant` says of some tools (by `Toolkit.tool`) which version is listed, if not the newest."""
+        """`meant` says of some tools (by `Toolkit.tool`) which version is listed, if not the newest; `names` of all."""
         self.entries = tuple(entries)
         self.page_size = page_size
         self._versions = _by_key(self.entries)
-        self._meant = {key: versions[0] for key, versions in self._versions.items()} | dict(meant)
+        newest = {key: versions[0] for key, versions in self._versions.items()} if names is None else names
+        self._meant = {**newest, **meant}
         chosen = set(map(id, self._meant.values()))
         self.listed = tuple(entry for entry in self.entries if id(entry) in chosen)
         self._by_name = {entry.tool.name: entry for entry in self.listed}
@@ -58,8 +60,11 @@ class Snapshot:
         return next((entry for entry in versions if asked.accepts(entry.tool.id.version)), None)
 
     def only(self, keep: Callable[[Tool], bool]) -> "Snapshot":
-        """The part of it that one caller may see."""
-        return Snapshot((entry for entry in self.entries if keep(entry.tool)), self.page_size, shared=False)
+        """The part of it that one caller may see; a hidden version takes its name with it, and no other gets it."""
+        entries = [entry for entry in self.entries if keep(entry.tool)]
+        kept = set(map(id, entries))
+        names = {key: entry for key, entry in self._meant.items() if id(entry) in kept}
+        return Snapshot(entries, self.page_size, shared=False, names=names)
 
     def meaning(self, meant: Mapping[str, Entry]) -> "Snapshot":
         """The same tools; of those named here, another version than the newest goes by the published name."""

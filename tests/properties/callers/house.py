@@ -11,7 +11,9 @@ from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.rulings import Rules
 from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.door import Door
 from toolhall.transports.identity import NOBODY
 
 ADA, BOB, EVE = "ada", "bob", "eve"  # may do everything; may only read; does not see what is hidden
@@ -27,7 +29,11 @@ class Told:
     def caller(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER.encode())
-        return Caller(name.decode()) if name else NOBODY
+        return Caller(name.decode(), local=True, proof="local") if name else NOBODY
+
+    def speaker(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Caller:
+        """No message makes somebody else of a caller."""
+        return caller
 
 
 class HouseRules:
@@ -52,6 +58,13 @@ class HouseRules:
     def settle(self, verdict: Allow | Verify, caller: Caller, tool: Tool, arguments: JsonObject) -> Verdict:
         """Nothing here depends on arguments."""
         return verdict
+
+    def epoch(self, caller: Caller) -> object:
+        """Nothing changes."""
+        return self
+
+    def follow(self, rules: Rules) -> None:
+        """These rules are the house's own."""
 
     def manages(self, caller: Caller) -> bool:
         """Ada's house."""
@@ -86,26 +99,30 @@ class House:
     def __init__(self, *tools: object) -> None:
         self.person = Person()
         config = Config(calls_per_second=RATE, call_burst=BURST)
-        # The composition root knows only the local profile so far: it is handed another identity and policy by name.
+        # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(app, "LocalIdentity", Told)
-            patch.setattr(app, "LevelPolicy", HouseRules)
+            patch.setattr(app, "build_door", lambda *_: Door(Told(), None, {}))
+            patch.setattr(app, "LevelPolicy", lambda **_: HouseRules())
             self.hall = Toolhall(*tools, config=config, approver=self.person)
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
-        """One POST, without a socket; a query may follow the path."""
-        usual = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body))}
-        stated = usual | ({CALLER_HEADER: caller} if caller else {}) | headers
-        path, _, query = path.partition("?")
-        scope: Scope = {
-            "type": "http",
-            "method": "POST",
-            "path": path,
-            "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode()) for name, value in stated.items()],
-            "client": ("192.0.2.1", 1),  # an address proves nothing here
-        }
-        return await _Visit(body).run(self.hall.http, scope)
+        """One POST by whoever it says."""
+        return await visit(self.hall.http, path, body, ({CALLER_HEADER: caller} if caller else {}) | headers)
+
+
+async def visit(application: Any, path: str, body: bytes, headers: dict[str, str]) -> Reply:
+    """One POST, without a socket; a query may follow the path."""
+    usual = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body))}
+    path, _, query = path.partition("?")
+    scope: Scope = {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "query_string": query.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in (usual | headers).items()],
+        "client": ("192.0.2.1", 1),  # an address proves nothing here
+    }
+    return await _Visit(body).run(application, scope)
 
 
 class _Visit:

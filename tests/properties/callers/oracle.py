@@ -38,7 +38,11 @@ ROWS = {
     # 5.5 has 403 for MCP; Toolhall says it to the model instead, because a client could not mend it by signing in.
     "Denied": Row("isError Denied", "403", "FORBIDDEN", "error SECURITY_ERROR", "403 denied"),
     "NeedsVerification": Row(
-        "isError NeedsVerification", "400", "APPROVAL_REQUIRED", "error SECURITY_ERROR", "403 needs_verification"
+        "isError NeedsVerification",
+        "400",
+        "APPROVAL_REQUIRED|STEP_UP_REQUIRED",
+        "error SECURITY_ERROR",
+        "403 needs_verification",
     ),
     "NeedsRequirement": Row(
         "isError NeedsRequirement", "400", "AUTHORIZATION_REQUIRED", "error SECURITY_ERROR", "403 needs_requirement"

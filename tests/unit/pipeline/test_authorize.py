@@ -14,8 +14,8 @@ from toolhall.model.tool import Annotations, Tool
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.ladder import Steps
-from toolhall.pipeline.policy import LevelPolicy, Rules
-from toolhall.pipeline.rulings import Forbidden, Permitted, Ruling, Unmatched
+from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.rulings import Forbidden, Permitted, Rules, Ruling, Unmatched
 from toolhall.pipeline.states import Found
 
 NOW = 1_000_000.0
@@ -242,7 +242,7 @@ def test_an_operator_can_only_raise_a_level(stated: dict[str, Any], said: int) -
 def test_other_rules_are_followed_at_once() -> None:
     changing, tool = policy(None), tool_named("pick", level=5)
     assert not changing.sees(KEY, tool)
-    changing.forget(GRANTED)
+    changing.follow(GRANTED)
     assert changing.sees(KEY, tool)
 
 

@@ -206,7 +206,7 @@ async def test_a_change_that_was_begun_is_finished_though_nobody_waits() -> None
 
 async def test_nothing_changes_while_it_is_frozen() -> None:
     office = Office()
-    office.registrar.frozen = "several processes serve this hall"
+    office.registrar.turns.frozen = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
         await office.register()
     assert office.registrar.known == ()

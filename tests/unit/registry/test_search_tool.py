@@ -13,9 +13,9 @@ from toolhall.config import Config
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.revisions import REVISIONS
 from toolhall.examples import calculator
-from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.caller import LOCAL, NOBODY, Caller
 from toolhall.model.content import Result
-from toolhall.model.errors import BadArguments, NotFound
+from toolhall.model.errors import BadArguments, NotFound, Unauthenticated
 from toolhall.model.names import SEARCH_TOOL, ToolId
 from toolhall.model.tool import Tool
 from toolhall.registry.registry import Conflict
@@ -86,9 +86,17 @@ async def test_it_is_not_there_unless_clients_search() -> None:
 
 
 async def test_who_may_see_nothing_finds_nothing() -> None:
-    async with Client(calculator, config=SEARCHING, caller=Caller("stranger")) as client:
-        with pytest.raises(NotFound):
+    async with Client(calculator, config=SEARCHING, caller=NOBODY) as client:
+        with pytest.raises(Unauthenticated):
             await client.call_named("search_tools", {"query": "add"})
+
+
+async def test_a_caller_finds_what_it_may_see() -> None:
+    async with Client(calculator, config=SEARCHING, caller=Caller("ci", proof="key")) as client:
+        assert tools_in(await client.call_named("search_tools", {"query": "add"}))
+        client.hall.registry.add([entry_named("addend", level=4)])
+        found = tools_in(await client.call_named("search_tools", {"query": "addend"}))
+        assert "addend" not in [each["name"] for each in found]
 
 
 async def test_it_follows_the_registry() -> None:

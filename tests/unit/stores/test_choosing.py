@@ -8,76 +8,76 @@ import pytest
 
 from tests.contracts.kept import event, kept
 from toolhall.stores.base import InUse, StoreFailed
-from toolhall.stores.choosing import choose_store
+from toolhall.stores.choosing import choose_stores
 from toolhall.stores.memory import MemoryStore
 
 FILE = "toolhall.db"
 
 
 def test_without_a_folder_it_is_memory() -> None:
-    assert isinstance(choose_store(None, share=False), MemoryStore)
+    assert isinstance(choose_stores(None, share=False).tools, MemoryStore)
 
 
 async def test_the_file_is_made_with_the_first_change(tmp_path: Path) -> None:
-    store = choose_store(tmp_path, share=False)
-    assert (await store.all(), await store.history(), (tmp_path / FILE).exists()) == ((), (), False)
+    stores = choose_stores(tmp_path, share=False)
+    assert (await stores.tools.all(), await stores.tools.history(), (tmp_path / FILE).exists()) == ((), (), False)
     row = kept()
-    await store.save([row], [event(row)])
+    await stores.tools.save([row], [event(row)])
     assert (tmp_path / FILE).exists()
-    store.close()
-    again = choose_store(tmp_path, share=False)
-    assert [each.id for each in await again.all()] == [row.id]
+    stores.close()
+    again = choose_stores(tmp_path, share=False)
+    assert [each.id for each in await again.tools.all()] == [row.id]
     again.close()
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["before", "after"])
 async def test_a_second_one_is_refused_before_the_first_change_too(tmp_path: Path, changed: bool) -> None:
-    store = choose_store(tmp_path, share=False)
+    stores = choose_stores(tmp_path, share=False)
     if changed:
         row = kept()
-        await store.save([row], [event(row)])
+        await stores.tools.save([row], [event(row)])
     with pytest.raises(InUse, match=r"is in use by .*; stop that one, ask it by --url"):
-        choose_store(tmp_path, share=False)
-    reader = choose_store(tmp_path, share=True)
-    assert len(await reader.all()) == len(await reader.history()) == int(changed)
+        choose_stores(tmp_path, share=False)
+    reader = choose_stores(tmp_path, share=True)
+    assert len(await reader.tools.all()) == len(await reader.tools.history()) == int(changed)
     with pytest.raises(StoreFailed, match="another process writes"):
-        await reader.save([kept("other")], [])
+        await reader.tools.save([kept("other")], [])
     with pytest.raises(StoreFailed, match="another process writes"):
-        await reader.remove([kept("other")], [])
+        await reader.tools.remove([kept("other")], [])
     reader.close()
-    store.close()
-    choose_store(tmp_path, share=False).close()
+    stores.close()
+    choose_stores(tmp_path, share=False).close()
 
 
 async def test_a_file_that_cannot_be_read_lets_the_folder_go(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database" * 100)
     for _ in range(2):
         with pytest.raises(StoreFailed, match="damaged"):
-            choose_store(tmp_path, share=False)
+            choose_stores(tmp_path, share=False)
 
 
 def test_a_folder_that_is_none_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreFailed, match="choose another folder with --data"):
-        choose_store(tmp_path / "file", share=False)
+        choose_stores(tmp_path / "file", share=False)
 
 
 async def test_the_file_is_made_once_whoever_stops_waiting(tmp_path: Path) -> None:
-    store = choose_store(tmp_path, share=False)
-    first = asyncio.create_task(store.save([kept("first")], []))
-    second = asyncio.create_task(store.save([kept("second")], []))
+    stores = choose_stores(tmp_path, share=False)
+    first = asyncio.create_task(stores.tools.save([kept("first")], []))
+    second = asyncio.create_task(stores.tools.save([kept("second")], []))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.wait([first, second])
-    assert [each.tool for each in await store.all()] == ["second"]
-    store.close()
+    assert [each.tool for each in await stores.tools.all()] == ["second"]
+    stores.close()
 
 
 async def test_one_that_is_closed_while_it_is_made_lets_the_folder_go(tmp_path: Path) -> None:
-    store = choose_store(tmp_path, share=False)
-    saving = asyncio.create_task(store.save([kept("first")], []))
+    stores = choose_stores(tmp_path, share=False)
+    saving = asyncio.create_task(stores.tools.save([kept("first")], []))
     await asyncio.sleep(0)
-    store.close()
+    stores.close()
     with contextlib.suppress(StoreFailed):  # it may be closed before it is written to
         await saving
-    choose_store(tmp_path, share=False).close()
+    choose_stores(tmp_path, share=False).close()

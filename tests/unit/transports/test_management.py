@@ -105,7 +105,7 @@ async def test_nobody_sees_what_is_registered_in_the_hub(hall: Toolhall, way: st
         said = (await WAYS[way](hall, core("get_tool", name=name), FORWARDED))["error"]
         assert (said["code"], said["message"]) == ("INVALID_PARAMS", "there is no such tool; list_tools names them")
     call = {"type": "tool_request", "id": "1", "tool": "kept", "method": "look"}
-    assert (await WAYS[way](hall, call, FORWARDED))["error"]["code"] == "TOOL_NOT_FOUND"
+    assert (await WAYS[way](hall, call, FORWARDED))["error"]["code"] == "UNAUTHENTICATED"
     assert (await WAYS[way](hall, call))["error"]["code"] == "TOOL_ERROR"  # whoever may know is told its state
 
 
@@ -131,7 +131,7 @@ async def test_nobody_sees_what_is_registered_in_machine_context(hall: Toolhall)
     _, reply = await asked(hall, "/machine", "POST", payload(discover={}), FORWARDED)
     assert reply["payload"] == {"tools": []}
     call = payload(tool={"id": "kept", "capability": "look"})
-    assert (await asked(hall, "/machine", "POST", call, FORWARDED))[0] == 404
+    assert (await asked(hall, "/machine", "POST", call, FORWARDED))[0] == 401
     status, told = await asked(hall, "/machine", "POST", call)  # whoever may know is told its state
     assert (status, told["error"]["details"]) == (409, {"state": "quarantined"})
 

@@ -17,7 +17,7 @@ from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.exchange import CallTool
 from toolhall.model.names import ToolId
 from toolhall.model.tool import HeaderParameter, Icon, Tool
-from toolhall.pipeline.authorize import LocalPolicy
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.registry.entry import Entry
 from toolhall.transports.mcp import storefront
 from toolhall.transports.mcp.storefront import Audience
@@ -26,7 +26,7 @@ GUEST = Caller("guest")
 EVERYTHING = Audience(LOCAL, MODERN)
 
 
-class Guests(LocalPolicy):
+class Guests(LevelPolicy):
     """Guests see what is tagged for them."""
 
     def sees(self, caller: Caller, tool: Tool) -> bool:
@@ -39,7 +39,7 @@ def version_of(version: str, **stated: Any) -> Entry:
 
 def hall_of(*entries: Entry, **settings: Any) -> Toolhall:
     hall = Toolhall(config=Config(**settings))
-    hall.hall.policy = Guests()
+    hall.hall.policy = Guests(clock=lambda: 0.0)
     hall.registry.add(entries)
     return hall
 

@@ -27,8 +27,10 @@ def page(hall: Hall, caller: Caller, asked: Listing) -> Page:
     """One page of the list; Malformed for a cursor that is none."""
     shown = hall.shortlist.of(hall.registry.snapshot)
     sees = _sees(hall, caller)
-    pages = shown.pages(versions=asked.versions) if sees is None else shown.pages_of(sees, versions=asked.versions)
-    return pages.page(asked.cursor)
+    if sees is None:
+        return shown.pages(versions=asked.versions).page(asked.cursor)
+    made = hall.once(caller, ("pages", asked.versions), lambda: shown.pages_of(sees, versions=asked.versions))
+    return made.page(asked.cursor)
 
 
 def meant(hall: Hall, name: str) -> str:
@@ -51,6 +53,8 @@ def hear(hall: Hall, audience: Callable[[], Audience], listener: Callable[[], No
 
 
 def _is_news(hall: Hall, change: Change, audience: Audience) -> bool:
+    if change.of_sight:  # what was seen before is not known any more, so whoever does not see everything is told
+        return not hall.policy.sees_everything(audience.caller)
     before, after = change.once(
         hall.shortlist, lambda: (hall.shortlist.of(change.before), hall.shortlist.of(change.after))
     )

@@ -1,0 +1,166 @@
+"""The threat model: every attack, what stands against it, and which peers it happened to."""
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """One attack and its control; `later` says which part of the product it waits for, if that is not there yet."""
+
+    attack: str
+    control: str
+    later: str = ""
+
+
+GROUPS = {
+    "A": "Definitions, which the model reads",
+    "B": "Identity and authorization",
+    "C": "Approvals",
+    "D": "OAuth",
+    "E": "Connections that the hall makes",
+    "F": "Parsing, schemas, protocol",
+    "G": "Results, secrets, logs",
+    "H": "Processes and files",
+    "I": "Exhaustion",
+    "J": "Audit and storage",
+}
+
+_UPSTREAMS = "upstream servers"
+_ACCOUNTS = "linked accounts"
+_TASKS = "long-running tasks"
+
+ROWS = {
+    "A1": Row("instructions to the model in a description", "quarantine until a person saw the raw text; lint as a hint"),
+    "A2": Row("the same, hidden deep in a schema", "every text of a definition is read, linted and part of its digest"),
+    "A3": Row("a definition changes after it was approved", "activation is bound to a digest; a change is quarantined"),
+    "A4": Row("same text, another address behind it", "the upstream's identity belongs to the pin", _UPSTREAMS),
+    "A5": Row("poison served only now and then", "clients are served from the store alone", _UPSTREAMS),
+    "A6": Row("a tool takes another's name", "one map of names per dialect; the later one is refused"),
+    "A7": Row("names that look alike", "plain letters only; twins by case, width, accent or script are refused"),
+    "A8": Row("a description that talks of other tools", "a finding for the person who activates it"),
+    "A9": Row("hints that lie", "hints from outside decide nothing"),
+    "A10": Row("a level that is stated too low", "the highest of definition, traits and the operator's word; no silent drop"),
+    "A11": Row("icons that run code or track", "https and data only; never fetched here"),
+    "A12": Row("arguments mirrored into headers", "every rule of the newest revision, and no secrets"),
+    "B1": Row("one path without authentication", "identity comes before the path; a short list of public paths"),
+    "B2": Row("paths and hosts read in two ways", "the path as the server gives it; one valid Host from a list"),
+    "B3": Row("a token meant for somebody else", "the audience is this server; no credential leaves the process"),
+    "B4": Row("forged tokens", "named algorithms, keys from configured issuers only, one answer for every forgery"),
+    "B5": Row("a storm of key fetches", "one fetch at a time, at most one in half a minute"),
+    "B6": Row("another caller's session", "a session belongs to its caller; to others it is unknown"),
+    "B7": Row("answers delivered to the wrong request", "an answer goes to its connection; ids of clients route nothing"),
+    "B8": Row("another caller's task", "tasks are keyed on their caller", _TASKS),
+    "B9": Row("a service's credential used for a user", "who acts for whom is proven, never claimed"),
+    "B10": Row("other arguments than those that were allowed", "conditions are checked on every round, with defaults filled in"),
+    "B11": Row("tools or lists leak to other callers", "lists are made per caller and never shared; hidden equals unknown"),
+    "B12": Row("keys guessed by timing", "lookup by public id, comparison in constant time, also for unknown ids"),
+    "B13": Row("keys guessed by trying", "256 bits and a checksum; failures are counted per address"),
+    "B14": Row("DNS rebinding", "Host and Origin are checked on every transport, always"),
+    "B15": Row("requests forged from another page", "strict cookies, a token per form, the browser's own word on the origin"),
+    "B16": Row("listening to the world by accident", "loopback only; elsewhere nothing starts without credentials"),
+    "B17": Row("headers that disagree with the body", "compared exactly; doubled headers are refused"),
+    "B18": Row("an older revision to avoid checks", "no decision depends on the revision"),
+    "B19": Row("a user id in the message", "ignored or refused, unless the caller may act for others"),
+    "C1": Row("a client approves for itself", "only our own page, command or terminal can approve"),
+    "C2": Row("an approval used twice", "used up in one statement, before the tool runs"),
+    "C3": Row("one call approved, another run", "bound to caller, tool, version, definition and arguments"),
+    "C4": Row("an approval page that hides something", "the exact bytes, invisible characters shown, nothing cut"),
+    "C5": Row("a link sent to the wrong person", "the page signs in; only the person concerned may decide"),
+    "C6": Row("so many questions that one is waved through", "three at a time, and a pause after a no"),
+    "C7": Row("approving one's own level-10 call", "another person, with the scope to approve"),
+    "C8": Row("a code used again or guessed", "each time step once; five tries in five minutes"),
+    "C9": Row("a clock turned back", "expiry is judged where the approval is kept, when it is used"),
+    **{f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS) for number in range(1, 13)},
+    **{f"E{number}": Row("requests to inner addresses", "comes with the egress guard", _UPSTREAMS) for number in range(1, 10)},
+    "F1": Row("duplicate or lookalike members", "a strict reader; exact names"),
+    "F2": Row("numbers that readers disagree on", "finite, at most 20 digits, kept exactly"),
+    "F3": Row("nesting without end", "depth is counted on the bytes"),
+    "F4": Row("bodies, members, strings too large", "caps before anything is read"),
+    "F5": Row("bytes that are no text", "strict UTF-8; no surrogates, no NUL"),
+    "F6": Row("batches and floods of notifications", "one message per request"),
+    "F7": Row("an exception that ends the server", "each request ends alone, wherever the client leaves"),
+    "F8": Row("references to files and hosts in schemas", "only references into the schema itself"),
+    "F9": Row("patterns that never end", "a linear engine, and a cap on length"),
+    "F10": Row("schemas that multiply", "work is counted at registration"),
+    "F11": Row("a validation that stops everybody", "what could take long runs in a process of its own"),
+    "F12": Row("a flood of errors", "twenty, and a small answer"),
+    "F13": Row("arguments that nobody declared", "own tools are closed; from level 4 on, those from outside too"),
+    "F14": Row("requests smuggled in requests", "ambiguous lengths are refused and the connection closed"),
+    "G1": Row("invisible characters", "removed, unless a script or an emoji needs them"),
+    "G2": Row("terminal escape sequences", "stripped whole"),
+    "G3": Row("towers of accents", "eight to a letter"),
+    "G4": Row("instructions in results", "marked with where they come from"),
+    "G5": Row("results that break their schema", "refused, and the caller hears that the tool broke its word"),
+    "G6": Row("results without end", "capped"),
+    "G7": Row("a secret in the answer, however written", "searched for in nine encodings, across chunks too"),
+    "G8": Row("a secret in errors, logs and traces", "exception text goes to the log alone, and through the same search"),
+    "G9": Row("forged log lines", "one line per event; control characters escaped"),
+    "G10": Row("secrets in dumps and children", "no core dumps; children get a short list of variables"),
+    "G11": Row("messages for developers reach the model", "never sent"),
+    "G12": Row("one caller's cached answer for another", "nothing of a caller's is shared"),
+    "G13": Row("links that carry data away", "counted and marked for results from outside"),
+    "H1": Row("commands by API", "none is ever taken from a request", _UPSTREAMS),
+    "H2": Row("options smuggled as values", "comes with commands", _UPSTREAMS),
+    "H3": Row("shell characters in names", "plain letters only"),
+    "H4": Row("environment variables that load code", "a short list of variables reaches a child"),
+    "H5": Row("paths out of a folder", "comes with file tools", _UPSTREAMS),
+    "H6": Row("noise on a child's output", "comes with upstream processes", _UPSTREAMS),
+    "H7": Row("children that outlive the hall", "a group of their own, killed with it"),
+    "H8": Row("a tool that takes all memory or time", "a process with limits, for tools that ask for it"),
+    "H9": Row("objects that run when read", "JSON only, everywhere"),
+    "I1": Row("requests that never end", "deadlines for the first byte, the headers and the body"),
+    "I2": Row("readers that never read", "small buffers; a stalled write ends the connection"),
+    "I3": Row("listening streams without number", "a few per caller"),
+    "I4": Row("floods of calls", "limits per caller, per tool, and for both together"),
+    "I5": Row("expensive tools", "a cost per tool"),
+    "I6": Row("queues that grow", "bounded everywhere; beyond them an answer at once"),
+    "I7": Row("a tool that never returns, or blocks", "a deadline, threads and processes of its own, a watchdog"),
+    "I8": Row("sessions and approvals without number", "caps and expiry"),
+    "I9": Row("compressed bodies", "refused"),
+    "I10": Row("metrics with endless labels", "labels come from the registry"),
+    "I11": Row("floods of progress", "twenty a second, 64 kB a call"),
+    "I12": Row("questions without end", "five rounds"),
+    "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
+    "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),
+    "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),
+    "J4": Row("secrets in records", "digests, never arguments"),
+    "J5": Row("SQL in search terms", "bound parameters only"),
+    "J6": Row("files that others can read", "0600 and 0700"),
+    "J7": Row("rows written behind the hall's back", "every row carries a code that only the hall can make"),
+}  # fmt: skip
+
+
+class Advisory(NamedTuple):
+    """What happened to a peer, and the rows that keep it from happening here."""
+
+    name: str
+    product: str
+    cause: str
+    rows: tuple[str, ...]
+
+
+ADVISORIES = (
+    Advisory("CVE-2025-49596", "MCP Inspector", "a local proxy that anybody could use", ("B1", "B14")),
+    Advisory("CVE-2026-23744", "MCPJam Inspector", "open to the network, no authentication", ("B1", "B16")),
+    Advisory("CVE-2025-53365, -53366", "MCP Python SDK", "an exception ended the server", ("F7",)),
+    Advisory("python-sdk 2328, 2064", "MCP Python SDK", "invalid UTF-8, or a client that left, ended it", ("F5", "F7")),
+    Advisory("CVE-2025-66416, -66414, CVE-2026-42559", "MCP SDKs", "no protection from rebinding by default", ("B14",)),
+    Advisory("CVE-2026-52869", "MCP Python SDK", "sessions not bound to their caller", ("B6",)),
+    Advisory("CVE-2026-59950", "MCP Python SDK", "a WebSocket without a check of its origin", ("B14",)),
+    Advisory("CVE-2026-33946", "MCP Ruby SDK", "a second stream replaced the first", ("B6",)),
+    Advisory("CVE-2026-25536, python-sdk 3060", "MCP SDKs", "answers routed by the client's id", ("B7",)),
+    Advisory("CVE-2026-0621", "MCP TypeScript SDK", "a pattern that never ended", ("F9",)),
+    Advisory("CVE-2026-27896", "MCP Go SDK", "members read without regard to case", ("F1",)),
+    Advisory("CVE-2025-64340", "FastMCP", "shell characters in a name", ("H3",)),
+    Advisory("CVE-2026-42271", "LiteLLM", "a preview that executed", ("S1",)),
+    Advisory("CVE-2026-48710", "Starlette", "the Host header became part of the path", ("B2",)),
+    Advisory("GHSA-g53w-w6mj-hrpp", "Kuadrant", "a header chose the authority", ("B1",)),
+    Advisory(
+        "ContextForge 1.0.6", "ContextForge", "log injection, and outputs that went round the guard", ("G6", "G9")
+    ),
+    Advisory("mcpo 309", "mcpo", "open to the network, no key by default", ("B16",)),
+    Advisory("mcp-memory-service 10.4.4", "mcp-memory-service", "keys compared with ==", ("B12",)),
+    Advisory("CVE-2026-32211", "Azure MCP", "no authentication", ("B1",)),
+    Advisory("CVE-2025-54136", "Cursor", "an approval outlived the change", ("A3",)),
+    Advisory("CVE-2025-59420, CVE-2026-27962", "Authlib", "crit ignored; a key from the token itself", ("B4",)),
+    Advisory("docker mcp-gateway 513, stella 2675", "gateways", "a tool took another's name", ("A6",)),
+)

@@ -1,0 +1,49 @@
+"""A secret in the nine forms that it may take, written by other means than it is looked for."""
+
+import base64
+import html
+import json
+from collections.abc import Callable
+from urllib.parse import quote
+
+
+
+def _pairs(data: bytes) -> list[tuple[int, int]]:
+    return list(zip(data[::2], data[1::2], strict=True))
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "raw": str,
+    "base64": lambda secret: base64.b64encode(secret.encode()).decode(),
+    "base64url": lambda secret: base64.urlsafe_b64encode(secret.encode()).decode().rstrip("="),
+    "hex": lambda secret: secret.encode().hex(),
+    "hex in any case": lambda secret: "".join(
+        letter.upper() if index % 3 else letter for index, letter in enumerate(secret.encode().hex())
+    ),
+    "hex apart": lambda secret: secret.encode().hex(":"),
+    "percent": lambda secret: "".join(f"%{byte:02X}" for byte in secret.encode()),
+    "json": lambda secret: "".join(f"\\u{high:02x}{low:02x}" for high, low in _pairs(secret.encode("utf-16-be"))),
+    "html": lambda secret: "".join(f"&#{ord(letter)};" for letter in secret),
+}
+VARIANTS: dict[str, Callable[[str], str]] = {
+    "base64 after one byte": lambda secret: base64.b64encode(b"x" + secret.encode() + b"yz").decode(),
+    "base64 after two bytes": lambda secret: base64.b64encode(b"xy" + secret.encode() + b"z").decode(),
+    "base64url after one byte": lambda secret: base64.urlsafe_b64encode(b"?" + secret.encode()).decode(),
+    "upper hex": lambda secret: secret.encode().hex().upper(),
+    "reversed case": lambda secret: secret.encode().hex().swapcase(),
+    "hex with blanks": lambda secret: secret.encode().hex(" "),
+    "backslash x": lambda secret: "".join(f"\\x{byte:02x}" for byte in secret.encode()),
+    "percent where needed": lambda secret: quote(secret, safe=""),
+    "percent in part": lambda secret: secret[:3] + f"%{ord(secret[3]):02x}" + secret[4:],
+    "percent twice": lambda secret: quote("".join(f"%{byte:02x}" for byte in secret.encode()), safe=""),
+    "json where needed": lambda secret: json.dumps(secret),
+    "json twice": lambda secret: json.dumps(json.dumps(secret)),
+    "json in part": lambda secret: secret[:3] + f"\\u{ord(secret[3]):04X}" + secret[4:],
+    "html where needed": lambda secret: html.escape(secret),
+    "html twice": lambda secret: html.escape(html.escape(secret)),
+    "html in hex": lambda secret: "".join(f"&#x{ord(letter):X};" for letter in secret),
+    "html in part": lambda secret: secret[:3] + f"&#0{ord(secret[3])};" + secret[4:],
+    "html in json": lambda secret: json.dumps(html.escape(secret)),
+    "percent in html": lambda secret: html.escape(quote(secret, safe="")),
+}
+EVERY = FORMS | VARIANTS

@@ -1,0 +1,109 @@
+"""What single grants say, and which arguments meet their conditions."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import tool_named
+from toolhall.model.caller import Caller
+from toolhall.pipeline.grants import MOST_CALLERS, Rulings
+from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.stores.grants.base import Condition, Grant
+
+CI = Caller("ci", proof="key")
+TOOL = tool_named("get")
+
+
+def grant(grant_id: str, effect: str = "permit", *conditions: Condition, **other: Any) -> Grant:
+    plain: dict[str, Any] = {"callers": "ci", "tools": "*", "created_at": 1.0, "by": "local"}
+    return Grant(**plain | {"id": grant_id, "effect": effect, "conditions": conditions} | other)
+
+
+def ruling(*grants: Grant, level: int = 4) -> Ruling:
+    return Rulings(grants).ruling(CI, TOOL, level)
+
+
+def settled(arguments: dict[str, Any], *grants: Grant) -> Ruling:
+    return Rulings(grants).settled(CI, TOOL, 4, arguments)
+
+
+REPO = Condition("/repo", ("a", "b"))
+
+
+def test_no_grant_is_no() -> None:
+    assert ruling() == settled({}) == Unmatched()
+
+
+def test_a_forbid_wins_and_is_named() -> None:
+    assert ruling(grant("p"), grant("f", "forbid")) == settled({}, grant("p"), grant("f", "forbid")) == Forbidden("f")
+    assert ruling(grant("q"), grant("p")) == Permitted("p")
+
+
+def test_conditions_are_left_to_the_arguments() -> None:
+    assert ruling(grant("p", "permit", REPO)) == Conditional()
+    assert ruling(grant("p"), grant("f", "forbid", REPO)) == Conditional()
+    assert ruling(grant("p"), grant("q", "permit", REPO)) == Permitted("p")
+
+
+def test_only_where_a_grant_is_needed_is_its_lack_a_no() -> None:
+    """Below level 4 everybody with a credential may call, but for what a grant forbids."""
+    forbids = grant("f", "forbid", REPO)
+    assert (ruling(forbids, level=4), ruling(forbids, level=3)) == (Unmatched(), Conditional())
+    assert settled({"repo": "a"}, forbids) == Forbidden("f")
+    assert settled({"repo": "c"}, forbids) == Unmatched()
+
+
+def test_all_conditions_must_hold() -> None:
+    narrow = grant("p", "permit", REPO, Condition("/n", (1,)))
+    assert settled({"repo": "a", "n": 1}, narrow) == Permitted("p")
+    assert settled({"repo": "a", "n": 2}, narrow) == settled({"n": 1}, narrow) == Unmatched()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "arguments", "meets"),
+    [
+        ("/a", 1, {"a": 1.0}, True),
+        ("/a", 1, {"a": True}, False),
+        ("/a", 1, {"a": "1"}, False),
+        ("/a", None, {"a": None}, True),
+        ("/a", None, {}, False),
+        ("/a", None, {"a": float("nan")}, False),
+        ("/a", "x", {"a": "X"}, False),
+        ("/a/b", 1, {"a": {"b": 1}}, True),
+        ("/a/b", 1, {"a": "b"}, False),
+        ("/a/0", 1, {"a": [1]}, True),
+        ("/a/00", 1, {"a": [1]}, False),
+        ("/a/-1", 1, {"a": [1]}, False),
+        ("/a/1", 1, {"a": [1]}, False),
+        ("/a/0", 1, {"a": {"0": 1}}, True),
+        ("/a~1b/~0c", 1, {"a/b": {"~c": 1}}, True),
+        ("/", 1, {"": 1}, True),
+        ("/a", {"x": [1, 2]}, {"a": {"x": [1, 2.0]}}, True),
+        ("/a", [1, 2], {"a": [2, 1]}, False),
+        ("/a", "x", {"a": object()}, False),
+    ],
+)
+def test_what_meets_a_condition(path: str, value: Any, arguments: dict[str, Any], meets: bool) -> None:
+    """What cannot be read, or is of another type, never does; so it never permits."""
+    narrow = grant("p", "permit", Condition(path, (value,)))
+    assert settled(arguments, narrow) == (Permitted("p") if meets else Unmatched())
+
+
+def test_globs_mean_what_they_mean_elsewhere() -> None:
+    for tools, meant in (
+        ("Kit.get", True),
+        ("Kit.*", True),
+        (str(TOOL.id), True),
+        ("Kit.g", False),
+        ("kit.get", False),
+    ):
+        assert isinstance(ruling(grant("p", tools=tools)), Permitted) is meant
+    for callers, meant in (("c?", True), ("c", False), ("cii", False), ("CI", False), ("*", True)):
+        assert isinstance(ruling(grant("p", callers=callers)), Permitted) is meant
+
+
+def test_what_it_remembers_of_callers_is_bounded() -> None:
+    rulings = Rulings([grant("p", callers="c*")])
+    for number in range(MOST_CALLERS + 10):
+        assert rulings.ruling(Caller(f"c{number}"), TOOL, 4) == Permitted("p")
+    assert len(rulings._by_caller) <= MOST_CALLERS

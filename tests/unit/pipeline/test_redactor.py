@@ -1,0 +1,166 @@
+"""The secrets of a call are found in every form, in one piece and in several, and nothing else is touched (threat G7)."""
+
+import base64
+import json
+import time
+from functools import cache
+
+import pytest
+
+from tests.unit.pipeline.disguised import EVERY, FORMS
+from toolhall.model.json import encode
+from toolhall.model.secret import Secret
+from toolhall.model.secret_shapes import HIDDEN
+from toolhall.pipeline.redactor import Redactor, redactor_for
+
+TOKEN = "tk_a8Zk2Lm9QwEr_R4nd0mS3cr3t-V4lu3"
+ODD = 'p"a/s\\s & <w>ö%rd+😀 1'
+SECRETS = {"token": TOKEN, "odd": ODD, "six": "Zq7-x9"}
+
+
+@cache
+def secret_of(value: str) -> Secret:
+    """One object for one secret, as in a hall: what is looked for is worked out once."""
+    return Secret(value)
+
+
+def redactor(*secrets: str) -> Redactor:
+    return Redactor(tuple(map(secret_of, secrets or (TOKEN,))))
+
+
+@pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_it_is_found_in_every_form(secret: str, form: "type[str]") -> None:
+    """Outside JSON, inside it, and among bytes."""
+    disguised = form(secret)
+    hides = redactor(secret)
+    text = hides.text(f"before <{disguised}> after")
+    assert disguised not in text
+    assert HIDDEN in text
+    assert json.loads(hides.json(encode({"a": [f"before {disguised}"], disguised: 1}))) == {
+        "a": [hides.text(f"before {disguised}")],
+        hides.text(disguised): 1,
+    }
+    assert disguised.encode() not in hides.data(b"\xff\x00" + disguised.encode() + b"\xfe")
+    assert hides.count >= 4
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_what_stands_around_it_stays(form: "type[str]") -> None:
+    assert redactor().text(f"before {form(TOKEN)}, after") == f"before {HIDDEN}, after"
+
+
+def test_other_texts_are_left_alone() -> None:
+    hides = redactor(TOKEN, ODD)
+    others = ["", "plain", TOKEN[:-1], TOKEN[1:], TOKEN.swapcase(), "100% & <b> \\u0041 \\n &amp; %20", TOKEN[::-1]]
+    for text in others:
+        assert hides.text(text) == text
+        assert hides.json(encode([text])) == encode([text])
+        assert hides.data(text.encode()) == text.encode()
+    assert hides.count == 0
+
+
+def test_bytes_that_are_no_text_survive() -> None:
+    data = bytes(range(256)) + TOKEN.encode() + bytes(range(255, -1, -1))
+    assert redactor().data(data) == bytes(range(256)) + HIDDEN.encode() + bytes(range(255, -1, -1))
+
+
+def test_numbers_and_keys() -> None:
+    hides = redactor("13371337")
+    assert hides.value({"a": 13371337, "13371337": [1, True, None, 1.5, 213371337]}) == {
+        "a": HIDDEN,
+        HIDDEN: [1, True, None, 1.5, HIDDEN],
+    }
+
+
+def test_short_secrets_are_found_as_they_are_only() -> None:
+    hides = redactor("Zq7x")
+    assert hides.text("a Zq7x b") == f"a {HIDDEN} b"
+    assert hides.text(b"Zq7x".hex()) == b"Zq7x".hex()
+
+
+def test_one_secret_inside_another() -> None:
+    assert redactor("abcdefgh", "abcdefghijkl").text("x abcdefghijkl y") == f"x {HIDDEN}ijkl y"
+    assert redactor("abcdefghijkl", "abcdefgh").text("x abcdefghijkl y") == f"x {HIDDEN} y"
+
+
+def test_it_is_looked_for_as_cleaned_too() -> None:
+    assert redactor("cafe\u0301-secret").text("a café-secret b") == f"a {HIDDEN} b"
+
+
+def test_what_cannot_be_told_apart_is_hidden_whole() -> None:
+    long = "".join(f"{index:04d}-" for index in range(400))
+    escaped = "".join(f"&#{byte};" for byte in long.encode())
+    assert redactor(long).text(f"a {escaped} b") == HIDDEN
+    assert redactor(long).text(f"a {long} b") == f"a {HIDDEN} b"
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: "type[str]") -> None:
+    """At most a few letters of it are seen, which say nothing."""
+    disguised = form(TOKEN)
+    for cut in range(1, len(disguised)):
+        hides = redactor()
+        seen = hides.next(f"before {disguised[:cut]}") + hides.next(f"{disguised[cut:]} after")
+        assert not reads(seen, disguised), cut
+        assert "after" in seen
+        assert hides.count
+
+
+@pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+def test_nor_does_it_help_to_cut_it_small(form: "type[str]", size: int) -> None:
+    disguised, hides = form(TOKEN), redactor()
+    pieces = [hides.next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
+    assert disguised not in "".join(pieces)
+    assert not reads("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
+
+
+def reads(seen: str, disguised: str, least: int = 0) -> bool:
+    """Whether more than four letters of it in a row can be read; some are longer than others."""
+    letters = max(least, 5 * len(disguised) // len(TOKEN))
+    return any(disguised[at : at + letters] in seen for at in range(max(1, len(disguised) - letters + 1)))
+
+
+def test_pieces_without_it_are_left_alone() -> None:
+    hides = redactor()
+    pieces = ["step 1 of 3", "", "tk", "t", " 50 %", "& more", "\\"]
+    assert [hides.next(piece) for piece in pieces] == pieces
+    assert hides.count == 0
+
+
+def test_it_is_found_again_after_it_was_hidden() -> None:
+    hides = redactor()
+    assert hides.next(f"{TOKEN} one") == f"{HIDDEN} one"
+    assert hides.next(" two") == " two"
+    assert hides.next(f"{TOKEN}{TOKEN}") == HIDDEN * 2
+
+
+def test_a_call_without_secrets_has_no_redactor() -> None:
+    assert redactor_for(None) is None
+    assert redactor_for(Secret(TOKEN)) is not None
+    both = redactor_for(Secret(TOKEN), (Secret("other-secret"),))
+    assert both is not None
+    assert both.text(f"{TOKEN} other-secret") == f"{HIDDEN} {HIDDEN}"
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ["\\" * 200_000, "&amp;" * 40_000, "%25" * 60_000, TOKEN[:-1] * 6_000, "%74" * 60_000, "&#116;" * 30_000, "74:" * 60_000],
+    ids=lambda text: text[:5],
+)
+def test_long_hostile_text_takes_linear_time(hostile: str) -> None:
+    hides = redactor(TOKEN, "\\\\\\\\\\\\\\\\x", "&&&&&&&&&")
+    start = time.process_time()
+    hides.text(hostile)
+    hides.text(hostile + TOKEN)
+    hides.next(hostile)
+    assert time.process_time() - start < 5
+
+
+def test_base64_of_something_longer() -> None:
+    blob = base64.b64encode(b'{"user":"a","token":"' + TOKEN.encode() + b'","more":"text that may stay"}').decode()
+    seen = redactor().text(blob)
+    assert HIDDEN in seen
+    assert TOKEN.encode()[:6] not in base64.b64decode(seen.partition(HIDDEN)[0] + "===")
+    assert b"that may stay" in base64.b64decode("A" * (-len(seen.partition(HIDDEN)[2]) % 4) + seen.partition(HIDDEN)[2])

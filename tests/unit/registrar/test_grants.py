@@ -1,0 +1,88 @@
+"""Adding and removing grants: what is wanted is checked, and a change counts at once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolhall.model.errors import Denied, Malformed, NotFound
+from toolhall.registrar import grants as module
+from toolhall.registrar.grants import Grants, NewCondition, NewGrant
+from toolhall.registrar.turns import Turns
+from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.grants.base import Condition, Grant
+
+
+class Office:
+    """Grants of a hall, and what those were told who decide by them."""
+
+    def __init__(self, stores: Stores | None = None) -> None:
+        self.stores = stores or in_memory()
+        self.turns = Turns()
+        self.told: list[tuple[Grant, ...]] = []
+        self.grants = Grants(self.told.append, self.turns, lambda: 5.0)
+
+    async def open(self) -> "Office":
+        await self.grants.open(self.stores)
+        return self
+
+
+async def test_a_change_is_told_at_once_and_there_after_a_restart() -> None:
+    office = await Office().open()
+    one = await office.grants.add(NewGrant("ci", "Kit.*"), "ada")
+    other = await office.grants.add(NewGrant("*", "Kit.put", "forbid"), "ada")
+    assert office.told == [(), (one,), (one, other)]
+    assert (await Office(office.stores).open()).told == [tuple(sorted((one, other), key=lambda each: each.id))]
+    assert await office.grants.remove(one.id) == one
+    assert office.told[-1] == office.grants.all == (other,)
+    with pytest.raises(NotFound, match="toolhall grant list"):
+        await office.grants.remove(one.id)
+
+
+async def test_conditions_are_kept_as_alternatives() -> None:
+    wanted = msgspec.convert(
+        [{"path": "/a", "equals": None}, {"path": "/b/c~1", "oneOf": [1, "x"]}], list[NewCondition]
+    )
+    grant = await (await Office().open()).grants.add(NewGrant("ci", "*", conditions=wanted), "ada")
+    assert grant.conditions == (Condition("/a", (None,)), Condition("/b/c~1", (1, "x")))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"callers": ""}, "callers are 1 to 256"),
+        ({"callers": "a b"}, "callers are 1 to 256"),
+        ({"tools": "x" * 257}, "tools are 1 to 256"),
+        ({"tools": "K\u0456t.*"}, "tools are 1 to 256"),
+        ({"conditions": [{"path": "a", "equals": 1}]}, "is no place among the arguments"),
+        ({"conditions": [{"path": "", "equals": 1}]}, "is no place among the arguments"),
+        ({"conditions": [{"path": "/~2", "equals": 1}]}, "is no place among the arguments"),
+        ({"conditions": [{"path": "/a"}]}, "either equals or oneOf"),
+        ({"conditions": [{"path": "/a", "equals": 1, "oneOf": [1]}]}, "either equals or oneOf"),
+        ({"conditions": [{"path": "/a", "oneOf": []}]}, "names no value"),
+        ({"conditions": [{"path": "/a", "equals": 1}] * 33}, "32 conditions at most"),
+        ({"conditions": [{"path": "/a", "equals": "x" * 20_000}]}, "16384 bytes at most"),
+        ({"conditions": [{"path": "/a", "equals": "\ud800"}]}, "no Unicode"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
+    office = await Office().open()
+    with pytest.raises(Malformed, match=said):
+        await office.grants.add(msgspec.convert({"callers": "ci", "tools": "*"} | wrong, NewGrant), "ada")
+    assert office.grants.all == ()
+
+
+async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_GRANTS", 1)
+    office = await Office().open()
+    await office.grants.add(NewGrant("ci", "*"), "ada")
+    with pytest.raises(Malformed, match="1 grants are kept at most"):
+        await office.grants.add(NewGrant("ci", "*"), "ada")
+
+
+async def test_where_nothing_may_be_changed_nothing_is() -> None:
+    office = await Office().open()
+    office.turns.frozen = "several processes serve this hall"
+    with pytest.raises(Denied, match="several processes"):
+        await office.grants.add(NewGrant("ci", "*"), "ada")
+    assert office.grants.all == await office.stores.grants.all() == ()

@@ -1,0 +1,151 @@
+"""Making and revoking keys: what is wanted is checked, what is kept is no secret, and a change counts at once."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
+from toolhall.registrar import keys as module
+from toolhall.registrar.access import Access
+from toolhall.registrar.keys import NewKey
+from toolhall.registrar.turns import Turns
+from toolhall.stores.base import StoreFailed
+from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.keys.base import ApiKey
+from toolhall.stores.keys.memory import MemoryKeys
+
+NOW = 1_000_000.0
+DAY = 86_400.0
+
+
+class Office:
+    """Keys of a hall that stands still at one time."""
+
+    def __init__(self, stores: Stores | None = None) -> None:
+        self.stores = stores or in_memory()
+        self.turns = Turns()
+        self.now = NOW
+        self.access = Access(bytes(32), self.turns, lambda: self.now, lambda _: None)
+        self.keys = self.access.keys
+
+    async def open(self) -> "Office":
+        await self.access.open(self.stores)
+        return self
+
+    def finds(self, text: str) -> bool:
+        return self.access.ring.find(text, self.now) is not None
+
+
+async def test_a_new_key_opens_at_once_and_after_a_restart() -> None:
+    office = await Office().open()
+    key, text = await office.keys.create(NewKey("ci"), "ada")
+    assert (key.name, key.by, key.scopes, key.expires_at) == ("ci", "ada", ("tools:*",), NOW + 90 * DAY)
+    assert office.finds(text)
+    assert text not in repr(key)
+    assert (await Office(office.stores).open()).finds(text)
+    assert not office.finds(text.replace("tk_", "tk_x"))
+
+
+async def test_a_revoked_key_opens_nothing_at_once_and_after_a_restart() -> None:
+    office = await Office().open()
+    key, text = await office.keys.create(NewKey("ci"), "ada")
+    _, second = await office.keys.create(NewKey("ci"), "ada")
+    assert office.finds(text)
+    assert (await office.keys.revoke(key.id)).revoked_at == NOW
+    assert (office.finds(text), office.finds(second)) == (False, True)
+    assert not (await Office(office.stores).open()).finds(text)
+    assert [each.revoked_at for each in office.keys.all] == [NOW, None]
+    with pytest.raises(NotFound, match="toolhall key list"):
+        await office.keys.revoke("nothing")
+
+
+@pytest.mark.parametrize(
+    ("expires", "seconds"), [("90d", 90 * DAY), ("12h", DAY / 2), ("9999d", 9999 * DAY), ("never", None)]
+)
+async def test_when_it_expires(expires: str, seconds: float | None) -> None:
+    office = await Office().open()
+    key, text = await office.keys.create(NewKey("ci", expires=expires), "ada")
+    assert key.expires_at == (None if seconds is None else NOW + seconds)
+    office.now = NOW + 10_000 * DAY
+    assert office.finds(text) is (seconds is None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"name": "local"}, "choose another"),
+        ({"name": "Anonymous"}, "choose another"),
+        ({"name": ""}, "1 to 64"),
+        ({"name": "a" * 65}, "1 to 64"),
+        ({"name": "corp:ada"}, "1 to 64"),
+        ({"name": "-a"}, "1 to 64"),
+        ({"name": "a\n"}, "1 to 64"),
+        ({"name": "\uff41"}, "1 to 64"),
+        ({"owner": ""}, "a person"),
+        ({"owner": "a b"}, "a person"),
+        ({"owner": "a\u202e"}, "a person"),
+        ({"scopes": ["root"]}, "there is no scope 'root'"),
+        ({"scopes": ["tools:a.b"]}, "there is no scope"),
+        ({"scopes": ["admin "]}, "there is no scope"),
+        ({"scopes": ["admin"] * 65}, "64 scopes at most"),
+        ({"expires": ""}, "such as 90d"),
+        ({"expires": "0d"}, "such as 90d"),
+        ({"expires": "-1d"}, "such as 90d"),
+        ({"expires": "90"}, "such as 90d"),
+        ({"expires": "\u0669d"}, "such as 90d"),
+    ],
+)
+async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
+    office = await Office().open()
+    with pytest.raises(Malformed, match=said):
+        await office.keys.create(NewKey(**{"name": "ci"} | wrong), "ada")
+    assert office.keys.all == ()
+
+
+async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_KEYS", 1)
+    office = await Office().open()
+    await office.keys.create(NewKey("ci"), "ada")
+    with pytest.raises(Malformed, match="1 keys are kept at most"):
+        await office.keys.create(NewKey("ci"), "ada")
+
+
+async def test_where_nothing_may_be_changed_nothing_is() -> None:
+    office = await Office().open()
+    office.turns.frozen = "several processes serve this hall"
+    with pytest.raises(Denied, match="several processes"):
+        await office.keys.create(NewKey("ci"), "ada")
+    assert office.keys.all == await office.stores.keys.all() == ()
+
+
+class Failing(MemoryKeys):
+    """A disk that is full."""
+
+    async def add(self, key: ApiKey) -> None:
+        raise StoreFailed("the disk is full")
+
+    async def used(self, moments: object) -> None:
+        raise StoreFailed("the disk is full")
+
+
+async def test_what_is_not_stored_opens_nothing() -> None:
+    office = await Office(replace(in_memory(), keys=Failing())).open()
+    with pytest.raises(Unavailable):
+        await office.keys.create(NewKey("ci"), "ada")
+    assert (office.keys.all, len(office.access.ring)) == ((), 0)
+
+
+async def test_uses_are_written_down_later() -> None:
+    office = await Office().open()
+    key, text = await office.keys.create(NewKey("ci"), "ada")
+    office.finds(text)
+    assert office.keys.all[0].last_used_at == NOW
+    assert (await office.stores.keys.all())[0].last_used_at is None, "no call waits for the disk"
+    await asyncio.sleep(0)
+    await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+    office.now += 1
+    office.finds(text)
+    assert ((await office.stores.keys.all())[0].last_used_at, office.keys.all[0].last_used_at) == (NOW, NOW + 1)
+    assert (await Office(office.stores).open()).keys.all[0].id == key.id

@@ -1,0 +1,98 @@
+"""Which functions another process can find again, and what is said of the others."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.threats import isolated_tools as tools
+from toolhall import BadDeclaration, Toolkit, tool
+from toolhall.authoring.definition import Body, definitions_of
+from toolhall.runners.address import Address, address_of, load_function, load_module, stateless_address_of
+
+FILE = str(Path(tools.__file__).resolve())
+
+
+def body_of(target: Any) -> Body:
+    return next(definitions_of(target)).body
+
+
+class Empty(Toolkit):
+    @tool
+    def nothing(self) -> None: ...
+
+
+@tool
+def renamed() -> None: ...
+
+
+other = renamed
+del renamed
+
+
+def test_a_function_and_methods_are_found_again() -> None:
+    assert address_of(body_of(tools.where)) == Address(tools.__name__, FILE, ("where",))
+    assert address_of(body_of(tools.Counter)) == Address(tools.__name__, FILE, ("Counter", "count_up"), make=True)
+    assert address_of(body_of(tools.anna)) == Address(tools.__name__, FILE, ("anna", "said"))
+    assert address_of(body_of(Empty())).make
+
+
+def test_what_was_found_is_the_same() -> None:
+    made: dict[tuple[str, ...], Any] = {}
+    assert load_function(address_of(body_of(tools.where)), made) is tools.where
+    assert load_function(address_of(body_of(tools.anna)), made) == tools.anna.said
+    counted = address_of(body_of(tools.Counter))
+    assert load_function(counted, made) == load_function(counted, made)
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        (other, "holds something else under the name renamed; rename one"),
+        (tools.Named("bert"), "its toolkit is no variable of its module; make it one, or serve the class"),
+    ],
+)
+def test_what_is_not_found_again_is_refused_with_the_fix(target: Any, problem: str) -> None:
+    with pytest.raises(BadDeclaration, match=rf"\.py:\d+: tool '\w+': isolated=True: .*{problem}"):
+        address_of(body_of(target))
+
+
+def test_a_function_in_a_function_is_refused() -> None:
+    @tool
+    def inner() -> None: ...
+
+    class Inner(Toolkit):
+        @tool
+        def method(self) -> None: ...
+
+    for target in (inner, Inner):
+        with pytest.raises(BadDeclaration, match="it is made inside a function; move it to the top of its module"):
+            address_of(body_of(target))
+
+
+def test_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", notebook)
+    exec("from toolhall import tool\n@tool\ndef cell() -> None: ...", vars(notebook))
+    with pytest.raises(BadDeclaration, match="move it to a file of its own and import it"):
+        address_of(body_of(notebook.cell))
+
+
+def test_only_what_has_no_memory_is_moved_unasked() -> None:
+    assert stateless_address_of(body_of(tools.where)) is not None
+    assert stateless_address_of(body_of(Empty())) is not None
+    assert stateless_address_of(body_of(tools.Counter)) is None
+    assert stateless_address_of(body_of(other)) is None
+
+
+def test_a_namesake_is_not_taken_for_the_module(tmp_path: Path) -> None:
+    file = tmp_path / "calendar.py"
+    file.write_text("MINE = True")
+    address = Address("toolhall_test_calendar", str(file), ())
+    try:
+        assert load_module(address).MINE
+        assert load_module(address) is sys.modules["toolhall_test_calendar"]
+    finally:
+        del sys.modules["toolhall_test_calendar"]

@@ -1,0 +1,152 @@
+"""Tools in a worker process: they give what they would give here, and only they pay for what they do there."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.threats import isolated_tools as tools
+from tests.unit.parts import Hearing, call_of
+from toolhall.authoring.definition import definitions_of
+from toolhall.model.caller import Caller
+from toolhall.model.content import Audio, Image, Notes, Reply, Resource, ResourceLink, Text
+from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable
+from toolhall.model.exchange import Asking, Log, Progress
+from toolhall.model.question import Answered, Filled, Question
+from toolhall.runners.address import Address, address_of
+from toolhall.runners.deadline import Deadline
+from toolhall.runners.process import ProcessRunner, ToolRaised
+from toolhall.runners.wire import Limits
+from toolhall.runners.workers import Workers
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    made = Workers(Limits())
+    yield made
+    made.close()
+
+
+async def run(workers: Workers, function: Any, link: Any = None, **arguments: Any) -> Any:
+    definition = next(definitions_of(function))
+    runner = ProcessRunner(address_of(definition.body), workers, 60)
+    call = call_of(arguments=arguments, caller=Caller("ada"), link=link or Hearing())
+    return await runner.run(definition.tool, call, arguments, Deadline(60))
+
+
+async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: Workers) -> None:
+    first = await run(workers, tools.where)
+    assert first != os.getpid()
+    assert await run(workers, tools.where_async) == first
+    assert await run(workers, tools.move, point={"x": 1, "y": 2}, by=3) == {"x": 4, "y": 5}
+
+
+async def test_values_of_every_kind_come_back_as_they_were(workers: Workers) -> None:
+    notes = Notes(audience=("user",), priority=0.5)
+    same = {
+        "nothing": None,
+        "text": "a\nb",
+        "list": [1, 2.5, None, {"a": []}],
+        "block": (Text("x", notes, {"m": 1}),),
+        "blocks": (Image(b"\x00\xff", notes=notes), Audio(b"\xfe"), ResourceLink(uri="a:b", name="n", size=3)),
+        "resource": (Resource(uri="a:b", content="text"),),
+        "bytes": (Resource(uri="a:b", content=b"\xff\x00", mime_type="x/y"),),
+        "reply": Reply((Text("x"),), {"x": 1, "y": 2}, {"k": "v"}, is_error=False),
+        "bare reply": Reply((Text("x"),), msgspec.UNSET, is_error=True),
+    }
+    assert {kind: await run(workers, tools.everything, kind=kind) for kind in same} == same
+    for kind in ("set", "wrong block"):
+        with pytest.raises(BadOutput, match="cannot be written"):
+            await run(workers, tools.everything, kind=kind)
+
+
+async def test_what_the_tool_says_and_asks_reaches_the_caller(workers: Workers) -> None:
+    def answered(key: str, question: Question) -> Answered:
+        return Filled("accept", {"name": "Ada"})
+
+    link = Hearing(answered)
+    assert await run(workers, tools.tell, link) == ["ada", "True", "False"]
+    assert link.events == [Progress(1, 2, "half"), Log("warning", {"a": 1}, "tell")]
+    assert await run(workers, tools.greet, link) == "hello Ada"
+
+
+async def test_a_question_for_later_ends_the_call_with_the_question(workers: Workers) -> None:
+    class Later(Hearing):
+        async def ask(self, questions: Any) -> Any:
+            raise Asking(questions)
+
+    with pytest.raises(Asking, match="form_1") as asking:
+        await run(workers, tools.greet, Later())
+    assert asking.value.questions["form_1"].message == "Who?"  # type: ignore[union-attr]
+    assert workers.deaths == 0
+
+
+async def test_errors_come_back_as_what_they_were(workers: Workers) -> None:
+    with pytest.raises(ToolFailed, match="not today") as failed:
+        await run(workers, tools.fail)
+    assert (failed.value.retry_after, failed.value.can_retry, failed.value.prompt) == (3, True, "ask for less")
+    with pytest.raises(BadArguments, match="/point/x"):
+        await run(workers, tools.move, point={"x": "one", "y": 2})
+    with pytest.raises(ToolRaised, match="in raises\n(?s:.*)ValueError: CANARY"):
+        await run(workers, tools.raises)
+    assert workers.deaths == 0
+
+
+async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(workers: Workers) -> None:
+    definitions = {each.tool.id.tool: each for each in definitions_of(tools.Counter)}
+    runner = ProcessRunner(address_of(definitions["count_up"].body), workers, 60)
+    pids = [await runner.run(definitions["count_up"].tool, call_of(), {}, Deadline(60)) for _ in range(2)]
+    assert pids == [[pids[0][0], 1], [pids[0][0], 2]]  # type: ignore[index]
+    assert not definitions["here"].body.isolated
+    said = await run(workers, tools.anna.said)
+    assert said.startswith("anna ")
+    assert said != f"anna {os.getpid()}"
+
+
+async def test_a_cancelled_call_ends_its_worker(workers: Workers) -> None:
+    task = asyncio.ensure_future(run(workers, tools.block))
+    while not workers.running:
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert workers.running == 0
+
+
+async def test_a_module_that_cannot_be_imported_there_is_unavailable(workers: Workers, tmp_path: Path) -> None:
+    (tmp_path / "unfit.py").write_text("raise RuntimeError('only here')")
+    runner = ProcessRunner(Address("unfit", str(tmp_path / "unfit.py"), ("f",)), workers, 60)
+    with pytest.raises(Unavailable, match="the server's log says why"):
+        await runner.run(next(definitions_of(tools.where)).tool, call_of(), {}, Deadline(60))
+
+
+async def test_no_more_workers_stay_than_wanted() -> None:
+    workers = Workers(Limits(), size=1)
+    try:
+        pids = await asyncio.gather(run(workers, tools.where), run(workers, tools.where_async))
+        assert len(set(pids)) == 2  # the first worker of a tool comes out of the reserve
+        assert await run(workers, tools.where) in pids
+    finally:
+        workers.close()
+
+
+async def test_a_hall_in_a_tools_file_opens_nothing_in_the_worker(tmp_path: Path) -> None:
+    file = tmp_path / "with_hall.py"
+    data = tmp_path / "data"
+    file.write_text(
+        "from toolhall import Config, Toolhall, tool\n"
+        "@tool(isolated=True)\n"
+        "def data() -> str | None:\n    return hall.config.data\n"
+        f"hall = Toolhall(data, config=Config(data={str(data)!r}))\n"
+    )
+    workers = Workers(Limits())
+    runner = ProcessRunner(Address("with_hall", str(file), ("data",)), workers, 60)
+    try:
+        assert await runner.run(next(definitions_of(tools.where)).tool, call_of(), {}, Deadline(60)) is None
+    finally:
+        workers.close()
+    assert not data.exists()

@@ -1,0 +1,142 @@
+"""Places and shares: no tool takes what the others need, and no place is ever lost by the count."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolhall.model.errors import Unavailable
+from toolhall.runners import turns
+from toolhall.runners.turns import Shares, Turns
+
+SMALL = Shares(shared=4, each=2, most=6)
+
+
+async def entered(places: Turns, tool: str) -> bool:
+    """Whether it gets a place at once."""
+    task = asyncio.ensure_future(places.enter(tool))
+    await asyncio.sleep(0)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+        return False
+    await task
+    return True
+
+
+async def test_a_tool_has_its_share_and_no_more() -> None:
+    places = Turns(SMALL)
+    assert [await entered(places, "a") for _ in range(3)] == [True, True, False]
+    places.leave("a")
+    assert await entered(places, "a")
+
+
+async def test_the_first_place_of_a_tool_comes_out_of_the_reserve() -> None:
+    places = Turns(SMALL)
+    for tool in ("a", "a", "b", "b"):
+        assert await entered(places, tool)
+    assert not await entered(places, "a")
+    assert [await entered(places, tool) for tool in ("c", "c", "d", "e")] == [True, False, True, False]
+
+
+async def test_a_lost_place_is_no_longer_the_tools() -> None:
+    places = Turns(SMALL)
+    assert [await entered(places, "a") for _ in range(2)] == [True, True]
+    places.lose("a")
+    assert (places.running, places.lost, places.lost_by("a"), places.lost_by("b")) == (1, 1, 1, 0)
+    assert [await entered(places, "a") for _ in range(2)] == [True, False]
+    places.leave("a", was_lost=True)
+    assert (places.running, places.lost) == (2, 0)
+
+
+async def test_whoever_waits_gets_the_place_that_is_given_back() -> None:
+    places = Turns(SMALL)
+    for _ in range(2):
+        await places.enter("a")
+    waiting = asyncio.ensure_future(places.enter("a"))
+    await asyncio.sleep(0)
+    places.leave("a")
+    await waiting
+    assert places.running == 2
+
+
+async def test_a_place_that_comes_as_the_call_ends_is_given_back() -> None:
+    places = Turns(SMALL)
+    for _ in range(2):
+        await places.enter("a")
+    waiting = asyncio.ensure_future(places.enter("a"))
+    await asyncio.sleep(0)
+    places.leave("a")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert places.running == 1
+
+
+async def test_not_everybody_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_MOST_WAITING", 1)
+    places = Turns(SMALL)
+    for _ in range(2):
+        await places.enter("a")
+    waiting = asyncio.ensure_future(places.enter("a"))
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable, match="already wait for this tool"):
+        await places.enter("a")
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+
+def test_who_waited_in_a_loop_that_is_no_more_takes_no_place() -> None:
+    places = Turns(SMALL)
+
+    async def fill() -> None:
+        for _ in range(2):
+            await places.enter("a")
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(fill())
+    abandoned: Any = places.enter("a")
+    task = loop.create_task(abandoned)
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
+    places.leave("a")
+    assert places.running == 1
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is left behind on purpose
+    abandoned.close()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["enter", "leave", "lose", "found", "cancel"]))))
+def test_whatever_happens_the_count_is_right(steps: list[tuple[str, str]]) -> None:
+    asyncio.run(_walk(steps))
+
+
+async def _walk(steps: list[tuple[str, str]]) -> None:
+    places, lost = Turns(SMALL), Counter[str]()
+    tasks: dict[str, list[asyncio.Task[None]]] = {"a": [], "b": [], "c": []}
+    for tool, step in steps:
+        inside = [task for task in tasks[tool] if task.done()]
+        if step == "enter":
+            tasks[tool].append(asyncio.ensure_future(places.enter(tool)))
+        elif step == "cancel" and len(inside) < len(tasks[tool]):
+            task = next(task for task in tasks[tool] if not task.done())
+            task.cancel()
+            tasks[tool].remove(task)
+        elif step in ("leave", "lose") and inside:
+            tasks[tool].remove(inside[0])
+            getattr(places, step)(tool)
+            lost[tool] += step == "lose"
+        elif step == "found" and lost[tool]:
+            lost[tool] -= 1
+            places.leave(tool, was_lost=True)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        running = {name: sum(task.done() for task in each) for name, each in tasks.items()}
+        assert (places.running, places.lost) == (sum(running.values()), lost.total())
+        assert places.running + places.lost <= SMALL.most
+        assert all(count <= SMALL.each for count in running.values())
+    for each in tasks.values():
+        for task in each:
+            task.cancel()
+    await asyncio.gather(*(task for each in tasks.values() for task in each), return_exceptions=True)

@@ -1,0 +1,63 @@
+"""Logs for tests, made by the real writer: small segments, frequent checkpoints, a clock that a test moves."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.unit.parts import Clock
+from toolhall.model.record import Record
+from toolhall.stores.audit.books import Books
+from toolhall.stores.audit.disk import Disk
+from toolhall.stores.audit.findings import Finding, Report
+from toolhall.stores.audit.lines import Line, read_line
+from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.segments import logs_of, segments_of
+from toolhall.stores.audit.verifying import verify
+
+DAY = 86_400.0
+NOON = 20_000 * DAY + DAY / 2
+SMALL = Keeping(sign_records=7, segment_bytes=4_000)
+
+
+def record(number: int = 1, **said: object) -> Record:
+    facts: dict[str, object] = {"caller": "ada", "dialect": "mcp", "tool": "Kit.pick@1.0.0", "outcome": "ok", **said}
+    return Record(time=NOON + number, call=f"call-{number}", **facts)  # type: ignore[arg-type]
+
+
+def books(
+    folder: Path, keeping: Keeping = SMALL, *, clock: Callable[[], float] | None = None, disk: Disk | None = None
+) -> Books:
+    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping)
+
+
+def wrote(folder: Path, records: int, keeping: Keeping = SMALL, start: int = 0) -> None:
+    """Write records one by one, and close."""
+    made = books(folder, keeping)
+    for number in range(start, start + records):
+        made.write([record(number)])
+    made.close()
+
+
+def lines(folder: Path) -> list[Line]:
+    """Every line of every log, which must all be readable."""
+    found = [
+        read_line(raw)
+        for log in logs_of(folder)
+        for segment in segments_of(log)
+        for raw in segment.read_bytes().splitlines()
+    ]
+    return [line for line in found if line is not None]
+
+
+def calls(folder: Path) -> list[str]:
+    """The calls in the records, in order."""
+    return [line.record.call for line in lines(folder) if line.record is not None]
+
+
+def verified(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Report:
+    return verify(folder, key=key, witness=witness, step=lambda _: None)
+
+
+def finding(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Finding:
+    """The only thing that is wrong."""
+    (found,) = verified(folder, key=key, witness=witness).findings
+    return found

@@ -1,0 +1,39 @@
+"""Keys that are made from the root: each for one purpose, always the same."""
+
+from toolhall.stores.derived import API_KEYS, ROW_MACS, derived
+from toolhall.stores.macs import Macs
+
+ROOT = bytes(range(32))
+
+
+def test_a_purpose_has_one_key_and_no_other_has_it() -> None:
+    keys = {derived(ROOT, purpose) for purpose in (API_KEYS, ROW_MACS, "toolhall approvals", "")}
+    keys |= {ROOT, derived(bytes(32), API_KEYS)}
+    assert len(keys) == 6
+    assert {len(key) for key in keys} == {32}
+    assert derived(ROOT, API_KEYS) == derived(ROOT, API_KEYS)
+
+
+def test_it_is_hkdf() -> None:
+    """RFC 5869; what was sealed with a key must be opened by every later version."""
+    assert (
+        derived(ROOT, "toolhall api keys").hex() == "89f79f29023bd8e561f871ed1fb8461fa86f7fb657c9c830b4b7a3ade8dc7352"
+    )
+
+
+def test_a_code_is_of_one_row_in_one_table() -> None:
+    macs = Macs(ROOT)
+    row = {"id": "a", "by": None, "at": 1.0, "body": b"x"}
+    others = [row | {"id": "b"}, row | {"by": ""}, row | {"at": 1.5}, row | {"body": "x"}, {"id": "a"}]
+    codes = {macs.of("t", each) for each in [row, *others]} | {macs.of("u", row), Macs(bytes(32)).of("t", row)}
+    assert len(codes) == len(others) + 3
+    assert macs.of("t", row | {"at": 1}) == macs.of("t", row), "as a column gives it back"
+
+
+def test_only_its_own_code_holds() -> None:
+    macs = Macs(ROOT)
+    signed = macs.signed("t", {"id": "a"})
+    assert macs.hold("t", signed)
+    for wrong in (None, b"", b"x" * 32, signed["mac"][:-1]):
+        assert not macs.hold("t", signed | {"mac": wrong})
+    assert not macs.hold("t", signed | {"id": "b"})

@@ -1,0 +1,193 @@
+"""OpenTelemetry: one span for each call, below the caller's, with nothing in it that is the caller's secret."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import copy_context
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from tests.unit.parts import call_of
+from toolhall.model.call import Call
+from toolhall.telemetry.spans import Spans, carry, spans_from
+
+TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
+PICK = ("pick", "Kit.pick@1.0.0")
+CANARY = "CANARY-77aa"
+
+
+@pytest.fixture
+def exported() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def spans(exported: InMemorySpanExporter) -> Iterator[Spans]:
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exported))
+    made = Spans(provider, ours=True)
+    yield made
+    made.close()
+
+
+def mcp_call() -> Call:
+    return msgspec.structs.replace(call_of(arguments={"secret": CANARY}), dialect="mcp@2025-11-25")
+
+
+def test_a_span_says_which_tool_and_how_it_ended(spans: Spans, exported: InMemorySpanExporter) -> None:
+    spans.begin(mcp_call()).end(PICK, "ok")
+    (span,) = exported.get_finished_spans()
+    assert (span.name, span.kind, span.status.status_code) == ("tools/call pick", SpanKind.SERVER, StatusCode.OK)
+    assert dict(span.attributes or {}) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "pick",
+        "mcp.method.name": "tools/call",
+        "mcp.protocol.version": "2025-11-25",
+        "toolhall.call.id": "call-1",
+        "toolhall.dialect": "mcp@2025-11-25",
+        "toolhall.outcome": "ok",
+        "toolhall.tool.id": "Kit.pick@1.0.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [("TimedOut", StatusCode.ERROR), ("Denied", StatusCode.ERROR), ("Cancelled", StatusCode.UNSET)],
+)
+def test_the_status_follows_the_outcome(
+    spans: Spans, exported: InMemorySpanExporter, outcome: str, status: StatusCode
+) -> None:
+    spans.begin(call_of()).end(PICK, outcome)
+    (span,) = exported.get_finished_spans()
+    assert span.status.status_code is status
+    assert (span.attributes or {}).get("error.type") == (outcome if status is StatusCode.ERROR else None)
+
+
+def test_it_belongs_to_the_callers_trace(spans: Spans, exported: InMemorySpanExporter) -> None:
+    def call() -> None:
+        carry(TRACEPARENT, "vendor=1")
+        spans.begin(call_of()).end(PICK, "ok")
+
+    copy_context().run(call)
+    (span,) = exported.get_finished_spans()
+    assert span.parent is not None
+    assert f"{span.context.trace_id:032x}" == TRACE
+    assert f"{span.parent.span_id:016x}" == PARENT
+    assert span.context.trace_state.get("vendor") == "1"
+
+
+@pytest.mark.parametrize("said", [None, 5, "", "00-zz-00-01", TRACEPARENT + "\n", f"{TRACEPARENT}-{CANARY}", ["a"]])
+def test_what_is_no_trace_context_is_dropped(spans: Spans, exported: InMemorySpanExporter, said: object) -> None:
+    def call() -> None:
+        carry(said)
+        spans.begin(call_of()).end(PICK, "ok")
+
+    copy_context().run(call)
+    assert exported.get_finished_spans()[0].parent is None
+
+
+def test_what_the_tool_traces_itself_comes_below(spans: Spans, exported: InMemorySpanExporter) -> None:
+    span = spans.begin(call_of())
+    spans._tracer.start_span("inner").end()
+    span.end(PICK, "ok")
+    inner, outer = exported.get_finished_spans()
+    assert inner.parent is not None
+    assert inner.parent.span_id == outer.context.span_id
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+class Collector(ThreadingHTTPServer):
+    """Takes what an exporter sends."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[str, Any]] = []
+        super().__init__(("127.0.0.1", 0), _Taking)
+
+
+class _Taking(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        assert isinstance(self.server, Collector)
+        self.server.received.append((self.path, ExportTraceServiceRequest.FromString(body)))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    with Collector() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_a_collector_named_by_the_environment_gets_them(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+    spans = spans_from()
+    assert spans is not None
+    spans.begin(mcp_call()).end(PICK, "ok")
+    spans.close()
+    ((path, request),) = collector.received
+    (resource,) = request.resource_spans
+    assert path == "/v1/traces"
+    assert [span.name for span in resource.scope_spans[0].spans] == ["tools/call pick"]
+    named = {each.key: each.value.string_value for each in resource.resource.attributes}
+    assert named["service.name"] == "toolhall"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_TRACES_EXPORTER": "none"},
+        {"OTEL_TRACES_EXPORTER": "console"},
+    ],
+)
+def test_nobody_who_does_not_ask_for_spans_gets_any(environment: dict[str, str]) -> None:
+    assert spans_from(environment) is None
+
+
+def test_without_a_collector_nothing_is_imported() -> None:
+    program = "import sys, toolhall.telemetry.spans as s; assert s.spans_from({}) is None; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "opentelemetry" not in ran.stdout
+
+
+def test_without_the_library_it_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "from toolhall.telemetry.spans import spans_from\n"
+        "assert spans_from({'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://127.0.0.1:1'}) is None"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "install toolhall[otel]" in ran.stderr
+
+
+def test_a_program_that_traces_already_is_joined() -> None:
+    program = (
+        "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n"
+        "provider = TracerProvider(); trace.set_tracer_provider(provider)\n"
+        "from toolhall.telemetry.spans import spans_from\n"
+        "spans = spans_from({}); assert spans._provider is provider and not spans._ours"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,113 @@
+"""Places for requests: handed on in order, never lost, never more than there are."""
+
+import asyncio
+
+import pytest
+
+from toolhall.transports.overload import Room
+
+FOREVER = 600.0
+
+
+async def turn() -> None:
+    """Let everything that can go on go on."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_whoever_waits_longest_is_next() -> None:
+    room, order = Room(1, FOREVER), []
+
+    async def visit(name: str) -> None:
+        assert await room.wait()
+        order.append(name)
+
+    assert room.enter("/mcp")
+    room._most_waiting = 3
+    visits = [asyncio.create_task(visit(name)) for name in "abc"]
+    await turn()
+    assert not room.enter("/mcp")
+    for _ in visits:
+        room.leave()
+        await turn()
+    assert order == list("abc")
+    room.leave()
+    assert room.running == 0
+
+
+async def test_the_line_is_bounded() -> None:
+    room = Room(4, FOREVER)
+    assert all(room.enter("/mcp") for _ in range(4))
+    first = asyncio.create_task(room.wait())
+    await turn()
+    assert room.turns_away("/mcp")
+    assert await room.wait() is False
+    room.leave()
+    assert await first
+
+
+async def test_nobody_waits_for_long() -> None:
+    room = Room(1, 0.0)
+    assert room.enter("/mcp")
+    assert await room.wait() is False
+    assert not room.turns_away("/mcp")
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_place_is_not_handed_to_one_that_has_just_given_up(cancelled: bool) -> None:
+    room = Room(1, FOREVER)
+    assert room.enter("/mcp")
+    waiting = asyncio.create_task(room.wait())
+    await turn()
+    (coming,) = room._line
+    if cancelled:
+        waiting.cancel()
+    else:
+        room._give_up(coming)  # as the timer does
+    room.leave()
+    await turn()
+    assert waiting.cancelled() if cancelled else waiting.result() is False
+    assert room.running == 0
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_who_gives_up_loses_no_place(late: bool) -> None:
+    room = Room(1, FOREVER)
+    assert room.enter("/mcp")
+    waiting = asyncio.create_task(room.wait())
+    await turn()
+    if late:
+        room.leave()  # the place is handed over, and its taker is cancelled before it knows
+    waiting.cancel()
+    await turn()
+    if not late:
+        room.leave()
+    assert room.running == 0
+    assert room.enter("/mcp")
+
+
+async def test_a_few_places_are_for_those_who_look_after_the_server() -> None:
+    room = Room(1, FOREVER)
+    assert room.enter("/mcp")
+    assert room.enter("/health")
+    assert not room.enter("/mcp")
+    waiting = asyncio.create_task(room.wait())
+    await turn()
+    room.leave()  # one of two, where there is place for one
+    await turn()
+    assert not waiting.done()
+    room.leave()
+    assert await waiting
+    count = sum(room.enter("/api/tools") for _ in range(1_000))
+    assert 0 < count < 100
+
+
+async def test_a_patient_one_is_not_counted_among_those_who_wait_for_a_moment() -> None:
+    room = Room(1, FOREVER)
+    await room.enter_patiently()
+    patient = asyncio.create_task(room.enter_patiently())
+    await turn()
+    assert not room.turns_away("/mcp")
+    room.leave()
+    await patient
+    assert room.running == 1

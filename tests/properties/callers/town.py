@@ -53,9 +53,9 @@ class Rule(NamedTuple):
 class Town:
     """One hall for the same call in every dialect."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config | None = None) -> None:
         self.ladder = Ladder()
-        self.hall = Toolhall(self.ladder, config=Config(profile="server", public_url="http://localhost:8000"))
+        self.hall = Toolhall(self.ladder, config=config or Config(profile="server", public_url="http://localhost:8000"))
         self._keys: dict[str, str] = {}
 
     async def open(self, rules: list[Rule]) -> dict[str, Rule]:

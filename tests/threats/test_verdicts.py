@@ -1,0 +1,180 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""What callers with keys of their own see, share and use up; and that there is one way to a tool."""
+
+import ast
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.properties.callers.house import Reply
+from tests.properties.callers.town import Rule, Town
+from tests.properties.callers.ways import WAYS, Call, Mcp, Oxp
+from toolhall import Config, Context, Toolhall, tool
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Limited
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.registrar.papers import read_definition
+
+SOURCE = Path(__file__).parents[2] / "src/toolhall"
+MODERN = "2026-07-28"
+# Where each dialect lists its tools, and the message that asks for it.
+LISTS = {
+    "mcp": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+    "hub": ("/hub", {"type": "request", "id": "1", "method": "list_tools", "params": {}}),
+    "machine": ("/machine", {"payload": {"discover": {}}}),
+}
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    """Ada may call everything from level 4 up, Bob one tool, the others nothing."""
+    town = Town()
+    with town.hall:
+        await town.open([Rule("ada", "Ladder.*"), Rule("bob", "Ladder.step5")])
+        yield town
+
+
+async def listed(town: Town, dialect: str, caller: str) -> Reply:
+    """The whole list, as one caller gets it."""
+    path, message = LISTS[dialect]
+    meta = {"_meta": {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}}
+    headers = {"accept": "application/json, text/event-stream"}
+    if dialect == "mcp":
+        message = message | {"params": meta}
+        headers |= {"mcp-protocol-version": MODERN, "mcp-method": "tools/list"}
+    if dialect == "machine":
+        header = {"version": "1.0", "messageId": "1", "messageType": "request", "timestamp": "2026-01-01T00:00:00Z"}
+        message = {"header": {**header, "source": "test"}, **message}
+    return await town.post(path, json.dumps(message).encode(), caller, headers)
+
+
+_TERMS: dict[str, Any] = {"protocolVersion": MODERN, "clientCapabilities": {}}
+
+
+@pytest.mark.threat("B11")
+@pytest.mark.parametrize("dialect", LISTS)
+async def test_B11_each_caller_gets_its_own_list(town: Town, dialect: str) -> None:
+    """A tool that one caller was granted stands in no other's list, in whatever order they ask, also after a change."""
+    for _ in range(2):  # the second time from what was kept
+        for caller, seen in (("ada", range(1, 11)), ("bob", [1, 2, 3, 5]), ("eve", []), ("ada", range(1, 11))):
+            text = (await listed(town, dialect, caller)).body.decode()
+            there = [level for level in range(1, 11) if f'step{level}"' in text]
+            assert there == list(seen), caller
+    await town.hall.access.grants.remove(town.hall.access.grants.all[0].id)
+    assert 'step9"' not in (await listed(town, dialect, "ada")).body.decode()
+
+
+@pytest.mark.threat("B11")
+async def test_B11_a_private_list_says_so(town: Town) -> None:
+    """What was made for one caller must not be shared by whoever keeps copies."""
+    result = json.loads((await listed(town, "mcp", "bob")).body)["result"]
+    assert result["cacheScope"] == "private"
+
+
+@pytest.mark.threat("B11")
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+async def test_B11_hidden_is_unknown(town: Town, way: Any) -> None:
+    """Not a byte tells a tool that was not granted from one that never was."""
+    replies = [
+        await way().send(town, Call("bob", "Ladder", name, {}))
+        for name in ("step9", "stepx")  # of one length
+    ]
+    hidden, unknown = (reply.body.decode().replace("step9", "stepx") for reply in replies)
+    assert replies[0].status == replies[1].status
+    assert _still(hidden) == _still(unknown)
+
+
+def _still(text: str) -> Any:
+    """Without the ids and times of a message of Machine Context."""
+    message = json.loads(text)
+    message.get("header", {}).clear()
+    return message
+
+
+@tool(effect="reads")
+async def whoami(ctx: Context) -> str:
+    """Say who calls."""
+    return ctx.caller.id
+
+
+@pytest.mark.threat("G12")
+@pytest.mark.parametrize("call_id", [None, "same-id"])
+async def test_G12_no_answer_is_kept_for_another_caller(call_id: str | None) -> None:
+    """The same call, also under the same id to repeat it by, gives each caller its own answer."""
+    town = Town()
+    with town.hall:
+        town.hall.add(whoami)
+        await town.open([])
+        known = {} if call_id is None else {"call_id": call_id}
+        body = json.dumps({"request": {"tool_id": "test_verdicts.whoami", "input": {}, **known}}).encode()
+        for caller in ("ada", "crew", "ada"):
+            reply = await town.post("/oxp/tools/call", body, caller, {})
+            assert json.loads(reply.body)["result"]["value"] == caller
+
+
+async def answers(hall: Toolhall, name: str, caller: str, count: int) -> list[str]:
+    ask, who = CallTool(name, {}, "test"), Caller(caller, proof="key")
+    return [type(await hall.hall.answer(ask, who)).__name__ for _ in range(count)]
+
+
+@pytest.mark.threat("I4")
+@pytest.mark.parametrize("make", [lambda: Mcp(MODERN), Oxp], ids=["mcp", "oxp"])
+async def test_I4_a_flood_of_calls(make: Any) -> None:
+    """Beyond the burst every dialect refuses and says when to come back; unknown names count as well."""
+    config = Config(profile="server", public_url="http://localhost:8000", calls_per_second=0.001, call_burst=3)
+    town = Town(config)
+    with town.hall:
+        await town.open([])
+        way = make()
+        replies = [await way.send(town, Call("ada", "Ladder", "stepx", {})) for _ in range(2)]
+        replies += [await way.send(town, Call("ada", "Ladder", "step1", {})) for _ in range(3)]
+        assert [reply.status == 429 for reply in replies] == [False, False, False, True, True]
+        assert int(replies[-1].headers["retry-after"]) > 0
+        assert (await make().send(town, Call("bob", "Ladder", "step1", {}))).status == 200
+
+
+@pytest.mark.threat("I5")
+async def test_I5_an_expensive_tool_uses_up_more() -> None:
+    """A call that costs ten leaves room for two where others would leave room for twenty."""
+    config = Config(calls_per_second=0.001, call_burst=20, costs={"*.whoami": 10})
+    with Toolhall(whoami, config=config) as hall:
+        ended = await answers(hall, "whoami", "ada", 3)
+        assert ended == [Finished.__name__, Finished.__name__, Limited.__name__]
+
+
+@pytest.mark.threat("S1")
+def test_S1_one_way_to_a_tool() -> None:
+    """Only one stage of the pipeline runs anything: no preview, health or management path can."""
+    callers = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("entry.runner.run")
+    ]
+    assert callers == ["pipeline/run.py"]
+
+
+@pytest.mark.threat("H3")
+@pytest.mark.parametrize("name", ["test&calc", "a;b", "a|b", "$(id)", "`id`", "a b", "a\nb", "../x", "%PATH%"])
+def test_H3_shell_characters_in_a_name(name: str) -> None:
+    """A name that a shell would read differently is refused, or published under another."""
+    try:
+        (found,) = read_definition({"name": name, "inputSchema": {"type": "object"}}, "mcp")
+    except BadDocument:
+        return
+    assert set(found.name) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
+
+
+@pytest.mark.threat("H9")
+def test_H9_nothing_is_read_that_could_run() -> None:
+    """No module reads pickles, marshalled code or YAML; what processes tell each other is JSON."""
+    banned = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "yaml", "jsonpickle"}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not banned & {name.partition(".")[0] for name in names}, path

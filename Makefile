@@ -12,7 +12,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check bench lock setup fmt clean wrk $(GATES)
+.PHONY: help serve test check bench lock setup fmt clean wrk chromium $(GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
@@ -34,7 +34,7 @@ check: .venv/.dev tools/node/node_modules/.done ## the quick gates, and the test
 bench: .venv/.dev .venv-clients/.done wrk ## Toolhall beside its peers, as ratios
 	$(BIN)/python -m bench $(ARGS)
 
-setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done ## install what development and tests need, into this folder
+setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done chromium ## install what development and tests need, into this folder
 
 fmt: .venv/.dev ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
@@ -107,6 +107,10 @@ $(UV): requirements/uv.txt
 # wrk makes the load of the benchmark; a package of the system.
 wrk:
 	@command -v wrk >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends wrk; }
+
+# The pages for people are tested in a real browser; a package of the system.
+chromium:
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 
 # $(call install,HOW,ENVIRONMENT,LOCK): by uv, or by pip where only pip is told about the machine's package index.
 install = $(UV) pip $(1) $(3) --quiet --require-hashes --python $(2) || \

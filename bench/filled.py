@@ -8,7 +8,7 @@ import msgspec
 
 from toolhall.registrar.papers import Paper, Source, foreign_papers
 from toolhall.stores.base import Event
-from toolhall.stores.sqlite.store import open_store
+from toolhall.stores.sqlite.opening import open_stores
 
 TOGETHER = 100  # tools in one toolkit
 _TEXT = {"type": "string", "description": "What to look for, as plain words."}
@@ -21,15 +21,17 @@ def fill(folder: Path, tools: int) -> None:
 
 
 async def _fill(folder: Path, tools: int) -> None:
-    store = open_store(folder)
+    stores = open_stores(folder)
     try:
         for first in range(0, tools, TOGETHER):
             paper = Paper(_document(first // TOGETHER, min(TOGETHER, tools - first)), "hub")
             papers = foreign_papers(paper, paper.tools, Source("http", "bench", 1.0))
             active = [msgspec.structs.replace(kept, state="active") for kept in papers]
-            await store.save(active, [Event(at=1.0, by="bench", id=kept.id, what="activated") for kept in active])
+            await stores.tools.save(
+                active, [Event(at=1.0, by="bench", id=kept.id, what="activated") for kept in active]
+            )
     finally:
-        store.close()
+        stores.close()
 
 
 def _document(number: int, tools: int) -> dict[str, Any]:

@@ -57,11 +57,12 @@ def headers(method: str, *, session: str | None = None) -> dict[str, str]:
     return common | {"mcp-protocol-version": MODERN, "mcp-method": method} | named
 
 
-def mcp_call(session: str | None = None) -> Spoken:
-    """`tools/call` of the newest revision, or in a session of 2025-11-25."""
+def mcp_call(session: str | None = None, key: str | None = None) -> Spoken:
+    """`tools/call` of the newest revision, or in a session of 2025-11-25; with a key, if there is a real one."""
     params = {"name": "add", "arguments": _numbers()} | ({"_meta": META} if session is None else {})
     message = {"jsonrpc": "2.0", "id": _COUNT, "method": "tools/call", "params": params}
-    return Spoken("/mcp", headers("tools/call", session=session), _counted(message), '"structuredContent"')
+    said = headers("tools/call", session=session) | ({} if key is None else {"authorization": f"Bearer {key}"})
+    return Spoken("/mcp", said, _counted(message), '"structuredContent"')
 
 
 def dialect_calls() -> dict[str, Spoken]:

@@ -5,17 +5,21 @@ from collections.abc import Callable, Mapping
 from bench.measures.call import measure_call
 from bench.measures.conversion import measure_conversion
 from bench.measures.dialects import measure_dialects
+from bench.measures.guard import measure_guard
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
+from bench.measures.overload import measure_overload
 from bench.measures.registry import measure_registry
 from bench.measures.scale import measure_scale
 from bench.measures.start import measure_start
 from bench.measures.stdio import measure_stdio
+from bench.measures.trouble import measure_trouble
 from bench.report import Section
 from bench.rounds import Effort
 
 MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "call": measure_call,
+    "guard": measure_guard,
     "dialects": measure_dialects,
     "list": measure_list,
     "scale": measure_scale,
@@ -23,5 +27,7 @@ MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "stdio": measure_stdio,
     "start": measure_start,
     "import": measure_import,
+    "overload": measure_overload,
     "conversion": measure_conversion,
+    "trouble": measure_trouble,
 }

@@ -13,7 +13,7 @@ class Sum(TypedDict):
     result: float
 
 
-@tool
+@tool(level=int(os.environ.get("BENCH_LEVEL", "1")))
 async def add(a: float, b: float) -> Sum:
     """Add two numbers."""
     return {"result": a + b}

@@ -27,6 +27,7 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
     issuer: str
     jwks_url: str | None = None
+    audience: str | None = None  # what its tokens must name instead of `resource`
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

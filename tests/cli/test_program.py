@@ -6,7 +6,15 @@ from tests.cli.shell import KIT, Shell
 from toolhall.cli.program import app
 
 COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
-TOOL = ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers")
+GROUPS = {
+    "tool": ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers"),
+    "key": ("create", "list", "revoke"),
+    "grant": ("add", "list", "remove"),
+    "approval": ("list", "approve", "deny"),
+    "factor": ("add", "list", "remove"),
+    "audit": ("tail", "search", "verify", "export"),
+}
+BELOW = [f"{group} {command}" for group, commands in GROUPS.items() for command in commands]
 
 
 def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:
@@ -18,7 +26,7 @@ def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> Non
     assert shell.run().out == done.out
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *(f"tool {command}" for command in TOOL)])
+@pytest.mark.parametrize("command", [*COMMANDS, *BELOW])
 def test_every_command_takes_json(command: str) -> None:
     found = app
     for word in command.split():
@@ -27,14 +35,20 @@ def test_every_command_takes_json(command: str) -> None:
     assert "--json" in names
 
 
-@pytest.mark.parametrize("command", TOOL)
-def test_every_command_about_registered_tools_names_a_hall_and_shows_an_example(shell: Shell, command: str) -> None:
-    said = shell.run("tool", command, "--help").out
-    assert all(words in said for words in ("--url", "--data", f"Example: toolhall tool {command}"))
+@pytest.mark.parametrize("command", BELOW)
+def test_every_command_that_manages_names_a_hall(command: str) -> None:
+    group, name = command.split()
+    names = {each for argument in app[group][name].assemble_argument_collection() for each in argument.names}
+    assert {"--data", "--json"} <= names
+    assert "--url" not in names or "--key" in names, "whoever can be asked over HTTP may want a key"
 
 
-def test_no_command_about_registered_tools_is_left_out() -> None:
-    assert {name for name in app["tool"] if not name.startswith("-")} == set(TOOL)
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_command_that_manages_is_left_out_and_each_shows_an_example(shell: Shell, group: str) -> None:
+    found = {name for name in app[group] if not name.startswith("-")}
+    assert found == set(GROUPS[group])
+    said = shell.run(group, GROUPS[group][0], "--help").out
+    assert f"Example: toolhall {group} {GROUPS[group][0]}" in said
 
 
 def test_version(shell: Shell) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import Shell
+from tests.recorded import recorded
 from toolhall.model.recording import FILE_NAME
 
 TOOLS = '''
@@ -251,7 +252,7 @@ def test_an_authors_own_hall_stays_out_of_it(shell: Shell, notes: Path) -> None:
     notes.write_text(TOOLS + own)
     done = shell.run("replay", save(shell, recording()), "notes.py")
     assert (done.code, done.out) == (0, "Notes.find: 1 same\n")
-    assert (shell.folder / "own" / "audit.jsonl").read_text() == ""
+    assert recorded(shell.folder / "own") == []
     assert (shell.folder / "own" / FILE_NAME).read_text() == ""
 
 

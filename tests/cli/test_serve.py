@@ -56,7 +56,7 @@ def test_the_first_line_with_json_is_the_url_and_it_is_live(shell: Shell) -> Non
         assert server.first["pid"] == server.process.pid
         assert server.url.startswith("http://127.0.0.1:")
         assert get(server.url)["tools"] == 9
-    assert (shell.data / "audit.jsonl").exists()
+    assert (shell.data / "state.key").exists()
 
 
 def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None:
@@ -109,7 +109,7 @@ def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
     [
         (["--host", "0.0.0.0"], 78, "use --host 127.0.0.1"),
         (["--host", "example.org"], 78, "use --host 127.0.0.1"),
-        (["--profile", "server"], 78, "can hold none yet"),
+        (["--profile", "server"], 78, "make one with 'toolhall key create NAME --data"),
         (["--stdio", "--port", "1"], 2, "leave out --host, --port"),
         (["--dialect", "hub"], 2, "--dialect goes with --stdio"),
         (["--stdio", "--dialect", "oxp"], 2, "--dialect"),
@@ -148,7 +148,7 @@ def test_settings_come_from_the_file_the_environment_and_the_command_line(shell:
     shell.environment["XDG_DATA_HOME"] = str(shell.folder / "xdg")
     with shell.terminal("serve") as terminal:
         assert '"mine": {' in terminal.expect("Ctrl+C")
-    assert (shell.folder / "xdg" / "toolhall" / "audit.jsonl").exists()
+    assert (shell.folder / "xdg" / "toolhall" / "state.key").exists()
     (shell.folder / "toolhall.toml").write_text("prt = 0\n")
     assert "did you mean 'port'?" in shell.run("serve").complaint()
     shell.environment["TOOLHALL_LOG_LEVEL"] = "loud"

@@ -22,9 +22,9 @@ def definition(tool: str = "pick", version: str = "1.0.0", **members: Any) -> di
 
 
 def found_hall(shell: Shell) -> None:
-    """A hall that has never registered anything: it keeps the record of its calls."""
+    """A hall that has never registered anything: it has a key of its own."""
     shell.data.mkdir()
-    (shell.data / "audit.jsonl").touch()
+    (shell.data / "state.key").write_bytes(bytes(32))
 
 
 @pytest.fixture(params=["data", "url"])

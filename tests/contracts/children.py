@@ -30,7 +30,7 @@ HOLDING = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.contracts.kept import event, kept
-from toolhall.stores.sqlite.store import open_store
+from tests.contracts.opened import open_store
 
 store = open_store(Path(sys.argv[1]))
 if not asyncio.run(store.all()):

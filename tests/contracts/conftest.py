@@ -1,4 +1,4 @@
-"""Every engine of the store of registered tools, empty."""
+"""Every engine of the stores, empty."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,19 +6,24 @@ from pathlib import Path
 import pytest
 
 from toolhall.stores.base import ToolStore
-from toolhall.stores.choosing import choose_store
-from toolhall.stores.memory import MemoryStore
-from toolhall.stores.sqlite.store import open_store
+from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.choosing import choose_stores
+from toolhall.stores.sqlite.opening import open_stores
 
-ENGINES: dict[str, Callable[[Path], ToolStore]] = {
-    "memory": lambda _: MemoryStore(),
-    "sqlite": open_store,
-    "on demand": lambda folder: choose_store(folder, share=False),
+ENGINES: dict[str, Callable[[Path], Stores]] = {
+    "memory": lambda _: in_memory(),
+    "sqlite": open_stores,
+    "on demand": lambda folder: choose_stores(folder, share=False),
 }
 
 
 @pytest.fixture(params=ENGINES)
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ToolStore]:
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stores]:
     opened = ENGINES[request.param](tmp_path)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def store(stores: Stores) -> ToolStore:
+    return stores.tools

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.contracts.kept import changed, event, kept
+from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores.base import FILE_NAME, Event, Kept, Stale, ToolStore, Unstorable
 from toolhall.stores.memory import MemoryStore
-from toolhall.stores.sqlite.store import open_readonly, open_store
 
 # Everything that UTF-8 can say, but NUL.
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)

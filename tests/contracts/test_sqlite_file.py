@@ -9,20 +9,18 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from tests.contracts.children import child, line
 from tests.contracts.kept import changed, event, kept
-from toolhall.stores import migrations
+from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.stores.macs import Macs
+from toolhall.stores.seal import KEY_NAME, kept_key
 from toolhall.stores.sql import statements
-from toolhall.stores.sql.revision import REVISIONS
-from toolhall.stores.sql.tables import METADATA
 from toolhall.stores.sqlite.connection import open_to_write
 from toolhall.stores.sqlite.faults import explained
-from toolhall.stores.sqlite.store import open_readonly, open_store
+
+MACS = Macs(bytes(32))
 
 
 @pytest.fixture
@@ -102,7 +100,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
 
 def test_an_acknowledged_change_is_on_the_disk(tmp_path: Path) -> None:
     """SQLite in its log mode forgets acknowledged changes in a power cut unless it syncs each one."""
-    connection = open_to_write(tmp_path / FILE_NAME)
+    connection = open_to_write(tmp_path / FILE_NAME, MACS)
     found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")}
     found["foreign_keys"] = connection.exec_driver_sql("PRAGMA foreign_keys").scalar()
     connection.close()
@@ -127,48 +125,13 @@ async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_
         assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
-# --- migrations
-
-
-def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> None:
-    connection = open_to_write(tmp_path / FILE_NAME)
-    assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
-    connection.close()
-    (folder,) = migrations.__path__
-    steps = ScriptDirectory(folder).walk_revisions()
-    assert tuple(step.revision for step in steps)[::-1] == REVISIONS
-
-
-def test_a_migration_happens_whole_or_not_at_all(tmp_path: Path) -> None:
-    altered(tmp_path / FILE_NAME, "CREATE TABLE events (something)")  # in the way of the last step
-    assert "SQLite refused: table events already exists" in refusal(tmp_path)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    assert tables == [("events",)]
-
-
-def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:
-    altered(path, "UPDATE alembic_version SET version_num = '9999'")
-    before = path.read_bytes()
-    assert "written by a newer Toolhall (its tables have revision 9999" in refusal(path.parent)
-    with pytest.raises(StoreFailed, match="newer Toolhall"):
-        open_readonly(path.parent)
-    assert path.read_bytes() == before
-
-
-def test_a_reader_updates_nothing(path: Path) -> None:
-    altered(path, "DELETE FROM alembic_version")
-    with pytest.raises(StoreFailed, match="written by an older Toolhall; start `toolhall serve` on it once"):
-        open_readonly(path.parent)
-
-
 def test_nobody_pays_for_what_is_not_used(path: Path) -> None:
     """SQLAlchemy is loaded with the store, Alembic only when tables must be made."""
     code = (
         "import sys, pathlib, toolhall, toolhall.cli.program, toolhall.stores.base, toolhall.stores.memory\n"
         "assert 'sqlalchemy' not in sys.modules\n"
-        "from toolhall.stores.sqlite.store import open_store\n"
-        "open_store(pathlib.Path(sys.argv[1])).close()\n"
+        "from toolhall.stores.sqlite.opening import open_stores\n"
+        "open_stores(pathlib.Path(sys.argv[1])).close()\n"
         "assert not {'alembic', 'sqlalchemy.orm', 'greenlet'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=60)
@@ -224,15 +187,16 @@ async def test_a_count_that_is_gone_is_refused(path: Path) -> None:
 
 
 async def test_a_full_disk_loses_nothing_and_recovers(path: Path) -> None:
-    connection = open_to_write(path)
-    before = statements.read_all(connection)
+    macs = Macs(kept_key(path.parent / KEY_NAME))
+    connection = open_to_write(path, macs)
+    before = statements.read_all(connection, macs)
     pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 10}")
     connection.rollback()
     with pytest.raises(StoreFailed, match="the disk is full; make room, then try again"), explained(path):
-        statements.save(connection, [kept("small"), kept("big", document=bytes(10**6))], [event(kept("small"))])
-    assert statements.read_all(connection) == before
-    saved = statements.save(connection, [kept("small")], [])
+        statements.save(connection, [kept("small"), kept("big", document=bytes(10**6))], [event(kept("small"))], macs)
+    assert statements.read_all(connection, macs) == before
+    saved = statements.save(connection, [kept("small")], [], macs)
     connection.close()
     store = open_store(path.parent)
     assert {row.id for row in await store.all()} == {row.id for row in (*before, *saved)}
@@ -245,7 +209,7 @@ import asyncio, resource, sys
 from pathlib import Path
 from tests.contracts.kept import event, kept
 from toolhall.stores.base import StoreFailed
-from toolhall.stores.sqlite.store import open_store
+from tests.contracts.opened import open_store
 
 async def main():
     store, saved = open_store(Path(sys.argv[1])), 0

@@ -8,10 +8,11 @@ import pytest
 
 from tests.contracts.children import HOLDING, child, line
 from tests.contracts.kept import changed, event, kept
+from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores.base import FILE_NAME, InUse, StoreFailed
 from toolhall.stores.lock import LOCK_NAME
+from toolhall.stores.seal import KEY_NAME
 from toolhall.stores.sqlite.connection import open_to_read
-from toolhall.stores.sqlite.store import open_readonly, open_store
 
 
 def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ async def test_killing_a_process_frees_its_lock(tmp_path: Path) -> None:
 FORKING = """
 import os, sys
 from pathlib import Path
-from toolhall.stores.sqlite.store import open_store
+from tests.contracts.opened import open_store
 
 store = open_store(Path(sys.argv[1]))
 if os.fork() == 0:
@@ -129,7 +130,7 @@ async def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> Non
         store.close()
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", LOCK_NAME], "0o600")
+    assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", LOCK_NAME, KEY_NAME], "0o600")
     assert (tmp_path / "new" / "data").stat().st_mode & 0o777 == 0o700
 
 

@@ -8,7 +8,14 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
 COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
-TOOL = ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers")
+GROUPS = {
+    "tool": ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers"),
+    "key": ("create", "list", "revoke"),
+    "grant": ("add", "list", "remove"),
+    "approval": ("list", "approve", "deny"),
+    "factor": ("add", "list", "remove"),
+    "audit": ("tail", "search", "verify", "export"),
+}
 HEAD = """# Command line
 
 What `--help` prints. [Settings](settings.md) says what else can be set.
@@ -24,7 +31,8 @@ def helped(command: str) -> str:
 
 
 def test_the_page_is_what_help_prints() -> None:
-    commands = (*COMMANDS, "tool", *(f"tool {command}" for command in TOOL))
+    below = [f"{group} {command}".strip() for group, commands in GROUPS.items() for command in ("", *commands)]
+    commands = (*COMMANDS, *below)
     with ThreadPoolExecutor(2) as pool:
         shown = dict(zip(commands, pool.map(helped, commands), strict=True))
     parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{text}\n```\n" for command, text in shown.items()]

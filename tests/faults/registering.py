@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from tests.contracts.kept import changed, event, kept
+from tests.contracts.opened import open_store
 from toolhall.stores.base import Event, Kept, ToolStore
-from toolhall.stores.sqlite.store import open_store
 
 ALIVE = 4  # toolkits that are there at a time
 TURN = 3  # each is registered, activated, and an old one removed

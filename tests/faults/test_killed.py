@@ -1,6 +1,5 @@
 """A server that is killed in the middle of its work serves again when it is started, and has lost nothing but time."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,23 +10,21 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
+from tests.unit.stores.audit.made import verified, wrote
+from toolhall.stores.audit.segments import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
 RED = {"colour": {"action": "accept", "content": {"colour": "red"}}}
 
 
-def records(folder: Path) -> list[bytes]:
-    """The lines of the audit file; one that has no end yet comes last."""
-    return (folder / "data" / "audit.jsonl").read_bytes().split(b"\n")
-
-
-def check_records(folder: Path) -> list[Any]:
-    """Every line that ended is a record."""
-    *whole, _ = records(folder)
-    return [json.loads(line) for line in whole]
+def records(folder: Path) -> list[Any]:
+    """Every record in the audit, which nobody has changed."""
+    assert verified(folder / "data" / "audit").good
+    return recorded(folder / "data")
 
 
 def killed_at_work(folder: Path) -> tuple[list[Any], int]:
@@ -40,11 +37,11 @@ def killed_at_work(folder: Path) -> tuple[list[Any], int]:
             connection.send(line.request(encoded(calling(line.revision, "sleeps", {"seconds": 5.0}))))
         for count in range(60):
             assert value(call(lines[count % 3], "number", value=count)) == count
-        assert eventually(lambda: len(records(folder)) > 30)
+        assert eventually(lambda: len(recorded(folder / "data")) > 30)
         assert server.stop(signal.SIGKILL) == -signal.SIGKILL
         for connection in busy:
             connection.close()
-    return check_records(folder), server.port
+    return records(folder), server.port
 
 
 def test_killed_server_serves_again(tmp_path: Path) -> None:
@@ -56,23 +53,25 @@ def test_killed_server_serves_again(tmp_path: Path) -> None:
         assert healthy(port)
         for revision in REVISIONS:
             assert value(call(HttpLine(port, revision), "number", value=7)) == 7
-        assert eventually(lambda: len(check_records(tmp_path)) >= len(before) + 3)
+        assert eventually(lambda: len(recorded(tmp_path / "data")) >= len(before) + 3)
         assert server.stop() == 0
-    after = check_records(tmp_path)
+    after = records(tmp_path)
     assert after[: len(before)] == before
     assert len({record["call"] for record in after}) == len(after), "an id was given twice"
 
 
 def test_half_a_record_spoils_no_other(tmp_path: Path) -> None:
-    """A record that was cut off by a crash stays alone on its line."""
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "audit.jsonl").write_bytes(b'{"time":1,"call":"a"}\n{"time":2,"ca')
+    """A record that was cut off by a crash is set aside, and new ones follow on the last whole one."""
+    wrote(tmp_path / "data" / "audit", 3)
+    (segment,) = segments_of(tmp_path / "data" / "audit" / "1")
+    with segment.open("ab") as file:
+        file.write(b'{"sha256":"00')
     with serving(tmp_path) as server:
         assert value(call(HttpLine(server.port, MODERN), "number", value=7)) == 7
         assert server.stop() == 0
-    first, torn, *new = records(tmp_path)
-    assert (first, torn) == (b'{"time":1,"call":"a"}', b'{"time":2,"ca')
-    assert [json.loads(line)["outcome"] for line in new if line] == ["ok"]
+    assert [record["outcome"] for record in records(tmp_path)] == ["ok"] * 4
+    (torn,) = segment.parent.glob("*.torn")
+    assert torn.read_bytes() == b'{"sha256":"00'
 
 
 def test_question_survives_a_restart(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.contracts.kept import changed
+from tests.contracts.opened import open_store
 from tests.faults.registering import expected, told
-from toolhall.stores.sqlite.store import open_store
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 100

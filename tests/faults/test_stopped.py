@@ -1,13 +1,12 @@
 """A server that is told to stop ends its streams properly, finishes what runs, writes its records, and is gone soon."""
 
-import json
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.recorded import recorded
 from tests.threats.lines import (
     LEGACY,
     MODERN,
@@ -25,6 +24,7 @@ from tests.threats.lines import (
 )
 from tests.threats.served import Served, serving
 from tests.threats.wire import HOST, Connection, http
+from tests.unit.stores.audit.made import verified
 
 SOON_SECONDS = 6.0
 END_OF_CHUNKS = b"0\r\n\r\n"
@@ -151,9 +151,8 @@ def test_every_call_is_recorded(tmp_path: Path) -> None:
         for count in range(150):
             call(lines[count % 3], "number", value=count)
         stopped_soon(server)
-    written = (tmp_path / "data" / "audit.jsonl").read_text().splitlines()
-    found: list[Any] = [json.loads(line) for line in written]
-    assert [record["outcome"] for record in found] == ["ok"] * 150
+    assert [record["outcome"] for record in recorded(tmp_path / "data")] == ["ok"] * 150
+    assert verified(tmp_path / "data" / "audit").good
 
 
 @both_signals

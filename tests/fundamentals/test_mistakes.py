@@ -123,6 +123,10 @@ def bad_timeout() -> None:
     def pick() -> None: ...
 
 
+def isolated_as_text() -> None:
+    mark_loosely(isolated="yes")
+
+
 def bad_effect() -> None:
     mark_loosely(effect="read")
 
@@ -196,6 +200,7 @@ MISTAKES: list[tuple[Callable[[], None], str]] = [
     (bad_name, "'get weather' is not a name: use 1 to 64 of the letters A-Z a-z, digits, _ and -"),
     (bad_version, "'1.2' is not a semantic version: write three numbers such as '1.2.0'"),
     (bad_timeout, "timeout is 0; use a number of seconds, more than 0"),
+    (isolated_as_text, "isolated is 'yes'; use True or False"),
     (bad_effect, "effect is 'read'; use one of reads, writes, destroys"),
     (tags_as_text, "tags is 'weather'; use a list of strings"),
     (title_not_text, "title is 3; use a string"),
@@ -245,6 +250,7 @@ def test_the_mark_goes_below_other_decorators() -> None:
         ({"level": 12}, "toolkit 'Weather': level is 12; use a whole number from 0 to 10"),
         ({"version": "one"}, "toolkit 'Weather': 'one' is not a semantic version"),
         ({"version": 1}, "toolkit 'Weather': 1 is not a semantic version"),
+        ({"isolated": 1}, "toolkit 'Weather': isolated is 1; use True or False"),
         ({"name": "the weather"}, "toolkit 'Weather': 'the weather' is not a name"),
         ({"colour": "red"}, "toolkit 'Weather': the class line does not know 'colour'; it takes name, version"),
     ],

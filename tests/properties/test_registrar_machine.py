@@ -23,9 +23,9 @@ from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIO
 from tests.properties.registering.hall import House, empty_file, outcome
 from tests.properties.registering.oracle import No, Oracle, key_of, version_of
 from toolhall.registry.published import SPELLINGS
-from toolhall.stores.base import FILE_NAME, ToolStore
-from toolhall.stores.memory import MemoryStore
-from toolhall.stores.sqlite.store import open_store
+from toolhall.stores.base import FILE_NAME
+from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.sqlite.opening import open_stores
 
 RECIPES = st.builds(Recipe, *[st.sampled_from([0, 0, 1])] * 3)
 # What has to do with each other; an example is about one or two of these, and code.
@@ -73,9 +73,9 @@ class Machine(RuleBasedStateMachine):
         if not toolkits or data.draw(st.booleans()):
             self.restart(data)
 
-    def opener(self) -> Callable[[], ToolStore]:
-        store = MemoryStore()
-        return lambda: store
+    def opener(self) -> Callable[[], Stores]:
+        stores = in_memory()
+        return lambda: stores
 
     def teardown(self) -> None:
         self.house.close()
@@ -290,10 +290,10 @@ class Machine(RuleBasedStateMachine):
 class OnDisk(Machine):
     """The same over SQLite, opened anew with every restart."""
 
-    def opener(self) -> Callable[[], ToolStore]:
+    def opener(self) -> Callable[[], Stores]:
         self.folder = Path(tempfile.mkdtemp())
         (self.folder / FILE_NAME).write_bytes(empty_file())
-        return lambda: open_store(self.folder)
+        return lambda: open_stores(self.folder)
 
     def teardown(self) -> None:
         super().teardown()

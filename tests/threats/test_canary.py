@@ -1,11 +1,11 @@
 # ruff: noqa: N802 - tests carry the names of their rows
 """G8: what a tool's exceptions say, and what it keeps to itself, goes to the log and to nobody else."""
 
-import json
 import re
 
 import pytest
 
+from tests.recorded import recorded
 from tests.threats.hostile_tools import CANARY, RAISES, RETURNS
 from tests.threats.lines import MODERN, HttpLine, Line, StdioLine, call, calling, encoded, value
 from tests.threats.served import Served, eventually
@@ -86,12 +86,9 @@ def test_G8_records_hold_no_values(server: Served) -> None:
     call(line, "nonce", nonce=CANARY)
     call(line, CANARY[:6] + "-no-such-tool", nonce=CANARY)
     call(line, "raises", how="text")
-    records = server.data / "audit.jsonl"
-    assert eventually(lambda: "no-such-tool" in records.read_text())
-    assert eventually(
-        lambda: json.loads(records.read_text().splitlines()[-1])["tool"].startswith("hostile_tools.raises")
-    )
-    assert CANARY not in records.read_text()
+    assert eventually(lambda: any("no-such-tool" in record["tool"] for record in recorded(server.data)))
+    assert eventually(lambda: recorded(server.data)[-1]["tool"].startswith("hostile_tools.raises"))
+    assert CANARY not in str(recorded(server.data))
 
 
 @pytest.mark.threat("G8")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.threats.registered import OUTSIDER, Registry, Told, calls, mcp_calls
 from tests.threats.served import Served, serving, toolhall
-from toolhall.pipeline.authorize import FOREIGN_LEVEL, level_of
+from toolhall.model.levels import FOREIGN, level_of
 from toolhall.registrar.papers import read_definition
 
 CODE = "from toolhall import tool\n\n\n@tool\ndef idle() -> None:\n    '''Does nothing at all.'''\n"
@@ -333,7 +333,7 @@ def test_A9_lying_hints_lower_no_level(registry: Registry, hints: dict[str, bool
     told = registry.register(definition)
     assert told.status == 201
     (tool,) = read_definition(definition, "mcp")
-    assert level_of(tool) == FOREIGN_LEVEL
+    assert level_of(tool) == FOREIGN
 
 
 @pytest.mark.threat("A9")

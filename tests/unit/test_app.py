@@ -1,12 +1,12 @@
 """The composition root: what a hall opens, and that it closes it again."""
 
 import asyncio
-import json
 import threading
 from pathlib import Path
 
 import pytest
 
+from tests.recorded import recorded
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
@@ -32,11 +32,10 @@ async def test_a_data_folder_is_made_and_kept_private(tmp_path: Path) -> None:
         await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()} == {
-        "audit.jsonl": 0o600,
+        "audit": 0o700,
         "state.key": 0o600,
     }
-    (line,) = (folder / "audit.jsonl").read_text().splitlines()
-    assert json.loads(line)["outcome"] == "ok"
+    assert [record["outcome"] for record in recorded(folder)] == ["ok"]
 
 
 async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ class ToolOptions(TypedDict, total=False):
     level: int  # 0 to 10; the toolkit's, else 1
     version: str  # the toolkit's, else 0.1.0
     timeout: float  # seconds; the hall's default
+    isolated: bool  # run in a process of its own, which can be stopped and has limits; the toolkit's, else no
     tags: tuple[str, ...] | list[str]
     icons: tuple[Icon, ...] | list[Icon]
     meta: JsonObject
@@ -168,6 +169,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "effect": (lambda value: value in get_args(Effect), f"use one of {', '.join(get_args(Effect))}"),
     "annotations": (_is(Annotations), "use Annotations(...)"),
     "timeout": (lambda value: isinstance(value, int | float) and value > 0, "use a number of seconds, more than 0"),
+    "isolated": (_is(bool), "use True or False"),
     "tags": (_all(str), "use a list of strings"),
     "icons": (_all(Icon), "use a list of Icon(...)"),
     "meta": (_is_json_object, "use a dict of plain JSON values"),

@@ -24,6 +24,8 @@ class Body(msgspec.Struct, frozen=True):
     bind: Callable[[JsonObject], JsonObject]
     takes_context: bool
     is_async: bool
+    isolated: bool = False  # its author wants it in a process of its own
+    fresh: bool = False  # a method of a toolkit that was made for it from the class, so that another can be made
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -41,6 +43,7 @@ class _Home(msgspec.Struct, frozen=True):
     published: str
     options: ToolkitOptions
     about: About = About()
+    fresh: bool = False
 
 
 def definitions_of(target: object) -> Iterator[Definition]:
@@ -49,7 +52,7 @@ def definitions_of(target: object) -> Iterator[Definition]:
         for part in _own_parts(target):
             yield from definitions_of(part)
     elif isinstance(target, type) and issubclass(target, Toolkit):
-        yield from _from_toolkit(target())
+        yield from _from_toolkit(target(), fresh=True)
     elif isinstance(target, Toolkit):
         yield from _from_toolkit(target)
     elif declaration := declaration_of(target):
@@ -68,7 +71,7 @@ def _own_parts(module: ModuleType) -> Iterator[object]:
     yield from (part for part in classes if part.__module__ == module.__name__ and part not in served)
 
 
-def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
+def _from_toolkit(toolkit: Toolkit, *, fresh: bool = False) -> Iterator[Definition]:
     for name in dict.fromkeys(name for parent in type(toolkit).__mro__[::-1] for name in vars(parent)):
         if isinstance(inspect.getattr_static(toolkit, name), property | functools.cached_property):
             continue  # looking at it would run it
@@ -78,13 +81,14 @@ def _from_toolkit(toolkit: Toolkit) -> Iterator[Definition]:
                 raise BadDeclaration(
                     f"tool '{declaration.name}' of {toolkit.toolkit_name}: its first parameter must be 'self'"
                 )
-            yield _from_method(declaration, method, toolkit)
+            yield _from_method(declaration, method, toolkit, fresh=fresh)
 
 
-def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit) -> Definition:
+def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, fresh: bool = False) -> Definition:
     published = published_name(toolkit.toolkit_name, declaration.name)
     about = About(description=_docstring(type(toolkit)))
-    return _definition(declaration, method, _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about))
+    home = _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about, fresh)
+    return _definition(declaration, method, home)
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:
@@ -121,7 +125,15 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         header_parameters=header_parameters(signature.input),
         about=home.about,
     )
-    return Definition(tool, _body(declaration, function, signature.bind), stated is not None)
+    body = Body(
+        function,
+        signature.bind,
+        declaration.takes_context,
+        _is_async(declaration),
+        options.get("isolated", toolkit.get("isolated", False)),
+        home.fresh,
+    )
+    return Definition(tool, body, stated is not None)
 
 
 def _docstring(toolkit: type[Toolkit]) -> str | None:
@@ -129,10 +141,9 @@ def _docstring(toolkit: type[Toolkit]) -> str | None:
     return inspect.cleandoc(toolkit.__doc__) if toolkit.__doc__ else None
 
 
-def _body(declaration: Declaration, function: Any, bind: Callable[[JsonObject], JsonObject]) -> Body:
-    # A decorator's wrapper may be a plain function around an async one.
-    is_async = inspect.iscoroutinefunction(inspect.unwrap(declaration.function))
-    return Body(function, bind, declaration.takes_context, is_async)
+def _is_async(declaration: Declaration) -> bool:
+    """A decorator's wrapper may be a plain function around an async one."""
+    return inspect.iscoroutinefunction(inspect.unwrap(declaration.function))
 
 
 def _annotations(options: ToolOptions) -> Annotations | None:

@@ -14,6 +14,7 @@ class ToolkitOptions(TypedDict, total=False):
     name: str  # the class's own name
     version: str  # 0.1.0
     level: int  # for tools that state none
+    isolated: bool  # for tools that do not say
     tags: tuple[str, ...] | list[str]
 
 
@@ -40,6 +41,9 @@ def _problem(class_name: str, options: ToolkitOptions) -> str | None:
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         return f"level is {level!r}; use a whole number from 0 to 10"
+    isolated: Any = options.get("isolated", False)
+    if type(isolated) is not bool:
+        return f"isolated is {isolated!r}; use True or False"
     if isinstance(options.get("tags", ()), str):
         return "tags is a text; use a list such as ['travel']"
     return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

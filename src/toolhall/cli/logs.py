@@ -2,15 +2,24 @@
 
 import logging
 import os
+import re
 import sys
 import time
 
 import msgspec
 
 from toolhall.cli.failure import WrongUsage
+from toolhall.cli.screen import visible
 
 LEVEL_VARIABLE = "TOOLHALL_LOG_LEVEL"
 _LEVELS = ("debug", "info", "warning", "error", "critical")
+_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
+MOST_MESSAGE = 8_192
+MOST_ERROR = 64 * 1024
+# Who, and what for, is often in an address: `https://user:password@host/path?token=...`.
+_ADDRESS = re.compile(
+    r"(?i)\b([a-z][a-z0-9+.-]{1,15}://)(?:[^\s/?#\"'<>]{1,256}@)?([^\s?#\"'<>]{0,2048})(?:[?#][^\s\"'<>]*)?"
+)
 
 
 def start_logging(default: str | None) -> None:
@@ -30,14 +39,32 @@ def start_logging(default: str | None) -> None:
         logger.propagate = False
 
 
-class _PlainLines(logging.Formatter):
-    """For a person at a terminal."""
+class _Lines(logging.Formatter):
+    """One record is one line that nobody can forge or fill."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%H:%M:%S")
+    def message(self, record: logging.LogRecord) -> str:
+        """What is said, without what addresses carry."""
+        return _told(record.getMessage(), MOST_MESSAGE)
+
+    def error(self, record: logging.LogRecord) -> str | None:
+        """The traceback, if there is one; its end tells most."""
+        if record.exc_info:
+            return _told(self.formatException(record.exc_info), MOST_ERROR)
+        return _told(record.exc_text, MOST_ERROR) if record.exc_text else None
 
 
-class _JsonLines(logging.Formatter):
+class _PlainLines(_Lines):
+    """For a person at a terminal; the lines of a traceback are set apart, so that none looks like a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as a line."""
+        stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
+        said = f"{stamp} {record.levelname} {record.name}: {visible(self.message(record))}"
+        error = self.error(record)
+        return "\n    ".join([said, *map(visible, error.splitlines())]) if error else said
+
+
+class _JsonLines(_Lines):
     """For a collector: one JSON object a line, whatever the message holds."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -47,8 +74,18 @@ class _JsonLines(logging.Formatter):
             "time": f"{stamp}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self.message(record),
         }
-        if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return msgspec.json.encode(line).decode()
+        error = self.error(record)
+        return _BREAKS.sub(_escape, msgspec.json.encode(line | ({"error": error} if error else {})).decode())
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def _told(text: str, most: int) -> str:
+    if len(text) > most:
+        text = f"{text[: most // 2]} [{len(text) - most} letters left out] {text[-most // 2 :]}"
+    bare = _ADDRESS.sub(r"\1\2", text) if "://" in text else text
+    return bare.encode(errors="replace").decode()  # a name of a file may be no text

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
@@ -13,6 +13,7 @@ from toolhall.pipeline.verify import Approver
 from toolhall.registrar.papers import Paper
 from toolhall.registry.registry import Conflict
 from toolhall.schema.bounds import BadSchema
+from toolhall.transports.identity.building import BadIdentity
 
 
 def open_hall(targets: Sequence[str], config: Config, approver: Approver | None = None) -> Toolhall:
@@ -35,6 +36,8 @@ def open_hall(targets: Sequence[str], config: Config, approver: Approver | None 
             hall.propose(*papers)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandFailed(str(error)) from None
+        except BadIdentity as error:
+            raise CommandFailed(str(error), EXIT_CONFIG) from None
         except TypeError as error:  # a Toolkit whose constructor wants arguments
             raise CommandFailed(f"{error}; serve an instance instead: file.py:NAME") from None
         return hall

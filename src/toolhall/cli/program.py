@@ -6,7 +6,12 @@ from importlib.metadata import version
 from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
+from toolhall.cli.approvals.commands import approval_commands
+from toolhall.cli.audit.commands import audit_commands
+from toolhall.cli.factors.commands import factor_commands
 from toolhall.cli.failure import WrongUsage
+from toolhall.cli.grants.commands import grant_commands
+from toolhall.cli.keys.commands import key_commands
 from toolhall.cli.tools.commands import tool_commands
 
 
@@ -56,6 +61,11 @@ for _home, _group, _help, _example in (
         help_epilogue=f"Example: toolhall {_example}\n\n{_CODES}",
     )
 app.command(tool_commands(_MANAGE, _CODES))
+app.command(key_commands(_MANAGE, _CODES))
+app.command(grant_commands(_MANAGE, _CODES))
+app.command(approval_commands(_MANAGE, _CODES))
+app.command(factor_commands(_MANAGE, _CODES))
+app.command(audit_commands(_MANAGE, _CODES))
 
 
 def run(words: Sequence[str]) -> int:

@@ -20,10 +20,11 @@ def counted(number: int, thing: str) -> str:
 
 
 class Progress:
-    """Counts documents and the bytes they had; draws nothing where nobody looks."""
+    """Counts documents, or other things, and the bytes they had; draws nothing where nobody looks."""
 
-    def __init__(self, total: int | None, *, shown: bool) -> None:
+    def __init__(self, total: int | None, *, shown: bool, thing: str = "document") -> None:
         self._total = total
+        self._thing = thing
         self._shown = shown
         self._bar: Bar | None = None
         self._count = self._done = 0
@@ -52,14 +53,14 @@ class Progress:
     def _draw(self) -> None:
         bar: Bar = self._bar or importlib.import_module("toolhall.cli.bar").RichBar()
         self._bar = bar
-        bar.show(self._done, self._total, counted(self._count, "document"))
+        bar.show(self._done, self._total, counted(self._count, self._thing))
         self._next = time.monotonic() + _STEP
 
 
 @contextlib.contextmanager
-def progress(total: int | None, *, scrolls: bool) -> Generator[Progress, None, None]:
+def progress(total: int | None, *, scrolls: bool, thing: str = "document") -> Generator[Progress, None, None]:
     """Progress on the terminal, unless the output itself scrolls by there."""
-    shown = Progress(total, shown=sys.stderr.isatty() and not scrolls)
+    shown = Progress(total, shown=sys.stderr.isatty() and not scrolls, thing=thing)
     try:
         yield shown
     finally:

@@ -49,17 +49,11 @@ def _default_folder() -> Path:
 
 
 def refuse_exposure(profile: str, host: str) -> None:
-    """Nobody but this machine may be served while there is no credential that could tell callers apart."""
-    if profile != "local":
+    """In the profile `local` whoever can connect is the person at this machine, so nobody else may."""
+    if profile == "local" and not _is_loopback(host):
         raise CommandFailed(
-            f"profile {profile!r} needs a credential and this version can hold none yet;"
-            " use --profile local and --host 127.0.0.1",
-            EXIT_CONFIG,
-        )
-    if not _is_loopback(host):
-        raise CommandFailed(
-            f"--host {host} can be reached by others, which needs a credential, and this version can hold none yet;"
-            " use --host 127.0.0.1",
+            f"--host {host} can be reached by others, who need a credential each: use --profile server,"
+            " or use --host 127.0.0.1",
             EXIT_CONFIG,
         )
 

@@ -28,11 +28,14 @@ class SourceOptions:
         TARGET, where the bare word could be taken for something else.
     json
         Print JSON.
+    key
+        The API key or token to send to --url; better put it into TOOLHALL_KEY, because others can read command lines.
     """
 
     url: str | None = None
     target: Annotated[str | None, Parameter(alias="-t")] = None
     json: bool = False
+    key: str | None = None
 
 
 @contextlib.contextmanager
@@ -43,7 +46,9 @@ def opened(options: SourceOptions, target: str | None, config: Config) -> Genera
     target = options.target or target
     if options.url and target:
         raise WrongUsage(f"give a target ({target!r}) or --url, not both")
-    source = RemoteSource(options.url) if options.url else LocalSource([target] if target else [], config)
+    if options.key is not None and not options.url:
+        raise WrongUsage("--key is sent to a running server; name it with --url, or leave out --key")
+    source = RemoteSource(options.url, options.key) if options.url else LocalSource([target] if target else [], config)
     try:
         yield source
     finally:

@@ -4,6 +4,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolhall.model.secret import Secret
+
 # How it was proven: not at all; by a key that several share; by a key of its own; by a token that was issued for this
 # server; by being the person at this machine.
 Proof: TypeAlias = Literal["none", "shared", "key", "token", "local"]
@@ -26,6 +28,7 @@ class Caller(msgspec.Struct, frozen=True):
     authenticated_at: float | None = None  # when the person last signed in, as far as a token says
     short_lived: bool = False  # the credential was issued for at most an hour
     acting_for: str | None = None  # the user it calls for, where it may
+    credential: Secret | None = None  # what it was proven by; hidden wherever a tool shows it
 
 
 LOCAL = Caller("local", local=True, proof="local", person="local", scopes=frozenset({ALL_TOOLS, ADMIN, ACT_AS}))

@@ -1,48 +1,177 @@
-"""Writes one record for every call, however it ends."""
+"""Writes one record for every call, however it ends; and one before a side effect, which is there before it can be."""
 
-import hashlib
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
 
 from toolhall.model.call import Call
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Denied, Unauthenticated
 from toolhall.model.json import encode
 from toolhall.model.record import Record
-from toolhall.pipeline.states import Allowed, Found
+from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.states import Allowed, Equipped, Found
+from toolhall.registry.entry import Entry
 
-_sha256 = hashlib.sha256
+MOST_NAME = 128  # of a tool that was not found
+MOST_TEXT = 256
+MOST_KEPT = 1_024  # bytes of arguments that wait for their digest; more would fill the memory, where a disk is slow
+_UNSEEN = "\ufffd"
+
+Reached: TypeAlias = Found | Allowed | Equipped | str | None  # how far a call came, or the id of what is no more
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """All that a record says of a call, taken down quickly; the record itself is made by whoever writes it."""
+
+    time: float
+    call: str
+    caller: Caller
+    dialect: str
+    tool: Entry | str  # what was found, or what it was called
+    outcome: str
+    verdict: Verdict | None
+    arguments: bytes | str  # as they were given, or their digest
+    duration_us: int
+    bytes_in: int
+    bytes_out: int = 0
+    approval: str | None = None
+    redactions: int = 0
+    phase: Literal["intent"] | None = None
+
+    def record(self) -> Record:
+        """The record; no text from outside can fill or forge one."""
+        verdict, caller, given = self.verdict, self.caller, self.arguments
+        entry = None if isinstance(self.tool, str) else self.tool
+        return Record(
+            self.time,
+            self.call,
+            plain(caller.id),
+            self.dialect,
+            plain(self.tool, MOST_NAME) if isinstance(self.tool, str) else self.tool.id,
+            self.outcome,
+            None if verdict is None else verdict.by,
+            given if isinstance(given, str) else sha256(given).hexdigest(),
+            self.duration_us,
+            self.bytes_in,
+            self.bytes_out,
+            None if entry is None else entry.definition_sha256,
+            None if verdict is None else verdict.level,
+            None if verdict is None else _SAID[type(verdict)],
+            plain(verdict.reason) if isinstance(verdict, Deny) else None,
+            self.approval,
+            None if caller.person is None or caller.person == caller.id else plain(caller.person),
+            None if caller.acting_for is None else plain(caller.acting_for),
+            self.redactions,
+            self.phase,
+        )
 
 
 class Journal(Protocol):
     """Where records are kept."""
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Draft) -> None:
         """Keep this record."""
+        ...
+
+    def commit(self, record: Draft) -> Awaitable[None]:
+        """Keep this record; done once it survives whatever happens next, Unavailable if it cannot."""
         ...
 
 
 class Audit:
-    """Opens an entry when a call starts and writes it when the call ends."""
+    """Knows what there is to say of a call."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float], timer: Callable[[], float]) -> None:
         self._journal = journal
         self._clock = clock
         self._timer = timer
+        self._kept: dict[str, bytes | str] = {}  # what was given to calls that run
 
-    def write(self, call: Call, reached: Found | Allowed | str | None, outcome: str, bytes_out: int = 0) -> None:
-        """One record; a tool that was found has its id, whatever it was called; the arguments are kept as a digest."""
-        known = reached if reached is None or isinstance(reached, str) else reached.entry.id
+    def keep(self, call: Call) -> None:
+        """Remember a call's arguments as they are now, until it ends: a tool may change them."""
+        self._kept[call.id] = _given(call)
+
+    def intent(self, call: Call, reached: Equipped) -> Awaitable[None]:
+        """What is about to happen; wait for this before it does. Raises Unavailable if it cannot be recorded."""
+        given = self._kept[call.id] = _given(call)
+        return self._journal.commit(
+            Draft(
+                time=self._clock(),
+                call=call.id,
+                caller=call.caller,
+                dialect=call.dialect,
+                tool=reached.entry,
+                outcome="intent",
+                verdict=reached.verdict,
+                arguments=given,
+                duration_us=int((self._timer() - call.started) * 1e6),
+                bytes_in=call.size,
+                approval=reached.approval,
+                phase="intent",
+            )
+        )
+
+    def write(
+        self,
+        call: Call,
+        reached: Reached,
+        outcome: str,
+        bytes_out: int = 0,
+        ended: BaseException | None = None,
+        redactions: int = 0,
+    ) -> None:
+        """One record of a call that is over; `ended` is what ended it, if it did not end well."""
+        tool: Entry | str
+        verdict: Verdict | None
+        approval: str | None = None
+        if type(reached) is Equipped:
+            tool, verdict, approval = reached.entry, reached.verdict, reached.approval
+        elif isinstance(reached, Found | Allowed):
+            tool = reached.entry
+            verdict = _denial(ended) or (reached.verdict if isinstance(reached, Allowed) else None)
+        else:
+            tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
         self._journal.append(
-            Record(
+            Draft(
                 self._clock(),
                 call.id,
-                call.caller.id,
+                call.caller,
                 call.dialect,
-                known or call.tool[:128],
+                tool,
                 outcome,
-                reached.verdict.by if isinstance(reached, Allowed) else None,
-                _sha256(encode(call.arguments)).hexdigest(),
+                verdict,
+                self._kept.pop(call.id, b"") or _given(call),
                 int((self._timer() - call.started) * 1e6),
                 call.size,
                 bytes_out,
+                approval,
+                redactions,
             )
         )
+
+
+def plain(text: str, most: int = MOST_TEXT) -> str:
+    """Text from outside that can neither fill nor forge a record: cut, and without what does not print."""
+    if len(text) > most:
+        text = text[:most]
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else _UNSEEN for letter in text)
+
+
+def _given(call: Call) -> bytes | str:
+    given = encode(call.arguments)
+    return given if len(given) <= MOST_KEPT else sha256(given).hexdigest()
+
+
+def _denial(ended: BaseException | None) -> Deny | None:
+    """The verdict behind a refusal."""
+    if isinstance(ended, Denied):
+        return Deny(ended.message, ended.by, ended.level or 0)
+    return Deny(ended.message) if isinstance(ended, Unauthenticated) else None
+
+
+_SAID: dict[type[Verdict], Literal["allow", "deny", "verify"]] = {Allow: "allow", Deny: "deny", Verify: "verify"}

@@ -19,6 +19,7 @@ from toolhall.model.content import (
 )
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
+from toolhall.pipeline.discretion import discreet
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
 from toolhall.schema.types import to_json
@@ -35,7 +36,11 @@ class Check:
 
     def __call__(self, raw: Raw) -> Checked:
         """The result; BadOutput when the tool broke its promise."""
-        return Checked(raw.entry, self._result(raw.value, raw.entry))
+        redactor = raw.redactor
+        if redactor is None:
+            return Checked(raw.entry, self._result(raw.value, raw.entry))
+        with discreet(redactor):  # what is wrong with a value goes to the log
+            return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
 
     def _result(self, value: object, entry: Entry) -> Result:
         if type(value) is dict:  # what most tools return

@@ -1,5 +1,6 @@
 """Supplies what the tool requires: fetched late, held briefly."""
 
+from toolhall.pipeline.redactor import redactor_for
 from toolhall.pipeline.states import Equipped, Verified
 
 
@@ -8,4 +9,7 @@ class Equip:
 
     def __call__(self, verified: Verified) -> Equipped:
         """Equipped."""
-        return Equipped(verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval)
+        call = verified.call
+        credential = call.caller.credential  # a tool that gets hold of it must not show it to anyone
+        redactor = None if credential is None else redactor_for(credential)
+        return Equipped(call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor)

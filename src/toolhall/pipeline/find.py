@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from toolhall.model.call import Call
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
+from toolhall.model.text import clean_text
 from toolhall.model.tool import Tool
 from toolhall.pipeline.authorize import Policy
-from toolhall.pipeline.sanitize import clean_text
 from toolhall.pipeline.states import Found
 from toolhall.registry.registry import Registry
 from toolhall.registry.withheld import RETIRED

@@ -81,7 +81,8 @@ class Recorder:
         secrets = self._secrets(equipped.entry)
         if secrets is None or self._recordings.full:
             return None
-        return Begun(equipped.call, encode(equipped.call.arguments), secrets, self)
+        given, redactor = encode(equipped.call.arguments), equipped.redactor
+        return Begun(equipped.call, given if redactor is None else redactor.json(given), secrets, self)
 
     def keep(self, begun: "Begun", ended: Result | ToolFailed) -> None:
         """Keep a call that was answered; whatever goes wrong with that is not the caller's concern."""

@@ -2,12 +2,21 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable
+from types import FrameType
+
+import msgspec
 
 from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
-from toolhall.pipeline.sanitize import clean_text
+from toolhall.model.exchange import SILENT
+from toolhall.model.text import clean_text
+from toolhall.pipeline.discretion import discreet, keep_discreet
+from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
 from toolhall.runners.suspension import Noticed
+from toolhall.runners.telling import Telling
+from toolhall.runners.watchdog import Activity
 
 _log = logging.getLogger("toolhall.run")
 _MOST_LETTERS = 8_000
@@ -16,18 +25,36 @@ _MOST_LETTERS = 8_000
 class Run:
     """Deadline, cancellation, and the one place where a tool's exceptions are caught."""
 
-    def __init__(self, default_timeout: float) -> None:
+    def __init__(self, default_timeout: float, activity: Activity | None = None) -> None:
         self._default_timeout = default_timeout
+        self._activity = activity or Activity()
+        keep_discreet()
 
-    async def __call__(self, equipped: Equipped) -> Raw:
+    def __call__(self, equipped: Equipped) -> Awaitable[Raw]:
         """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised."""
-        entry, call = equipped.entry, equipped.call
+        redactor = equipped.redactor
+        return self._run(equipped) if redactor is None else self._run_discreetly(equipped, redactor)
+
+    async def _run_discreetly(self, equipped: Equipped, redactor: Redactor) -> Raw:
+        with discreet(redactor):
+            return await self._run(equipped)
+
+    async def _run(self, equipped: Equipped) -> Raw:
+        entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
+        telling = None
+        if call.link is not SILENT:
+            telling = Telling(call.link, redactor)
+            call = msgspec.structs.replace(call, link=telling)
         deadline = Deadline(entry.tool.timeout or self._default_timeout)
+        activity = self._activity
+        activity.begun += 1
+        if activity.asleep:
+            activity.wake()
         try:
             work = entry.runner.run(entry.tool, call, equipped.arguments, deadline)
-            return Raw(entry, await Noticed(work, deadline.start, deadline.is_over))
+            return Raw(entry, await Noticed(work, deadline.start, deadline.is_over), redactor)
         except ToolhallError as error:
-            _clean(error)
+            _clean(error, redactor)
             raise
         except asyncio.CancelledError as error:
             if deadline.passed:
@@ -38,15 +65,33 @@ class Run:
         except (Exception, SystemExit, BaseExceptionGroup) as error:
             raise _failed(equipped) from error
         finally:
+            activity.ended += 1
             deadline.stop()
+            if telling is not None and telling.dropped:
+                telling.end()
+
+    @staticmethod
+    def tool_in(frame: FrameType) -> str | None:
+        """The id of the tool that this stack frame runs, if it is ours; whoever looks at stacks can name the tool."""
+        if frame.f_code is not Run._run.__code__:
+            return None
+        equipped = frame.f_locals.get("equipped")
+        return equipped.entry.id if isinstance(equipped, Equipped) else None
 
 
-def _clean(error: ToolhallError) -> None:
-    """The tool's own words, like any of its output."""
-    error.message = clean_text(error.message[:_MOST_LETTERS])
+def _clean(error: ToolhallError, redactor: Redactor | None) -> None:
+    """The tool's own words, like any of its output; also those for the log."""
+    error.message = _text(error.message, redactor)
     error.args = (error.message,)
+    error.detail = error.detail and _text(error.detail, redactor)
     if isinstance(error, ToolFailed) and error.prompt is not None:
-        error.prompt = clean_text(error.prompt[:_MOST_LETTERS])
+        error.prompt = _text(error.prompt, redactor)
+
+
+def _text(text: str, redactor: Redactor | None) -> str:
+    """Cut off where it is too long, which may be in the middle of a secret."""
+    text = clean_text(text[:_MOST_LETTERS])
+    return text if redactor is None else redactor.next(text)
 
 
 def _failed(equipped: Equipped) -> Crashed:

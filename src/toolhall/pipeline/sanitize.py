@@ -1,72 +1,135 @@
-"""Cleans what goes back: no control characters or terminal escape sequences reach a model or a screen."""
+"""Cleans what goes back: nothing in it steers, hides or is a secret, and what foreign tools say is marked as theirs."""
 
 import re
 
 import msgspec
 
-from toolhall.model.content import Content, Resource, ResourceLink, Result, Text
-from toolhall.model.json import Json, encode
+from toolhall.model.content import Content, Notes, Result
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.text import Sweep, is_clean_json
+from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Checked
+from toolhall.registry.entry import Entry
+from toolhall.schema.types import to_json
 
-# In JSON bytes a C0 control is written \u00XX, or short (tab, newline and return may stay), a C1 control as C2 80-9F.
-_SUSPECT = re.compile(rb"\\u00[01]|\\[bf]|\x7f|\xc2[\x80-\x9f]")
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # CSI
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
-    r"|\x1b[ -/]*[0-~]?"
+OURS = "dev.toolhall/"  # no tool may speak under this name
+REMOVED = f"{OURS}removed"
+SOURCE = f"{OURS}source"
+LINKS = f"{OURS}links"
+
+_CARRIED = ("text", "content", "data")
+# A picture in Markdown or HTML: a reader's program may fetch it, and so tell its host whatever is in the address.
+_PICTURE = re.compile(
+    r"!\[[^\]]{0,512}\]\(\s{0,8}<?https?://|<img\s[^>]{0,512}?\bsrc\s?=\s?\\?[\"']?https?://", re.IGNORECASE
 )
-# Lone surrogates (file names that are not UTF-8) cannot be written as JSON at all.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Sanitize:
     """Looks at the encoded bytes first: a clean result is passed on as it is."""
 
     def __call__(self, checked: Checked) -> Result:
-        """The result, clean."""
-        result = checked.result
-        encoded, text = result.encoded, result.text
-        if encoded is not None and _SUSPECT.search(encoded):
-            encoded = clean_json(encoded)
-            text = text and clean_text(text)
-        content = tuple(map(_clean_block, result.content)) if result.content else ()
-        meta = _clean(result.meta)
-        if encoded is result.encoded and content == result.content and meta == result.meta:
-            return result
-        return Result(encoded, content, text, meta, result.is_error)
+        """The result, clean, and without the secrets that the call used."""
+        result, redactor = checked.result, checked.redactor
+        encoded = result.encoded
+        if result.content or result.meta or encoded is None or not is_clean_json(encoded):
+            result = _swept(result)
+        if redactor is not None:
+            result = _redacted(result, redactor)
+        if checked.entry.tool.foreign:
+            result = _marked(result, _source(checked.entry, result))
+        return result
 
 
-def clean_text(text: str) -> str:
-    """Text without terminal escape sequences and control characters."""
-    return _CONTROLS.sub("", _ESCAPES.sub("", text))
+def _swept(result: Result) -> Result:
+    """Without what steers or hides; how many characters that were is told."""
+    sweep = Sweep()
+    encoded = result.encoded and sweep.json(result.encoded)
+    text = result.text if encoded == result.encoded else result.text and Sweep().text(result.text)
+    content = tuple(_swept_block(block, sweep) for block in result.content)
+    meta = _swept_meta(result.meta, sweep)
+    clean = _if_changed(result, Result(encoded, content, text, meta and _without_ours(meta), result.is_error))
+    return _marked(clean, {REMOVED: sweep.removed}) if sweep.removed else clean
 
 
-def clean_json(encoded: bytes) -> bytes:
-    """The same JSON with clean texts."""
-    return encode(_clean(msgspec.json.decode(encoded))) if _SUSPECT.search(encoded) else encoded
+def _swept_block(block: Content, sweep: Sweep) -> Content:
+    texts = {name: sweep.text(value) for name, value in _parts(block).items() if isinstance(value, str)}
+    return _changed(block, {**texts, "notes": _swept_notes(block.notes, sweep), "meta": _swept_meta(block.meta, sweep)})
 
 
-def _clean(value: Json) -> Json:
-    match value:
-        case str():
-            return clean_text(value)
-        case dict():
-            return {clean_text(key): _clean(part) for key, part in value.items()}
-        case list():
-            return [_clean(part) for part in value]
-        case _:
-            return value
+def _swept_notes(notes: Notes | None, sweep: Sweep) -> Notes | None:
+    if notes is None or not isinstance(notes.last_modified, str):
+        return notes
+    return msgspec.structs.replace(notes, last_modified=sweep.text(notes.last_modified))
 
 
-def _clean_block(block: Content) -> Content:
-    match block:
-        case Text():
-            changes = {"text": block.text}
-        case Resource():
-            changes = {"uri": block.uri} | ({"content": block.content} if isinstance(block.content, str) else {})
-        case ResourceLink():
-            stated = ("uri", "name", "title", "description", "mime_type")
-            changes = {field: value for field in stated if (value := getattr(block, field)) is not None}
-        case _:
-            changes = {}
-    return msgspec.structs.replace(block, **_clean(changes), meta=_clean(block.meta))
+def _swept_meta(meta: JsonObject | None, sweep: Sweep) -> JsonObject | None:
+    encoded = meta and to_json(meta)
+    return meta if not encoded or is_clean_json(encoded) else msgspec.json.decode(sweep.json(encoded))
+
+
+def _redacted(result: Result, redactor: Redactor) -> Result:
+    encoded = result.encoded and redactor.json(result.encoded)
+    text = result.text if encoded == result.encoded else result.text and redactor.text(result.text)
+    content = result.content
+    # Looked at together: a secret may be spread over blocks.
+    if content and redactor.finds(b"".join(map(_bytes, content))):
+        content = tuple(_redacted_block(block, redactor) for block in content)
+    content = tuple(_redacted_rest(block, redactor) for block in content)
+    return _if_changed(result, Result(encoded, content, text, _redacted_meta(result.meta, redactor), result.is_error))
+
+
+def _redacted_block(block: Content, redactor: Redactor) -> Content:
+    carried = {name: value for name, value in _parts(block).items() if name in _CARRIED}
+    hidden = {
+        name: redactor.next(value) if isinstance(value, str) else redactor.data(value)
+        for name, value in carried.items()
+    }
+    return _changed(block, hidden)
+
+
+def _redacted_rest(block: Content, redactor: Redactor) -> Content:
+    rest = {name: redactor.text(value) for name, value in _parts(block).items() if name not in _CARRIED}
+    return _changed(block, {**rest, "meta": _redacted_meta(block.meta, redactor)})
+
+
+def _redacted_meta(meta: JsonObject | None, redactor: Redactor) -> JsonObject | None:
+    encoded = meta and to_json(meta)
+    return meta if not encoded or not redactor.finds(encoded) else redactor.value(msgspec.json.decode(encoded))
+
+
+def _source(entry: Entry, result: Result) -> JsonObject:
+    """Whose words these are; and how many pictures in them lead elsewhere, which are not touched."""
+    carried = [part for block in result.content for name, part in _parts(block).items() if name in _CARRIED]
+    texts = [result.text or (result.encoded or b"").decode(), *(part for part in carried if isinstance(part, str))]
+    pictures = sum(len(_PICTURE.findall(text)) for text in texts)
+    source = {SOURCE: {"tool": entry.id, "trust": "foreign"}}
+    return {**source, LINKS: pictures} if pictures else source
+
+
+def _marked(result: Result, notes: JsonObject) -> Result:
+    return msgspec.structs.replace(result, meta={**(result.meta or {}), **notes})
+
+
+def _without_ours(meta: JsonObject) -> JsonObject:
+    return {key: value for key, value in meta.items() if not key.startswith(OURS)}
+
+
+def _parts(block: Content) -> JsonObject:
+    """Its texts and bytes, by the names of its fields."""
+    named = ((name, getattr(block, name)) for name in block.__struct_fields__)
+    return {name: value for name, value in named if isinstance(value, str | bytes)}
+
+
+def _bytes(block: Content) -> bytes:
+    carried: list[Json] = [value for name, value in _parts(block).items() if name in _CARRIED]
+    return b"".join(value.encode() if isinstance(value, str) else value for value in carried)
+
+
+def _changed(block: Content, parts: JsonObject) -> Content:
+    """The same object where nothing has changed."""
+    same = all(getattr(block, name) == value for name, value in parts.items())
+    return block if same else msgspec.structs.replace(block, **parts)
+
+
+def _if_changed(before: Result, after: Result) -> Result:
+    return before if before == after else after

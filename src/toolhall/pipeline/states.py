@@ -6,6 +6,7 @@ from toolhall.model.call import Call
 from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
 from toolhall.model.verdict import Allow, Verify
+from toolhall.pipeline.redactor import Redactor
 from toolhall.registry.entry import Entry
 
 
@@ -59,6 +60,7 @@ class Equipped(msgspec.Struct, frozen=True, gc=False):
     verdict: Allow | Verify
     arguments: JsonObject
     approval: str | None = None
+    redactor: Redactor | None = None  # hides the secrets that the call uses; None: it uses none
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +68,7 @@ class Raw(msgspec.Struct, frozen=True, gc=False):
 
     entry: Entry
     value: object
+    redactor: Redactor | None = None
 
 
 class Checked(msgspec.Struct, frozen=True, gc=False):
@@ -73,3 +76,4 @@ class Checked(msgspec.Struct, frozen=True, gc=False):
 
     entry: Entry
     result: Result
+    redactor: Redactor | None = None

@@ -5,8 +5,10 @@ from typing import Protocol
 
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject, levels
+from toolhall.model.levels import GRANTED_FROM
 from toolhall.pipeline.states import Admitted, Valid
-from toolhall.schema.validator import Validator
+from toolhall.schema.validator import MAX_PROBLEMS, MAX_REASON, Validator, shown
+from toolhall.schema.walk import escape
 
 # Subschemas visited times bytes judged: below this a validation stalls the loop for less than 20 ms.
 IN_LOOP_BUDGET = 5_000_000
@@ -44,7 +46,19 @@ class Validate:
 
 
 def _valid(admitted: Admitted) -> Valid:
+    if admitted.entry.tool.foreign and admitted.verdict.level >= GRANTED_FROM:
+        _refuse_unnamed(admitted)
     return Valid(admitted.call, admitted.entry, admitted.verdict, admitted.call.arguments)
+
+
+def _refuse_unnamed(admitted: Admitted) -> None:
+    """What an open schema from outside lets pass without a word is not handed on where harm can be done."""
+    call, closed = admitted.call, admitted.entry.accepts.closed
+    if closed is admitted.entry.accepts or closed.accepts(call.arguments):
+        return
+    unnamed = [f"/{escape(name)[:MAX_REASON]}" for name in call.arguments if not closed.accepts({name: None})]
+    reason = f"the tool's definition does not name this argument, and from level {GRANTED_FROM} on only named ones pass"
+    raise BadArguments([Problem(shown(path), reason) for path in unnamed[:MAX_PROBLEMS]])
 
 
 def cost(validator: Validator, value: Json, size: int) -> int:

@@ -1,6 +1,7 @@
 """Everything that is registered, in every state, by id and by toolkit; the store keeps the same."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 
@@ -67,6 +68,11 @@ class Ledger:
         self._weigh(kept, 1)
         if kept.origin != "code":
             self.claims.take(tool)
+
+    def put_all(self, several: Iterable[Listed]) -> None:
+        """Add or replace each."""
+        for listed in several:
+            self.put(listed.kept, listed.tool)
 
     def drop(self, tool_id: str) -> None:
         """Forget what is there."""

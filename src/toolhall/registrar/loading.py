@@ -20,10 +20,16 @@ def load(stored: Iterable[Kept], ledger: Ledger) -> list[Listed]:
     changed: list[Listed] = []
     for kept in stored:
         try:
-            ledger.put(kept, tool_of(kept))
+            tool = tool_of(kept)
         except Tampered as tampered:
             _log.error("%s; it is not served until somebody has looked at it", tampered)
             changed += _read_again(kept)
+            continue
+        if kept.sound:
+            ledger.put(kept, tool)
+        else:
+            _log.error("another program changed %s in the store; it is not served until somebody has looked", kept.id)
+            changed.append(Listed(msgspec.structs.replace(kept, state="quarantined"), tool))
     return changed
 
 

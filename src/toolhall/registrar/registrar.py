@@ -1,14 +1,13 @@
 """Registers tools, remembers them, and keeps the registry's snapshot what the store says it is."""
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from toolhall.dialects.catalogs import readable
-from toolhall.model.errors import Denied, Malformed, Unavailable
+from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
@@ -21,11 +20,11 @@ from toolhall.registrar.lookup import OPERATOR, Lookup
 from toolhall.registrar.papers import Paper, Source, deprecated, foreign_papers, own_papers
 from toolhall.registrar.serving import Serving
 from toolhall.registrar.states import after, refuse_unseen
+from toolhall.registrar.turns import Turns, unstored
 from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
-from toolhall.stores.base import Event, Kept, Stale, StoreFailed, ToolStore, What
+from toolhall.stores.base import Event, Kept, StoreFailed, ToolStore, What
 from toolhall.stores.memory import MemoryStore
-from toolhall.stores.readonly import ReadOnly
 
 _T = TypeVar("_T")
 
@@ -41,11 +40,10 @@ class Registrar:
         self._serving = Serving(registry, clock)
         self._lookup = Lookup(self._ledger, self._serving, clock)
         self._admission = Admission(self._ledger, self._serving)
-        self._changing = asyncio.Lock()
         self._drafts: set[str] = set()  # of the operator's own tools, those whose authors stated no version
         self._holds = False
         self._later = Later()
-        self.frozen: str | None = None  # why nothing may be changed now
+        self.turns = Turns()
 
     def own(self, entries: Sequence[Entry], drafts: Collection[str] = ()) -> None:
         """Serve the operator's own tools, unless their papers say otherwise; all or none.
@@ -60,8 +58,8 @@ class Registrar:
         self._registry.change(fresh, {entry.id for entry in fresh if entry.id in self._ledger})
         self._serving.bring(entries)
         self._show_toolkits({entry.tool.id.toolkit for entry in entries})
-        if changed and self.frozen is None:
-            self._later.do(lambda: self._alone(self._remember(changed)))
+        if changed and self.turns.frozen is None:
+            self._later.do(lambda: self.turns.alone(self._remember(changed)))
 
     def disown(self, name: str) -> bool:
         """Take away one of the operator's own tools, by its published name or id; False if there is none."""
@@ -70,19 +68,21 @@ class Registrar:
             self._show_toolkits({found.tool.id.toolkit})
         return found is not None
 
-    async def open(self, store: ToolStore, *, hold: bool, files: Sequence[Paper] = ()) -> None:
+    async def open(self, store: ToolStore, *, hold: bool, files: Sequence[Paper] = (), readonly: bool = False) -> None:
         """Bring back what was registered, then what files define; with `hold`, code is held to its versions too.
 
         Raises BadDocument (BrokenPromise) for code and files that may not be served like this.
         """
         self._store, self._holds = store, hold
         lost = load(await store.all(), self._ledger)
-        if lost:
+        if readonly:
+            self._ledger.put_all(lost)  # who may write says so in the store
+        elif lost:
             await self._save(lost, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
         if hold:
             own = [entry.tool for entry in self._serving.own]
             changed = self._admission.held(own, self._drafts, whole=True)
-            if not isinstance(store, ReadOnly):
+            if not readonly:
                 await self._remember(changed)
         for paper in files:
             await self._enroll(paper)
@@ -94,10 +94,9 @@ class Registrar:
         self._later.begin()
 
     def close(self) -> None:
-        """Finish what is being written."""
+        """Change nothing more; whoever opened the store closes it."""
         self._serving.stop()
         self._later.stop()
-        self._store.close()
 
     @property
     def known(self) -> tuple[Kept, ...]:
@@ -127,49 +126,34 @@ class Registrar:
         paper = Paper(document, dialect, source.detail)
         tools = paper.tools
         papers = foreign_papers(paper, tools, source)
-        return await self._alone(self._register(papers, tools, source))
+        return await self.turns.alone(self._register(papers, tools, source))
 
     async def activate(self, tool_id: str, by: str, seen: str | None = None) -> Kept:
         """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
-        return await self._alone(self._activate(tool_id, by, seen))
+        return await self.turns.alone(self._activate(tool_id, by, seen))
 
     async def deactivate(self, tool_id: str, by: str) -> Kept:
         """Serve it no longer; it can be activated again."""
-        return await self._alone(self._deactivate(tool_id, by))
+        return await self.turns.alone(self._deactivate(tool_id, by))
 
     async def deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> Kept:
         """Say that a tool will go, when, and what to call instead."""
-        return await self._alone(self._deprecate(tool_id, by, sunset, successor))
+        return await self.turns.alone(self._deprecate(tool_id, by, sunset, successor))
 
     async def roll_back(self, tool_id: str, by: str) -> tuple[Kept, ...]:
         """Back to the version before: newer ones become inactive, that one active."""
-        return await self._alone(self._roll_back(tool_id, by))
+        return await self.turns.alone(self._roll_back(tool_id, by))
 
     async def remove(self, tool_id: str, by: str) -> None:
         """Forget a tool; its history stays."""
-        await self._alone(self._remove(tool_id, by))
+        await self.turns.alone(self._remove(tool_id, by))
 
     async def history(self, tool_id: str | None = None, limit: int = 100) -> tuple[Event, ...]:
         """What happened, newest first."""
         try:
             return await self._store.history(tool_id, limit)
         except StoreFailed as failed:
-            raise _unstored(failed) from None
-
-    async def _alone(self, change: Coroutine[Any, Any, _T]) -> _T:
-        """One change at a time; it is finished even if nobody waits for it any more."""
-
-        async def run() -> _T:
-            async with self._changing:
-                return await change
-
-        if self.frozen is not None:
-            change.close()
-            raise Denied(self.frozen)
-        try:
-            return await asyncio.shield(asyncio.ensure_future(run()))
-        except (StoreFailed, Stale) as failed:
-            raise _unstored(failed) from None
+            raise unstored(failed) from None
 
     async def _register(self, papers: Sequence[Kept], tools: Sequence[Tool], source: Source) -> tuple[Kept, ...]:
         self._admission.refuse_taken(papers, tools)
@@ -268,8 +252,7 @@ class Registrar:
         events = [self._event(each.kept, what, by, detail or {}) for each in papers]
         saved = await self._store.save([each.kept for each in papers], events)
         listed = [Listed(kept, each.tool) for kept, each in zip(saved, papers, strict=True)]
-        for each in listed:
-            self._ledger.put(each.kept, each.tool)
+        self._ledger.put_all(listed)
         self._serving.show(listed)
         self._serving.watch()
         return saved
@@ -288,7 +271,3 @@ class Registrar:
 
 def _digests(kept: Kept) -> tuple[str, str]:
     return kept.shown_digest, kept.contract_digest
-
-
-def _unstored(failed: Exception) -> Unavailable:
-    return Unavailable("the change could not be stored; the server's log says why", detail=str(failed))

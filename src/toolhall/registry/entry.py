@@ -1,11 +1,14 @@
 """One registered tool with everything a call needs ready: compiled validators and the way to run it."""
 
+import hashlib
 from collections.abc import Awaitable
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
 
 from toolhall.authoring.context import Patience
+from toolhall.contracts.digest import digests
 from toolhall.model.call import Call
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
@@ -20,7 +23,7 @@ class Runner(Protocol):
         ...
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, dict=True):
     """A tool, compiled."""
 
     tool: Tool
@@ -28,6 +31,15 @@ class Entry(msgspec.Struct, frozen=True):
     accepts: Validator
     returns: Validator | None
     id: str  # str(tool.id), which every record repeats
+
+    @cached_property
+    def definition_sha256(self) -> str:
+        """What stands for everything that the tool says and promises, made when it is first called.
+
+        It is the SHA-256 of the two digests that a lock has of the tool, `shown` and `contract`, each on a line.
+        """
+        found = digests(self.tool)
+        return hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
 
 
 def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False) -> Entry:

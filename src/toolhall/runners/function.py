@@ -1,49 +1,90 @@
 """Runs a tool that is a Python function: async ones in the loop, the others in a thread."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from toolhall.authoring.context import Context, Patience
 from toolhall.authoring.definition import Body
 from toolhall.model.call import Call
+from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import Asking, Event, Link
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Tool
+from toolhall.registry.entry import Runner
+from toolhall.runners.deadline import Deadline
+from toolhall.runners.telling import Telling
+from toolhall.runners.threads import Threads
 from toolhall.schema.types import to_json
+
+MOST_LOST = 4  # threads that a tool may leave hanging
+MOST_BLOCKED = 3  # times that an async tool may hold up everybody for long
+_log = logging.getLogger("toolhall.run")
 
 
 class FunctionRunner:
-    """Binds the checked arguments to the function's parameters and calls it."""
+    """Binds the checked arguments to the function's parameters and calls it.
 
-    __slots__ = ("_body", "_threads")
+    A tool that cannot be trusted with our threads or our loop is moved `elsewhere`, if there is such a place.
+    """
 
-    def __init__(self, body: Body, threads: ThreadPoolExecutor) -> None:
+    __slots__ = ("_blocked", "_body", "_elsewhere", "_moved", "_threads")
+
+    def __init__(self, body: Body, threads: Threads, elsewhere: Callable[[], Runner | None] | None = None) -> None:
         self._body = body
         self._threads = threads
+        self._elsewhere = elsewhere
+        self._moved: Runner | None = None
+        self._blocked = 0
 
     def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
         """The function's return value."""
+        if self._moved is not None:
+            return self._moved.run(tool, call, arguments, patience)
         body = self._body
-        bound = body.bind(arguments)
         if not body.is_async:
-            return self._in_thread(tool, call, bound)
+            if self._threads.lost and self._threads.lost_by(str(tool.id)) >= MOST_LOST:
+                return self._without_threads(tool).run(tool, call, arguments, patience)
+            return self._in_thread(tool, call, body.bind(arguments), patience)
+        bound = body.bind(arguments)
         if body.takes_context:
             return body.function(Context(call.link, call.caller, tool.name, patience), **bound)  # type: ignore[no-any-return]
         return body.function(**bound)  # type: ignore[no-any-return]
 
-    async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject) -> object:
+    def blocked(self, tool: Tool) -> None:
+        """It held up the loop for long; the third time it is moved."""
+        self._blocked += 1
+        if self._blocked >= MOST_BLOCKED and self._moved is None and self._move():
+            _log.warning("tool %s blocks the loop again and again: it runs in a process of its own now", tool.id)
+
+    def _without_threads(self, tool: Tool) -> Runner:
+        if not self._move() or self._moved is None:
+            raise Unavailable(f"{MOST_LOST} earlier calls of this tool still hang; it is refused until they end")
+        _log.warning("tool %s hangs in %d threads: it runs in a process of its own now", tool.id, MOST_LOST)
+        return self._moved
+
+    def _move(self) -> bool:
+        self._moved = self._elsewhere() if self._elsewhere is not None else None
+        return self._moved is not None
+
+    async def _in_thread(self, tool: Tool, call: Call, bound: JsonObject, patience: Patience) -> object:
         """A thread cannot be stopped: when the call ends early the context says so, and its result is dropped."""
         loop = asyncio.get_running_loop()
-        link = _ThreadLink(call.link, loop)
-        context = Context(link, call.caller, tool.name)
+        told = call.link
+        link = _ThreadLink(told.link if isinstance(told, Telling) else told, loop)
+        context = Context(told.through(link) if isinstance(told, Telling) else link, call.caller, tool.name)
         work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)
         try:
-            return await loop.run_in_executor(self._threads, _carried, work)
+            return await self._threads.run(str(tool.id), partial(_carried, work), partial(_grace, patience))
         finally:
             context.cancelled = link.ended = True
+
+
+def _grace(patience: Patience) -> float:
+    """A thread whose deadline has passed is lost at once; that of a cancelled call may end in its own time first."""
+    return 0.0 if not isinstance(patience, Deadline) or patience.passed else patience.seconds
 
 
 def _carried(work: Callable[[], object]) -> object:

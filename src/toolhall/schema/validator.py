@@ -9,6 +9,7 @@ import jsonschema_rs
 from toolhall.model.errors import Problem
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.bounds import BadSchema, Bounds, draft_of, measure
+from toolhall.schema.named import named
 from toolhall.schema.walk import escape
 
 MAX_PROBLEMS = 20
@@ -31,14 +32,23 @@ _COMPILERS = {
 class Validator:
     """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
 
-    __slots__ = ("_bounds", "_made", "accepts", "schema")
+    __slots__ = ("_bounds", "_closed", "_made", "accepts", "schema")
 
     def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
         """Raises BadSchema; one that was found good before is measured and compiled when it is first needed."""
         self.schema = schema
         self._bounds: Bounds | None = None if known_good else measure(schema)
         self._made: jsonschema_rs.Validator | None = None if known_good else _compile(schema)
+        self._closed: Validator | None = None
         self.accepts: Callable[[Json], bool] = self._first if self._made is None else self._made.is_valid
+
+    @property
+    def closed(self) -> "Validator":
+        """Accepts only members that the schema names; itself, if it says of what kind all others are."""
+        if self._closed is None:
+            found = named(self.schema)
+            self._closed = self if found.others else Validator(found.closed(), known_good=True)
+        return self._closed
 
     @property
     def bounds(self) -> Bounds:
@@ -120,7 +130,7 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     parts = [*error.instance_path, *_member(error.kind)]
     path = "".join(f"/{escape(str(part))}" for part in parts)
-    return Problem(_shown(path), _shown(_PLAINER.get(error.message, error.message)))
+    return Problem(shown(path), shown(_PLAINER.get(error.message, error.message)))
 
 
 def _member(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
@@ -134,6 +144,6 @@ def _member(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
             return []
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
     """Names that the caller sent may be long, or play tricks on a terminal."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:MAX_REASON])

@@ -48,6 +48,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = (
         NEW  # given at each save, never twice: what a writer has seen
     )
+    sound: bool = True  # False: read from a row that no hall has written like this
 
     @property
     def id(self) -> str:
@@ -84,10 +85,6 @@ class ToolReader(Protocol):
 
     async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
         """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
-        ...
-
-    def close(self) -> None:
-        """Finish what is being written; nothing can be asked afterwards."""
         ...
 
 

@@ -1,16 +1,14 @@
-"""Records as JSON lines in a file, written in batches by a thread so that no call waits for the disk."""
+"""Where a hall's records go: to the audit in its data folder, or for a hall without one, to memory."""
 
-import asyncio
 from collections import deque
+from itertools import islice
 from pathlib import Path
 
-import msgspec
-
-from toolhall.model.record import Record
-from toolhall.stores.batches import Batches
-from toolhall.stores.reading import Take, is_about, read_records
-
-_encode_lines = msgspec.json.Encoder().encode_lines
+from toolhall.model.record import Record, Unwritten
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.reading import Found, Wanted
+from toolhall.stores.reading import Take, is_about
 
 KEPT_IN_MEMORY = 1_000
 
@@ -23,28 +21,29 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=KEPT_IN_MEMORY)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: Record | Unwritten) -> None:
         """Keep this record."""
-        self.records.append(record)
+        self.records.append(record if isinstance(record, Record) else record.record())
+
+    async def commit(self, record: Record | Unwritten) -> None:
+        """Keep this record; memory is as safe as it will ever be."""
+        self.append(record)
 
     async def read(self, tool: str, take: Take) -> None:
-        """Hand over every record that is kept about a tool id, or about all versions of a `Toolkit.tool`."""
+        """Hand over every record of a call that has ended, of a tool id or of all versions of a `Toolkit.tool`."""
         for record in tuple(self.records):
-            if is_about(record, tool):
+            if record.phase is None and is_about(record, tool):
                 take(record)
+
+    async def search(self, wanted: Wanted, limit: int) -> list[Found]:
+        """The newest records that fit, the newest first."""
+        numbered = reversed(list(enumerate(self.records)))
+        return list(islice((Found("", number, each) for number, each in numbered if wanted.fits(each)), limit))
 
     def close(self) -> None:
         """Nothing to write."""
 
 
-class FileJournal(Batches[Record]):
-    """Appends to `audit.jsonl`."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, "audit records", _encode_lines)
-        self._path = path
-
-    async def read(self, tool: str, take: Take) -> None:
-        """Hand over every record about a tool id, or about all versions of a `Toolkit.tool`, in a thread."""
-        await self.flush()
-        await asyncio.to_thread(read_records, self._path, tool, take)
+def journal_in(folder: Path | None, days: int) -> AuditJournal | MemoryJournal:
+    """The journal of a hall with this data folder; 0 days keep everything."""
+    return MemoryJournal() if folder is None else AuditJournal(folder, Keeping(days=days))

@@ -22,7 +22,7 @@ class MemoryStore:
     async def save(self, kept: Sequence[Kept], events: Sequence[Event]) -> tuple[Kept, ...]:
         """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
         self._begin(kept, events)
-        saved = tuple(msgspec.structs.replace(each, serial=self._serial) for each in kept)
+        saved = tuple(msgspec.structs.replace(each, serial=self._serial, sound=True) for each in kept)
         self._kept |= {each.id: each for each in saved}
         return saved
 
@@ -37,9 +37,6 @@ class MemoryStore:
         """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
         newest = (msgspec.json.decode(line, type=Event) for line in reversed(self._events))
         return tuple(each for each in newest if tool is None or is_of(each, tool))[: max(limit, 0)]
-
-    def close(self) -> None:
-        """Nothing to finish."""
 
     def _begin(self, kept: Sequence[Kept], events: Sequence[Event]) -> None:
         refuse_unstorable(kept, events)

@@ -28,7 +28,7 @@ def is_about(record: Record, tool: str) -> bool:
 def read_records(path: Path, tool: str, take: Take) -> None:
     """Hand over every record about a tool, the oldest first; a line that is no record is passed over."""
     with path.open("rb") as file:
-        for line in _mentioning(file, encode(tool)[1:-1]):  # as it stands in the file, where we wrote it
+        for line in mentioning(file, words_of(tool)):
             try:
                 record = _decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -37,7 +37,12 @@ def read_records(path: Path, tool: str, take: Take) -> None:
                 take(record)
 
 
-def _mentioning(file: BinaryIO, words: bytes) -> Iterator[bytes]:
+def words_of(text: str) -> bytes:
+    """A text as it stands in a file that we wrote."""
+    return encode(text)[1:-1]
+
+
+def mentioning(file: BinaryIO, words: bytes) -> Iterator[bytes]:
     """Whole lines that hold these words; most are not even cut out, and one that is being written has no end yet."""
     begun = b""
     while piece := file.read(PIECE):

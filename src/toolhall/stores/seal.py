@@ -11,6 +11,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 KEY_BYTES = 32
+KEY_NAME = "state.key"  # in the data folder: the root that all other keys are made from
 _NONCE_BYTES = 12
 
 

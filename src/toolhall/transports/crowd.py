@@ -12,12 +12,13 @@ class Crowd:
         self._room = asyncio.Semaphore(most)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def start(self, work: Coroutine[Any, Any, None]) -> None:
+    async def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run it, once there is room."""
         await self._room.acquire()
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     async def finish(self, seconds: float = 0.0) -> None:
         """Give what runs a moment to end, then end it."""

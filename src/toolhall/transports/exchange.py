@@ -1,12 +1,14 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import parse_qsl, unquote
 
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
 from toolhall.model.json import encode
-from toolhall.transports.asgi import Headers, Receive, Send
+from toolhall.transports.asgi import Headers, Receive, Scope, Send
+from toolhall.transports.challenges import Challenges
+from toolhall.transports.overload import Room
 from toolhall.transports.shield import Turned
 
 MOST_PARAMETERS = 20
@@ -20,14 +22,28 @@ _CODES = {
     413: "too_large",
     415: "wrong_type",
     421: "wrong_host",
+    431: "too_large",
 }
 _JSON = (b"content-type", b"application/json")
+_CHALLENGED = (401, 403)
 
 
 class Exchange:
     """What came, from whom, and the way back."""
 
-    __slots__ = ("_send", "caller", "headers", "method", "path", "query", "raw_path", "receive")
+    __slots__ = (
+        "_send",
+        "caller",
+        "challenges",
+        "headers",
+        "method",
+        "path",
+        "query",
+        "raw_path",
+        "receive",
+        "room",
+        "scope",
+    )
 
     def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
         self.method = method
@@ -37,6 +53,9 @@ class Exchange:
         self.path = ""
         self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
         self.query = b""
+        self.room: Room | None = None  # where it has a place
+        self.scope: Scope = {}
+        self.challenges: Challenges | None = None  # what is said to whoever may not
         self._send = send
 
     @property
@@ -59,8 +78,18 @@ class Exchange:
             return self.path.removeprefix(prefix).split("/")
         return [unquote(part) for part in raw.removeprefix(prefix).split("/")]
 
+    def take_place(self) -> Callable[[], None]:
+        """The place of this request goes to what outlives it, or lasts long; returns how to give it back."""
+        room, self.room = self.room, None
+        return room.leave if room is not None else _nothing
+
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
-        """Send a complete reply."""
+        """Send a complete reply; whoever reads it may ask again at once, and finds the place free."""
+        if self.room is not None:
+            self.room.leave()
+            self.room = None
+        if wire.status in _CHALLENGED and self.challenges is not None:
+            wire = self.challenges.completed(wire, self.scope, self.headers)
         body = wire.body
         headers = [_JSON, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
         start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
@@ -78,3 +107,7 @@ class Exchange:
     async def part(self, body: bytes, *, more: bool) -> None:
         """Send a part of the body."""
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def _nothing() -> None:
+    """Where nothing was taken, nothing is given back."""

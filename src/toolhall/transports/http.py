@@ -2,13 +2,20 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
+from toolhall.model.caller import Caller
 from toolhall.model.errors import ToolhallError
+from toolhall.model.exchange import Wire
 from toolhall.stores.base import StoreFailed
 from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.busy import busy
+from toolhall.transports.challenges import Challenges, said_invalid
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.identity import NOBODY, Identity
+from toolhall.transports.identity import NOBODY, Identity, Unproven, proven
+from toolhall.transports.overload import Room
+from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import Shield, Turned
 from toolhall.transports.websocket import WebSocket
 
@@ -28,12 +35,15 @@ class HttpApp:
         endpoints: Mapping[str, Methods],
         sockets: Mapping[str, WebSocket],
         startup: Callable[[], Awaitable[None]],
+        challenges: Challenges | None = None,
     ) -> None:
+        self.room = Room()  # how many requests are answered at once
         self._shield = shield
         self._sockets = sockets
         self._startup = startup
         self._identity = identity
-        self._endpoints = endpoints
+        self._challenges = challenges
+        self.endpoints = endpoints
         self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -41,27 +51,37 @@ class HttpApp:
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
-        exchange = Exchange(scope["method"], {}, NOBODY, receive, send)
+        exchange, room = Exchange(scope["method"], {}, NOBODY, receive, send), self.room
+        if not room.enter(scope["path"]) and not await room.wait():
+            await exchange.reply(busy(scope["path"]))
+            return
+        exchange.room = room
         try:
+            exchange.scope, exchange.challenges = scope, self._challenges
             headers = exchange.headers = self._shield.headers(scope)
-            exchange.caller = self._identity.caller(scope, headers)
+            caller = self._identity.caller(scope, headers)
+            exchange.caller = caller if isinstance(caller, Caller) else await caller
             exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
             exchange.raw_path = scope.get("raw_path") or b""
-            methods = self._endpoints.get(exchange.path) or self._below(exchange.path)
+            methods = self.endpoints.get(exchange.path) or self._below(exchange.path)
             endpoint = methods.get(exchange.method)
             await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
+        except Unproven as unproven:
+            await exchange.reply(_said(unproven, scope), (b"connection", b"close"))
         except OSError:
             _log.debug("the client went away")
+        finally:
+            exchange.take_place()()  # unless it was given away, and is given back elsewhere
 
     def _below(self, path: str) -> Methods:
         """A path that ends with a slash serves everything below it."""
         for prefix, methods in self._prefixes.items():
             if path.startswith(prefix):
                 return methods
-        raise Turned(404, f"there is nothing here; try {', '.join(self._endpoints)}")
+        raise Turned(404, f"there is nothing here; try {', '.join(self.endpoints)}")
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -69,11 +89,27 @@ class HttpApp:
             return
         try:
             headers = self._shield.headers(scope)
-            await self._sockets[scope["path"]].serve(self._identity.caller(scope, headers), receive, send)
+            caller = await proven(self._identity.caller(scope, headers))
+            again = partial(self._identity.caller, scope, headers)
+            await self._sockets[scope["path"]].serve(caller, self.room, receive, send, again)
         except (Turned, KeyError):
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted, this is a 403
+        except Unproven as unproven:
+            await self._deny(unproven, scope, send)
         except OSError:
             _log.debug("the client went away")
+
+    async def _deny(self, unproven: Unproven, scope: Scope, send: Send) -> None:
+        """A WebSocket that is not accepted: as HTTP has it, where the server can say so."""
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        wire = _said(unproven, scope)
+        if self._challenges is not None:
+            wire = self._challenges.completed(wire, scope, dict(scope["headers"]))
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(wire.body)), *wire.headers]
+        await send({"type": "websocket.http.response.start", "status": wire.status, "headers": headers})
+        await send({"type": "websocket.http.response.body", "body": wire.body})
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
@@ -84,6 +120,11 @@ class HttpApp:
                 return
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _said(unproven: Unproven, scope: Scope) -> Wire:
+    wire = refusal(scope["path"], unproven.error)
+    return said_invalid(wire) if unproven.sent else wire
 
 
 async def _refuse_method(exchange: Exchange, methods: Methods) -> None:

@@ -1,17 +1,21 @@
 """Machine Context Protocol: messages on `POST /machine`, definitions under `/machine/tools`."""
 
 import time
+from collections.abc import Callable
 
 from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
-from toolhall.model.caller import Caller
-from toolhall.model.errors import NotFound, ToolhallError
+from toolhall.model.caller import ACT_AS, Caller
+from toolhall.model.errors import Denied, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registrar.registrar import Registrar
+from toolhall.transports.acting import REFUSAL, acting
 from toolhall.transports.cancellation import Cancellation, Key
+from toolhall.transports.challenges import said_invalid
 from toolhall.transports.exchange import Exchange
+from toolhall.transports.identity.base import Proven, Speakers, Unproven, proven
 from toolhall.transports.memory import Memory
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
@@ -32,8 +36,13 @@ class Machine:
         self._memory = Memory(time.monotonic)
         self.stamp = Stamps(time.time).new
 
-    async def answer(self, body: bytes | None, caller: Caller, line: str = "") -> Wire:
-        """The one reply to a message (None: too large), empty where none is due; `line` is what many came on."""
+    async def answer(
+        self, body: bytes | None, caller: Caller, line: str = "", prove: Callable[[str | None], Proven] | None = None
+    ) -> Wire:
+        """The one reply to a message (None: too large), empty where none is due; `line` is what many came on.
+
+        `prove` tells who sends it, where that depends on the token inside.
+        """
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
@@ -41,6 +50,12 @@ class Machine:
             if line and unreadable.header.one_way:
                 return _ACCEPTED
             return messages.write_error(unreadable.header, unreadable.error, self.stamp())
+        if prove is not None:
+            try:
+                caller = await proven(prove(message.token))
+            except Unproven as unproven:
+                wire = messages.write_error(message.header, unproven.error, self.stamp())
+                return said_invalid(wire) if unproven.sent else wire
         asked = message.payload
         if isinstance(asked, messages.Execute):
             started, cpu = time.perf_counter(), time.thread_time()
@@ -86,7 +101,11 @@ class Machine:
         kept = await self._registering.register(definition, caller)
         return {"id": kept.toolkit, "version": kept.version, "state": kept.state}
 
-    async def _run(self, execute: messages.Execute, caller: Caller, size: int) -> Answer:
+    async def _run(self, execute: messages.Execute, sender: Caller, size: int) -> Answer:
+        caller = acting(sender, execute.user_id)
+        if caller is None:
+            call = CallTool(f"{execute.tool}.{execute.capability}", execute.parameters, catalog.name, size)
+            return self._hall.refuse(call, sender, Denied(REFUSAL, scopes=(ACT_AS,)))
         entry = self._hall.registry.published.find(catalog.name, (execute.tool, execute.capability))
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
@@ -100,14 +119,20 @@ class Machine:
 class MachineHttp:
     """The three routes of Machine Context over HTTP."""
 
-    def __init__(self, machine: Machine, shield: Shield) -> None:
+    def __init__(self, machine: Machine, shield: Shield, speakers: Speakers | None = None) -> None:
         self._machine = machine
         self._shield = shield
+        self._speakers = speakers
 
     async def message(self, exchange: Exchange) -> None:
         """`POST /machine`."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        wire = await WhilePresent(exchange, self._machine.answer(body, exchange.caller))
+        caller, speakers = exchange.caller, self._speakers
+
+        def prove(token: str | None) -> Proven:
+            return speakers.speaker(token, caller, exchange.scope, exchange.headers) if speakers else caller
+
+        wire = await WhilePresent(exchange, self._machine.answer(body, caller, prove=prove))
         if wire is not None:
             await exchange.reply(wire)
 

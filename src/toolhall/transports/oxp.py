@@ -11,8 +11,9 @@ from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import NotFound, ToolhallError
+from toolhall.model.errors import Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.transports.acting import REFUSAL, acting
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import UNHEALTHY, sound
@@ -87,7 +88,11 @@ class OxpHttp:
             return messages.write_error(call_id, answer, duration_ms)
         raise TypeError("OXP has no way to ask a caller back")
 
-    async def _run(self, request: messages.CallRequest, caller: Caller, size: int) -> Answer:
+    async def _run(self, request: messages.CallRequest, sender: Caller, size: int) -> Answer:
+        caller = acting(sender, request.user_id)
+        if caller is None:
+            call = CallTool(request.tool_id, request.input, catalog.name, size)
+            return self._hall.refuse(call, sender, Malformed(REFUSAL))
         name = (request.toolkit, request.tool)
         entry = self._hall.registry.published.find(catalog.name, name, request.version)
         if entry is not None and self._hall.find(entry.id, caller):

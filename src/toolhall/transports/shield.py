@@ -10,6 +10,7 @@ _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re
 # A second one of these would let two readers of the same request disagree.
 _SINGLE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"content-encoding", b"mcp-")
 _MOST_REMEMBERED = 64
+MOST_HEADERS = 100
 
 
 class Turned(Exception):
@@ -32,6 +33,8 @@ class Shield:
     def headers(self, scope: Scope) -> Headers:
         """The headers of a request that may be served."""
         headers = dict(scope["headers"])
+        if len(scope["headers"]) > MOST_HEADERS:
+            raise Turned(431, f"there are more than {MOST_HEADERS} headers; send fewer")
         if len(headers) != len(scope["headers"]):
             headers = _joined(scope["headers"])
         host = headers.get(b"host", b"")

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 import msgspec
 
 MAX_KEPT = 256
+MAX_KEPT_BYTES = 256 * 1024  # of notices: an answer is kept whatever its size
 KEEP_ALIVE_SECONDS = 15.0
 
 
@@ -25,6 +26,7 @@ class Stream:
         self.finished = False
         self.retry_ms: int | None = None
         self._items: deque[Item] = deque(maxlen=MAX_KEPT)
+        self.kept_bytes = 0
         self.last = 0
         self._news = asyncio.Event()
         self._hang_ups = 0
@@ -34,6 +36,9 @@ class Stream:
         if self.finished:
             return
         self.last += 1
+        self.kept_bytes += len(message)
+        while self._items and (len(self._items) >= MAX_KEPT or self.kept_bytes > MAX_KEPT_BYTES):
+            self.kept_bytes -= len(self._items.popleft().message)
         self._items.append(Item(self.last, message))
         self._news.set()
 

@@ -1,5 +1,6 @@
 """Many messages over one WebSocket: each is answered in a task of its own, so a slow call holds up no other."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from itertools import count
 
@@ -7,9 +8,15 @@ from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
 from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
+from toolhall.transports.identity.base import Proven, Unproven, proven
+from toolhall.transports.overload import Room
 
 MAX_AT_ONCE = 64
+MAX_PER_CALLER = 100
+MAX_SOCKETS = 1_000
+_NOT_PROVEN = 1008
 _TOO_LARGE = 1009
+_TRY_LATER = 1013
 
 
 class WebSocket:
@@ -19,11 +26,26 @@ class WebSocket:
         self._answer = answer
         self._max_body = max_body
         self._numbers = count(1)
+        self._open: Counter[str] = Counter()  # by caller
 
-    async def serve(self, caller: Caller, receive: Receive, send: Send) -> None:
+    async def serve(
+        self, caller: Caller, room: Room, receive: Receive, send: Send, again: Callable[[], Proven] | None = None
+    ) -> None:
         """Serve one connection that the shield let through."""
         await receive()  # websocket.connect
-        await send({"type": "websocket.accept"})
+        if self._open[caller.id] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
+            await send({"type": "websocket.close", "code": _TRY_LATER})
+            return
+        self._open[caller.id] += 1
+        try:
+            await send({"type": "websocket.accept"})
+            await self._messages(again or (lambda: caller), room, receive, send)
+        finally:
+            self._open[caller.id] -= 1
+            if not self._open[caller.id]:
+                del self._open[caller.id]
+
+    async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
         crowd = Crowd(MAX_AT_ONCE)
         line = f"socket {next(self._numbers)}"
         try:
@@ -33,7 +55,16 @@ class WebSocket:
                 if len(body) > self._max_body:
                     await send({"type": "websocket.close", "code": _TOO_LARGE})
                     return
-                await crowd.start(_one(self._answer(body, caller, line), send))
+                caller = await proven(again())  # a key that was revoked meanwhile is good no longer
+                await room.enter_patiently()  # until then nothing more is read
+                try:
+                    task = await crowd.start(_one(self._answer(body, caller, line), send))
+                except BaseException:
+                    room.leave()
+                    raise
+                task.add_done_callback(lambda _: room.leave())  # it may be cancelled before it begins
+        except Unproven:
+            await send({"type": "websocket.close", "code": _NOT_PROVEN})
         finally:
             await crowd.finish()
 

@@ -269,8 +269,8 @@ async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http:
         reply = await http.send(tool_request("Calculator", method, a=1, b=2), forwarded, path="/hub")
         (said,) = reply.messages
         assert (said["error"]["code"], said["error"]["message"]) == (
-            "TOOL_NOT_FOUND",
-            f"unknown tool: Calculator.{method}; list_tools names those there are",
+            "UNAUTHENTICATED",
+            "a valid credential is required",
         )
     health = (await http.send(core_request("health_check"), forwarded, path="/hub")).messages[0]
     assert health["result"]["components"]["tools"] == {}

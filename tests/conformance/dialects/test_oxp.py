@@ -244,10 +244,7 @@ async def test_3_4_table_10_health(http: Http) -> None:
 async def test_5_7_whoever_may_not_see_a_tool_cannot_tell_that_it_is_there(http: Http) -> None:
     for tool_id in ("Calculator.Add", "Calculator.Odd", "Calculator.Add@1.0.0"):
         reply = await post(http, {"request": {"tool_id": tool_id}}, X_Forwarded_For="203.0.113.9")
-        assert (reply.status, reply.messages[0]["message"]) == (
-            400,
-            f"unknown tool: {tool_id}; GET /oxp/tools lists them",
-        )
+        assert (reply.status, reply.messages[0]["message"]) == (401, "a valid credential is required")
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,9 @@ from toolhall.registrar.registrar import Registrar
 from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.runners.nowhere import Nowhere
-from toolhall.stores.base import FILE_NAME, NEW, Kept, ToolStore
-from toolhall.stores.sqlite.store import open_store
+from toolhall.stores.base import FILE_NAME, NEW, Kept
+from toolhall.stores.bundle import Stores
+from toolhall.stores.sqlite.opening import open_stores
 
 WRONG = "sha256-" + "0" * 64
 # By what a refusal says.
@@ -37,7 +38,7 @@ _WORDS = {
 class House:
     """What is real: the store that stays, and the registrar that comes and goes."""
 
-    def __init__(self, open_again: Callable[[], ToolStore]) -> None:
+    def __init__(self, open_again: Callable[[], Stores]) -> None:
         self._open_again = open_again
         self.today = date(2027, 1, 15)
         self._ticks = count()
@@ -47,7 +48,8 @@ class House:
     def _begin(self) -> None:
         self.registry = Registry()
         self.registrar = Registrar(self.registry, self.clock)
-        self.store = self._open_again()
+        self._stores = self._open_again()
+        self.store = self._stores.tools
 
     def clock(self) -> float:
         """Moves on by a little whenever it is read."""
@@ -56,7 +58,7 @@ class House:
     async def restart(self, own: Mapping[str, Recipe], files: Sequence[Draft]) -> None:
         """As after a stop: nothing is left but the store."""
         self.registrar.close()
-        self.store.close()
+        self._stores.close()
         self._begin()
         self.registrar.own([compile_entry(code(each, recipe), Nowhere()) for each, recipe in own.items()])
         papers = [Paper(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
@@ -94,7 +96,7 @@ class House:
 
     def close(self) -> None:
         self.registrar.close()
-        self.store.close()
+        self._stores.close()
 
     def _hear(self) -> None:
         self.heard += 1
@@ -116,5 +118,5 @@ async def outcome(work: Awaitable[object]) -> str | None:
 def empty_file() -> bytes:
     """A database that nobody has used, so that not every example makes its tables."""
     with tempfile.TemporaryDirectory() as folder:
-        open_store(Path(folder)).close()
+        open_stores(Path(folder)).close()
         return (Path(folder) / FILE_NAME).read_bytes()

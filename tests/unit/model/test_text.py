@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - other scripts are what is tested
 """Which characters may stand in a text (threats G1, G3), and that clean texts of every script stay as they are."""
 
 import unicodedata
@@ -91,7 +92,9 @@ def test_every_character_of_the_forbidden_categories_is_removed() -> None:
     assert set(kept) == set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2")  # drawn around numbers
 
 
-@pytest.mark.parametrize("mark", ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"])
+@pytest.mark.parametrize(
+    "mark", ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"]
+)
 def test_a_letter_carries_few_marks(mark: str) -> None:
     sweep = Sweep()
     clean = sweep.text(f"x{mark * 50}y")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from urllib.parse import quote
 
+SECRET = "tk_canary9QwEr/R4nd0m+V4lu3"  # what the tools in tests/threats/leaky_tools.py use
 
 
 def _pairs(data: bytes) -> list[tuple[int, int]]:
@@ -34,12 +35,12 @@ VARIANTS: dict[str, Callable[[str], str]] = {
     "hex with blanks": lambda secret: secret.encode().hex(" "),
     "backslash x": lambda secret: "".join(f"\\x{byte:02x}" for byte in secret.encode()),
     "percent where needed": lambda secret: quote(secret, safe=""),
-    "percent in part": lambda secret: secret[:3] + f"%{ord(secret[3]):02x}" + secret[4:],
+    "percent in part": lambda secret: secret[:3] + FORMS["percent"](secret[3]) + secret[4:],
     "percent twice": lambda secret: quote("".join(f"%{byte:02x}" for byte in secret.encode()), safe=""),
-    "json where needed": lambda secret: json.dumps(secret),
+    "json where needed": json.dumps,
     "json twice": lambda secret: json.dumps(json.dumps(secret)),
-    "json in part": lambda secret: secret[:3] + f"\\u{ord(secret[3]):04X}" + secret[4:],
-    "html where needed": lambda secret: html.escape(secret),
+    "json in part": lambda secret: secret[:3] + FORMS["json"](secret[3]) + secret[4:],
+    "html where needed": html.escape,
     "html twice": lambda secret: html.escape(html.escape(secret)),
     "html in hex": lambda secret: "".join(f"&#x{ord(letter):X};" for letter in secret),
     "html in part": lambda secret: secret[:3] + f"&#0{ord(secret[3])};" + secret[4:],

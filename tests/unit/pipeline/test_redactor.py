@@ -1,8 +1,9 @@
-"""The secrets of a call are found in every form, in one piece and in several, and nothing else is touched (threat G7)."""
+"""The secrets of a call are found in every form, in one piece or several, and nothing else is touched (threat G7)."""
 
 import base64
 import json
 import time
+from collections.abc import Callable
 from functools import cache
 
 import pytest
@@ -30,7 +31,7 @@ def redactor(*secrets: str) -> Redactor:
 
 @pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
-def test_it_is_found_in_every_form(secret: str, form: "type[str]") -> None:
+def test_it_is_found_in_every_form(secret: str, form: Callable[[str], str]) -> None:
     """Outside JSON, inside it, and among bytes."""
     disguised = form(secret)
     hides = redactor(secret)
@@ -46,7 +47,7 @@ def test_it_is_found_in_every_form(secret: str, form: "type[str]") -> None:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_what_stands_around_it_stays(form: "type[str]") -> None:
+def test_what_stands_around_it_stays(form: Callable[[str], str]) -> None:
     assert redactor().text(f"before {form(TOKEN)}, after") == f"before {HIDDEN}, after"
 
 
@@ -96,7 +97,7 @@ def test_what_cannot_be_told_apart_is_hidden_whole() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: "type[str]") -> None:
+def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: Callable[[str], str]) -> None:
     """At most a few letters of it are seen, which say nothing."""
     disguised = form(TOKEN)
     for cut in range(1, len(disguised)):
@@ -109,7 +110,7 @@ def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: "type[str]") 
 
 @pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
-def test_nor_does_it_help_to_cut_it_small(form: "type[str]", size: int) -> None:
+def test_nor_does_it_help_to_cut_it_small(form: Callable[[str], str], size: int) -> None:
     disguised, hides = form(TOKEN), redactor()
     pieces = [hides.next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
     assert disguised not in "".join(pieces)
@@ -146,7 +147,15 @@ def test_a_call_without_secrets_has_no_redactor() -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    ["\\" * 200_000, "&amp;" * 40_000, "%25" * 60_000, TOKEN[:-1] * 6_000, "%74" * 60_000, "&#116;" * 30_000, "74:" * 60_000],
+    [
+        "\\" * 60_000,
+        "&amp;" * 12_000,
+        "%25" * 20_000,
+        TOKEN[:-1] * 2_000,
+        "%74" * 20_000,
+        "&#116;" * 10_000,
+        "74:" * 20_000,
+    ],
     ids=lambda text: text[:5],
 )
 def test_long_hostile_text_takes_linear_time(hostile: str) -> None:
@@ -155,7 +164,7 @@ def test_long_hostile_text_takes_linear_time(hostile: str) -> None:
     hides.text(hostile)
     hides.text(hostile + TOKEN)
     hides.next(hostile)
-    assert time.process_time() - start < 5
+    assert time.process_time() - start < 4
 
 
 def test_base64_of_something_longer() -> None:

@@ -47,7 +47,7 @@ async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: Workers) ->
 
 async def test_values_of_every_kind_come_back_as_they_were(workers: Workers) -> None:
     notes = Notes(audience=("user",), priority=0.5)
-    same = {
+    same: dict[str, Any] = {
         "nothing": None,
         "text": "a\nb",
         "list": [1, 2.5, None, {"a": []}],
@@ -91,7 +91,7 @@ async def test_errors_come_back_as_what_they_were(workers: Workers) -> None:
     assert (failed.value.retry_after, failed.value.can_retry, failed.value.prompt) == (3, True, "ask for less")
     with pytest.raises(BadArguments, match="/point/x"):
         await run(workers, tools.move, point={"x": "one", "y": 2})
-    with pytest.raises(ToolRaised, match="in raises\n(?s:.*)ValueError: CANARY"):
+    with pytest.raises(ToolRaised, match=r"in raises\n(?s:.*)ValueError: CANARY"):
         await run(workers, tools.raises)
     assert workers.deaths == 0
 
@@ -109,7 +109,7 @@ async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(worker
 
 async def test_a_cancelled_call_ends_its_worker(workers: Workers) -> None:
     task = asyncio.ensure_future(run(workers, tools.block))
-    while not workers.running:
+    while not workers.running:  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

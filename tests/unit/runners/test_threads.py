@@ -45,7 +45,7 @@ async def end(task: asyncio.Task[object]) -> None:
 
 
 async def come_back(threads: Threads) -> None:
-    while threads.lost:
+    while threads.lost:  # noqa: ASYNC110 - what ends is a thread
         await asyncio.sleep(0)
 
 

@@ -1,33 +1,15 @@
-"""Records in memory and in a file."""
+"""Which journal a hall gets, and what it keeps in memory."""
 
-import asyncio
-import json
-import logging
-import os
-import threading
 from pathlib import Path
 
-import pytest
-
 from toolhall.model.record import Record
-from toolhall.stores.batches import FLUSH_SECONDS
-from toolhall.stores.journal import KEPT_IN_MEMORY, FileJournal, MemoryJournal
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.reading import Wanted
+from toolhall.stores.journal import KEPT_IN_MEMORY, MemoryJournal, journal_in
 
 
 def record(number: int) -> Record:
-    return Record(1.5, f"call-{number}", "local", "mcp", "Kit.pick@1.0.0", "ok", duration_us=7)
-
-
-def wait_until_written(path: Path) -> None:
-    pause = threading.Event()
-    for _ in range(1_000):
-        if path.stat().st_size:
-            return
-        pause.wait(FLUSH_SECONDS / 5)
-
-
-def written(path: Path) -> list[str]:
-    return [json.loads(line)["call"] for line in path.read_text().splitlines()]
+    return Record(1.5, f"call-{number}", "local", "mcp", "Kit.pick@1.0.0", "ok", level=number % 11)
 
 
 def test_memory_keeps_the_newest() -> None:
@@ -39,143 +21,17 @@ def test_memory_keeps_the_newest() -> None:
     assert (journal.records[0].call, journal.records[-1].call) == ("call-5", f"call-{KEPT_IN_MEMORY + 4}")
 
 
-async def test_a_record_is_one_line_without_what_is_not_said(tmp_path: Path) -> None:
-    journal = FileJournal(tmp_path / "audit.jsonl")
-    journal.append(record(1))
-    journal.close()
-    assert json.loads((tmp_path / "audit.jsonl").read_text()) == {
-        "time": 1.5,
-        "call": "call-1",
-        "caller": "local",
-        "dialect": "mcp",
-        "tool": "Kit.pick@1.0.0",
-        "outcome": "ok",
-        "duration_us": 7,
-    }
-
-
-async def test_a_forged_line_stays_inside_its_record(tmp_path: Path) -> None:
-    """Threat G9: what a caller chooses cannot make a second record."""
-    journal = FileJournal(tmp_path / "audit.jsonl")
-    journal.append(Record(1.5, "call-1", 'a\n{"call":"forged"}\r\x1b[2J', "mcp", "tool\u2028\x00", "ok"))
-    journal.close()
-    text = (tmp_path / "audit.jsonl").read_text()
-    assert text.count("\n") == 1
-    assert "\x1b" not in text
-    assert "\r" not in text
-    assert json.loads(text)["caller"] == 'a\n{"call":"forged"}\r\x1b[2J'
-
-
-async def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    before = os.umask(0)
-    try:
-        FileJournal(path).close()
-    finally:
-        os.umask(before)
-    assert path.stat().st_mode & 0o777 == 0o600
-
-
-async def test_records_are_written_in_the_background_and_in_order(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    journal = FileJournal(path)
-    try:
-        for number in range(10):
-            journal.append(record(number))
-        assert path.read_text() == "", "appending must not wait for the disk"
-        await asyncio.wait_for(asyncio.to_thread(wait_until_written, path), 10)
-        assert written(path) == [f"call-{number}" for number in range(10)], "one batch holds them all"
-    finally:
-        journal.close()
-
-
-async def test_closing_writes_what_is_left(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    journal = FileJournal(path)
-    for number in range(3):
+async def test_memory_finds_the_newest_first() -> None:
+    journal = MemoryJournal()
+    for number in range(30):
         journal.append(record(number))
+    found = await journal.search(Wanted(level=10), 2)
+    assert [each.record.call for each in found] == ["call-21", "call-10"]
+
+
+def test_a_hall_with_a_folder_has_an_audit_there_and_one_without_has_memory(tmp_path: Path) -> None:
+    journal = journal_in(tmp_path, 30)
+    assert isinstance(journal, AuditJournal)
     journal.close()
-    assert written(path) == ["call-0", "call-1", "call-2"]
-
-
-async def test_closing_waits_for_the_batch_that_is_being_written(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    for _ in range(5):
-        journal = FileJournal(path)
-        for number in range(50):
-            journal.append(record(number))
-        await asyncio.sleep(FLUSH_SECONDS)  # a batch may now be in the thread, or not yet: both must end well
-        journal.append(record(50))
-        journal.close()
-        assert written(path) == [f"call-{number}" for number in range(51)]
-        path.unlink()
-
-
-async def test_a_new_start_appends(tmp_path: Path) -> None:
-    path = tmp_path / "audit.jsonl"
-    for number in range(2):
-        journal = FileJournal(path)
-        journal.append(record(number))
-        journal.close()
-    assert written(path) == ["call-0", "call-1"]
-
-
-@pytest.mark.parametrize(
-    ("left", "lines"),
-    [("", 1), ('{"call":"call-0"}\n', 2), ('{"call":"ca', 2), ("\n", 2)],
-    ids=["nothing", "a whole record", "half a record", "an empty line"],
-)
-async def test_a_record_that_a_crash_cut_off_spoils_none_that_follows(tmp_path: Path, left: str, lines: int) -> None:
-    path = tmp_path / "audit.jsonl"
-    path.write_text(left)
-    journal = FileJournal(path)
-    journal.append(record(1))
-    journal.close()
-    found = path.read_text().splitlines()
-    assert len(found) == lines
-    assert json.loads(found[-1])["call"] == "call-1"
-
-
-async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writes: list[int] = []
-    write = os.write
-
-    def counting(file: int, data: bytes) -> int:
-        writes.append(len(data))
-        return write(file, data)
-
-    journal = FileJournal(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("toolhall.stores.batches.os.write", counting)
-    for number in range(20):
-        journal.append(record(number))
-    journal.close()
-    assert writes == [(tmp_path / "audit.jsonl").stat().st_size]
-
-
-async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.write
-
-    def reluctant(file: int, data: bytes) -> int:
-        return write(file, data[:7])
-
-    journal = FileJournal(tmp_path / "audit.jsonl")
-    monkeypatch.setattr("toolhall.stores.batches.os.write", reluctant)
-    journal.append(record(1))
-    journal.close()
-    assert written(tmp_path / "audit.jsonl") == ["call-1"]
-
-
-async def test_nothing_runs_after_closing(tmp_path: Path) -> None:
-    journal = FileJournal(tmp_path / "audit.jsonl")
-    journal.append(record(1))
-    journal.close()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-journal")]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-async def test_a_full_disk_is_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    journal = FileJournal(Path("/dev/full"))
-    journal.append(record(1))
-    with caplog.at_level(logging.ERROR):
-        journal.close()
-    assert "1 audit records could not be written" in caplog.text
+    assert list(tmp_path.iterdir()) == [], "nothing is made before there is anything to record"
+    assert isinstance(journal_in(None, 30), MemoryJournal)

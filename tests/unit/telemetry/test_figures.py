@@ -48,8 +48,8 @@ def test_durations_fall_into_buckets() -> None:
         assert buckets[labels(tool="Kit.pick@1.0.0", le=bound)] == count
     (total,) = found["toolhall_call_duration_seconds_sum"].values()
     assert total == pytest.approx(1000.3006)
-    (count,) = found["toolhall_call_duration_seconds_count"].values()
-    assert count == 4
+    (ended,) = found["toolhall_call_duration_seconds_count"].values()
+    assert ended == 4
 
 
 def test_what_others_keep_is_read_when_asked() -> None:

@@ -33,9 +33,14 @@ def exported() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def spans(exported: InMemorySpanExporter) -> Iterator[Spans]:
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exported))
+def provider(exported: InMemorySpanExporter) -> TracerProvider:
+    made = TracerProvider()
+    made.add_span_processor(SimpleSpanProcessor(exported))
+    return made
+
+
+@pytest.fixture
+def spans(provider: TracerProvider) -> Iterator[Spans]:
     made = Spans(provider, ours=True)
     yield made
     made.close()
@@ -82,6 +87,7 @@ def test_it_belongs_to_the_callers_trace(spans: Spans, exported: InMemorySpanExp
     copy_context().run(call)
     (span,) = exported.get_finished_spans()
     assert span.parent is not None
+    assert span.context is not None
     assert f"{span.context.trace_id:032x}" == TRACE
     assert f"{span.parent.span_id:016x}" == PARENT
     assert span.context.trace_state.get("vendor") == "1"
@@ -97,12 +103,15 @@ def test_what_is_no_trace_context_is_dropped(spans: Spans, exported: InMemorySpa
     assert exported.get_finished_spans()[0].parent is None
 
 
-def test_what_the_tool_traces_itself_comes_below(spans: Spans, exported: InMemorySpanExporter) -> None:
+def test_what_the_tool_traces_itself_comes_below(
+    provider: TracerProvider, spans: Spans, exported: InMemorySpanExporter
+) -> None:
     span = spans.begin(call_of())
-    spans._tracer.start_span("inner").end()
+    provider.get_tracer("tool").start_span("inner").end()
     span.end(PICK, "ok")
     inner, outer = exported.get_finished_spans()
     assert inner.parent is not None
+    assert outer.context is not None
     assert inner.parent.span_id == outer.context.span_id
     assert trace.get_current_span() is trace.INVALID_SPAN
 
@@ -124,7 +133,7 @@ class _Taking(BaseHTTPRequestHandler):
         self.send_header("content-length", "0")
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None: ...
+    def log_message(self, format: str, *args: Any) -> None: ...  # noqa: A002 - so it is called there
 
 
 @pytest.fixture
@@ -137,9 +146,7 @@ def collector() -> Iterator[Collector]:
         thread.join()
 
 
-def test_a_collector_named_by_the_environment_gets_them(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_named_by_the_environment_gets_them(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     spans = spans_from()

@@ -32,7 +32,7 @@ def announce(url: str, name: str, *, data: str | None, json: bool, workers: int 
         print(f"  {what:<9}{url}{path}")
     print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, name)}\n")
     if data is not None:
-        print(styled(f"Every call is recorded in {_short(Path(data) / 'audit.jsonl')}", DIM, sys.stdout))
+        print(styled(f"Every call is recorded in {_short(Path(data) / 'audit')}", DIM, sys.stdout))
     if workers > 1:
         print(styled(_WORKERS_NOTE, DIM, sys.stdout))
     print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)

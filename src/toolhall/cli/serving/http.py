@@ -15,7 +15,8 @@ def run(plan: Plan) -> int:
     with prepare(plan, terminal_approver()) as hall:
         host = plan.host or hall.config.host
         refuse_exposure(hall.config.profile, host)
-        with listen(host, hall.config.port if plan.port is None else plan.port) as listening:
+        port = hall.config.port if plan.port is None else plan.port
+        with listen(host, port, hall.config.profile) as listening:
             server = GracefulServer(hall)
             # Whoever reads the URL may stop the server at once, so signals are heard before it is printed.
             with server.capture_signals():

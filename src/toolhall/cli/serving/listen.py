@@ -4,11 +4,12 @@ import ipaddress
 import socket
 
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
+from toolhall.config import Config
 
 _BACKLOG = 2_048
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, profile: str = "local") -> socket.socket:
     """A socket that listens there; port 0 picks a free one."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -16,8 +17,10 @@ def listen(host: str, port: int) -> socket.socket:
         raise CommandFailed(f"--host {host} cannot be found ({error.strerror}); use --host 127.0.0.1") from None
     family, _, _, _, address = found[0]
     # A name may lead anywhere; what counts is the address that is really bound.
-    if not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
-        raise CommandFailed(f"{host} is {address[0]}, which others can reach; use --host 127.0.0.1", EXIT_CONFIG)
+    if profile == "local" and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise CommandFailed(
+            f"{host} is {address[0]}, which others can reach; use --profile server, or --host 127.0.0.1", EXIT_CONFIG
+        )
     try:
         return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
     except OSError as error:
@@ -25,6 +28,11 @@ def listen(host: str, port: int) -> socket.socket:
         raise CommandFailed(
             f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
         ) from None
+
+
+def bound(config: Config) -> socket.socket:
+    """A socket that listens where the settings say."""
+    return listen(config.host, config.port, config.profile)
 
 
 def url_of(listening: socket.socket) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import gc
 
 from toolhall.app import Toolhall
-from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.cli.opening import open_hall
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, visible
@@ -36,10 +36,23 @@ def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
                 f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
             )
         _open(hall, _terms(plan, hall))
+        if not plan.stdio:  # whoever starts a process and speaks to it is its user
+            _refuse_unlockable(hall)
     except BaseException:
         hall.close()
         raise
     return hall
+
+
+def _refuse_unlockable(hall: Toolhall) -> None:
+    """Where every request needs a credential and none can be valid, nobody could ever be served."""
+    if hall.config.profile == "server" and not hall.door.takes_credentials():
+        folder = hall.config.data or "DIR"
+        raise CommandFailed(
+            f"profile 'server' needs a credential and there is none: make one with 'toolhall key create NAME --data"
+            f" {folder}', or set issuers or oxp_secret in toolhall.toml",
+            EXIT_CONFIG,
+        )
 
 
 def _terms(plan: Plan, hall: Toolhall) -> Terms:

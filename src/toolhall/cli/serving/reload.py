@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from toolhall.cli.screen import note
 from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.family import Child, stop_signal
-from toolhall.cli.serving.listen import listen, url_of
+from toolhall.cli.serving.listen import bound, url_of
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.standin import StandIn
 
@@ -30,7 +30,7 @@ class Watched(NamedTuple):
 
 def run(plan: Plan) -> int:
     """Bind once, so that the port stays and callers wait in line while the process changes."""
-    with stop_signal() as stopped, listen(plan.config.host, plan.config.port) as listening:
+    with stop_signal() as stopped, bound(plan.config) as listening:
         announce(url_of(listening), plan.config.name, data=plan.config.data, json=plan.json)
         watch = Watch(tuple(_watched(plan.targets)))
         with StandIn(listening) as stand_in:

@@ -9,20 +9,31 @@ from types import FrameType
 import uvicorn
 
 from toolhall.app import Toolhall
+from toolhall.cli.serving.connection import GuardedConnection
+from toolhall.cli.serving.guard import Guard, GuardedConfig
+from toolhall.cli.serving.socket_connection import GuardedSocket
 
-GRACE_SECONDS = 25
+_LOOK_TICKS = 10  # of uvicorn's, ten a second
 
 
 class GracefulServer(uvicorn.Server):
     """Stops on SIGINT and SIGTERM with what runs finished, and the process then ends with code 0."""
 
-    def __init__(self, hall: Toolhall, started: Callable[["GracefulServer"], None] | None = None) -> None:
+    def __init__(
+        self,
+        hall: Toolhall,
+        started: Callable[["GracefulServer"], None] | None = None,
+        guard: Guard | None = None,
+    ) -> None:
         self._hall = hall
         self._on_start = started
-        super().__init__(_config(hall))
+        self._guard = guard or Guard(hall)
+        super().__init__(GuardedConfig(hall, self._guard, GuardedConnection, GuardedSocket))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, then say so."""
+        if sockets:  # links to the hall's pages begin with where it listens
+            self._hall.people.place.port = sockets[0].getsockname()[1]
         await super().startup(sockets)
         gc.freeze()  # what is there now stays: the collector need not look through it with every call's leavings
         if self._on_start:
@@ -33,6 +44,19 @@ class GracefulServer(uvicorn.Server):
         self._hall.end_streams()
         self._drop_half_requests()
         await super().shutdown(sockets)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; once, every connection is looked at."""
+        if counter % _LOOK_TICKS == 0:
+            self.look()
+        return await super().on_tick(counter)
+
+    def look(self) -> None:
+        """End the connections that have kept us waiting for too long."""
+        now = self._guard.clock()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, GuardedConnection | GuardedSocket):
+                connection.look(now)
 
     def _drop_half_requests(self) -> None:
         """A client that never sends the rest of its body must not hold up the end either."""
@@ -49,19 +73,3 @@ class GracefulServer(uvicorn.Server):
         """Stop; a second Ctrl+C does not wait. uvicorn would also raise the signal again, which ends with its code."""
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
-
-
-def _config(hall: Toolhall) -> uvicorn.Config:
-    return uvicorn.Config(
-        hall.http,  # the hall itself would only hand on
-        loop="auto",  # uvloop, where there is one
-        http="httptools",
-        ws="websockets-sansio",
-        ws_max_size=hall.config.max_body_bytes,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # who calls is told by the connection alone
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )

@@ -8,8 +8,13 @@ import msgspec
 
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
+from toolhall.cli.screen import note
 from toolhall.cli.serving.plan import Plan, ServeOptions
+from toolhall.cli.serving.privacy import leave_no_core
 from toolhall.cli.settings import data_folder, read_settings, refuse_exposure
+from toolhall.config import Config
+
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
 
 Way: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
@@ -18,12 +23,12 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     """Check what was asked for, then serve until told to stop."""
     _check(options)
     start_logging("warning")
+    leave_no_core()
     data = str(options.data) if options.data else None
     config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
     refuse_exposure(config.profile, config.host)
     data_folder(config)
-    if config.host not in config.allowed_hosts:  # 127.0.0.2 is this machine too
-        config = msgspec.structs.replace(config, allowed_hosts=(*config.allowed_hosts, config.host))
+    config = _answering(config)
     stated = {"--data": options.data, "--config": options.config, "--profile": options.profile}
     plan = Plan(
         targets=targets,
@@ -39,6 +44,16 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.
     run: Callable[[Plan], int] = importlib.import_module(f"toolhall.cli.serving.{_way(options)}").run
     return run(plan)
+
+
+def _answering(config: Config) -> Config:
+    """It answers for the address it listens on, as 127.0.0.2; which names an address has nobody can tell."""
+    if config.host in _ANY and not config.allowed_hosts and config.public_url is None:
+        note("set public_url or allowed_hosts to the name that others use; requests for other names are refused")
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    if host in config.allowed_hosts:
+        return config
+    return msgspec.structs.replace(config, allowed_hosts=(*config.allowed_hosts, host))
 
 
 def _way(options: ServeOptions) -> Way:

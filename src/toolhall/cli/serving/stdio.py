@@ -8,7 +8,6 @@ from collections.abc import Callable
 from toolhall.app import Toolhall
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
-from toolhall.cli.settings import refuse_exposure
 
 _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 try:
@@ -21,10 +20,8 @@ except ImportError:  # not on Windows, and not with every Python
 
 def run(plan: Plan) -> int:
     """Serve until the input ends or a signal comes."""
-    with prepare(plan) as hall:
-        refuse_exposure(hall.config.profile, "127.0.0.1")
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(_serve(hall, plan.dialect))
+    with prepare(plan) as hall, asyncio.Runner(loop_factory=_new_loop) as runner:
+        runner.run(_serve(hall, plan.dialect))
     return 0
 
 

@@ -10,7 +10,7 @@ from toolhall.cli.failure import EXIT_FAILED
 from toolhall.cli.screen import note
 from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.family import Child, stop_signal
-from toolhall.cli.serving.listen import listen, url_of
+from toolhall.cli.serving.listen import bound, url_of
 from toolhall.cli.serving.plan import Plan
 
 _LOOK_SECONDS = 0.2
@@ -19,7 +19,7 @@ _AGAIN_SECONDS = 1.0  # a worker that cannot live must not be started in a tight
 
 def run(plan: Plan) -> int:
     """Bind, start the workers, replace those that die, stop them all."""
-    with stop_signal() as stopped, listen(plan.config.host, plan.config.port) as listening:
+    with stop_signal() as stopped, bound(plan.config) as listening:
         first = Child(plan, listening)
         # The first one alone: it makes what all of them share, and tells whether the target can be served at all.
         if not first.ready(stopped):

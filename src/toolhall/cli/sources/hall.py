@@ -26,9 +26,9 @@ class _Known(msgspec.Struct):
     successor: str | None = None
 
 
-def why_not(url: str, wanted: str) -> str | None:
+def why_not(hall: HallOptions, wanted: str) -> str | None:
     """The hall's reason, and what to do; None from a server that knows no such tool, or cannot be asked."""
-    known = _ask(url, wanted)
+    known = _ask(hall, wanted)
     if known is None:
         return None
     instead = f"; call {known.successor} instead" if known.successor else ""
@@ -37,7 +37,7 @@ def why_not(url: str, wanted: str) -> str | None:
         return visible(f"{known.id} was retired on {known.sunset}{instead}")
     if known.state in _NEXT:
         # An id is what somebody else wrote: in a command it must stay one word. A query could hold a secret.
-        where = url.partition("?")[0]
+        where = (hall.url or "").partition("?")[0]
         then = _NEXT[known.state].format(f"{shlex.quote(known.id)} --url {shlex.quote(where)}")
         return visible(f"{known.id} is {known.state}{gone}; {then}{instead}")
     if not known.served:
@@ -45,18 +45,18 @@ def why_not(url: str, wanted: str) -> str | None:
     return None
 
 
-def _ask(url: str, wanted: str) -> _Known | None:
+def _ask(hall: HallOptions, wanted: str) -> _Known | None:
     try:
-        with opened(HallOptions(url=url)) as desk:
+        with opened(hall) as desk:
             return msgspec.convert(desk.ask("GET", wanted), _Known)
     except CommandFailed:  # another kind of server
         return None
 
 
-def served_ids(url: str) -> set[str]:
+def served_ids(hall: HallOptions) -> set[str]:
     """The ids of everything that a hall serves; none from a server that cannot be asked."""
     try:
-        with opened(HallOptions(url=url)) as desk:
+        with opened(hall) as desk:
             active = msgspec.convert([*desk.tools({"state": "active"})], list[_Known])
         return {known.id for known in active if known.served}
     except CommandFailed:

@@ -19,6 +19,7 @@ from toolhall.cli.sources.offer import (
 )
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
 from toolhall.cli.sources.wire import Endpoint, read_url
+from toolhall.cli.tools.desk import HallOptions
 from toolhall.cli.waiting import waiting
 from toolhall.dialects.mcp.definition import ID_KEY, stated_id
 from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
@@ -35,9 +36,9 @@ _log = logging.getLogger("toolhall.cli")
 class RemoteSource:
     """A connection to one server for the time of one command."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._endpoint = read_url(url)
+    def __init__(self, url: str, key: str | None = None) -> None:
+        self._hall = HallOptions(url=url, key=key)
+        self._endpoint = read_url(url, key)
         self.where = str(self._endpoint)
         with waiting(f"Connecting to {self.where}"):
             self._client = _meet(self._endpoint)
@@ -58,7 +59,7 @@ class RemoteSource:
         with waiting(f"Listing the tools of {self.where}"):
             newest = fetch_written(self._endpoint, dialect, None)
             offers = _sound(newest.documents) if newest else []
-            older = sorted(served_ids(self._url) - {offer.id for offer in offers})
+            older = sorted(served_ids(self._hall) - {offer.id for offer in offers})
             for tool_id in older[:_MOST_OLDER]:
                 found = fetch_written(self._endpoint, dialect, tool_id)
                 offers += _sound(found.documents) if found else []
@@ -96,7 +97,7 @@ class RemoteSource:
 
     def why_not(self, wanted: str) -> str | None:
         """What a hall says of a tool that it knows and does not serve; to ask is not to call it."""
-        return why_not(self._url, wanted)
+        return why_not(self._hall, wanted)
 
     def close(self) -> None:
         """End the session, if there is one."""

@@ -50,8 +50,8 @@ def request(method: str, params: JsonObject) -> JsonObject:
 
 def response(exchange: Exchange, status: int, wanted: Json, heard: Callable[[JsonObject], None]) -> JsonObject:
     """The result for this id; every other message is handed to `heard`."""
-    if status in (401, 403):
-        raise RpcError("the server wants a credential, and this version can hold none yet", None, status)
+    if status == 401:
+        raise RpcError(exchange.refusal(status), None, status)
     for message in exchange.messages():
         match message:
             case {"id": found, "result": dict(result)} if found == wanted:
@@ -72,6 +72,8 @@ def response(exchange: Exchange, status: int, wanted: Json, heard: Callable[[Jso
                 break
             case _:
                 continue
+    if status == 403:
+        raise RpcError(exchange.refusal(status), None, status)
     if status >= 400:
         raise RpcError(
             f"the server refused with HTTP status {status}; is this the URL of an MCP endpoint?", None, status

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolhall.cli.failure import CommandFailed, OutOfTime, WrongUsage
+from toolhall.cli.sources.credential import read_key, refusal
 from toolhall.model.json import Json, JsonObject
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -24,15 +25,20 @@ class Endpoint(msgspec.Struct, frozen=True):
     host: str
     port: int
     path: str  # with the query, if there is one
+    key: str = ""  # the credential that is sent along
 
     def __str__(self) -> str:
         """As it may be shown and logged: without the query, which could hold a secret."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'https' if self.secure else 'http'}://{host}:{self.port}{self.path.partition('?')[0]}"
 
+    def __repr__(self) -> str:
+        """The same: wherever it is printed, there is no key in it."""
+        return f"<{self}>"
 
-def read_url(url: str) -> Endpoint:
-    """The endpoint that a URL names; a bare host gets `/mcp`."""
+
+def read_url(url: str, key: str | None = None) -> Endpoint:
+    """The endpoint that a URL names; a bare host gets `/mcp`. Without a key it is the one in TOOLHALL_KEY, if any."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -45,7 +51,7 @@ def read_url(url: str) -> Endpoint:
     secure = parts.scheme == "https"
     path = "/mcp" if parts.path in ("", "/") else parts.path
     query = f"?{parts.query}" if parts.query else ""
-    return Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query)
+    return Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query, read_key(key))
 
 
 class Exchange:
@@ -94,12 +100,17 @@ class Exchange:
         self._socket = self._connection.sock
         if self._socket is not None:
             self._socket.settimeout(self._seconds)
-        self._connection.request(method, self._endpoint.path, body, dict(headers))
+        credential = {"Authorization": f"Bearer {self._endpoint.key}"} if self._endpoint.key else {}
+        self._connection.request(method, self._endpoint.path, body, {**headers, **credential})
         self._reply = self._connection.getresponse()
         if 300 <= self._reply.status < 400:
             place = self._reply.getheader("location") or "another place"
             raise CommandFailed(f"{self._endpoint} sends us on to {place[:200]!r}; if you trust it, use that as --url")
         return self._reply.status
+
+    def refusal(self, status: int) -> str:
+        """What to do about a 401 or a 403."""
+        return refusal(status, sent=bool(self._endpoint.key))
 
     def header(self, name: str) -> str:
         """A header of the reply, or nothing."""

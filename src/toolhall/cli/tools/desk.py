@@ -12,12 +12,11 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.screen import visible
+from toolhall.cli.sources.credential import refusal
 from toolhall.cli.tools.remote import RemoteDesk
 from toolhall.model.json import Json, JsonObject
 
 MOST_PAGES = 10_000
-_TOOLS = "/api/tools"
-_EVENTS = "/api/history"
 
 Query: TypeAlias = Mapping[str, str | None]
 NO_QUERY: Query = {}
@@ -35,11 +34,14 @@ class HallOptions:
         The data folder of a hall that does not run. [default: ~/.local/share/toolhall]
     json
         Print JSON.
+    key
+        The API key or token to send to --url; better put it into TOOLHALL_KEY, because others can read command lines.
     """
 
     url: str | None = None
     data: Path | None = None
     json: bool = False
+    key: str | None = None
 
     @property
     def running(self) -> bool:
@@ -60,6 +62,8 @@ class Refused(CommandFailed):
 
 class Line(Protocol):
     """One way to reach a hall."""
+
+    sends_key: bool
 
     def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
         """The status and the value of the reply."""
@@ -83,14 +87,20 @@ class Desk:
 
     def ask(self, method: str, *place: str, body: JsonObject | None = None, query: Query = NO_QUERY) -> JsonObject:
         """The answer, or Refused; `place` is an id, and what is below it."""
-        path = "/".join([_TOOLS, *(quote(part, safe="") for part in place)])
+        return self.manage(method, "tools", *place, body=body, query=query)
+
+    def manage(self, method: str, *place: str, body: JsonObject | None = None, query: Query = NO_QUERY) -> JsonObject:
+        """The answer of what is anywhere below /api, or Refused."""
+        path = "/".join(["/api", *(quote(part, safe="") for part in place)])
         return self._answer(method, path, body, query)
 
     def events(self, tool: str | None, limit: int) -> list[JsonObject]:
         """What happened to one tool, or to all."""
         query = {"limit": str(limit)}
         told = (
-            self._answer("GET", _EVENTS, None, query) if tool is None else self.ask("GET", tool, "history", query=query)
+            self.manage("GET", "history", query=query)
+            if tool is None
+            else self.ask("GET", tool, "history", query=query)
         )
         found: list[JsonObject] = told["events"]
         return found
@@ -101,6 +111,8 @@ class Desk:
         match said:
             case dict() if status < 400:
                 return said
+            case _ if status == 401:
+                raise Refused(status, refusal(status, sent=self._line.sends_key), [])
             case {"error": {"message": str(message)} as error}:
                 raise Refused(status, message, _problems(error))
             case _:
@@ -126,8 +138,14 @@ def opened(options: HallOptions, *, changing: bool = False, founding: bool = Fal
     """
     if options.url and options.data:
         raise WrongUsage("give --url or --data, not both: a running hall, or the folder of one that does not run")
+    if options.key is not None and not options.url:
+        raise WrongUsage("--key is sent to a running hall; name it with --url, or leave out --key")
     line: Line
-    line = RemoteDesk(options.url) if options.url else _local(options.data, changing=changing, founding=founding)
+    line = (
+        RemoteDesk(options.url, options.key)
+        if options.url
+        else _local(options.data, changing=changing, founding=founding)
+    )
     try:
         yield Desk(line)
     except (KeyError, TypeError, msgspec.ValidationError):

@@ -15,16 +15,16 @@ from toolhall.config import Config
 from toolhall.model.json import Json, JsonObject
 from toolhall.registrar.terms import Terms
 from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.stores.seal import KEY_NAME
 from toolhall.transports.asgi import AsgiMessage
 
-_JOURNAL = "audit.jsonl"  # every hall keeps one, also where nothing is registered
 
 
 def hall_in(folder: Path | None, *, founding: bool) -> Config:
     """The settings of the hall in a folder; where there is none, nothing is made unless this is to found one."""
     config = read_settings(data=str(folder) if folder else None)
     home = Path(config.data or "")
-    if not founding and not any((home / name).exists() for name in (FILE_NAME, _JOURNAL)):
+    if not founding and not any((home / name).exists() for name in (FILE_NAME, KEY_NAME)):
         raise CommandFailed(
             f"there is no hall in {home}; make one with 'toolhall tool add FILE' or 'toolhall serve',"
             " name another folder with --data, or a hall that runs with --url"
@@ -36,9 +36,12 @@ def hall_in(folder: Path | None, *, founding: bool) -> Config:
 class LocalDesk:
     """Whoever changes something holds the folder's lock; a running hall has it, and is to be asked by --url."""
 
+    sends_key = False
+
     def __init__(self, config: Config, *, changing: bool) -> None:
         self._runner = asyncio.Runner()
-        self._hall = Toolhall(config=config)
+        # Whoever may write to the folder may manage what is in it, also that of a hall that serves others.
+        self._hall = Toolhall(config=msgspec.structs.replace(config, profile="local"))
         self._hall.api.managed.origin = "cli"
         try:
             with waiting(f"Opening {config.data}"):

@@ -15,8 +15,9 @@ _JSON = {**_ACCEPT, "Content-Type": "application/json"}
 class RemoteDesk:
     """One request for each thing that is asked."""
 
-    def __init__(self, url: str) -> None:
-        endpoint = read_url(url)
+    def __init__(self, url: str, key: str | None = None) -> None:
+        endpoint = read_url(url, key)
+        self.sends_key = bool(endpoint.key)
         base = endpoint.path.partition("?")[0].removesuffix(_MCP_PATH).rstrip("/")
         self._endpoint = msgspec.structs.replace(endpoint, path=base)
 

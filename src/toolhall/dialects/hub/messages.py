@@ -14,6 +14,7 @@ from toolhall.model.json import Json, JsonObject, encode
 
 MAX_ID = 256
 ENVELOPE = 1  # message
+_CHALLENGED = (401, 403)
 # The hub's own ids are texts; whole numbers, which many programs count with, come back as they came.
 RequestId: TypeAlias = str | int | None
 
@@ -140,9 +141,8 @@ def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, said_by: t
     if kind == "tool_response":
         said = {"type": "tool_error", **said}
     body = {"type": kind, "id": request_id, "result": None, "error": said}
-    return Wire(
-        encode(body), row.http, headers_of(error) if "retry_after" in said["details"] or row.http == 401 else ()
-    )
+    told = "retry_after" in said["details"] or row.http in _CHALLENGED
+    return Wire(encode(body), row.http, headers_of(error) if told else ())
 
 
 def _text(message: JsonObject, key: str) -> str:

@@ -48,6 +48,7 @@ class Execute(msgspec.Struct, frozen=True):
     capability: str
     parameters: JsonObject
     request_id: str | None = None
+    user_id: str | None = None
 
 
 class Discover(msgspec.Struct, frozen=True):
@@ -77,6 +78,7 @@ class Message(msgspec.Struct, frozen=True):
     id: str
     header: Header
     payload: Payload
+    token: str | None = None  # whom the sender wants to be; for the transport to prove
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -115,7 +117,9 @@ def read_message(body: bytes | None) -> Message:
         if said.get("version") != VERSION:
             _check_version(said.get("version"))
         sender_id = _text(said, "messageId")
-        return Message(sender_id, header, _payload(_object(message.get("payload"), "payload"), header.message_type))
+        payload = _object(message.get("payload"), "payload")
+        token = _token(payload["security"]) if "security" in payload else None
+        return Message(sender_id, header, _payload(payload, header.message_type), token)
     except Malformed as error:
         raise Unreadable(error, header) from None
 
@@ -151,11 +155,13 @@ def _payload(payload: JsonObject, message_type: str | None) -> Payload:
         return Register(payload["register"])
     tool = _object(payload.get("tool"), "payload.tool")
     context, parameters = payload.get("context"), tool.get("parameters")
+    stated: JsonObject = context if isinstance(context, dict) else {}
     return Execute(
         _text(tool, "id"),
         _text(tool, "capability"),
         {} if parameters is None else _object(parameters, "payload.tool.parameters"),
-        _known(context.get("request_id")) if isinstance(context, dict) else None,
+        _known(stated.get("request_id")),
+        None if stated.get("user_id") is None else _text(stated, "user_id"),
     )
 
 
@@ -212,6 +218,14 @@ def _message(header: Header, kind: str, stamp: Stamp, key: str, content: JsonObj
 def _usage(usage: Usage) -> JsonObject:
     used = {"memory_bytes": usage.memory_bytes, "cpu_time_ms": round(usage.cpu_seconds * 1000, 3)}
     return {"execution_time_ms": round(usage.seconds * 1000, 3), "resource_usage": used}
+
+
+def _token(security: Json) -> str | None:
+    """What an empty text means is that there is none."""
+    token = security.get("token") if isinstance(security, dict) else None
+    if token is not None and not isinstance(token, str):
+        raise Malformed("payload.security.token must be a text")
+    return token or None
 
 
 def _object(value: Json, what: str) -> JsonObject:

@@ -2,9 +2,23 @@
 
 from collections.abc import Sequence
 
+from toolhall.dialects.openapi import access, auditing, people
+from toolhall.dialects.openapi.parts import (
+    MANAGEMENT,
+    MOMENT,
+    TEXT,
+    body_of,
+    errors,
+    list_of,
+    object_of,
+    operation,
+    or_null,
+    query,
+    replied,
+)
 from toolhall.model.json import JsonObject
 
-TAG: JsonObject = {"name": "management", "description": "What is registered, in which state, and every change of that."}
+TAG: JsonObject = {"name": MANAGEMENT, "description": "What is registered, in which state, and every change of that."}
 BEHAVIOURS = ("breaking", "feature")
 STATES = ("registered", "quarantined", "active", "inactive")
 ORIGINS = ("code", "file", "http", "cli", "tool-server")
@@ -18,50 +32,35 @@ HAPPENED = (
     "replaced",
     "rolled back",
 )
-_TEXT: JsonObject = {"type": "string", "pattern": r"^[^\u0000]*$"}
 _DIGEST: JsonObject = {"type": "string", "pattern": "^sha256-[0-9a-f]{64}$"}
-_MOMENT: JsonObject = {"type": "string", "format": "date-time"}
 _DAY: JsonObject = {"type": "string", "format": "date", "description": "The first day without the tool, in UTC."}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _SUMMARY: JsonObject = {"$ref": "#/components/schemas/RegisteredTool"}
 _FINDING: JsonObject = {"$ref": "#/components/schemas/Finding"}
 
 
-def _object(**properties: JsonObject) -> JsonObject:
-    """An object with all of these."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list(items: JsonObject) -> JsonObject:
-    return {"type": "array", "items": items}
-
-
-def _or_null(schema: JsonObject) -> JsonObject:
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
 _TOOL = {
-    "id": _TEXT,
-    "toolkit": _TEXT,
-    "tool": _TEXT,
-    "version": _TEXT,
-    "name": {**_TEXT, "description": "What it is published as."},
-    "title": _or_null(_TEXT),
+    "id": TEXT,
+    "toolkit": TEXT,
+    "tool": TEXT,
+    "version": TEXT,
+    "name": {**TEXT, "description": "What it is published as."},
+    "title": or_null(TEXT),
     "state": {"enum": list(STATES)},
     "origin": {"enum": list(ORIGINS)},
-    "originDetail": _TEXT,
-    "by": {**_TEXT, "description": "Who registered it."},
-    "registeredAt": _MOMENT,
-    "changedAt": _MOMENT,
-    "deprecatedAt": _or_null(_MOMENT),
-    "sunset": _or_null(_DAY),
-    "successor": _or_null(_TEXT),
-    "dialect": {**_TEXT, "description": "What its document is written in; `toolhall` for tools that are code."},
-    "digests": _object(shown=_TEXT, contract=_TEXT, document=_DIGEST),
+    "originDetail": TEXT,
+    "by": {**TEXT, "description": "Who registered it."},
+    "registeredAt": MOMENT,
+    "changedAt": MOMENT,
+    "deprecatedAt": or_null(MOMENT),
+    "sunset": or_null(_DAY),
+    "successor": or_null(TEXT),
+    "dialect": {**TEXT, "description": "What its document is written in; `toolhall` for tools that are code."},
+    "digests": object_of(shown=TEXT, contract=TEXT, document=_DIGEST),
     "served": {"type": "boolean", "description": "Whether it can be called now."},
 }
 SCHEMAS: JsonObject = {
-    "RegisteredTool": _object(**_TOOL),
+    "RegisteredTool": object_of(**_TOOL),
     "Json": {
         "description": "Any JSON, without U+0000 and within 15 digits.",
         "anyOf": [
@@ -75,26 +74,29 @@ SCHEMAS: JsonObject = {
             },
         ],
     },
-    "Finding": _object(path=_TEXT, rule=_TEXT, fix=_TEXT, severity={"enum": ["error", "warning"]}),
+    **access.SCHEMAS,
+    **auditing.SCHEMAS,
+    **people.SCHEMAS,
+    "Finding": object_of(path=TEXT, rule=TEXT, fix=TEXT, severity={"enum": ["error", "warning"]}),
 }
-_WHOLE = _object(
+_WHOLE = object_of(
     **_TOOL,
     document={"description": "As it came."},
-    findings=_list(_FINDING),
-    versions=_list(_object(id=_TEXT, state={"enum": list(STATES)})),
+    findings=list_of(_FINDING),
+    versions=list_of(object_of(id=TEXT, state={"enum": list(STATES)})),
 )
-_EVENTS = _object(
-    events=_list(_object(at=_MOMENT, by=_TEXT, id=_TEXT, what={"enum": list(HAPPENED)}, detail={"type": "object"}))
+_EVENTS = object_of(
+    events=list_of(object_of(at=MOMENT, by=TEXT, id=TEXT, what={"enum": list(HAPPENED)}, detail={"type": "object"}))
 )
-_CALLERS = _object(
-    callers=_list(_object(caller=_TEXT, calls=_COUNT, last=_MOMENT, versions=_list(_TEXT), dialects=_list(_TEXT))),
+_CALLERS = object_of(
+    callers=list_of(object_of(caller=TEXT, calls=_COUNT, last=MOMENT, versions=list_of(TEXT), dialects=list_of(TEXT))),
     others={**_COUNT, "description": "Calls of callers that are not named, because there are too many."},
 )
 _PAGE: JsonObject = {
     "type": "object",
     "properties": {
-        "tools": _list(_SUMMARY),
-        "nextCursor": {**_TEXT, "description": "Send it as `cursor` to get the next page."},
+        "tools": list_of(_SUMMARY),
+        "nextCursor": {**TEXT, "description": "Send it as `cursor` to get the next page."},
     },
     "required": ["tools"],
 }
@@ -103,7 +105,7 @@ _ID: JsonObject = {
     "in": "path",
     "required": True,
     "description": "`Toolkit.tool@1.2.0`, or `Toolkit.tool`, which means its newest version.",
-    "schema": {**_TEXT, "minLength": 1},
+    "schema": {**TEXT, "minLength": 1},
 }
 _LIMIT: JsonObject = {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
 _SEEN: JsonObject = {
@@ -116,8 +118,8 @@ _SEEN: JsonObject = {
 _ENDING: JsonObject = {
     "type": "object",
     "properties": {
-        "sunset": _or_null(_DAY),
-        "successor": {**_or_null({**_TEXT, "minLength": 1, "maxLength": 256}), "description": "What to call instead."},
+        "sunset": or_null(_DAY),
+        "successor": {**or_null({**TEXT, "minLength": 1, "maxLength": 256}), "description": "What to call instead."},
     },
     "additionalProperties": False,
 }
@@ -149,8 +151,8 @@ def paths(readable: Sequence[str]) -> JsonObject:
     return {
         "/api/tools": {"get": _listing(), "post": _registering(readable)},
         "/api/tools/{id}": {
-            "get": _operation("show", "One tool, with its document and all that lint says of it.", _WHOLE, _ID),
-            "delete": _operation("remove", "Forget a tool; its history stays.", _object(removed=_TEXT), _ID),
+            "get": operation("show", "One tool, with its document and all that lint says of it.", _WHOLE, _ID),
+            "delete": operation("remove", "Forget a tool; its history stays.", object_of(removed=TEXT), _ID),
         },
         "/api/tools/{id}/activate": {
             "post": _change("activate", "Serve it; what was quarantined only with the digest of its document.", _SEEN)
@@ -158,79 +160,46 @@ def paths(readable: Sequence[str]) -> JsonObject:
         "/api/tools/{id}/deactivate": {"post": _change("deactivate", "Serve it no longer.", _NOTHING)},
         "/api/tools/{id}/deprecate": {"post": _change("deprecate", "Say that it will go.", _ENDING)},
         "/api/tools/{id}/rollback": {
-            "post": _change("rollback", "Serve the version before again.", _NOTHING, _object(tools=_list(_SUMMARY)))
+            "post": _change("rollback", "Serve the version before again.", _NOTHING, object_of(tools=list_of(_SUMMARY)))
         },
         "/api/tools/{id}/history": {
-            "get": _operation(
-                "history", "What happened to it, the newest first.", _EVENTS, _ID, _query("limit", _LIMIT)
-            )
+            "get": operation("history", "What happened to it, the newest first.", _EVENTS, _ID, query("limit", _LIMIT))
         },
         "/api/tools/{id}/callers": {
-            "get": _operation("callers", "Who called it; without a version, any of them.", _CALLERS, _ID)
+            "get": operation("callers", "Who called it; without a version, any of them.", _CALLERS, _ID)
         },
-        "/api/history": {"get": _operation("events", "What happened to all tools.", _EVENTS, _query("limit", _LIMIT))},
+        "/api/history": {"get": operation("events", "What happened to all tools.", _EVENTS, query("limit", _LIMIT))},
+        **access.paths(),
+        **auditing.paths(),
+        **people.paths(),
     }
 
 
 def _listing() -> JsonObject:
     parameters = (
-        _query("state", {"enum": list(STATES)}),
-        _query("toolkit", {"type": "string"}),
-        _query("cursor", {"type": "string"}),
+        query("state", {"enum": list(STATES)}),
+        query("toolkit", {"type": "string"}),
+        query("cursor", {"type": "string"}),
     )
-    return _operation("list", "Everything that is registered, in pages.", _PAGE, *parameters)
+    return operation("list", "Everything that is registered, in pages.", _PAGE, *parameters)
 
 
 def _registering(readable: Sequence[str]) -> JsonObject:
-    dialect = _query("dialect", {"enum": list(readable)}, "What the definition is written in; else as it looks.")
+    dialect = query("dialect", {"enum": list(readable)}, "What the definition is written in; else as it looks.")
     says = "What its author says of how it behaves, beyond what the definition can show; the version must say so too."
-    behaviour = _query("behaviour", {"enum": list(BEHAVIOURS)}, says)
-    operation = _operation(
+    behaviour = query("behaviour", {"enum": list(BEHAVIOURS)}, says)
+    told = operation(
         "register", "Register a definition; it is quarantined until somebody activates it.", {}, dialect, behaviour
     )
-    operation["requestBody"] = _body(_DEFINITION, required=True)
-    operation["requestBody"]["content"]["application/json"]["example"] = _EXAMPLE
-    created = _answer("It is registered.", _object(tools=_list(_SUMMARY), findings=_list(_FINDING)))
-    operation["responses"] = {"201": {**created, "links": _LINKS}, **_errors(body=True)}
-    return operation
+    told["requestBody"] = body_of(_DEFINITION, required=True)
+    told["requestBody"]["content"]["application/json"]["example"] = _EXAMPLE
+    created = replied("It is registered.", object_of(tools=list_of(_SUMMARY), findings=list_of(_FINDING)))
+    told["responses"] = {"201": {**created, "links": _LINKS}, **errors(body=True)}
+    return told
 
 
 def _change(name: str, says: str, body: JsonObject, answer: JsonObject = _SUMMARY) -> JsonObject:
-    operation = _operation(name, says, answer, _ID)
-    operation["requestBody"] = _body(body, required=False)
-    operation["responses"] |= _errors(body=True)
-    return operation
-
-
-def _operation(name: str, says: str, answer: JsonObject, *parameters: JsonObject) -> JsonObject:
-    return {
-        "operationId": f"management.{name}",
-        "tags": [TAG["name"]],
-        "description": says,
-        **({"parameters": list(parameters)} if parameters else {}),
-        "responses": {"200": _answer("It is so.", answer), **_errors(body=name == "remove")},
-    }
-
-
-def _query(name: str, schema: JsonObject, says: str = "") -> JsonObject:
-    return {"name": name, "in": "query", **({"description": says} if says else {}), "schema": schema}
-
-
-def _body(schema: JsonObject, *, required: bool) -> JsonObject:
-    return {"required": required, "content": {"application/json": {"schema": schema}}}
-
-
-def _errors(*, body: bool) -> JsonObject:
-    named = {"400": "Malformed", "403": "Denied", "404": "NotFound", "503": "Unavailable"}
-    named |= {"413": "TooLarge", "415": "WrongType"} if body else {}
-    errors: JsonObject = {status: {"$ref": f"#/components/responses/{key}"} for status, key in named.items()}
-    if body:
-        errors["409"] = _answer(
-            "Not with what is registered now, or not a definition that could be.",
-            {"$ref": "#/components/schemas/Error"},
-        )
-    return errors
-
-
-def _answer(description: str, schema: JsonObject) -> JsonObject:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
+    told = operation(name, says, answer, _ID)
+    told["requestBody"] = body_of(body, required=False)
+    told["responses"] |= errors(body=True)
+    return told

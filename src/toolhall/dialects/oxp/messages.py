@@ -34,6 +34,11 @@ class CallRequest(msgspec.Struct, frozen=True):
     context: JsonObject
 
     @property
+    def user_id(self) -> str | None:
+        """For whom it is called, as the caller says."""
+        return self.context.get("user_id")
+
+    @property
     def tool_id(self) -> str:
         """The tool as it was asked for."""
         return f"{self.toolkit}.{self.tool}" + (f"@{self.version}" if self.version else "")

@@ -7,17 +7,22 @@ from sqlalchemy import Connection, column, inspect, select, table
 
 from toolhall.stores.base import StoreFailed
 
-REVISIONS = ("0001",)  # every file in migrations/versions, oldest first
+REVISIONS = ("0001", "0002", "0003")  # every file in migrations/versions, oldest first
 _MARK = "alembic_version"
 
 
-def bring_up_to_date(connection: Connection) -> None:
-    """Migrate, whole or not at all; raises StoreFailed for what a newer Toolhall wrote."""
-    if _revision(connection) != REVISIONS[-1]:
+def bring_up_to_date(connection: Connection, sign: Callable[[Connection, str | None], None]) -> None:
+    """Migrate, whole or not at all; raises StoreFailed for what a newer Toolhall wrote.
+
+    `sign` takes over what an older revision kept without codes, in the same transaction and never again.
+    """
+    before = _revision(connection)
+    if before != REVISIONS[-1]:
         # Alembic takes longer to load than all the rest, and is needed once in the life of a revision.
         upgrade: Callable[[Connection], None] = importlib.import_module("toolhall.stores.migrations.upgrade").upgrade
         with connection.begin():
             upgrade(connection)
+            sign(connection, before)
 
 
 def refuse_out_of_date(connection: Connection) -> None:

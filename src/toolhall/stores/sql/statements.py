@@ -6,9 +6,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from toolhall.stores.base import Event, Kept, in_order, refuse_new, refuse_stale, refuse_unstorable
+from toolhall.stores.macs import Macs
+from toolhall.stores.sql.rows import rows_of
 from toolhall.stores.sql.tables import changes, documents, events, tools
 
 _MANY = 500  # values in one statement; engines allow some ten thousand
@@ -21,12 +23,14 @@ class _Stored(NamedTuple):
     document: str
 
 
-def read_all(connection: Connection) -> tuple[Kept, ...]:
+def read_all(connection: Connection, macs: Macs) -> tuple[Kept, ...]:
     """Everything that is kept; the tools of one document share its bytes."""
     with connection.begin():
         contents = {row.digest: row.content for row in connection.execute(select(documents))}
-        read = _rows(connection, select(tools))
+        read = rows_of(connection, select(tools))
+    exact = {digest for digest, content in contents.items() if hashlib.sha256(content).hexdigest() == digest}
     for each in read:
+        each["sound"] = each["document"] in exact and macs.hold(tools.name, each)
         each["document"] = contents.get(each["document"])
     return in_order(msgspec.convert(read, list[Kept]))
 
@@ -35,7 +39,7 @@ def read_history(connection: Connection, tool: str | None, limit: int) -> tuple[
     """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
     query = select(events).order_by(events.c.number.desc()).limit(max(limit, 0))
     with connection.begin():
-        read = _rows(connection, query if tool is None else query.where(_is_of(tool)))
+        read = rows_of(connection, query if tool is None else query.where(_is_of(tool)))
     for each in read:
         each["detail"] = msgspec.json.decode(each["detail"])
     return tuple(msgspec.convert(read, list[Event]))
@@ -46,14 +50,14 @@ def _is_of(tool: str) -> ColumnElement[bool]:
     return (events.c.id == tool) | ((events.c.id >= f"{tool}@") & (events.c.id < f"{tool}A"))
 
 
-def save(connection: Connection, kept: Sequence[Kept], told: Sequence[Event]) -> tuple[Kept, ...]:
+def save(connection: Connection, kept: Sequence[Kept], told: Sequence[Event], macs: Macs) -> tuple[Kept, ...]:
     """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
     refuse_unstorable(kept, told)
     with connection.begin():
         serial = _next_serial(connection)
         stored = _take_out(connection, kept)
-        saved = tuple(msgspec.structs.replace(each, serial=serial) for each in kept)
-        _put_in(connection, saved)
+        saved = tuple(msgspec.structs.replace(each, serial=serial, sound=True) for each in kept)
+        _put_in(connection, saved, macs)
         _tidy(connection, stored)
         _tell(connection, told)
     return saved
@@ -67,13 +71,6 @@ def remove(connection: Connection, kept: Sequence[Kept], told: Sequence[Event]) 
         _next_serial(connection)
         _tidy(connection, _take_out(connection, kept))
         _tell(connection, told)
-
-
-def _rows(connection: Connection, query: Select[*tuple[Any, ...]]) -> list[dict[str, Any]]:
-    """Each row by the names of its columns."""
-    found = connection.execute(query)
-    names = [str(name) for name in tuple(found.keys())]
-    return [dict(zip(names, row, strict=True)) for row in found]
 
 
 def _next_serial(connection: Connection) -> int:
@@ -95,18 +92,24 @@ def _take_out(connection: Connection, kept: Sequence[Kept]) -> list[_Stored]:
     return list(stored.values())
 
 
-def _put_in(connection: Connection, saved: Sequence[Kept]) -> None:
+def _put_in(connection: Connection, saved: Sequence[Kept], macs: Macs) -> None:
     """Insert these, and those of their documents that are not there yet."""
     digests = {content: hashlib.sha256(content).hexdigest() for content in {each.document for each in saved}}
     there: set[str] = set()
     for some in _batches(digests.values()):
         there.update(connection.scalars(select(documents.c.digest).where(documents.c.digest.in_(some))))
     new = [{"digest": digest, "content": content} for content, digest in digests.items() if digest not in there]
-    rows = [msgspec.structs.asdict(each) | {"id": each.id, "document": digests[each.document]} for each in saved]
+    rows = [macs.signed(tools.name, _row(each, digests[each.document])) for each in saved]
     if new:
         connection.execute(insert(documents), new)
     if rows:
         connection.execute(insert(tools), rows)
+
+
+def _row(kept: Kept, document: str) -> dict[str, Any]:
+    row = msgspec.structs.asdict(kept) | {"id": kept.id, "document": document}
+    del row["sound"]
+    return row
 
 
 def _tidy(connection: Connection, taken_out: Sequence[_Stored]) -> None:

@@ -55,6 +55,7 @@ tools = Table(
     Column("shown_digest", Text, nullable=False),
     Column("contract_digest", Text, nullable=False),
     Column("serial", _SERIAL, nullable=False),
+    Column("mac", LargeBinary),
     sqlite_strict=True,
 )
 
@@ -69,5 +70,47 @@ events = Table(
     Column("what", Text, nullable=False),
     Column("detail", Text, nullable=False),
     Index("ix_events_id_number", "id", "number"),
+    sqlite_strict=True,
+)
+
+# `mac` is a code over the other columns, which only a hall with the folder's key can make.
+api_keys = Table(
+    "api_keys",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("owner", Text),
+    Column("shared", Integer, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("created_at", _MOMENT, nullable=False),
+    Column("expires_at", _MOMENT),
+    Column("last_used_at", _MOMENT),
+    Column("revoked_at", _MOMENT),
+    Column("by", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+grants = Table(
+    "grants",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("effect", Text, nullable=False),
+    Column("callers", Text, nullable=False),
+    Column("tools", Text, nullable=False),
+    Column("conditions", Text, nullable=False),
+    Column("created_at", _MOMENT, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+# What must not lose a row: a code over all rows of `name` that were there after its last change.
+seals = Table(
+    "seals",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("mac", LargeBinary, nullable=False),
     sqlite_strict=True,
 )

@@ -3,12 +3,15 @@
 import os
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from sqlalchemy import Connection, NullPool, create_engine, event
 
 from toolhall.stores.base import StoreFailed
+from toolhall.stores.macs import Macs
 from toolhall.stores.sql.revision import bring_up_to_date, refuse_out_of_date
+from toolhall.stores.sql.signing import sign_all
 from toolhall.stores.sqlite.faults import refuse_damaged
 
 _BUSY_SECONDS = 5.0
@@ -16,11 +19,11 @@ _CAREFUL = ("trusted_schema = OFF", "cell_size_check = ON")  # the file may have
 _DURABLE = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "foreign_keys = ON")
 
 
-def open_to_write(path: Path) -> Connection:
+def open_to_write(path: Path, macs: Macs) -> Connection:
     """Make the file if there is none, readable by its owner only, and bring its tables up to date."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))  # SQLite's own would be 0644
     connection = _connect(path, "rw", _prepare_to_write)
-    return _checked(connection, bring_up_to_date)
+    return _checked(connection, lambda opened: bring_up_to_date(opened, partial(sign_all, macs)))
 
 
 def open_to_read(path: Path) -> Connection:

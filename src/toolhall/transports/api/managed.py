@@ -11,7 +11,9 @@ from toolhall.model.errors import Denied, Malformed
 from toolhall.model.json import Json
 from toolhall.model.record import Record
 from toolhall.pipeline.manage import Change
+from toolhall.registrar.access import Access
 from toolhall.registrar.registrar import Registrar
+from toolhall.stores.audit.reading import Found, Wanted
 from toolhall.stores.base import Origin
 
 T = TypeVar("T")
@@ -30,6 +32,10 @@ class ReadableJournal(Protocol):
         """Hand over every record about a tool id, or about all versions of a `Toolkit.tool`."""
         ...
 
+    async def search(self, wanted: Wanted, limit: int) -> list[Found]:
+        """The newest records that fit, the newest first."""
+        ...
+
 
 @dataclass
 class Managed:
@@ -37,6 +43,7 @@ class Managed:
 
     hall: Hall
     registrar: Registrar
+    access: Access
     journal: ReadableJournal
     clock: Callable[[], float]
     page_size: int

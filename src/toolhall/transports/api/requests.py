@@ -9,6 +9,8 @@ import msgspec
 from toolhall.dialects import strict
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json
+from toolhall.registrar.grants import NewGrant
+from toolhall.registrar.keys import NewKey
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.shield import Shield
 
@@ -36,12 +38,14 @@ class Ending(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     successor: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
 
 
-Body: TypeAlias = Nothing | Activation | Ending
-B = TypeVar("B", Nothing, Activation, Ending)
+Body: TypeAlias = Nothing | Activation | Ending | NewKey | NewGrant
+B = TypeVar("B", Nothing, Activation, Ending, NewKey, NewGrant)
 _WRITE: dict[type[Body], str] = {
     Nothing: "{}, or no body",
     Activation: '{"seen": "sha256-..."} with the document digest of what you looked at',
     Ending: '{"sunset": "2027-01-31", "successor": "Kit.tool@2.0.0"}, or one of them, or neither',
+    NewKey: '{"name": "ci", "scopes": ["tools:*"], "expires": "90d"}, and "owner" or "shared" where you need them',
+    NewGrant: '{"callers": "ci", "tools": "Kit.*"}, and "effect" or "conditions" where you need them',
 }
 
 

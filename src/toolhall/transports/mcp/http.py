@@ -117,6 +117,7 @@ class McpHttp:
         except ToolhallError as error:
             await exchange.reply(self._modern.writer.error(request.id, error))
             return
+        exchange.take_place()()  # listeners have a bound of their own
         try:
             await start_events(exchange)
             await serve_events(exchange, stream)

@@ -55,10 +55,10 @@ class Session:
         """The revision that was negotiated."""
         return self.writer.revision
 
-    async def answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
-        """The one reply to a request."""
+    async def answer(self, request: Request, outlet: Outlet, size: int, caller: Caller | None = None) -> Wire:
+        """The one reply to a request, which its own credential decides; without one, that of the last request."""
         try:
-            return await self._answer(request, outlet, size)
+            return await self._answer(request, outlet, size, caller or self.caller)
         except McpRefusal as refusal:
             # Only 2026-07-28 gives refused methods an HTTP status of their own.
             return Wire(self.writer.error(request.id, refusal).body)
@@ -68,12 +68,12 @@ class Session:
             _log.exception("the answer to %s could not be written", request.method)
             return self.writer.error(request.id, Broken())
 
-    async def _answer(self, request: Request, outlet: Outlet, size: int) -> Wire:
+    async def _answer(self, request: Request, outlet: Outlet, size: int, caller: Caller) -> Wire:
         match request.method:
             case "tools/call":
-                return await self._call(request, outlet, size)
+                return await self._call(request, outlet, size, caller)
             case "tools/list":
-                return self._list(request)
+                return self._list(request, caller)
             case "ping":
                 return self.writer.response(request.id, {})
             case "logging/setLevel":
@@ -84,16 +84,16 @@ class Session:
             case _:
                 raise unknown_method(request.method)
 
-    def _list(self, request: Request) -> Wire:
+    def _list(self, request: Request, caller: Caller) -> Wire:
         asked = read_list(request)
         self._versions = self._versions or asked.versions
-        return self.writer.page(request.id, page(self._hall, self.caller, asked))
+        return self.writer.page(request.id, page(self._hall, caller, asked))
 
-    async def _call(self, request: Request, outlet: Outlet, size: int) -> Wire:
+    async def _call(self, request: Request, outlet: Outlet, size: int, caller: Caller) -> Wire:
         call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
         terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
         link = LegacyLink(outlet, terms, self.writer, self._put)
-        return self._written(request, verifiable(await self._hall.answer(call, self.caller, link), terms))
+        return self._written(request, verifiable(await self._hall.answer(call, caller, link), terms))
 
     def _written(self, request: Request, answer: object) -> Wire:
         match answer:

@@ -80,11 +80,11 @@ class LegacyHttp:
     async def _initialize(self, exchange: Exchange, request: Request) -> None:
         try:
             hello = read_initialize(request)
+            writer = self._writers[hello.revision.name]
+            opened = self._sessions.open(Session(self._hall, writer, exchange.caller, hello.capabilities))
         except McpRefusal as refusal:
             await exchange.reply(write_error(request.id, refusal))
             return
-        writer = self._writers[hello.revision.name]
-        opened = self._sessions.open(Session(self._hall, writer, exchange.caller, hello.capabilities))
         await exchange.reply(writer.initialized(request.id), (SESSION_HEADER, opened.id.encode()))
 
     async def _session(self, exchange: Exchange, request: Request | None) -> HttpSession | None:
@@ -113,12 +113,18 @@ class LegacyHttp:
         answered: list[Wire] = []
 
         async def work() -> None:
-            wire = await session.session.answer(request, stream, size)
+            wire = await session.session.answer(request, stream, size, exchange.caller)
             answered.append(wire)
             stream.finish(wire.body)
 
-        # A cancelled request gets no answer, but its stream must end, also if it was cancelled before it began.
-        session.running.start(request.id, work()).add_done_callback(lambda _: stream.finish())
+        give_back = exchange.take_place()
+
+        def done(_: object) -> None:
+            # A cancelled request gets no answer, but its stream must end, also if it was cancelled before it began.
+            stream.finish()
+            give_back()
+
+        session.running.start(request.id, work()).add_done_callback(done)
         await stream.started()
         if stream.untouched and answered:
             session.forget(stream)
@@ -134,6 +140,7 @@ class LegacyHttp:
         await serve_events(exchange, stream, Place(f"{stream.name}-"))
 
     async def _open_stream(self, exchange: Exchange, session: HttpSession) -> None:
+        exchange.take_place()()  # one stream a session is bound enough
         last = exchange.headers.get(b"last-event-id", b"").decode("latin-1")
         resumed = session.resumed(last)
         if resumed:

@@ -10,7 +10,6 @@ from toolhall.model.errors import Unsupported
 from toolhall.model.exchange import LOG_LEVELS, Asking, Event, Log, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
-from toolhall.pipeline.sanitize import clean_json
 
 
 class Outlet(Protocol):
@@ -44,7 +43,7 @@ class Notices:
                 if LOG_LEVELS.index(event.level) >= LOG_LEVELS.index(self._terms.log_level):
                     logger = {"logger": event.logger} if event.logger else {}
                     params = {"level": event.level, "data": event.data, **logger}
-                    self._outlet.send(clean_json(self._writer.notice("notifications/message", params)))
+                    self._outlet.send(self._writer.notice("notifications/message", params))
             case _:
                 pass  # the client did not ask to hear of it
 
@@ -66,7 +65,7 @@ class Notices:
         stated = {"progress": progress.done, "total": progress.total, "message": progress.message}
         params: JsonObject = {key: value for key, value in stated.items() if value is not None}
         params["progressToken"] = self._terms.progress_token
-        self._outlet.send(clean_json(self._writer.notice("notifications/progress", params)))
+        self._outlet.send(self._writer.notice("notifications/progress", params))
 
 
 class ModernLink(Notices):

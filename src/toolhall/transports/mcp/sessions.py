@@ -5,13 +5,16 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable
 
-from toolhall.model.caller import Caller
+from toolhall.dialects.mcp.refusals import LIMITED, McpRefusal
+from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
 MAX_SESSIONS = 10_000
+MAX_PER_CALLER = 100  # not of the local caller, who is every program of this machine
 MAX_STREAMS = 16
+MAX_KEPT_BYTES = 1024 * 1024  # of a session's older streams together
 IDLE_SECONDS = 3_600.0
 _PLACE = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
@@ -35,10 +38,15 @@ class HttpSession:
         """A stream for one call; the oldest is forgotten when there are too many."""
         self._opened += 1
         stream = Stream(f"c{self._opened}")
-        self._streams[stream.name] = stream
-        if len(self._streams) > MAX_STREAMS:
+        while self._streams and (len(self._streams) >= MAX_STREAMS or self.kept_bytes > MAX_KEPT_BYTES):
             self._streams.popitem(last=False)
+        self._streams[stream.name] = stream
         return stream
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is held for a client that comes back."""
+        return sum(stream.kept_bytes for stream in self._streams.values())
 
     def forget(self, stream: Stream) -> None:
         """Nobody can come back for a stream whose events had no ids."""
@@ -78,26 +86,45 @@ class Sessions:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._sessions: OrderedDict[str, HttpSession] = OrderedDict()
+        self._by_caller: dict[str, OrderedDict[str, HttpSession]] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def count_of(self, caller: str) -> int:
+        """How many a caller has, by its id."""
+        return len(self._by_caller.get(caller, ()))
 
     def open(self, session: Session) -> HttpSession:
-        """A new session with an id that cannot be guessed."""
+        """A new session with an id that cannot be guessed; McpRefusal for a caller with too many at work."""
+        caller = session.caller.id
+        if caller != LOCAL.id and self.count_of(caller) >= MAX_PER_CALLER:
+            self._forget_one_of(caller)
         opened = HttpSession(session, self._clock())
         self._sessions[opened.id] = opened
+        self._by_caller.setdefault(caller, OrderedDict())[opened.id] = opened
         self._forget_idle()
         return opened
 
     def find(self, session_id: str, caller: Caller) -> HttpSession | None:
         """The session, if it is this caller's: the id alone proves nothing."""
         found = self._sessions.get(session_id)
-        if found is None or found.session.caller != caller:
+        if found is None or found.session.caller.id != caller.id:
             return None
+        found.session.caller = caller  # proven anew, maybe by another credential that may do more or less
         found.seen = self._clock()
         self._sessions.move_to_end(session_id)
+        self._by_caller[found.session.caller.id].move_to_end(session_id)
         return found
 
     def end(self, session: HttpSession) -> None:
         """Forget a session."""
         self._sessions.pop(session.id, None)
+        caller = session.session.caller.id
+        theirs = self._by_caller.get(caller, OrderedDict())
+        theirs.pop(session.id, None)
+        if not theirs:
+            self._by_caller.pop(caller, None)
         session.close()
 
     def retire(self) -> None:
@@ -109,6 +136,15 @@ class Sessions:
         """End all sessions."""
         for session in list(self._sessions.values()):
             self.end(session)
+
+    def _forget_one_of(self, caller: str) -> None:
+        """The idlest of the caller's own makes room; who keeps them all at work is told so."""
+        for session in self._by_caller[caller].values():
+            if not session.busy:
+                self.end(session)
+                return
+        words = f"{MAX_PER_CALLER} sessions of this caller are at work; end one with DELETE, or wait"
+        raise McpRefusal(LIMITED, words, status=429)
 
     def _forget_idle(self) -> None:
         """The idlest is the first; one that is read from or has calls running is not idle, whatever the clock says."""

@@ -1,0 +1,1 @@
+"""`toolhall approval`: what waits for a person's yes, and the decision."""

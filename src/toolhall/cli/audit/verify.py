@@ -1,0 +1,80 @@
+"""`toolhall audit verify`: whether every record is as it was written, and which is the first that is not."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from toolhall.cli.audit.folder import audited
+from toolhall.cli.failure import EXIT_FAILED, CommandFailed, WrongUsage
+from toolhall.cli.logs import start_logging
+from toolhall.cli.progress import counted, progress
+from toolhall.cli.screen import note, print_json, visible
+from toolhall.stores.audit.findings import Report
+from toolhall.stores.audit.reading import size_of
+from toolhall.stores.audit.segments import FOLDER
+from toolhall.stores.audit.signing import BadKey
+from toolhall.stores.audit.verifying import verify as verify_folder
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """What `toolhall audit verify` takes.
+
+    Parameters
+    ----------
+    data
+        The data folder of a hall, which may be running. [default: ~/.local/share/toolhall]
+    key
+        A copy of audit.pub, instead of the one beside the records.
+    checkpoints
+        A copy of audit.checkpoints, instead of the one beside the records.
+    json
+        Print JSON.
+    """
+
+    data: Path | None = None
+    key: Path | None = None
+    checkpoints: Path | None = None
+    json: bool = False
+
+
+_DEFAULTS = VerifyOptions()
+
+
+def verify(*, options: Annotated[VerifyOptions, Parameter(name="*")] = _DEFAULTS) -> int:
+    """Check that no record was changed, removed, added or moved since it was written.
+
+    It names the first that was, in each log. Somebody who can write to the folder can also sign anew: so keep copies of
+    audit.pub and audit.checkpoints where they cannot, and verify with those.
+    """
+    start_logging(None)
+    data = audited(options.data)
+    for path in (options.key, options.checkpoints):
+        if path is not None and not path.is_file():
+            raise WrongUsage(f"there is no file {path}")
+    try:
+        with progress(size_of(data), scrolls=False, thing="line") as bar:
+            report = verify_folder(data / FOLDER, key=options.key, witness=options.checkpoints, step=bar.step)
+    except (BadKey, OSError) as error:
+        raise CommandFailed(str(error)) from None
+    if options.json:
+        print_json({**msgspec.to_builtins(report), "good": report.good})
+    else:
+        _tell(report)
+    return 0 if report.good else EXIT_FAILED
+
+
+def _tell(report: Report) -> None:
+    for said in report.notes:
+        note(visible(said))
+    for finding in report.findings:
+        print(visible(str(finding)))
+    seen = f"{counted(report.records, 'record')} in {counted(report.logs, 'log')}"
+    signed = counted(report.checkpoints, "checkpoint")
+    if report.good:
+        print(f"{seen}, {signed}: all as they were written")
+    else:
+        note(f"{seen} and {signed} were as they were written, up to there")

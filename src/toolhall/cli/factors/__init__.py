@@ -1,0 +1,1 @@
+"""`toolhall factor`: what people prove themselves with when they approve a call."""

@@ -1,0 +1,130 @@
+"""`toolhall factor add`, `list` and `remove`: a secret is shown once, when it is made."""
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from toolhall.cli.logs import start_logging
+from toolhall.cli.screen import note, visible
+from toolhall.cli.tables import print_rows
+from toolhall.cli.tools.desk import Desk, HallOptions, Refused, opened
+from toolhall.cli.tools.telling import print_answer
+from toolhall.cli.typed import typed_code
+from toolhall.model.json import JsonObject
+
+_DEFAULTS = HallOptions()
+_COLUMNS = ("id", "person", "kind", "added", "last used", "by")
+_TRIES = 3
+_WRONG = 403
+
+
+def add(
+    kind: Literal["totp", "passkey"],
+    person: str,
+    /,
+    *,
+    options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS,
+) -> None:
+    """Add an authenticator app (totp), whose first code is asked for, or a passkey, by a link that is good once.
+
+    Parameters
+    ----------
+    kind
+        totp or passkey.
+    person
+        Whose it is: local for the person at this machine, else the owner of a key.
+    """
+    start_logging(None)
+    with opened(options, changing=True, founding=True) as desk:
+        made = desk.manage("POST", "factors", body={"kind": kind, "person": person, **_proof(desk, person, options)})
+        if kind == "passkey":
+            _tell_link(made, options)
+        else:
+            _finish(desk, made, options)
+
+
+def list_factors(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
+    """List the authenticators, passkeys and open invitations of everybody."""
+    start_logging(None)
+    with opened(options) as desk:
+        found = desk.manage("GET", "factors")["factors"]
+        if options.json:
+            print_answer(found)
+        elif found:
+            print_rows(_COLUMNS, [_row(each) for each in found])
+        else:
+            note("nobody can approve a call by a page yet; add a factor with 'toolhall factor add totp PERSON'")
+
+
+def remove(factor: str, /, *, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:
+    """Forget an authenticator, a passkey or an invitation.
+
+    Parameters
+    ----------
+    factor
+        Its id, as toolhall factor list shows it.
+    """
+    start_logging(None)
+    with opened(options, changing=True) as desk:
+        known = [each for each in desk.manage("GET", "factors")["factors"] if each["id"] == factor]
+        proof = _proof(desk, known[0]["person"], options) if known and known[0]["kind"] != "invitation" else {}
+        told = desk.manage("DELETE", "factors", factor, body=proof)
+    if options.json:
+        print_answer(told)
+    else:
+        print(visible(f"{told['removed']} is removed"))
+
+
+def _proof(desk: Desk, person: str, options: HallOptions) -> JsonObject:
+    """A running hall asks for what the person has already; whoever owns the folder is not asked."""
+    if not options.running:
+        return {}
+    known = desk.manage("GET", "factors", query={"person": person})["factors"]
+    if not any(each["kind"] != "invitation" for each in known):
+        return {}
+    return {"code": typed_code(f"A code of the authenticator that {visible(person)} has now")}
+
+
+def _tell_link(made: JsonObject, options: HallOptions) -> None:
+    if options.json:
+        print_answer({"person": made["person"], "kind": made["kind"], "url": made["url"], "expires": made["expiresAt"]})
+        return
+    print(visible(made["url"]), flush=True)
+    note(visible(f"Whoever opens this link first can add one passkey for {made['person']}, until {made['expiresAt']}."))
+    if not options.running:
+        note("The link works while 'toolhall serve' runs on this folder.")
+
+
+def _finish(desk: Desk, made: JsonObject, options: HallOptions) -> None:
+    """Keep it only once its first code was right."""
+    say = note if options.json else _print
+    say(visible(made["uri"]))
+    say(visible(made["secret"]))
+    note("Put one of these into your authenticator app; they are not shown again. Then type its first code.")
+    for left in reversed(range(_TRIES)):
+        body = {"enrolment": made["enrolment"], "code": typed_code("First code")}
+        try:
+            kept = desk.manage("POST", "factors", "confirm", body=body)
+        except Refused as refused:
+            if refused.status != _WRONG or not left:
+                raise
+            note(visible(refused.message))
+        else:
+            _tell_added(kept, made, options)
+            return
+
+
+def _tell_added(kept: JsonObject, made: JsonObject, options: HallOptions) -> None:
+    if options.json:
+        print_answer({**kept, "uri": made["uri"], "secret": made["secret"]})
+    else:
+        note(visible(f"{kept['person']} can approve calls with it from now on; its id is {kept['id']}."))
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+def _row(factor: JsonObject) -> tuple[str, ...]:
+    kind = factor["kind"] if factor["expiresAt"] is None else f"{factor['kind']} until {factor['expiresAt']}"
+    return factor["id"], factor["person"], kind, factor["createdAt"], factor["usedAt"] or "never", factor["by"]

@@ -1,0 +1,59 @@
+"""One WebSocket connection: uvicorn's, which pings by itself, with an end to stalls and bounds on what it may hold."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.frames import CloseCode, Frame
+
+from toolhall.cli.serving.deadlines import Wait
+from toolhall.cli.serving.guard import GuardedConfig
+
+MOST_FRAGMENTS = 1_024  # of one message; even empty ones take memory
+
+
+class GuardedSocket(WebSocketsSansIOProtocol):
+    """Came in as an HTTP connection."""
+
+    def __init__(
+        self,
+        config: GuardedConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._guard = config.guard
+        self._wait = Wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It leaves as it came."""
+        self._guard.entrance.leave(self.client[0] if self.client else None)
+        super().connection_lost(exc)
+
+    def handle_cont(self, event: Frame) -> None:
+        """A message in pieces, of which there may not be any number."""
+        if len(self.frames) < MOST_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(CloseCode.MESSAGE_TOO_BIG, "too many fragments")
+            self.handle_parser_exception()
+
+    def look(self, now: float) -> None:
+        """End the connection if it has kept us waiting for too long; that nobody is there is told by the pings."""
+        wait, unread = self._waits_for(), self.transport.get_write_buffer_size()
+        if self._wait.begins(wait, self.frames if wait == "body" else None, now, unread) or not wait:
+            return
+        limits = self._guard.deadlines
+        if wait == "stall":
+            late = self._wait.stuck(limits.stall, unread, now)
+        else:
+            late = self._wait.longer_than(limits.body, now)
+        if late:
+            self.transport.abort()
+
+    def _waits_for(self) -> str:
+        if not self.writable.is_set() or self.transport.is_closing():
+            return "stall"
+        return "body" if self.frames else ""

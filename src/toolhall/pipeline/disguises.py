@@ -1,0 +1,228 @@
+"""The forms in which a secret may turn up in a text, and how each is found.
+
+There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not; hex in
+lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded, JSON-escaped and HTML-escaped,
+in whole or in part, also twice. A secret shorter than six characters is looked for as it is only: in the other forms it
+would be found where it is not. Time is linear in the text: what a clean text costs is a few searches for a substring.
+"""
+
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
+from functools import cache, cached_property
+from html import unescape
+from html.entities import html5
+from itertools import pairwise
+from urllib.parse import unquote_to_bytes
+
+from toolhall.model.json import encode
+from toolhall.model.text import clean_text
+
+SHORTEST_DISGUISED = 6
+LONGEST_SPELLED = 512  # characters; in a longer one not every spelling is told apart, and the whole text is hidden
+BEGINNING = 4  # characters of a secret that are worth hiding when a text breaks off after them
+_ROUNDS = 3  # of escaping, one inside the other
+_MOST_PER_LETTER = 12
+_MOST_HELD = 16 * 1024
+
+_NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
+_LOWER = bytes(range(256)).lower()
+_APART = r"(?:\\{1,8}[nrtx]|0x|[ :,;._%-]|\s){0,3}+"
+_BACKSLASHED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"/\\bfnrt']))")
+_CUT_OFF = re.compile(r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|\\+(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?)\Z")
+_RUN = re.compile(rb"\\+")
+_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_JSON_SHORT = {'"': '"', "/": "/", "'": "'", "\\": "\\"} | {letter: short for short, letter in _SHORT.items()}
+_BASE64 = "[A-Za-z0-9+/_-]"
+
+
+class Disguises:
+    """All forms of one secret; made once, and kept with it."""
+
+    def __init__(self, secret: str) -> None:
+        spellings = {secret, clean_text(secret)}  # a text that was cleaned holds it clean
+        self._spellings = [each for each in spellings if each]
+        self._whole = [_bytes(each) for each in self._spellings]
+        quoted = {encode(each.encode(errors="replace").decode())[1:-1] for each in self._spellings}
+        self._peeled = list(dict.fromkeys([*self._whole, *(_RUN.sub(rb"\\", each) for each in self._whole)]))
+        self._escaped_itself = any(letter in secret for letter in "%&\\")
+        self.short = len(secret) < SHORTEST_DISGUISED
+        self._cores = [] if self.short else list({core: None for each in self._whole for core in _cores(each)})
+        self._hex = [] if self.short else [each.hex().encode() for each in self._whole]
+        self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
+        self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in secret if each in _JSON_SHORT)]
+        self._shortest = min(map(len, self._whole))
+        self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
+
+    def holds(self, text: bytes) -> bool:
+        """Whether the secret is in it, in any form."""
+        if len(text) < self._shortest:  # no form is shorter than the secret itself
+            return False
+        for literal in self._literals:
+            if literal in text:
+                return True
+        if self.short:
+            return False
+        digits = text.translate(_LOWER, _NOT_HEX)
+        for each in self._hex:
+            if each in digits and self._dumped.search(text):
+                return True
+        return self._may_be_escaped(text) and self._holds_peeled(text)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where it stands; everything, where it is but cannot be told apart from what stands around it."""
+        found = [match.span() for match in self._spelled.finditer(text)]
+        rest = self._spelled.sub("", text) if found else text
+        return [(0, len(text))] if not found or self.holds(_bytes(rest)) else found
+
+    def begun(self, text: str) -> int:
+        """How many letters at the end of the text look like the beginning of the secret, in any form."""
+        data = _bytes(text)
+        literal = max(_overlap(data, each, BEGINNING) for each in self._literals)
+        if literal:
+            return len(data[-literal:].decode(errors="replace"))
+        if self.short:
+            return 0
+        digits = data.translate(_LOWER, _NOT_HEX)
+        if any(_overlap(digits, each, 2 * BEGINNING) for each in self._hex):
+            return len(text)
+        if self._may_be_escaped(data):
+            for peeled in _peeled(_bytes(_CUT_OFF.sub("", text))):
+                if any(_overlap(peeled, each, BEGINNING) for each in self._peeled):
+                    return len(text)
+        return 0
+
+    def _may_be_escaped(self, text: bytes) -> bool:
+        """Most texts have an escape somewhere, of a letter that is not in the secret."""
+        if b"%" in text and self._percent.search(text):
+            return True
+        if b"&" in text and self._entity.search(text):
+            return True
+        if b"\\" in text:
+            for escape in self._escapes:
+                if escape in text:
+                    return True
+        return False
+
+    def _holds_peeled(self, text: bytes) -> bool:
+        for peeled in _peeled(text):
+            spaced = peeled.replace(b"+", b" ")
+            if any(each in peeled or (b" " in each and each in spaced) for each in self._peeled):
+                return True
+        # One that looks escaped itself is read in more ways than one.
+        return self._escaped_itself and bool(self._spelled.search(text.decode(errors="surrogateescape")))
+
+    @cached_property
+    def _percent(self) -> re.Pattern[bytes]:
+        letters = {f"{byte:02x}" for each in self._whole for byte in each}
+        return re.compile(f"%(?:25)*(?:{'|'.join(letters)})".encode(), re.IGNORECASE)
+
+    @cached_property
+    def _entity(self) -> re.Pattern[bytes]:
+        names = {name for each in self._spellings for letter in each for name in _names(letter)}
+        return re.compile(f"&(?:amp;)*(?:{'|'.join(['#', *names])})".encode())
+
+    @cached_property
+    def _dumped(self) -> re.Pattern[bytes]:
+        return re.compile("|".join(map(_dump, self._whole)).encode(), re.IGNORECASE)
+
+    @cached_property
+    def _spelled(self) -> re.Pattern[str]:
+        """Every form at once, for taking it out; needed only when it was found."""
+        ways = [_spelling(each) for each in self._spellings if len(each) <= LONGEST_SPELLED and not self.short]
+        ways += map(re.escape, self._spellings)
+        if not self.short:
+            ways += [f"{_BASE64}?{re.escape(core.decode())}{_BASE64}?={{0,2}}" for core in self._cores]
+            ways += [f"(?i:{_dump(each)})" for each in self._whole]
+        return re.compile("|".join(ways))
+
+
+def _cores(secret: bytes) -> list[bytes]:
+    """What base64 makes of it at each of the three alignments, without the letters that its neighbours share."""
+    return [
+        write(bytes(ahead) + secret)[-(-8 * ahead // 6) : 8 * (ahead + len(secret)) // 6]
+        for ahead in range(3)
+        for write in (b64encode, urlsafe_b64encode)
+    ]
+
+
+def _dump(secret: bytes) -> str:
+    return _APART.join(f"{byte:02x}" for byte in secret)
+
+
+def _spelling(secret: str) -> str:
+    """A pattern for the secret with any of its letters escaped in any way; each is one choice that is never undone."""
+    letters = re.sub(r"\\+", r"\\", secret)  # escaping makes more backslashes of one
+    return "".join(_letter(letter, before) for before, letter in pairwise(f" {letters}"))
+
+
+def _letter(letter: str, before: str) -> str:
+    slashes = r"\\{0,16}" if before == "\\" else r"\\{1,16}"  # it may have taken those of this letter
+    data = _bytes(letter)
+    percent = "".join(f"%(?:25){{0,{_ROUNDS}}}{byte:02x}" for byte in data)
+    units = letter.encode("utf-16-be", errors="surrogatepass").hex()
+    unicode = "".join(f"{slashes}u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    ways = [percent, unicode, f"&(?:amp;){{0,{_ROUNDS}}}(?:{'|'.join(_entities(letter))});?"]
+    if ord(letter) < 0x100:
+        ways.append(f"{slashes}x{ord(letter):02x}")
+    if letter == " ":
+        ways.append(r"\+")
+    if letter == "\\":
+        ways.append(r"\\{1,32}")
+    elif letter in _JSON_SHORT:
+        ways.append(f"{slashes}{_JSON_SHORT[letter]}")
+    escaped = f"(?i:{'|'.join(ways)})"
+    return f"(?>{escaped}|{re.escape(letter)})"
+
+
+def _entities(letter: str) -> list[str]:
+    numbers = [f"#0{{0,8}}{ord(letter)}(?![0-9])", f"#x0{{0,8}}{ord(letter):x}(?![0-9a-f])"]
+    return [*numbers, *_names(letter)]
+
+
+def _names(letter: str) -> list[str]:
+    return [re.escape(name.rstrip(";")) for name in _named().get(letter, ())]
+
+
+@cache
+def _named() -> dict[str, list[str]]:
+    """The names that HTML has for letters."""
+    named: dict[str, list[str]] = {}
+    for name, letter in html5.items():
+        named.setdefault(letter, []).append(name)
+    return named
+
+
+def _peeled(text: bytes) -> Iterator[bytes]:
+    """The text without its escapes, layer by layer, as long as there is another."""
+    for _ in range(_ROUNDS):
+        before = text
+        if b"%" in text:
+            yield (text := unquote_to_bytes(text))
+        if b"&" in text:
+            yield (text := _bytes(unescape(text.decode(errors="surrogateescape"))))
+        if b"\\" in text:
+            yield (text := _bytes(_BACKSLASHED.sub(_unescaped, text.decode(errors="surrogateescape"))))
+        if text == before:
+            return
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _SHORT.get(match[3], match[3])
+
+
+def _overlap(text: bytes, form: bytes, least: int) -> int:
+    """The longest end of the text that is a beginning of the form, if it is long enough to matter."""
+    for length in range(min(len(text), len(form) - 1), least - 1, -1):
+        if text.endswith(form[:length]):
+            return length
+    return 0
+
+
+def _bytes(text: str) -> bytes:
+    """As UTF-8; what was no text stays what it was, and what was escaped as two halves becomes one letter."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace").encode()

@@ -1,0 +1,162 @@
+"""How a person proves to be there now: a code of an authenticator, each good once, or a passkey."""
+
+import hmac
+import importlib
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from toolhall.model.errors import Denied, Limited, Malformed
+from toolhall.stores.factors.base import Factor, FactorStore
+from toolhall.stores.seal import Seal
+
+STEP_SECONDS = 30
+NEAR_STEPS = (0, -1, 1)  # clocks differ, and people type slowly
+ENROL_SECONDS = 600.0
+MOST_FACTORS = 10  # of one person
+_DRAFT = b"totp enrolment"
+
+
+class WrongFactor(Denied):
+    """What was shown does not prove that the person is there."""
+
+    message = "that code is wrong, or was used before; wait for the next one"
+
+
+class TooManyTries(Limited):
+    """Codes are not to be guessed."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.message = f"too many wrong codes: try again in {seconds:.0f} seconds"
+        self.args = (self.message,)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A code generator that is not one yet; the person carries it, sealed, until the first code was right."""
+
+    id: str
+    person: str
+    secret: str
+    by: str
+    expires: float
+
+
+class Factors:
+    """The factors of all people; `store` may be another one after the hall was opened."""
+
+    def __init__(self, store: FactorStore, seal: Seal, clock: Callable[[], float]) -> None:
+        self.store = store
+        self.clock = clock
+        self._seal = seal
+
+    async def of(self, person: str) -> tuple[Factor, ...]:
+        """What this person can prove to be there with."""
+        return tuple(each for each in await self.store.all(person) if each.kind != "invitation")
+
+    async def check_code(self, person: str, code: str) -> None:
+        """Return if this is a code of the person's that was not used before; WrongFactor or TooManyTries otherwise."""
+        wait = await self.store.attempt(person)
+        if wait:
+            raise TooManyTries(wait)
+        now = int(self.clock()) // STEP_SECONDS
+        for factor in await self.of(person):
+            secret = self.opened(factor) if factor.kind == "totp" else None
+            step = None if secret is None else _step(secret.decode(), code, now)
+            if step is not None and await self.store.advance(factor.id, step):
+                await self.store.forgive(person)
+                return
+        raise WrongFactor
+
+    async def draft(self, person: str, by: str, hall: str) -> tuple[str, str, str]:
+        """A new secret: as text, as an otpauth:// address, and sealed for `confirm`."""
+        await self._refuse_many(person)
+        secret: str = _pyotp().random_base32()
+        draft = Draft(secrets.token_urlsafe(9), person, secret, by, self.clock() + ENROL_SECONDS)
+        address: str = _pyotp().TOTP(secret).provisioning_uri(name=person, issuer_name=hall)
+        return secret, address, self._seal.close(msgspec.json.encode(draft), _DRAFT)
+
+    async def confirm(self, sealed: str, code: str) -> Factor:
+        """Keep what was drafted, once its first code is right."""
+        text = self._seal.open(sealed, _DRAFT)
+        draft = None if text is None else msgspec.json.decode(text, type=Draft)
+        if draft is None or draft.expires <= self.clock():
+            raise Malformed("this enrolment is not valid, or too old; begin again")
+        wait = await self.store.attempt(draft.person)
+        if wait:
+            raise TooManyTries(wait)
+        step = _step(draft.secret, code, int(self.clock()) // STEP_SECONDS)
+        if step is None:
+            raise WrongFactor("that code does not belong to this secret; check the clock of the device, then try again")
+        await self.store.forgive(draft.person)
+        secret = self.sealed(draft.id, draft.person, draft.secret.encode())
+        factor = self._factor(draft.id, draft.person, secret, draft.by)
+        if not await self.store.add(msgspec.structs.replace(factor, counter=step)):
+            raise Malformed("this enrolment was used before; begin again")
+        return factor
+
+    async def invite(self, person: str, by: str) -> tuple[str, float]:
+        """A word that lets whoever has it add one passkey for this person, once, and until when."""
+        await self._refuse_many(person)
+        word, until = secrets.token_urlsafe(24), self.clock() + ENROL_SECONDS
+        invitation = msgspec.structs.replace(
+            self._factor(_named(word), person, "", by), kind="invitation", expires=until
+        )
+        await self.store.add(invitation)
+        return word, until
+
+    async def invitation(self, word: str) -> Factor | None:
+        """What this word invites to, if it was not used and is not too old."""
+        named = _named(word)
+        return next((each for each in await self.store.all() if each.id == named and each.kind == "invitation"), None)
+
+    async def add_passkey(self, invitation: Factor, passkey: bytes, counter: int) -> Factor | None:
+        """Keep a passkey in place of the invitation; None if somebody was faster."""
+        new_id = secrets.token_urlsafe(9)
+        sealed = self.sealed(new_id, invitation.person, passkey)
+        factor = self._factor(new_id, invitation.person, sealed, invitation.by)
+        factor = msgspec.structs.replace(factor, kind="passkey", counter=counter)
+        return factor if await self.store.add(factor, invitation.id) else None
+
+    def sealed(self, factor_id: str, person: str, secret: bytes) -> str:
+        """Bound to this row: in another person's it does not open."""
+        return self._seal.close(secret, _bound(factor_id, person))
+
+    def opened(self, factor: Factor) -> bytes | None:
+        """The secret of a factor; None if it is not this person's."""
+        return self._seal.open(factor.secret, _bound(factor.id, factor.person))
+
+    def _factor(self, factor_id: str, person: str, secret: str, by: str) -> Factor:
+        return Factor(id=factor_id, person=person, kind="totp", secret=secret, by=by, created_at=self.clock())
+
+    async def _refuse_many(self, person: str) -> None:
+        if len(await self.store.all(person)) >= MOST_FACTORS:
+            raise Malformed(f"this person has {MOST_FACTORS} factors or invitations already; remove one first")
+
+
+def _named(word: str) -> str:
+    """The word itself is kept nowhere."""
+    return hmac.digest(b"toolhall invitation", word.encode(), "sha256").hex()[:24]
+
+
+def _step(secret: str, code: str, now: int) -> int | None:
+    """The time step that a code belongs to, of those that are near enough."""
+    typed = code.replace(" ", "").encode()
+    generator = _pyotp().TOTP(secret)
+    fitting = [now + near for near in NEAR_STEPS if _equal(generator.generate_otp(now + near), typed)]
+    return max(fitting, default=None)
+
+
+def _equal(right: str, typed: bytes) -> bool:
+    return hmac.compare_digest(right.encode(), typed)
+
+
+def _bound(factor_id: str, person: str) -> bytes:
+    return msgspec.json.encode(["factor", factor_id, person])
+
+
+def _pyotp() -> Any:
+    """Few halls ever need it."""
+    return importlib.import_module("pyotp")

@@ -1,0 +1,122 @@
+"""Adds and removes grants, and tells whoever decides by them."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.json import Json
+from toolhall.registrar.turns import Turns
+from toolhall.stores.bundle import Stores
+from toolhall.stores.grants.base import Condition, Effect, Grant, GrantStore
+from toolhall.stores.grants.memory import MemoryGrants
+from toolhall.stores.keys.text import new_id
+
+MOST_GRANTS = 10_000
+MOST_CONDITIONS = 32
+MOST_BYTES = 16_384  # of all conditions of a grant
+_GLOB = re.compile(r"[\x21-\x7e]{1,256}")
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
+
+Changed: TypeAlias = Callable[[tuple[Grant, ...]], None]
+
+
+class NewCondition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """What an argument must be: this value, or one of these."""
+
+    path: str
+    equals: Json | msgspec.UnsetType = msgspec.UNSET
+    one_of: list[Json] | msgspec.UnsetType = msgspec.UNSET
+
+
+class NewGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is asked for."""
+
+    callers: str
+    tools: str
+    effect: Effect = "permit"
+    conditions: Sequence[NewCondition] = ()
+
+
+class Grants:
+    """The only writer of the store of grants; a change is remembered first, then it counts at once."""
+
+    def __init__(self, changed: Changed, turns: Turns, clock: Callable[[], float]) -> None:
+        self._changed = changed
+        self._turns = turns
+        self._clock = clock
+        self._store: GrantStore = MemoryGrants()
+        self.all: tuple[Grant, ...] = ()  # what was made first first
+
+    async def open(self, stores: Stores) -> None:
+        """Bring back what there is; raises StoreFailed, also where one that forbids was tampered with."""
+        self._store = stores.grants
+        self._take(await stores.grants.all())
+
+    async def add(self, wanted: NewGrant, by: str) -> Grant:
+        """A new grant; Malformed says what is wrong with what is wanted."""
+        grant = Grant(
+            id=f"g_{new_id()}",
+            effect=wanted.effect,
+            callers=_glob(wanted.callers, "callers", "ci or ada.*"),
+            tools=_glob(wanted.tools, "tools", "Calendar.* or Weather.Get@1.0.0"),
+            conditions=_conditions(wanted.conditions),
+            created_at=self._clock(),
+            by=by,
+        )
+        await self._turns.alone(self._add(grant))
+        return grant
+
+    async def remove(self, grant_id: str) -> Grant:
+        """Forget it; NotFound if there is none."""
+        return await self._turns.alone(self._remove(grant_id))
+
+    async def _add(self, grant: Grant) -> None:
+        if len(self.all) >= MOST_GRANTS:
+            raise Malformed(f"{MOST_GRANTS} grants are kept at most; remove some first")
+        await self._store.add(grant)
+        self._take((*self.all, grant))
+
+    async def _remove(self, grant_id: str) -> Grant:
+        known = next((each for each in self.all if each.id == grant_id), None)
+        if known is None:
+            raise NotFound("there is no grant of this id; 'toolhall grant list' shows what there is")
+        await self._store.remove(grant_id)
+        self._take(tuple(each for each in self.all if each.id != grant_id))
+        return known
+
+    def _take(self, grants: tuple[Grant, ...]) -> None:
+        self.all = grants
+        self._changed(grants)
+
+
+def _glob(text: str, what: str, such_as: str) -> str:
+    if not _GLOB.fullmatch(text):
+        raise Malformed(f"{what} are 1 to 256 visible ASCII characters without spaces, such as {such_as}")
+    return text
+
+
+def _conditions(wanted: Sequence[NewCondition]) -> tuple[Condition, ...]:
+    if len(wanted) > MOST_CONDITIONS:
+        raise Malformed(f"a grant has {MOST_CONDITIONS} conditions at most")
+    made = tuple(map(_condition, wanted))
+    try:
+        size = len(msgspec.json.encode(made))
+    except UnicodeEncodeError:
+        raise Malformed("a condition holds a text that is no Unicode") from None
+    if size > MOST_BYTES:
+        raise Malformed(f"the conditions of a grant have {MOST_BYTES} bytes at most")
+    return made
+
+
+def _condition(wanted: NewCondition) -> Condition:
+    if not _POINTER.fullmatch(wanted.path) or "\x00" in wanted.path:
+        raise Malformed(f"{wanted.path[:80]!r} is no place among the arguments; write it like /repo or /filter/owner")
+    if (wanted.equals is msgspec.UNSET) is (wanted.one_of is msgspec.UNSET):
+        raise Malformed(f"the condition on {wanted.path[:80]} needs either equals or oneOf")
+    values = (wanted.equals,) if isinstance(wanted.one_of, msgspec.UnsetType) else tuple(wanted.one_of)
+    if not values:
+        raise Malformed(f"the condition on {wanted.path[:80]} names no value, so it would never hold")
+    return Condition(wanted.path, values)

@@ -1,0 +1,98 @@
+"""Everything that runs the functions of a hall: its threads, its worker processes, and the watchdog over its loop."""
+
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Protocol
+
+import msgspec
+
+from toolhall.authoring.definition import Definition
+from toolhall.registry.entry import Runner
+from toolhall.runners.address import address_of, stateless_address_of
+from toolhall.runners.function import FunctionRunner
+from toolhall.runners.process import ProcessRunner
+from toolhall.runners.threads import Threads
+from toolhall.runners.watchdog import Activity, Watchdog
+from toolhall.runners.wire import Limits
+from toolhall.runners.workers import Workers
+from toolhall.telemetry.figures import Gauge
+
+
+class Means(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of everything there is."""
+
+    threads: int
+    seconds: float  # for a tool that states no timeout
+    limits: Limits = Limits()
+    variables: tuple[str, ...] = ()  # of the environment, that worker processes see besides the usual ones
+
+
+class Settings(Protocol):
+    """What the configuration says of it."""
+
+    @property
+    def threads(self) -> int:
+        """How many sync tools run at once."""
+        ...
+
+    @property
+    def call_timeout(self) -> float:
+        """Seconds for a tool that states none."""
+        ...
+
+    @property
+    def max_output_bytes(self) -> int:
+        """The largest result that is passed on."""
+        ...
+
+
+def means_of(settings: Settings) -> Means:
+    """As configured."""
+    limits = Limits(result_bytes=2 * settings.max_output_bytes + 65_536)  # bytes grow when they are written as text
+    return Means(threads=settings.threads, seconds=settings.call_timeout, limits=limits)
+
+
+class Staff:
+    """Finds for every definition who runs it."""
+
+    def __init__(self, means: Means, named: Callable[[FrameType], str | None]) -> None:
+        self.threads = Threads(means.threads)
+        self.workers = Workers(means.limits, variables=means.variables)
+        self.activity = Activity()
+        self.watchdog = Watchdog(self.activity, named, self._blocked)
+        self._seconds = means.seconds
+        self._functions: dict[str, tuple[Definition, FunctionRunner]] = {}
+
+    def runner(self, definition: Definition) -> Runner:
+        """Who runs it; BadDeclaration for an isolated tool that no other process can find."""
+        if definition.body.isolated:
+            return ProcessRunner(address_of(definition.body), self.workers, self._seconds)
+        runner = FunctionRunner(definition.body, self.threads, lambda: self._elsewhere(definition))
+        self._functions[str(definition.tool.id)] = definition, runner
+        return runner
+
+    def figures(self) -> Iterator[Gauge]:
+        """What an operator can watch of it."""
+        yield Gauge("toolhall_calls_running", "gauge", "Tools that run now.", lambda: self.activity.running)
+        yield Gauge(
+            "toolhall_loop_stalls_total", "counter", "Times the loop stood still.", lambda: self.watchdog.stalls
+        )
+        yield Gauge("toolhall_lost_threads", "gauge", "Threads that hang in a tool.", lambda: self.threads.lost)
+        yield Gauge("toolhall_workers_running", "gauge", "Worker processes at work.", lambda: self.workers.running)
+        yield Gauge("toolhall_workers_lost_total", "counter", "Worker processes ended.", lambda: self.workers.deaths)
+
+    def close(self) -> None:
+        """End the watch, the workers, and the threads that are idle."""
+        self.watchdog.close()
+        self.workers.close()
+        self.threads.close()
+
+    def _elsewhere(self, definition: Definition) -> Runner | None:
+        """A process of its own, for a tool that would not notice: what it keeps in memory would be lost."""
+        address = stateless_address_of(definition.body)
+        return None if address is None else ProcessRunner(address, self.workers, self._seconds)
+
+    def _blocked(self, tool: str) -> None:
+        if tool in self._functions:
+            definition, runner = self._functions[tool]
+            runner.blocked(definition.tool)

@@ -1,0 +1,214 @@
+"""The worker process: imports one module, then runs its tools one call after the other, until the hall goes away."""
+
+import asyncio
+import errno
+import queue
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from toolhall.authoring.context import Context
+from toolhall.authoring.definition import Body, definitions_of
+from toolhall.model.errors import ToolhallError
+from toolhall.model.exchange import Asking, Event, Log
+from toolhall.model.question import Answered, Question
+from toolhall.runners.address import Address, load_function, load_module
+from toolhall.runners.carried import all_tagged, all_untagged, done, raised, told
+from toolhall.runners.confine import allow_cpu, confine, end_group
+from toolhall.runners.inside import enter
+from toolhall.runners.wire import (
+    LENGTH_BYTES,
+    End,
+    Questions,
+    Raised,
+    Ready,
+    Replied,
+    Report,
+    Said,
+    Start,
+    TooLarge,
+    Unfit,
+    Unwound,
+    Unwritable,
+    Work,
+    frame,
+    length_of,
+    read_order,
+)
+
+_SPENT = {errno.EMFILE, errno.ENFILE, errno.EAGAIN}  # what a worker does not get over by itself
+_SHOWN_FRAMES = -50  # the innermost: a deep recursion must not fill the log
+
+
+class Line:
+    """The way to the hall; a tool may write from any thread."""
+
+    def __init__(self, end: socket.socket, most: int) -> None:
+        self._end = end
+        self._most = most
+        self._turn = threading.Lock()
+
+    def say(self, report: Report) -> None:
+        """Send a message; what cannot be written raises here."""
+        self.send(frame(report))
+
+    def send(self, sent: bytes) -> None:
+        """Send a frame; one that is too large is only named."""
+        if len(sent) > self._most:
+            sent = frame(TooLarge(len(sent)))
+        with self._turn:
+            self._end.sendall(sent)
+
+
+class HallLink:
+    """The caller, as seen from the worker: the hall passes everything on."""
+
+    def __init__(self, line: Line, work: Work, pending: "dict[int, asyncio.Future[Replied]]") -> None:
+        self._line = line
+        self._can = work.can
+        self._pending = pending
+        self._number = 0
+
+    def emit(self, event: Event) -> None:
+        """Hand an event to the hall."""
+        if isinstance(event, Log):
+            self._line.say(Said(level=event.level, data=event.data, logger=event.logger))
+        else:
+            self._line.say(Said(event.done, event.total, event.message))
+
+    def can(self, feature: str) -> bool:
+        """As the hall said."""
+        return feature in self._can
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Let the hall ask."""
+        return all_untagged((await self._put(all_tagged(questions), None)).replies)
+
+    async def detach(self, retry_ms: int) -> None:
+        """Let the hall hang up."""
+        await self._put({}, retry_ms)
+
+    async def _put(self, asked: dict[str, Any], retry_ms: int | None) -> Replied:
+        self._number += 1
+        reply: asyncio.Future[Replied] = asyncio.get_running_loop().create_future()
+        self._pending[self._number] = reply
+        self._line.say(Questions(self._number, asked, retry_ms))
+        replied = await reply
+        if replied.error is not None:
+            raise raised(replied.error)
+        if replied.later:
+            raise Asking({})
+        return replied
+
+
+class Worker:
+    """Runs what it is told, in its main thread; a second thread listens, and ends everything when the hall is gone."""
+
+    def __init__(self, end: socket.socket, start: Start) -> None:
+        self._end = end
+        self._line = Line(end, start.limits.result_bytes)
+        self._orders: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._pending: dict[int, asyncio.Future[Replied]] = {}
+        self._made: dict[tuple[str, ...], Any] = {}
+        self._bodies: dict[Address, Body] = {}
+
+    def run(self, address: Address) -> None:
+        """Import, say so, and work until the process is ended."""
+        threading.Thread(target=self._listen, name="toolhall-worker", daemon=True).start()
+        try:
+            load_module(address)
+        except BaseException:  # noqa: BLE001 - a module may raise anything while it is imported
+            self._line.say(Unfit(traceback.format_exc()))
+            return
+        self._line.say(Ready())
+        with asyncio.Runner() as runner:
+            while True:
+                work = self._orders.get()
+                allow_cpu(work.cpu_seconds)
+                self._finish(self._outcome(work, runner))
+                self._pending.clear()
+
+    def _listen(self) -> None:
+        try:
+            while (order := receive(self._end)) is not None:
+                if isinstance(order, Work):
+                    self._orders.put(order)
+                elif isinstance(order, Replied) and (reply := self._pending.pop(order.number, None)):
+                    reply.get_loop().call_soon_threadsafe(reply.set_result, order)
+        finally:
+            end_group()
+
+    def _outcome(self, work: Work, runner: asyncio.Runner) -> End:
+        try:
+            body = self._body(work.address)
+            context = Context(HallLink(self._line, work, self._pending), work.caller, work.tool)
+            given = (context,) if body.takes_context else ()
+            bound = body.bind(work.arguments)
+            value = runner.run(body.function(*given, **bound)) if body.is_async else body.function(*given, **bound)
+        except Asking:
+            return Unwound()
+        except ToolhallError as error:
+            return told(error)
+        except BaseException as error:  # noqa: BLE001 - it fails this call only
+            return _raised(error)
+        return self._written(value)
+
+    def _written(self, value: object) -> End:
+        try:
+            return done(value)
+        except MemoryError as error:
+            return _raised(error)
+        except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError):
+            return Unwritable(traceback.format_exc())
+
+    def _finish(self, end: End) -> None:
+        try:
+            sent = frame(end)
+        except Exception:  # noqa: BLE001 - notes or advice that JSON cannot say
+            sent = frame(Unwritable(traceback.format_exc()))
+        self._line.send(sent)
+
+    def _body(self, address: Address) -> Body:
+        if address not in self._bodies:
+            self._bodies[address] = next(definitions_of(load_function(address, self._made))).body
+        return self._bodies[address]
+
+
+def _raised(error: BaseException) -> Raised:
+    number = error.errno if isinstance(error, OSError) else None
+    memory = isinstance(error, MemoryError) or number == errno.ENOMEM
+    return Raised(traceback.format_exc(limit=_SHOWN_FRAMES), memory, memory or number in _SPENT)
+
+
+def receive(end: socket.socket) -> Start | Work | Replied | None:
+    """The next order; None when the hall is gone."""
+    head = _exactly(end, LENGTH_BYTES)
+    body = None if head is None else _exactly(end, length_of(head))
+    return None if body is None else read_order(body)
+
+
+def _exactly(end: socket.socket, count: int) -> bytes | None:
+    parts = bytearray()
+    while len(parts) < count:
+        part = end.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            return None
+        parts += part
+    return bytes(parts)
+
+
+def main(descriptor: int) -> None:
+    """Take orders from this socket, as `runners/child` starts it."""
+    with socket.socket(fileno=descriptor) as end:
+        end.set_inheritable(False)
+        start = receive(end)
+        if isinstance(start, Start):
+            sys.path[:] = start.path
+            enter()
+            confine(start.limits, start.parent)
+            Worker(end, start).run(start.address)

@@ -1,0 +1,1 @@
+"""What people said to calls that needed their yes."""

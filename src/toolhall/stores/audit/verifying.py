@@ -1,0 +1,57 @@
+"""Verifies an audit: every log in its folder, against its key and its witness."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from toolhall.stores.audit.checking import Checking, Wrong
+from toolhall.stores.audit.findings import Finding, Report
+from toolhall.stores.audit.segments import logs_of, segments_of
+from toolhall.stores.audit.signing import PUBLIC_FILE, PublicKey, read_public
+from toolhall.stores.audit.witness import WITNESS_FILE, Witness, read_witness
+
+
+def verify(folder: Path, *, key: Path | None, witness: Path | None, step: Callable[[int], None]) -> Report:
+    """Read every line once; raises BadKey, and OSError for a file that cannot be read.
+
+    `key` and `witness` are copies kept elsewhere, instead of those beside the logs. `step` hears of bytes.
+    """
+    report = Report()
+    seen = _seen(folder, witness, report)  # before the logs: a witness knows nothing that they do not hold by then
+    logs = [log for log in logs_of(folder) if segments_of(log)]
+    if not logs and not seen.seen:
+        report.notes.append("nothing is recorded yet")
+        return report
+    public = read_public(key or folder / PUBLIC_FILE)
+    known = {_checked(log, Checking(report, public, seen), step) for log in logs}
+    for gone in sorted(seen.seen.keys() - known):
+        report.findings.append(_gone(seen, gone, public))
+    return report
+
+
+def _checked(log: Path, checking: Checking, step: Callable[[int], None]) -> str:
+    """The id of a log; what is wrong with it is in the report."""
+    checking.report.logs += 1
+    try:
+        checking.follow(log, step)
+    except Wrong as wrong:
+        checking.report.findings.append(wrong.finding)
+    return checking.log
+
+
+def _seen(folder: Path, witness: Path | None, report: Report) -> Witness:
+    path = witness or folder / WITNESS_FILE
+    if witness is None and not path.exists():
+        report.notes.append(f"there is no {WITNESS_FILE}: an older copy of a log cannot be told from the newest")
+        return Witness({})
+    seen = read_witness(path)
+    if seen.unreadable:
+        report.notes.append(f"{path.name}: lines that cannot be read, as after a crash: {seen.unreadable}")
+    return seen
+
+
+def _gone(seen: Witness, log: str, public: PublicKey) -> Finding:
+    last = max(seen.seen[log].values(), key=lambda mark: mark.number)
+    if not public.signed("checkpoint", last):
+        return Finding("bad signature", WITNESS_FILE, 0, last.number, "this checkpoint was not signed with this key")
+    says = f"the log {log} is gone, or its first line; the witness saw it at number {last.number}"
+    return Finding("missing", WITNESS_FILE, 0, last.number, says)

@@ -1,0 +1,44 @@
+"""Everything that a hall remembers, one small store for each concern; with a folder, all of them share one file."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolhall.stores.approvals.base import ApprovalStore
+from toolhall.stores.approvals.memory import MemoryApprovals
+from toolhall.stores.base import ToolStore
+from toolhall.stores.factors.base import FactorStore
+from toolhall.stores.factors.memory import MemoryFactors
+from toolhall.stores.grants.base import GrantStore
+from toolhall.stores.grants.memory import MemoryGrants
+from toolhall.stores.keys.base import KeyStore
+from toolhall.stores.keys.memory import MemoryKeys
+from toolhall.stores.memory import MemoryStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stores:
+    """The stores of one hall; they are closed together."""
+
+    tools: ToolStore
+    keys: KeyStore
+    grants: GrantStore
+    approvals: ApprovalStore
+    factors: FactorStore
+    readonly: bool = False  # another process writes; every change is refused
+    close: Callable[[], None]  # finish what is being written; nothing can be asked afterwards
+
+
+def in_memory() -> Stores:
+    """Everything is kept until the process ends."""
+    return Stores(
+        tools=MemoryStore(),
+        keys=MemoryKeys(),
+        grants=MemoryGrants(),
+        approvals=MemoryApprovals(),
+        factors=MemoryFactors(),
+        close=_nothing,
+    )
+
+
+def _nothing() -> None:
+    """Memory needs no closing."""

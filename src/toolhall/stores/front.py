@@ -1,0 +1,46 @@
+"""Stores in front of a file that is not made yet, or that another process writes to."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from toolhall.stores.approvals.base import ApprovalReader
+from toolhall.stores.base import ToolReader
+from toolhall.stores.bundle import Stores
+from toolhall.stores.factors.base import FactorReader
+from toolhall.stores.grants.base import GrantReader
+from toolhall.stores.keys.base import KeyReader
+
+# Of each store, what only reads it; everything else is a change.
+_READERS: dict[str, type] = {
+    "tools": ToolReader,
+    "keys": KeyReader,
+    "grants": GrantReader,
+    "approvals": ApprovalReader,
+    "factors": FactorReader,
+}
+
+
+class _Front:
+    """One of the stores: reads what there is now, and asks for a writer with each change."""
+
+    def __init__(self, name: str, now: Callable[[], Stores], writer: Callable[[], Awaitable[Stores]]) -> None:
+        self._name = name
+        self._now = now
+        self._writer = writer
+
+    def __getattr__(self, method: str) -> Callable[..., Awaitable[Any]]:
+        reads = hasattr(_READERS[self._name], method)
+
+        async def ask(*given: object, **named: object) -> Any:
+            stores = self._now() if reads else await self._writer()
+            return await getattr(getattr(stores, self._name), method)(*given, **named)
+
+        return ask
+
+
+def fronted(
+    now: Callable[[], Stores], writer: Callable[[], Awaitable[Stores]], close: Callable[[], None], *, readonly: bool
+) -> Stores:
+    """Stores that read from `now` and write to `writer`, asked each time."""
+    fronts: dict[str, Any] = {name: _Front(name, now, writer) for name in _READERS}
+    return Stores(**fronts, readonly=readonly, close=close)

@@ -1,0 +1,1 @@
+"""Grants: who may call what, as it is remembered."""

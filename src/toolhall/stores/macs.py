@@ -1,0 +1,36 @@
+"""A code over every row that decides who may do what: whoever can write to the file cannot make one."""
+
+import hmac
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from toolhall.stores.derived import ROW_MACS, derived
+
+COLUMN = "mac"
+
+
+class Macs:
+    """HMAC-SHA-256 with a key that is not in the file; a row's own place is part of what is signed."""
+
+    def __init__(self, root: bytes) -> None:
+        self._key = derived(root, ROW_MACS)
+
+    def of(self, table: str, row: Mapping[str, Any]) -> bytes:
+        """The code of a row, by the names of its columns; whatever code it holds itself is left out."""
+        signed = [[str(name), _plain(row[name])] for name in sorted(row) if name != COLUMN]
+        return hmac.digest(self._key, msgspec.msgpack.encode([str(table), signed]), "sha256")
+
+    def signed(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The row with its code, ready to be stored."""
+        return {**row, COLUMN: self.of(table, row)}
+
+    def hold(self, table: str, row: Mapping[str, Any]) -> bool:
+        """Whether this row is as one of our own stored it."""
+        return hmac.compare_digest(self.of(table, row), row[COLUMN] or b"")
+
+
+def _plain(value: object) -> object:
+    """A whole number is stored as it is or with a point, as its column wants it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,121 @@
+"""Factors in SQL: each method is one transaction, and a code is used up by one statement."""
+
+import logging
+import time
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, delete, insert, select, update
+
+from toolhall.stores.approvals.base import Clock
+from toolhall.stores.factors.base import TRY_SECONDS, Factor, in_order, wait_after
+from toolhall.stores.macs import Macs
+from toolhall.stores.sql.approval_tables import factors, tries
+from toolhall.stores.sql.database import Database
+from toolhall.stores.sql.rows import rows_of
+
+_log = logging.getLogger("toolhall.store")
+_TABLE = "factors"
+_USED = ("counter", "used_at")  # what changes with each use
+
+
+class SqlFactors:
+    """The store of factors; a row that somebody else wrote is not there."""
+
+    def __init__(self, database: Database, macs: Macs, clock: Clock = time.time) -> None:
+        self._database = database
+        self._rows = Factors(macs, clock)
+
+    async def all(self, person: str | None = None) -> tuple[Factor, ...]:
+        """Every factor of a person, or of everybody, the oldest first; an invitation that is too old is not there."""
+        return await self._database.run(self._rows.all, person)
+
+    async def add(self, factor: Factor, instead_of: str | None = None) -> bool:
+        """Add it, in place of an invitation if one is named; False if that is gone, or if it is there already."""
+        return await self._database.run(self._rows.add, factor, instead_of)
+
+    async def remove(self, factor_id: str) -> bool:
+        """Forget it; False if there is none."""
+        return await self._database.run(self._rows.remove, factor_id)
+
+    async def advance(self, factor_id: str, counter: int) -> bool:
+        """Note that it was used; False unless the counter rises (or is 0 always, as it is for most passkeys)."""
+        return await self._database.run(self._rows.advance, factor_id, counter)
+
+    async def attempt(self, person: str) -> float:
+        """Count a try of this person; 0, or in how many seconds the next one is allowed."""
+        return await self._database.run(self._rows.attempt, person)
+
+    async def forgive(self, person: str) -> None:
+        """Forget the tries of this person, because one was right."""
+        await self._database.run(self._rows.forgive, person)
+
+
+class Factors:
+    """The statements; an asynchronous engine runs the same by `run_sync`."""
+
+    def __init__(self, macs: Macs, clock: Clock) -> None:
+        self._macs = macs
+        self._clock = clock
+
+    def all(self, connection: Connection, person: str | None) -> tuple[Factor, ...]:
+        """Every factor of a person, or of everybody, as far as it is as we wrote it."""
+        query = select(factors) if person is None else select(factors).where(factors.c.person == person)
+        with connection.begin():
+            rows = rows_of(connection, query)
+        return in_order([msgspec.convert(row, Factor) for row in rows if self._genuine(row)], self._clock())
+
+    def add(self, connection: Connection, factor: Factor, instead_of: str | None) -> bool:
+        """Add it, in place of an invitation if one is named."""
+        now = self._clock()
+        with connection.begin():
+            connection.execute(delete(factors).where(factors.c.expires <= now))
+            if instead_of is not None:
+                invited = connection.execute(delete(factors).where(factors.c.id == instead_of))
+                if not invited.rowcount:
+                    return False
+            if connection.scalar(select(factors.c.id).where(factors.c.id == factor.id)) is not None:
+                connection.rollback()  # the invitation stays what it was
+                return False
+            row = msgspec.structs.asdict(factor)
+            connection.execute(insert(factors).values(**row, mac=self._macs.of(_TABLE, _protected(row))))
+        return True
+
+    def remove(self, connection: Connection, factor_id: str) -> bool:
+        """Forget it."""
+        with connection.begin():
+            return connection.execute(delete(factors).where(factors.c.id == factor_id)).rowcount > 0
+
+    def advance(self, connection: Connection, factor_id: str, counter: int) -> bool:
+        """One statement: of several that bring the same code, one is right."""
+        rises = factors.c.counter < counter if counter else factors.c.counter == 0
+        used = update(factors).where(factors.c.id == factor_id, rises).values(counter=counter, used_at=self._clock())
+        with connection.begin():
+            return connection.execute(used).rowcount > 0
+
+    def attempt(self, connection: Connection, person: str) -> float:
+        """Count a try, unless there were too many."""
+        now = self._clock()
+        with connection.begin():
+            connection.execute(delete(tries).where(tries.c.at <= now - TRY_SECONDS))
+            wait = wait_after(list(connection.scalars(select(tries.c.at).where(tries.c.person == person))), now)
+            if not wait:
+                connection.execute(insert(tries).values(person=person, at=now))
+        return wait
+
+    def forgive(self, connection: Connection, person: str) -> None:
+        """Forget the tries of this person."""
+        with connection.begin():
+            connection.execute(delete(tries).where(tries.c.person == person))
+
+    def _genuine(self, row: dict[str, Any]) -> bool:
+        """Whether it is as we wrote it; if not, it proves nobody."""
+        genuine = self._macs.hold(_TABLE, _protected(row))
+        if not genuine:
+            _log.error("the factor %s was changed outside Toolhall; it counts for nothing", row["id"])
+        return genuine
+
+
+def _protected(row: dict[str, Any]) -> dict[str, Any]:
+    """Every column but those that change with each use, which one statement changes without reading the row."""
+    return {name: value for name, value in row.items() if name not in _USED}

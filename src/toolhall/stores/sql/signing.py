@@ -1,0 +1,53 @@
+"""Rows with a code over their columns: written with it, and left out where it is wrong."""
+
+import logging
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, insert, select, update
+
+from toolhall.stores.macs import COLUMN, Macs
+from toolhall.stores.sql.rows import rows_of
+from toolhall.stores.sql.tables import grants, seals, tools
+
+_log = logging.getLogger("toolhall.stores")
+_UNSIGNED = "0001"  # the revision before there were codes
+
+
+def read_signed(connection: Connection, table: Table, macs: Macs) -> list[dict[str, Any]]:
+    """The rows that one of our own wrote, without their codes; all others are logged and left out."""
+    found: list[dict[str, Any]] = []
+    for row in rows_of(connection, select(table)):
+        if macs.hold(table.name, row):
+            found.append({name: value for name, value in row.items() if name != COLUMN})
+        else:
+            _log.error(
+                "%s %r is left out: another program changed it in the file; restore a backup, or remove it and make it"
+                " anew",
+                table.name,
+                row["id"],
+            )
+    return found
+
+
+def put_signed(connection: Connection, table: Table, row: dict[str, Any], macs: Macs) -> None:
+    """Write this row with its code, in place of the one of its id."""
+    connection.execute(delete(table).where(table.c.id == row["id"]))
+    connection.execute(insert(table), macs.signed(table.name, row))
+
+
+def sign_all(macs: Macs, connection: Connection, before: str | None) -> None:
+    """Take over what is there, while the tables that hold codes are being made.
+
+    What came from outside is not: it is quarantined, or whoever can put the file back to that revision could activate
+    anything.
+    """
+    if before in (None, _UNSIGNED):
+        connection.execute(insert(seals), {"name": grants.name, "mac": seal_of(grants.name, [], macs)})
+    if before == _UNSIGNED:
+        for row in rows_of(connection, select(tools).where(tools.c.origin == "code")):
+            connection.execute(update(tools).where(tools.c.id == row["id"]).values(mac=macs.of(tools.name, row)))
+
+
+def seal_of(name: str, rows: list[dict[str, Any]], macs: Macs) -> bytes:
+    """A code over all of these rows together, which shows that one is missing or older than it should be."""
+    return macs.of(seals.name, {"name": str(name), "rows": sorted(macs.of(name, row) for row in rows)})

@@ -1,0 +1,19 @@
+"""Refuses what no engine would bring back as it is."""
+
+from typing import TypeVar
+
+import msgspec
+
+from toolhall.stores.base import Unstorable
+
+_S = TypeVar("_S", bound=msgspec.Struct)
+
+
+def refuse_unstorable_row(row: _S) -> None:
+    """Raise Unstorable unless every engine will bring this row back exactly."""
+    try:
+        again = msgspec.json.decode(msgspec.json.encode(row), type=type(row))
+    except (msgspec.MsgspecError, UnicodeEncodeError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Unstorable(f"this cannot be stored: {error}") from None
+    if again != row:
+        raise Unstorable("this cannot be stored: it holds more than plain values")

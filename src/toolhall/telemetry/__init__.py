@@ -1,0 +1,1 @@
+"""What an operator can watch from outside: figures for Prometheus, and spans for OpenTelemetry."""

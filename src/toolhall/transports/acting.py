@@ -1,0 +1,21 @@
+"""For whom a call is made: a message may name a user, which never makes its caller somebody else."""
+
+import msgspec
+
+from toolhall.model.caller import ACT_AS, Caller
+
+REFUSAL = "context.user_id names another user than this caller; leave it out, or use a credential with the scope act_as"
+
+
+def acting(caller: Caller, user_id: str | None) -> Caller | None:
+    """The caller, with the user it may act for; None where it may not."""
+    if user_id is None or user_id in _own(caller):
+        return caller
+    if ACT_AS not in caller.scopes:
+        return None
+    return msgspec.structs.replace(caller, acting_for=user_id)
+
+
+def _own(caller: Caller) -> tuple[str | None, ...]:
+    """Every name of the caller itself: its id, its person, and of a token the subject alone."""
+    return caller.id, caller.person, caller.id.partition(":")[2] or None

@@ -1,0 +1,47 @@
+"""The `local` profile: whoever is on this machine needs no credential, and one that is brought counts."""
+
+from toolhall.model.caller import LOCAL, NOBODY, Caller
+from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.identity.base import Proven
+from toolhall.transports.identity.gate import Gate
+from toolhall.transports.identity.sent import AUTHORIZATION, OXP_KEY, OXP_PATHS, credential, is_key, names_key
+
+_USUAL = "127.0.0.1"
+_LOOPBACK = ("127.", "::1", "::ffff:127.")
+
+
+class LocalIdentity:
+    """Whoever connects from this machine is its user, unless it says with a key that it is somebody else."""
+
+    def __init__(self, gate: Gate | None = None) -> None:
+        self._gate = gate
+
+    def caller(self, scope: Scope, headers: Headers) -> Proven:
+        """By the credential, else local by address; a Unix socket has none and is local too.
+
+        What a proxy forwards is nobody's.
+        """
+        found = _by_address(scope, headers)
+        if self._gate is None or not (AUTHORIZATION in headers or OXP_KEY in headers):
+            return found
+        path = scope["path"]
+        # OXP 1.0: where no credential is needed, it is ignored. Elsewhere too, unless somebody could have issued it:
+        # many clients cannot be told to send none.
+        ignored = path.startswith(OXP_PATHS) or not self._gate.takes_tokens
+        if found.local and ignored and not names_key(headers):
+            return found
+        sent = credential(headers, path)
+        return found if sent is None else self._gate.prove(sent, scope)
+
+    def speaker(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Proven:
+        """Who sends a message that may bring a token; to whom the connection proves local, only a key adds to that."""
+        if token is None or self._gate is None or (caller.local and not is_key(token)):
+            return caller
+        return self._gate.prove_again(token, scope, headers) or caller
+
+
+def _by_address(scope: Scope, headers: Headers) -> Caller:
+    client = scope.get("client")
+    if b"x-forwarded-for" in headers or b"forwarded" in headers:
+        return NOBODY
+    return LOCAL if client is None or client[0] == _USUAL or client[0].startswith(_LOOPBACK) else NOBODY

@@ -1,0 +1,1 @@
+"""Pages for people: where they say yes or no to a call, and where they add a passkey."""

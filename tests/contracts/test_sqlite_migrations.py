@@ -1,0 +1,112 @@
+"""Tables are brought up to date whole or not at all, and only by who may write."""
+
+import asyncio
+import hashlib
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, insert
+
+from tests.contracts.kept import kept
+from tests.contracts.opened import open_readonly, open_store
+from toolhall.stores import migrations
+from toolhall.stores.base import FILE_NAME, Kept, StoreFailed
+from toolhall.stores.macs import Macs
+from toolhall.stores.sql.revision import REVISIONS
+from toolhall.stores.sql.tables import METADATA, documents, tools
+from toolhall.stores.sqlite.connection import open_to_write
+from toolhall.stores.sqlite.opening import open_stores
+
+MACS = Macs(bytes(32))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with a tool in it, closed."""
+    store = open_store(tmp_path)
+    asyncio.run(store.save([kept()], []))
+    store.close()
+    return tmp_path / FILE_NAME
+
+
+def altered(path: Path, statement: str) -> None:
+    """Somebody else's hands in the file."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def refusal(folder: Path) -> str:
+    """The one line with which opening it is refused."""
+    with pytest.raises(StoreFailed) as raised:
+        open_store(folder)
+    return str(raised.value)
+
+
+def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> None:
+    connection = open_to_write(tmp_path / FILE_NAME, MACS)
+    assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    connection.close()
+    (folder,) = migrations.__path__
+    steps = ScriptDirectory(folder).walk_revisions()
+    assert tuple(step.revision for step in steps)[::-1] == REVISIONS
+
+
+def test_a_migration_happens_whole_or_not_at_all(tmp_path: Path) -> None:
+    altered(tmp_path / FILE_NAME, "CREATE TABLE events (something)")  # in the way of the last step
+    assert "SQLite refused: table events already exists" in refusal(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert tables == [("events",)]
+
+
+async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -> None:
+    """Rows had no codes then: the operator's own get them with the tables, once; all others must be looked at again."""
+    path = tmp_path / FILE_NAME
+    _at_first_revision(path, kept("own", state="active", origin="code"), kept("other", state="active"))
+    stores = open_stores(tmp_path)
+    assert {row.tool: row.sound for row in await stores.tools.all()} == {"own": True, "other": False}
+    assert await stores.grants.all() == await stores.keys.all() == ()
+    stores.close()
+    altered(path, "UPDATE tools SET mac = NULL")
+    with closing(open_store(tmp_path)) as again:
+        assert [row.sound for row in await again.all()] == [False, False]
+
+
+def _at_first_revision(path: Path, *rows: Kept) -> None:
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", migrations.__path__[0])
+        config.set_main_option("path_separator", "os")
+        with connection.begin():
+            command.upgrade(config, "0001")
+            for row in rows:
+                digest = hashlib.sha256(row.document).hexdigest()
+                connection.execute(insert(documents), {"digest": digest, "content": row.document})
+                values = msgspec.structs.asdict(row) | {"id": row.id, "document": digest, "serial": 1}
+                del values["sound"]
+                connection.execute(insert(tools), values)
+    engine.dispose()
+
+
+def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:
+    altered(path, "UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    assert "written by a newer Toolhall (its tables have revision 9999" in refusal(path.parent)
+    with pytest.raises(StoreFailed, match="newer Toolhall"):
+        open_readonly(path.parent)
+    assert path.read_bytes() == before
+
+
+def test_a_reader_updates_nothing(path: Path) -> None:
+    altered(path, "DELETE FROM alembic_version")
+    with pytest.raises(StoreFailed, match="written by an older Toolhall; start `toolhall serve` on it once"):
+        open_readonly(path.parent)

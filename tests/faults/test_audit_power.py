@@ -1,0 +1,65 @@
+"""Power fails at any moment: no acknowledged record is lost, and the audit verifies when it is opened again."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.power import LosingDisk, PowerLost
+from tests.unit.parts import Clock
+from tests.unit.stores.audit.made import DAY, NOON, books, calls, record, verified
+from toolhall.stores.audit.books import Books
+from toolhall.stores.audit.log import Keeping
+
+SEEDS = 200
+SHARES = 4
+ROUNDS = 3
+
+
+def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: list[str]) -> int:
+    """Write until the power is gone; what was promised is noted. The number that comes next."""
+    number, given = start, list[str]()
+    try:
+        for _ in range(40):
+            batch = [record(number + more) for more in range(chance.randrange(1, 9))]
+            number += len(batch)
+            given += [each.call for each in batch]
+            safe, sign = chance.random() < 0.5, chance.random() < 0.1
+            made.write(batch, safe=safe, sign=sign)
+            if safe or sign:
+                acknowledged += given
+                given.clear()
+            clock.now += chance.choice((0.0, 1.0, DAY / 3))
+        made.close()
+        acknowledged += given
+    except PowerLost:
+        pass
+    return number
+
+
+def crash(folder: Path, seed: int) -> None:
+    chance, clock = Random(seed), Clock(NOON)
+    acknowledged: list[str] = []
+    number = 0
+    for _ in range(ROUNDS):
+        disk = LosingDisk(chance, chance.randrange(1, 160))
+        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk)
+        number = work(made, chance, clock, number, acknowledged)
+        if made._lock is not None:
+            made._lock.release()  # as the system does for a process that is gone
+        disk.lose_power()
+    again = books(folder, clock=clock, disk=LosingDisk(chance, 1_000_000))
+    again.write([record(number)], safe=True)
+    again.close()
+    report = verified(folder)
+    assert report.good, (seed, report)
+    found = calls(folder)
+    kept = iter(found)
+    assert all(call in kept for call in acknowledged), (seed, "lost", set(acknowledged) - set(found))
+    assert len(set(found)) == len(found), (seed, "twice")
+
+
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_acknowledged_record_is_lost(tmp_path: Path, share: int) -> None:
+    for seed in range(share, SEEDS, SHARES):
+        crash(tmp_path / str(seed), seed)

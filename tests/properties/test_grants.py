@@ -1,0 +1,102 @@
+"""Grants: forbidding never allows, nobody's grant changes another's, and the evidence is always a grant there is."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.parts import tool_named
+from toolhall.model.caller import Caller
+from toolhall.model.globs import means
+from toolhall.pipeline.grants import Rulings
+from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.stores.grants.base import Condition, Grant
+
+CALLERS = ["ci", "ci-two", "corp:ada"]
+TOOLS = [tool_named("get"), tool_named("put")]
+values: st.SearchStrategy[Any] = st.sampled_from([None, True, 1, 1.0, "1", "a", [1], {"b": 1}])
+conditions = st.builds(
+    Condition,
+    st.sampled_from(["/a", "/a/b", "/a/0", "/a~1b", "/c"]),
+    st.lists(values, min_size=1, max_size=2).map(tuple),
+)
+arguments = st.dictionaries(st.sampled_from(["a", "c", "a/b"]), values | st.dictionaries(st.just("b"), values))
+grants = st.builds(
+    Grant,
+    id=st.uuids().map(str),
+    effect=st.sampled_from(["permit", "forbid"]),
+    callers=st.sampled_from([*CALLERS, "ci*", "*", "corp:?da", "[c]i", "nobody"]),
+    tools=st.sampled_from(["Kit.get", "Kit.*", "*", "Kit.get@1.*", "Kit.put@9.9.9", "Other.*"]),
+    conditions=st.lists(conditions, max_size=2).map(tuple),
+    created_at=st.just(1.0),
+    by=st.just("local"),
+)
+several = st.lists(grants, max_size=6, unique_by=lambda each: each.id)
+asked = st.tuples(st.sampled_from(CALLERS), st.sampled_from(TOOLS), st.integers(0, 10), arguments)
+
+
+def both(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple[Ruling, Ruling]:
+    caller, tool, level, given_arguments = ask
+    found = Rulings(rules)
+    who = Caller(caller)
+    return found.ruling(who, tool, level), found.settled(who, tool, level, given_arguments)
+
+
+def allows(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> bool:
+    """As the policy reads it from level 4 on."""
+    ruling, settled = both(rules, ask)
+    return isinstance(ruling, Permitted) or (isinstance(ruling, Conditional) and isinstance(settled, Permitted))
+
+
+@given(several, grants, asked)
+def test_adding_a_forbid_never_turns_no_into_yes(rules: list[Grant], one: Grant, ask: Any) -> None:
+    forbidding = [*rules, _with(one, effect="forbid")]
+    assert allows(rules, ask) or not allows(forbidding, ask)
+
+
+@given(several, grants, asked)
+def test_an_unrelated_permit_changes_no_other_decision(rules: list[Grant], one: Grant, ask: Any) -> None:
+    caller, tool, _, _ = ask
+    unrelated = _with(one, effect="permit")
+    if means([unrelated.tools], str(tool.id)) and means([unrelated.callers], caller):
+        unrelated = _with(unrelated, callers="somebody-else")
+    assert both(rules, ask) == both([*rules, unrelated], ask)
+
+
+@given(several, asked, st.randoms())
+def test_the_order_of_grants_means_nothing(rules: list[Grant], ask: Any, chance: Any) -> None:
+    shuffled = list(rules)
+    chance.shuffle(shuffled)
+    assert both(rules, ask) == both(shuffled, ask)
+
+
+@given(several, asked)
+def test_the_evidence_is_a_grant_that_says_so(rules: list[Grant], ask: Any) -> None:
+    by_id = {each.id: each for each in rules}
+    for ruling in both(rules, ask):
+        if isinstance(ruling, Permitted | Forbidden):
+            grant = by_id[ruling.by]
+            assert grant.effect == ("permit" if isinstance(ruling, Permitted) else "forbid")
+            assert means([grant.tools], str(ask[1].id))
+
+
+@given(several, asked)
+def test_what_does_not_depend_on_arguments_stays_with_any(rules: list[Grant], ask: Any) -> None:
+    ruling, settled = both(rules, ask)
+    assert not isinstance(settled, Conditional)
+    if isinstance(ruling, Permitted | Forbidden):
+        assert type(settled) is type(ruling)
+    if isinstance(ruling, Unmatched):
+        assert not isinstance(settled, Permitted)
+
+
+@given(several)
+def test_without_a_grant_that_permits_nothing_is_permitted(rules: list[Grant]) -> None:
+    forbidding = [each for each in rules if each.effect == "forbid"]
+    for caller in CALLERS:
+        assert not allows(forbidding, (caller, TOOLS[0], 4, {}))
+
+
+def _with(grant: Grant, **other: Any) -> Grant:
+    members = {name: getattr(grant, name) for name in grant.__struct_fields__}
+    return Grant(**members | {"id": "zz"} | other)

@@ -1,0 +1,13 @@
+"""The records in a data folder, as whoever reads the audit sees them."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolhall.stores.audit.reading import oldest_first
+
+
+def recorded(data: Path) -> list[dict[str, Any]]:
+    """Every record, the oldest first; none where no call was made yet."""
+    return [msgspec.to_builtins(found.record) for found in oldest_first(data, lambda _: None)]

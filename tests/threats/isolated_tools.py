@@ -1,0 +1,234 @@
+"""Tools in worker processes: good ones, and some that block, crash, leak, lie and leave children behind."""
+
+import asyncio
+import ctypes
+import mmap
+import os
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from toolhall import Audio, Context, Image, Notes, Reply, Resource, ResourceLink, Text, ToolFailed, Toolkit, tool
+
+GATE = threading.Event()  # what hangs in this process, hangs until a test opens it
+_kept: list[mmap.mmap] = []
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+@dataclass
+class Name:
+    name: str
+
+
+@tool(isolated=True)
+def where() -> int:
+    """The process that this runs in."""
+    return os.getpid()
+
+
+@tool(isolated=True)
+async def where_async() -> int:
+    """The process that this runs in."""
+    await asyncio.sleep(0)
+    return os.getpid()
+
+
+@tool(isolated=True)
+def move(point: Point, by: int = 1) -> Point:
+    """Take and give a type of our own."""
+    return Point(point.x + by, point.y + by)
+
+
+@tool(isolated=True)
+def everything(kind: str) -> Any:
+    """A value of each kind that a tool may return."""
+    notes = Notes(audience=("user",), priority=0.5)
+    return {
+        "nothing": None,
+        "text": "a\nb",
+        "list": [1, 2.5, None, {"a": []}],
+        "block": Text("x", notes, {"m": 1}),
+        "blocks": [Image(b"\x00\xff", notes=notes), Audio(b"\xfe"), ResourceLink(uri="a:b", name="n", size=3)],
+        "resource": Resource(uri="a:b", content="text"),
+        "bytes": Resource(uri="a:b", content=b"\xff\x00", mime_type="x/y"),
+        "reply": Reply((Text("x"),), Point(1, 2), {"k": "v"}, is_error=False),
+        "bare reply": Reply((Text("x"),), is_error=True),
+        "set": object(),
+        "wrong block": Text(5),  # type: ignore[arg-type]
+    }[kind]
+
+
+@tool(isolated=True)
+async def tell(ctx: Context) -> list[str]:
+    """Say something on the way."""
+    ctx.progress(1, 2, "half")
+    ctx.log({"a": 1}, "warning")
+    return [ctx.caller.id, str(ctx.can("elicitation")), str(ctx.can("roots"))]
+
+
+@tool(isolated=True)
+async def greet(ctx: Context) -> str:
+    """Ask the person."""
+    given = await ctx.ask("Who?", Name)
+    return f"hello {given.value.name}" if given.accepted else given.action
+
+
+@tool(isolated=True)
+def fail() -> None:
+    """Fail as an author means to."""
+    raise ToolFailed("not today", retry_after=3, prompt="ask for less")
+
+
+@tool(isolated=True)
+def raises() -> None:
+    """Fail as an author does not mean to."""
+    raise ValueError("CANARY-1b7c")
+
+
+@tool(isolated=True, timeout=0.3)
+def never() -> None:
+    """Never return, and let no Python code run meanwhile."""
+    ctypes.CDLL(None).sleep(600)
+
+
+@tool(isolated=True, timeout=0.3)
+def spin() -> None:
+    """Never return, and use all there is of a core."""
+    while True:
+        pass
+
+
+@tool(isolated=True)
+def block() -> None:
+    """Never return, and have all the time in the world."""
+    threading.Event().wait()
+
+
+@tool(isolated=True)
+def crash(how: str = "SIGSEGV") -> None:
+    """Take the process down."""
+    if how == "exit":
+        os._exit(3)
+    os.kill(os.getpid(), getattr(signal, how))
+
+
+@tool(isolated=True)
+def leak(megabytes: int = 300) -> int:
+    """Keep what was used."""
+    _kept.append(mmap.mmap(-1, megabytes << 20))
+    return len(_kept)
+
+
+@tool(isolated=True)
+def hog(megabytes: int) -> int:
+    """Use a lot at once."""
+    return len(bytearray(megabytes << 20))
+
+
+@tool(isolated=True)
+def leak_files() -> int:
+    """Open files until there are no more."""
+    opened = []
+    while True:
+        opened.append(os.open("/dev/null", os.O_RDONLY))
+
+
+@tool(isolated=True)
+def write(path: str, megabytes: int) -> None:
+    """Fill the disk."""
+    with open(path, "wb") as file:  # noqa: PTH123
+        file.writelines(bytes(1 << 20) for _ in range(megabytes))
+
+
+@tool(isolated=True)
+def big(megabytes: int) -> str:
+    """Return too much."""
+    return "x" * (megabytes << 20)
+
+
+@tool(isolated=True)
+def forge(hexadecimal: str) -> None:
+    """Write to the hall in the worker's name, then hang."""
+    for descriptor in range(3, 256):
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                socket.socket(fileno=os.dup(descriptor)).sendall(bytes.fromhex(hexadecimal))
+        except OSError:
+            continue
+    threading.Event().wait()
+
+
+@tool(isolated=True)
+def environment() -> dict[str, str]:
+    """Everything that the process was given to see."""
+    return dict(os.environ)
+
+
+@tool(isolated=True)
+def limits() -> dict[str, int]:
+    """What the process may use."""
+    kinds = ("AS", "NOFILE", "FSIZE", "CORE", "CPU")
+    return {kind: resource.getrlimit(getattr(resource, f"RLIMIT_{kind}"))[0] for kind in kinds}
+
+
+@tool(isolated=True)
+def orphan(fifo: str) -> None:
+    """Start a child, tell both ids, then hang."""
+    child = subprocess.Popen(["sleep", "600"])
+    with open(fifo, "w") as told:  # noqa: PTH123
+        told.write(f"{os.getpid()} {child.pid} {os.getsid(0)}")
+    threading.Event().wait()
+
+
+@tool(timeout=0.05)
+def stuck(hang: bool) -> int:
+    """A sync tool that hangs in its thread, if told to."""
+    if hang:
+        GATE.wait(60)
+    return os.getpid()
+
+
+@tool
+def quick() -> int:
+    """A sync tool that does not."""
+    return os.getpid()
+
+
+class Counter(Toolkit, isolated=True):
+    """A toolkit whose tools all run in a process of their own."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @tool
+    def count_up(self) -> list[int]:
+        self.count += 1
+        return [os.getpid(), self.count]
+
+    @tool(isolated=False)
+    def here(self) -> int:
+        return os.getpid()
+
+
+class Named(Toolkit):
+    """A toolkit that is made with an argument."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @tool(isolated=True)
+    def said(self) -> str:
+        return f"{self.name} {os.getpid()}"
+
+
+anna = Named("anna")

@@ -1,0 +1,221 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""Rows J and G9: the audit cannot be bent, cannot be forged, and tells no secrets."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.faults.test_audit_killed import killed
+from tests.recorded import recorded
+from tests.unit.stores.audit.made import calls, finding, record, verified, wrote
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import tool
+from toolhall.config import Config
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.exchange import CallTool
+from toolhall.model.record import Record
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.segments import FOLDER, segments_of
+
+CANARY = "canary-5c0ffee"
+FORGED = 'ada\n{"sha256":"00","number":1,"record":{"caller":"mallory"}}\r\x1b[2J\u2028\u202e\x00'
+
+
+@tool(level=4)
+async def sell(what: str) -> str:
+    return f"sold {what}"
+
+
+def spoil(log: Path, how: str) -> int:
+    """Do something to one line of a log; the number of the line."""
+    segment = segments_of(log)[1]
+    lines = segment.read_bytes().splitlines(keepends=True)
+    number = json.loads(lines[3])["number"]
+    if how == "flip":
+        lines[3] = lines[3].replace(b'"caller":"ada"', b'"caller":"adb"')
+    elif how == "delete":
+        del lines[3]
+    elif how == "swap":
+        lines[3], lines[4] = lines[4], lines[3]
+    else:
+        del lines[3:]
+    segment.write_bytes(b"".join(lines))
+    return int(number)
+
+
+@pytest.mark.threat("J1")
+@pytest.mark.parametrize(
+    ("how", "what"), [("flip", "changed"), ("delete", "missing"), ("swap", "moved"), ("truncate", "missing")]
+)
+def test_J1_whatever_is_done_to_a_record_is_named(tmp_path: Path, how: str, what: str) -> None:
+    """A record that was flipped, deleted, swapped or cut off is found, and is named by its number."""
+    wrote(tmp_path, 40)
+    number = spoil(tmp_path / "1", how)
+    found = finding(tmp_path)
+    assert (found.what, found.number) == (what, number)
+
+
+@pytest.mark.threat("J1")
+def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) -> None:
+    """Somebody without the key who changes a record and mends every hash behind it cannot sign the checkpoints."""
+    wrote(tmp_path, 9, Keeping(sign_records=5))
+    (segment,) = segments_of(tmp_path / "1")
+    last, mended = b"0" * 64, list[bytes]()
+    for line in segment.read_bytes().splitlines():
+        body = line[77:].replace(b"call-2", b"call-X")
+        last = hashlib.sha256(last + body).hexdigest().encode()
+        mended.append(b'{"sha256":"' + last + b'",' + body + b"\n")
+    segment.write_bytes(b"".join(mended))
+    assert finding(tmp_path).what in ("bad signature", "rollback")
+    (tmp_path / "audit.checkpoints").unlink()
+    assert finding(tmp_path).what == "bad signature"
+
+
+@pytest.mark.threat("J2")
+def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
+    """A log that was put back as it was, beside today's witness or against a copy kept elsewhere, is a rollback."""
+    folder, yesterday, elsewhere = tmp_path / "audit", tmp_path / "yesterday", tmp_path / "elsewhere"
+    wrote(folder, 20)
+    shutil.copytree(folder, yesterday)
+    wrote(folder, 20, start=20)
+    elsewhere.mkdir()
+    for name in ("audit.checkpoints", "audit.pub"):
+        shutil.copy(folder / name, elsewhere)
+    shutil.rmtree(folder)
+    shutil.copytree(yesterday, folder)
+    assert verified(folder).good, "alone it is whole"
+    assert finding(folder, witness=elsewhere / "audit.checkpoints", key=elsewhere / "audit.pub").what == "rollback"
+    shutil.copy(elsewhere / "audit.checkpoints", folder)
+    assert finding(folder).what == "rollback"
+
+
+@pytest.mark.threat("J3")
+def test_J3_no_side_effect_without_a_record_of_the_intent(tmp_path: Path) -> None:
+    """Processes are killed while a tool of level 4 changes something: every change has its intent in the audit."""
+    changes = killed("act", tmp_path, 60, 3)
+    assert len(changes) > 60
+    assert verified(tmp_path / "audit").good
+    intents = {each["arguments_sha256"] for each in recorded(tmp_path) if each.get("phase") == "intent"}
+    for number in changes:
+        assert hashlib.sha256(b'{"number":%d}' % int(number)).hexdigest() in intents
+
+
+async def answered(data: Path, *asked: tuple[str, dict[str, Any], Caller]) -> list[Any]:
+    with Toolhall(sell, config=Config(data=str(data))) as hall:
+        return [await hall.hall.answer(CallTool(name, given, "test", 0), caller) for name, given, caller in asked]
+
+
+@pytest.mark.threat("J4")
+async def test_J4_no_value_is_in_the_audit_in_any_spelling(tmp_path: Path) -> None:
+    """What was given to a tool and what came out is nowhere in the folder of the audit, but as a digest."""
+    await answered(tmp_path, ("sell", {"what": CANARY}, LOCAL), ("sell", {"what": [CANARY]}, LOCAL))
+    found = b"".join(path.read_bytes() for path in (tmp_path / FOLDER).rglob("*") if path.is_file())
+    spelled = CANARY.encode()
+    assert hashlib.sha256(b'{"what":"%b"}' % spelled).hexdigest().encode() in found
+    for secret in (spelled, base64.b64encode(spelled)[:-4], spelled.hex().encode(), spelled[::-1]):
+        assert secret not in found
+
+
+INJECTIONS = [
+    "' OR '1'='1",
+    "ada'; DROP TABLE records; --",
+    'ada" OR ""="',
+    "ada%",
+    "*",
+    ".*",
+    "ada\x00",
+    'ada"}',
+    "../../etc/passwd",
+    "\udcff",
+    "a" * 10_000,
+]
+
+
+@pytest.mark.threat("J5")
+@pytest.mark.parametrize("asked", INJECTIONS, ids=lambda text: ascii(text)[:24])
+@pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
+async def test_J5_a_filter_is_only_ever_compared(tmp_path: Path, name: str, asked: str) -> None:
+    """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
+    wrote(tmp_path / FOLDER, 3)
+    before = calls(tmp_path / FOLDER)
+    with Toolhall(config=Config(data=str(tmp_path))) as hall:
+        status, told = await search(hall, {name: asked})
+    assert (status, told.get("records", [])) in ((200, []), (400, []))
+    assert calls(tmp_path / FOLDER) == before
+
+
+async def search(hall: Toolhall, asked: dict[str, str]) -> tuple[int, Any]:
+    """What `/api/audit` says."""
+    query = urlencode(asked, errors="surrogateescape")
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/api/audit", "raw_path": b"/api/audit", "client": None}
+    await hall({**scope, "query_string": query.encode(), "headers": [(b"host", b"localhost")]}, receive, send)
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+@pytest.mark.threat("J6")
+async def test_J6_only_the_owner_can_read_the_audit(tmp_path: Path) -> None:
+    """Every file is made with mode 0600 and every folder with 0700, whatever the umask is."""
+    before = os.umask(0)
+    try:
+        await answered(tmp_path / "data", ("sell", {"what": "x"}, LOCAL))
+        wrote(tmp_path / "data" / FOLDER, 60)
+        segment = segments_of(tmp_path / "data" / FOLDER / "1")[-1]
+        with segment.open("ab") as file:
+            file.write(b"half a line")
+        wrote(tmp_path / "data" / FOLDER, 1)
+    finally:
+        os.umask(before)
+    found = [tmp_path / "data" / FOLDER, *(tmp_path / "data" / FOLDER).rglob("*")]
+    assert any(path.suffix == ".torn" for path in found)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in found}
+    assert {name: mode for name, mode in modes.items() if mode not in (0o600, 0o700)} == {}
+    assert all(stat.S_IMODE(path.stat().st_mode) == 0o700 for path in found if path.is_dir())
+
+
+@pytest.mark.threat("G9")
+async def test_G9_no_text_from_outside_forges_or_fills_a_record(tmp_path: Path) -> None:
+    """Names of tools and callers that hold line ends, escapes or a megabyte make one record each, short and plain."""
+    await answered(
+        tmp_path,
+        (FORGED, {}, LOCAL),
+        ("x" * 1_000_000, {}, LOCAL),
+        ("sell", {"what": FORGED}, Caller(FORGED, person="p" * 5_000)),
+        ("sell", {"what": "x"}, Caller("\ud800 surrogate")),
+    )
+    found = recorded(tmp_path)
+    assert len(found) == 4
+    assert verified(tmp_path / FOLDER).good
+    for each in found:
+        assert all(text.isprintable() and len(text) <= 256 for text in each.values() if isinstance(text, str))
+    assert found[0]["caller"] == "local"
+
+
+@pytest.mark.threat("G9")
+async def test_G9_what_is_in_a_record_stays_on_its_line(tmp_path: Path) -> None:
+    """Even a record that nobody cleaned is one line of the log, and the search finds it as it was written."""
+    journal = AuditJournal(tmp_path)
+    journal.append(record(1, caller=FORGED))
+    await asyncio.to_thread(journal.close)
+    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    text = segment.read_text()
+    assert text.count("\n") == 3, "the first line, the record, the checkpoint"
+    assert "\x1b" not in text
+    assert [Record(**each).caller for each in recorded(tmp_path)] == [FORGED]

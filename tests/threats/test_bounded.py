@@ -1,0 +1,86 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""I6: the source has no queue without a bound, and starts tasks only where somebody counts and ends them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "toolhall"
+QUEUES = {"Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"}
+TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
+# Lines whose bound is held by whoever puts something in.
+BOUNDED_BY_HAND = {
+    "runners/threads.py": "jobs: as many as there are turns",
+    "runners/turns.py": "calls that wait: 1,000 for each tool",
+    "runners/worker.py": "orders: one call, and its cancellation",
+    "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
+}
+# Each ends its tasks itself, and says how many there can be.
+STARTERS = {
+    "cli/serving/connection.py": "one for each request, bounded by the places",
+    "cli/serving/stdio.py": "the one that serves",
+    "registrar/later.py": "one at a time",
+    "registrar/registrar.py": "one, which is waited for",
+    "registrar/keys.py": "one at a time",
+    "registrar/turns.py": "one, which is waited for",
+    "stores/on_demand.py": "one, which makes the store",
+    "transports/crowd.py": "as many as its places",
+    "transports/mcp/delivery.py": "two for each request that waits",
+    "transports/mcp/running.py": "one for each request",
+    "transports/presence.py": "one for each request that waits",
+    "transports/sse.py": "two for each reader",
+}
+
+
+def calls(text: str) -> Iterator[tuple[str, ast.Call]]:
+    """Every call in a source, with the last name of what is called."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call):
+            match node.func:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    yield name, node
+                case _:
+                    pass
+
+
+def unbounded(text: str) -> list[int]:
+    """The lines that make a queue without a bound."""
+    found = []
+    for name, call in calls(text):
+        stated = {keyword.arg for keyword in call.keywords}
+        if (name in QUEUES and not call.args and "maxsize" not in stated) or name == "SimpleQueue":
+            found.append(call.lineno)
+        if name == "deque" and len(call.args) < 2 and "maxlen" not in stated:
+            found.append(call.lineno)
+    return found
+
+
+def starts(text: str) -> bool:
+    """Whether tasks are started here."""
+    return any(name in TASKS for name, _ in calls(text))
+
+
+@pytest.mark.threat("I6")
+def test_I6_every_queue_has_a_bound() -> None:
+    """Nothing that comes from outside can be put into a line without end."""
+    found = {path.relative_to(SOURCE).as_posix(): unbounded(path.read_text("utf-8")) for path in SOURCE.rglob("*.py")}
+    assert {name: lines for name, lines in found.items() if lines and name not in BOUNDED_BY_HAND} == {}
+
+
+@pytest.mark.threat("I6")
+def test_I6_tasks_are_started_where_they_are_counted() -> None:
+    """A new place that starts tasks has to be thought through, and listed here with its bound."""
+    found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if starts(path.read_text("utf-8"))}
+    assert found - STARTERS.keys() == set(), "use a Crowd or a TaskGroup, or say here what bounds them"
+
+
+@pytest.mark.threat("I6")
+def test_I6_the_search_finds_what_it_looks_for() -> None:
+    """The two tests above can fail."""
+    assert unbounded("asyncio.Queue()\nQueue(maxsize=3)\nqueue.Queue(3)\nqueue.SimpleQueue()\n") == [1, 4]
+    assert unbounded("deque()\ndeque(x)\ndeque(x, 3)\ncollections.deque(maxlen=3)\n") == [1, 2]
+    assert starts("asyncio.create_task(x)")
+    assert starts("ensure_future(x)")
+    assert not starts("group.start(x)")

@@ -1,0 +1,82 @@
+"""Sync tools that never return: what their threads cost, and what becomes of the tool."""
+
+import asyncio
+
+import pytest
+
+from tests.threats import isolated_tools as tools
+from tests.unit.parts import call_of
+from toolhall.authoring.declaration import tool
+from toolhall.authoring.definition import definitions_of
+from toolhall.model.errors import Unavailable
+from toolhall.runners.deadline import Deadline
+from toolhall.runners.function import MOST_LOST, FunctionRunner
+from toolhall.runners.staff import Means, Staff
+from toolhall.runners.threads import Threads
+
+
+async def come_back(threads: Threads) -> None:
+    while threads.lost:  # noqa: ASYNC110 - what ends is a thread
+        await asyncio.sleep(0)
+
+
+async def lose(runner: FunctionRunner, count: int) -> None:
+    """So many calls that hang until their time is up."""
+    definition = next(definitions_of(tools.stuck))
+    for _ in range(count):
+        deadline = Deadline(0.01)
+        task = asyncio.ensure_future(_timed(runner.run(definition.tool, call_of(), {"hang": True}, deadline), deadline))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def _timed(work: object, deadline: Deadline) -> object:
+    deadline.start()
+    try:
+        return await work  # type: ignore[misc]
+    finally:
+        deadline.stop()
+
+
+@pytest.mark.threat("R11")
+async def test_R11_a_tool_that_hangs_in_four_threads_is_moved_to_a_process() -> None:  # noqa: N802
+    """After four threads were lost, the next call of a tool runs in a process, which can be killed."""
+    staff = Staff(Means(threads=16, seconds=60), lambda _: None)
+    definition = next(definitions_of(tools.stuck))
+    runner = staff.runner(definition)
+    assert isinstance(runner, FunctionRunner)
+    try:
+        here = await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60))
+        await lose(runner, MOST_LOST)
+        assert await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60)) != here
+    finally:
+        tools.GATE.set()
+        await come_back(staff.threads)
+        tools.GATE.clear()
+        staff.close()
+
+
+@pytest.mark.threat("R11")
+async def test_R11_one_that_cannot_be_moved_is_refused_until_its_threads_return() -> None:  # noqa: N802
+    """A tool that no other process can find is unavailable while four of its threads hang, and then works again."""
+
+    @tool
+    def stuck(hang: bool) -> bool:
+        return tools.GATE.wait(60) if hang else False
+
+    threads = Threads(16)
+    definition = next(definitions_of(stuck))
+    runner = FunctionRunner(definition.body, threads, lambda: None)
+    tool_of = next(definitions_of(tools.stuck)).tool
+    try:
+        await lose(runner, MOST_LOST)
+        with pytest.raises(Unavailable, match="4 earlier calls of this tool still hang"):
+            await runner.run(tool_of, call_of(), {"hang": False}, Deadline(60))
+        tools.GATE.set()
+        await come_back(threads)
+        assert await runner.run(tool_of, call_of(), {"hang": False}, Deadline(60)) is False
+    finally:
+        tools.GATE.set()
+        await come_back(threads)
+        tools.GATE.clear()
+        threads.close()

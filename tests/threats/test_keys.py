@@ -1,0 +1,202 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""API keys: guessing one teaches nothing, and what is refused without a look costs nothing."""
+
+import ast
+import hmac
+import os
+import sqlite3
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import toolhall
+from tests.unit.transports.api.managing import manage
+from toolhall import Config, Toolhall
+from toolhall.stores.base import FILE_NAME
+from toolhall.stores.keys import text
+from toolhall.stores.keys.base import ApiKey
+from toolhall.stores.keys.ring import KeyRing
+from toolhall.stores.keys.text import Key, new_key, written
+
+SOURCE = Path(toolhall.__file__).parent
+# Where values are handled that nobody may learn by trying, and what they are called there.
+GUARDED = (
+    "stores/keys",
+    "stores/macs.py",
+    "stores/sql/signing.py",
+    "stores/sql/grants.py",
+    "stores/sql/keys.py",
+    "stores/seal.py",
+    "transports/identity",
+)
+SECRETS = {"secret", "pepper", "mac", "digest", "_pepper", "_key"}
+INJECTIONS = (
+    "' OR '1'='1",
+    "'; DROP TABLE api_keys; --",
+    '" UNION SELECT * FROM grants --',
+    "%' AND 1=(SELECT count(*) FROM tools) --",
+    "\\'); DELETE FROM grants; --",
+)
+
+
+class Counted(dict[str, Any]):
+    """Counts how often somebody looks something up."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+
+def ring_of(key: Key) -> tuple[KeyRing, Counted]:
+    ring = KeyRing(bytes(32), lambda: 1.0)
+    ring.load([ApiKey(id=key.id, name="ci", digest=ring.proof_of(key), created_at=1.0, by="local")])
+    counted = Counted(ring._held)
+    ring._held = counted
+    return ring, counted
+
+
+@pytest.mark.threat("B12")
+def test_B12_unknown_and_wrong_keys_take_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown id, and a secret that is wrong in its first or in its last character, take the same comparisons."""
+    key = new_key()
+    ring, _ = ring_of(key)
+    late = key.secret[:-1] + ("A" if key.secret[-1] != "A" else "B")
+    early = ("A" if key.secret[0] != "A" else "B") + key.secret[1:]
+    steps: list[tuple[int, int]] = []
+    compare = hmac.compare_digest
+
+    def counting(one: Any, other: Any) -> bool:
+        steps.append((len(one), len(other)))
+        return compare(one, other)
+
+    monkeypatch.setattr(hmac, "compare_digest", counting)
+    taken = []
+    for wrong in (Key("x" * 12, key.secret), Key(key.id, early), Key(key.id, late)):
+        steps.clear()
+        assert ring.find(written(wrong), 1.0) is None
+        taken.append(list(steps))
+    assert taken == [[(6, 6), (32, 32)]] * 3
+
+
+@pytest.mark.threat("B12")
+def test_B12_no_secret_is_compared_with_an_operator() -> None:
+    """No `==`, `!=` or `in` touches a secret in the code that handles credentials: only comparison in constant time."""
+    found = [
+        f"{file.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+        for place in GUARDED
+        for file in _files(SOURCE / place)
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Compare) and _compares_secrets(node)
+    ]
+    assert found == []
+    assert _compares_secrets(ast.parse("key.secret == given", mode="eval").body), "the rule must find something"
+
+
+def _files(place: Path) -> Iterator[Path]:
+    assert place.exists(), place
+    yield from sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def _compares_secrets(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Compare):
+        return False
+    by_value = any(isinstance(each, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for each in node.ops)
+    return by_value and any(_name(each) in SECRETS for each in (node.left, *node.comparators))
+
+
+def _name(node: ast.AST) -> object:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=name)):
+            return name
+        case _:
+            return None
+
+
+@pytest.mark.threat("B13")
+def test_B13_ten_thousand_guesses_look_nothing_up() -> None:
+    """Texts that only look like keys are refused by their checksum, without any lookup."""
+    ring, counted = ring_of(new_key())
+    for _ in range(10_000):
+        guess = written(new_key())
+        wrong = guess[:-6] + text._checksum(guess)
+        assert ring.find(wrong, 1.0) is None
+    assert counted.looks == 0
+    assert ring.find(written(new_key()), 1.0) is None
+    assert counted.looks == 1
+    assert len(ring._seen) == 0, "what is wrong is not remembered either"
+
+
+@pytest.mark.threat("J5")
+async def test_J5_what_looks_like_sql_is_a_text(tmp_path: Path) -> None:
+    """Names, ids and globs that are SQL change nothing but what they say: every statement has bound parameters."""
+    with Toolhall(config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        made = (await manage(hall, "POST", "/api/keys", {"name": "ci"})).body
+        for wrong in INJECTIONS:
+            assert (await manage(hall, "POST", "/api/keys", {"name": wrong})).status == 409
+            grant = {"callers": wrong.replace(" ", "+"), "tools": "*", "conditions": [{"path": "/a", "equals": wrong}]}
+            assert (await manage(hall, "POST", "/api/grants", grant)).status == 201
+            for path in ("/api/keys/", "/api/grants/"):
+                assert (
+                    await manage(hall, "DELETE", path + wrong.replace(" ", "%20").replace("%'", "%25'"))
+                ).status == 404
+        keys = (await manage(hall, "GET", "/api/keys")).body["keys"]
+        grants = (await manage(hall, "GET", "/api/grants")).body["grants"]
+    assert [key["id"] for key in keys] == [made["id"]]
+    assert {grant["conditions"][0]["oneOf"][0] for grant in grants} == set(INJECTIONS)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        assert connection.execute("SELECT count(*) FROM grants").fetchone() == (len(INJECTIONS),)
+
+
+@pytest.mark.threat("J5")
+def test_J5_no_statement_is_put_together_from_texts() -> None:
+    """No code of the stores builds SQL from strings; the pragmas are constants."""
+    for file in _files(SOURCE / "stores"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="text") | ast.Attribute(attr="text")):
+                    raise AssertionError(f"{file}:{node.lineno} builds SQL from a text")
+                case ast.Call(func=ast.Attribute(attr="exec_driver_sql" | "execute"), args=[ast.JoinedStr(), *_]):
+                    assert file.name == "connection.py", f"{file}:{node.lineno} formats SQL"
+                case _:
+                    pass
+
+
+@pytest.mark.threat("J6")
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+async def test_J6_only_their_owner_reads_the_files_of_a_hall(tmp_path: Path) -> None:
+    """Whatever the umask, every file of the data folder is 0600, and every folder 0700."""
+    before = os.umask(0)
+    try:
+        with Toolhall(config=Config(data=str(tmp_path / "data"))) as hall:
+            await hall.open()
+            await manage(hall, "POST", "/api/keys", {"name": "ci"})
+            found = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
+            modes = {str(each): stat.S_IMODE(each.stat().st_mode) for each in found}
+    finally:
+        os.umask(before)
+    assert (tmp_path / "data" / FILE_NAME) in found
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+
+
+@pytest.mark.threat("J7")
+async def test_J7_a_secret_is_in_no_file_and_no_record(tmp_path: Path) -> None:
+    """Whoever reads every file of the data folder finds no key that could be used."""
+    with Toolhall(config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        secret = (await manage(hall, "POST", "/api/keys", {"name": "ci"})).body["secret"]
+        listed = await manage(hall, "GET", "/api/keys", headers={"authorization": f"Bearer {secret}"})
+        assert secret not in str(listed.body)
+    parts = [secret.encode(), secret[16:59].encode()]
+    assert [file for file, content in _contents(tmp_path) if any(part in content for part in parts)] == []
+
+
+def _contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    return ((file, file.read_bytes()) for file in folder.rglob("*") if file.is_file())

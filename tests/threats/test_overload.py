@@ -1,0 +1,169 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""I4, I6: when everything is taken, a request is told so at once; who looks after the server still gets through."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
+from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.threats.wire import HOST, http, post
+from toolhall.transports.overload import Room
+
+NO_TIME, NO_END = 0.0, 600.0  # how long a request waits for a place
+PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b", "/nothing"]
+
+
+@asynccontextmanager
+async def taken(served: Shielded) -> AsyncGenerator[Client]:
+    """A call that has the only place."""
+    async with connected(served) as client:
+        before = served.held
+        client.send(served.call("holds"))
+        await served.until(lambda: served.held > before)
+        yield client
+
+
+def posted(path: str) -> bytes:
+    """The head of a request; its body never comes."""
+    headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "100000")]
+    return http("POST", path, headers)
+
+
+@pytest.mark.threat("I6")
+@pytest.mark.parametrize("path", PATHS)
+async def test_I6_refused_before_the_body_in_the_words_of_the_dialect(path: str) -> None:
+    """503, when to come back, and an error that the dialect's clients can read; the body was not waited for."""
+    async with shielded(Room(1, NO_TIME)) as served, taken(served), connected(served) as client:
+        client.send(posted(path))
+        status, headers, body = await client.reply()
+        assert (status, headers["retry-after"]) == (503, "1")
+        assert headers["content-type"] == "application/json"
+        assert "as many requests as it can" in str(body)
+        told = {"/mcp": ("jsonrpc", "2.0"), "/oxp/tools/call": ("$schema", None), "/hub": ("type", None)}
+        key, said = told.get(path, ("header" if path == "/machine" else "error", None))
+        assert key in body
+        assert said is None or body[key] == said
+
+
+@pytest.mark.threat("I6")
+async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
+    """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
+    async with shielded(Room(1, NO_END)) as served, taken(served) as first, connected(served) as second:
+        second.send(served.call("holds"))
+        await served.until(lambda: served.tasks == 2)
+        async with connected(served) as third:
+            for _ in range(2):
+                third.send(served.call("holds"))
+                status, headers, _ = await third.reply()
+                assert (status, headers["retry-after"], served.tasks) == (503, "1", 2)
+            served.gate.set()
+            assert [await first.status(), await second.status()] == [200, 200]
+            third.send(served.call("holds"))
+            assert await third.status() == 200
+
+
+@pytest.mark.threat("I4")
+async def test_I4_whoever_comes_back_is_served() -> None:
+    """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
+    async with shielded(Room(1, NO_TIME)) as served, connected(served) as second:
+        async with taken(served) as first:
+            second.send(served.call("holds"))
+            assert await second.status() == 503
+            assert served.held == 1
+            served.gate.set()
+            assert await first.status() == 200
+        second.send(served.call("holds"))
+        assert await second.status() == 200
+
+
+@pytest.mark.threat("I6")
+@pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
+async def test_I6_health_and_management_get_through(path: str) -> None:
+    """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
+    async with shielded(Room(1, NO_TIME)) as served, taken(served), connected(served) as client:
+        client.send(served.get(path))
+        assert await client.status() == 200
+
+
+@pytest.mark.threat("I6")
+async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
+    """In the older revisions to hang up is not to cancel, so to hang up gives no place back either."""
+    room = Room(1, NO_TIME)
+    async with shielded(room) as served:
+        async with connected(served) as client:
+            client.send(post(served.port, encoded(handshake(NOVEMBER))))
+            _, headers, _ = await client.reply()
+            session = headers["mcp-session-id"]
+            await served.until(lambda: room.running == 0)
+            body = encoded(message(NOVEMBER, "tools/call", {"name": "holds", "arguments": {}}))
+            client.send(post(served.port, body, ("Mcp-Session-Id", session)))
+            await served.until(lambda: served.held)
+        await served.until(lambda: not served.connections)
+        assert room.running == 1
+        served.gate.set()
+        await served.until(lambda: room.running == 0)
+
+
+@pytest.mark.threat("I6")
+async def test_I6_a_stream_that_listens_takes_no_place() -> None:
+    """Streams are counted apart: one that stays open keeps no call out."""
+    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+    room = Room(1, NO_TIME)
+    async with shielded(room) as served, connected(served) as listening:
+        listening.send(post(served.port, body, *modern_headers(body)))
+        assert b" 200 " in await listening.head()
+        assert room.running == 0
+
+
+@pytest.mark.threat("I6")
+@pytest.mark.parametrize("how", ["hangs up", "is refused", "is wrong"])
+async def test_I6_every_place_comes_back(how: str) -> None:
+    """However a request ends, its place is free again."""
+    room = Room(2, NO_TIME)
+    async with shielded(room) as served:
+        for _ in range(5):
+            async with connected(served) as client:
+                if how == "hangs up":
+                    client.send(served.call("holds"))
+                    await served.until(lambda: room.running == 1)
+                elif how == "is refused":
+                    client.send(posted("/mcp").replace(b"127.0.0.1", b"evil.example"))
+                    assert await client.status() == 421
+                else:
+                    client.send(served.call("nothing"))
+                    assert await client.status() == 200
+            await served.until(lambda: room.running == 0)
+
+
+@pytest.mark.threat("I6")
+async def test_I6_a_line_of_messages_waits_for_its_turn() -> None:
+    """On a WebSocket nothing more is read until there is a place; a message that waits is not lost."""
+    room, sent, left = Room(1, NO_TIME), [], asyncio.Event()
+    ask = encoded({"type": "request", "id": "1", "method": "health_check", "params": {}}).decode()
+    waiting: list[dict[str, Any]] = [{"type": "websocket.receive", "text": ask}, {"type": "websocket.connect"}]
+
+    async def receive() -> dict[str, Any]:
+        if waiting:
+            return waiting.pop()
+        await left.wait()
+        return {"type": "websocket.disconnect", "code": 1000}
+
+    async def send(said: Any) -> None:
+        sent.append(said)
+
+    async with shielded(room) as served, taken(served) as client:
+        scope = {"type": "websocket", "path": "/hub", "headers": [(b"host", HOST.encode())], "client": (HOST, 1)}
+        socket = asyncio.create_task(served.hall(scope, receive, send))
+        await served.until(lambda: not waiting)
+        assert [said["type"] for said in sent] == ["websocket.accept"]
+        served.gate.set()
+        assert await client.status() == 200
+        await served.until(lambda: len(sent) == 2)
+        assert '"status":' in sent[1]["text"]
+        left.set()
+        await socket
+        assert room.running == 0

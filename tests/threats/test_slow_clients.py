@@ -1,0 +1,250 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""I1, F7, F14: clients that send slowly, or never the rest, or too much at once, are sent away; nobody else waits."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.threats.lines import MODERN, encoded, message, modern_headers
+from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.threats.wire import HOST, http, post
+from toolhall.cli.serving.connection import MOST_HEAD_BYTES, MOST_PIPELINED
+from toolhall.cli.serving.deadlines import ENOUGH_BYTES, Deadlines, Wait
+from toolhall.cli.serving.entrance import Entrance, connections_possible
+
+LIMITS = Deadlines()
+HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+CROWD = 300
+
+
+async def given(served: Shielded, client: Client, data: bytes) -> None:
+    """Send this, and wait until the server has it."""
+    client.send(data)
+    (connection,) = served.connections
+    await served.until(lambda: connection.scope is not None and connection.url)
+    await asyncio.sleep(0)
+
+
+@pytest.mark.threat("I1")
+async def test_I1_a_connection_that_says_nothing() -> None:
+    """It is closed after five seconds, and not before."""
+    async with shielded() as served, connected(served) as client:
+        served.after(LIMITS.silent - 0.1)
+        assert not served.connections[0].transport.is_closing()
+        served.after(0.1)
+        assert await client.rest() == b""
+
+
+@pytest.mark.threat("I1")
+async def test_I1_headers_that_trickle_in() -> None:
+    """More bytes buy no more time: the deadline is for the whole head."""
+    async with shielded() as served, connected(served) as client:
+        await given(served, client, HEAD)
+        served.after(LIMITS.head - 1)
+        (connection,) = served.connections
+        before = len(connection.headers)
+        client.send(b"X-More: of the same\r\n")
+        await served.until(lambda: len(connection.headers) > before)
+        served.after(0.5)
+        assert not served.connections[0].transport.is_closing()
+        served.after(0.5)
+        assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.threat("I1")
+async def test_I1_a_body_that_never_ends() -> None:
+    """Thirty seconds are for the whole body; the request ends without a call."""
+    async with shielded() as served, connected(served) as client:
+        client.send(HEAD + b"Content-Length: 100\r\n\r\n{")
+        await served.until(lambda: served.tasks == 1)
+        served.after(LIMITS.body - 0.1)
+        assert served.tasks == 1
+        served.after(0.1)
+        assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+        await served.until(lambda: served.tasks == 0)
+
+
+@pytest.mark.threat("I1")
+@pytest.mark.parametrize(
+    "more", [b"", b"\r\n", b"G"], ids=["nothing", "an empty line", "the next request's first byte"]
+)
+async def test_I1_a_connection_that_idles(more: bytes) -> None:
+    """Between two requests it may rest for a while; bytes that come to nothing do not keep it open."""
+    async with shielded() as served, connected(served) as client:
+        client.send(served.get("/health/live"))
+        assert await client.status() == 200
+        client.send(more)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        served.after(LIMITS.idle - 0.1)
+        assert served.connections
+        served.after(LIMITS.head)
+        assert (await client.rest())[:13] in (b"", b"HTTP/1.1 408 ")
+
+
+@pytest.mark.threat("I1")
+async def test_I1_a_call_that_takes_long_is_nobodys_fault() -> None:
+    """While the client waits for us, no deadline runs; a kept connection serves the next request too."""
+    async with shielded() as served, connected(served) as client:
+        client.send(served.call("holds"))
+        await served.until(lambda: served.held)
+        served.after(1_000)
+        served.gate.set()
+        assert await client.status() == 200
+        served.after(LIMITS.idle - 1)
+        client.send(served.call("holds"))
+        assert await client.status() == 200
+
+
+@pytest.mark.threat("I1")
+async def test_I1_many_half_open_connections() -> None:
+    """All are gone at their deadline, and a normal call is answered meanwhile."""
+    async with shielded() as served, AsyncExitStack() as stack:
+        slow = [await stack.enter_async_context(connected(served)) for _ in range(CROWD)]
+        for client in slow:
+            client.send(HEAD)
+        await served.until(lambda: sum(each.scope is not None for each in served.connections) == CROWD)
+        async with connected(served) as client:
+            served.gate.set()
+            client.send(served.call("holds"))
+            assert await client.status() == 200
+        served.after(LIMITS.head)
+        await served.until(lambda: not served.connections)
+
+
+@pytest.mark.threat("I1")
+@pytest.mark.parametrize("line", [b"X-A: " + b"a" * 1_000 + b"\r\n", b"X-A: a\r\n"], ids=["long", "many"])
+async def test_I1_headers_without_end(line: bytes) -> None:
+    """More than 64 kB of headers, or more than a hundred, are refused, however they come."""
+    async with shielded() as served, connected(served) as client:
+        many = line * (MOST_HEAD_BYTES // len(line) * 2 if len(line) > 100 else 101)
+        client.send(HEAD + many + b"Content-Length: 2\r\n\r\n{}")
+        # The connection ends before all was read, so that the words may be lost on their way.
+        assert (await client.rest())[:13] in (b"", b"HTTP/1.1 431 ")
+        assert served.held == 0
+
+
+@pytest.mark.threat("I1")
+async def test_I1_requests_in_line_without_end() -> None:
+    """Whoever sends requests without waiting for answers may have some in line, and not any number."""
+    async with shielded() as served, connected(served) as client:
+        client.send(served.call("holds") + served.get("/health/live") * MOST_PIPELINED)
+        await served.until(lambda: len(served.connections[0].pipeline) == MOST_PIPELINED)
+        client.send(served.get("/health/live"))
+        assert await client.rest() == b""
+        await served.until(lambda: served.ended == served.held == 1)
+
+
+@pytest.mark.threat("I1")
+async def test_I1_more_connections_than_there_is_room_for() -> None:
+    """One too many is told so at once; when another leaves, there is room again."""
+    async with shielded(entrance=Entrance(most=2)) as served, connected(served), connected(served) as second:
+        third = Client(*await asyncio.open_connection(HOST, served.port))
+        said = await third.rest()
+        assert said.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 1\r\n" in said
+        await third.close()
+        await second.close()
+        await served.until(lambda: len(served.connections) == 1)
+        async with connected(served) as fourth:
+            fourth.send(served.get("/health/live"))
+            assert await fourth.status() == 200
+
+
+@pytest.mark.threat("I1")
+def test_I1_connections_of_one_address() -> None:
+    """An address that has too many keeps only itself out; this machine's own, where proxies are, is not counted."""
+    entrance = Entrance(most=100, most_per_address=2)
+    assert [entrance.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
+    assert entrance.enter("192.0.2.2")
+    assert all(entrance.enter(address) for address in ["127.0.0.1", "127.0.0.9", "::1", None] * 4)
+    assert [entrance.enter("fe80::1%eth0") for _ in range(3)] == [True, True, False]
+    entrance.leave("192.0.2.1")
+    assert entrance.enter("192.0.2.1")
+    assert not entrance.enter("192.0.2.1")
+
+
+@pytest.mark.threat("R10")
+def test_R10_an_entrance_forgets_who_is_gone() -> None:
+    """Ten thousand addresses that came and went leave nothing behind, and the room is the same as before."""
+    entrance = Entrance(most=2)
+    for number in range(10_000):
+        address = f"192.0.{number // 256}.{number % 256}"
+        assert entrance.enter(address)
+        entrance.leave(address)
+    assert (entrance.inside, entrance.addresses) == (0, 0)
+    assert [entrance.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
+
+
+def test_there_is_room_for_connections() -> None:
+    """The process asks for as many files as it serves connections, as far as it may."""
+    assert 1 <= connections_possible() <= 10_000
+
+
+@pytest.mark.threat("F7")
+async def test_F7_a_request_behind_a_stream_does_not_hide_that_the_client_left() -> None:
+    """Every request of a lost connection ends, also one that others wait behind."""
+    body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
+    async with shielded() as served:
+        async with connected(served) as client:
+            client.send(post(served.port, body, *modern_headers(body)) + served.get("/health") + served.call("holds"))
+            assert b" 200 " in await client.head()
+            await served.until(lambda: len(served.connections[0].pipeline) == 2)
+        await served.until(lambda: served.tasks == 0)
+        assert served.held == 0
+
+
+@pytest.mark.threat("F14")
+async def test_F14_an_upgrade_behind_a_request_that_runs() -> None:
+    """Two answers in two protocols never share a connection."""
+    upgrade = [
+        ("Host", HOST),
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+    ]
+    async with shielded() as served, connected(served) as client:
+        client.send(served.call("holds") + http("GET", "/hub", upgrade))
+        assert await client.rest() == b""
+        await served.until(lambda: served.held == served.ended and served.tasks == 0)
+
+
+@pytest.mark.threat("I2")
+def test_I2_slow_is_not_stuck() -> None:
+    """Who takes 64 kB within the deadline has another one; who takes less is cut off."""
+    wait = Wait()
+    assert wait.begins("stall", None, 0.0, ENOUGH_BYTES * 2)
+    assert not wait.stuck(30.0, ENOUGH_BYTES * 2, 29.9)
+    assert not wait.stuck(30.0, ENOUGH_BYTES, 30.0)
+    assert not wait.stuck(30.0, 1, 59.9)
+    assert wait.stuck(30.0, 1, 60.0)
+
+
+@pytest.mark.threat("I2")
+async def test_I2_a_reader_that_stops() -> None:
+    """What waits to be read is bounded; after thirty seconds the connection is cut and nothing of it is left."""
+    async with shielded() as served, connected(served, limit=1024) as client:
+        client.send(served.call("large", size=900_000) * 20)
+        (connection,) = served.connections
+        await served.until(lambda: connection.flow.write_paused)
+        assert connection.transport.get_write_buffer_size() < 1_100_000
+        served.after(LIMITS.stall - 0.1)
+        assert served.connections
+        served.after(0.1)
+        await served.until(lambda: not served.connections and served.tasks == 0)
+
+
+@pytest.mark.threat("I2")
+async def test_I2_a_reader_that_goes_on_is_served_to_the_end() -> None:
+    """A stall that ends in time is forgotten."""
+    async with shielded() as served, connected(served, limit=1024) as client:
+        client.send(served.call("large", size=900_000) * 20)
+        (connection,) = served.connections
+        await served.until(lambda: connection.flow.write_paused)
+        served.after(LIMITS.stall - 1)
+        for _ in range(20):
+            assert await client.status() == 200
+        served.after(LIMITS.idle - 1)
+        assert served.connections

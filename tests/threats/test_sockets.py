@@ -1,0 +1,141 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""B14, B15, I1, I2, I9: pages of other sites get in nowhere, and a WebSocket holds no more than a request does."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.threats.lines import encoded
+from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.threats.wire import HOST, Header, http
+from toolhall.cli.serving.deadlines import Deadlines
+from toolhall.cli.serving.entrance import Entrance
+from toolhall.cli.serving.socket_connection import MOST_FRAGMENTS, GuardedSocket
+
+LIMITS = Deadlines()
+TEXT, MORE, LAST = 0x01, 0x00, 0x80
+POSTED = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/machine/tools", "/tools/shielded/holds", "/api/tools"]
+
+
+def upgrade(*extra: Header, path: str = "/hub", host: str = HOST) -> bytes:
+    """The request that opens a WebSocket."""
+    usual = [
+        ("Host", host),
+        ("Connection", "Upgrade"),
+        ("Upgrade", "websocket"),
+        ("Sec-WebSocket-Version", "13"),
+        ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
+    ]
+    return http("GET", path, [*usual, *extra])
+
+
+def frame(kind: int, data: bytes = b"") -> bytes:
+    """A frame as a client sends it; the mask changes nothing."""
+    size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+    return bytes([kind]) + size + bytes(4) + data
+
+
+@asynccontextmanager
+async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, GuardedSocket]]:
+    """A WebSocket, and the server's side of it."""
+    async with connected(served) as client:
+        client.send(upgrade())
+        assert b" 101 " in await client.head()
+        (socket,) = served.connections
+        assert isinstance(socket, GuardedSocket)
+        yield client, socket
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (upgrade(), b" 101 "),
+        (upgrade(("Origin", f"http://{HOST}:9")), b" 101 "),
+        (upgrade(("Origin", "http://evil.example")), b" 403 "),
+        (upgrade(("Origin", "null")), b" 403 "),
+        (upgrade(host="evil.example"), b" 403 "),
+        (upgrade(path="/mcp"), b" 403 "),
+    ],
+    ids=["no page", "own page", "foreign page", "no origin", "foreign host", "no such path"],
+)
+async def test_B14_who_may_open_a_socket(request_line: bytes, status: bytes) -> None:
+    """Host and Origin count for a WebSocket as for every request, before it is accepted."""
+    async with shielded() as served, connected(served) as client:
+        client.send(request_line)
+        assert status in await client.head()
+
+
+@pytest.mark.threat("B15")
+@pytest.mark.parametrize("path", POSTED)
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_B15_forms_are_not_read(path: str, kind: str) -> None:
+    """What a page of another site can send without asking is no JSON, and is refused whatever is in it."""
+    async with shielded() as served, connected(served) as client:
+        headers = [("Host", HOST), ("Content-Length", "2"), ("Content-Type", kind)]
+        client.send(http("POST", path, headers, b"{}"))
+        assert await client.status() == 415
+        assert served.held == 0
+
+
+@pytest.mark.threat("I9")
+async def test_I9_nothing_is_packed_on_a_socket() -> None:
+    """A client that offers compression is served without it."""
+    async with shielded() as served, connected(served) as client:
+        client.send(upgrade(("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits")))
+        assert b"extensions" not in (await client.head()).lower()
+
+
+@pytest.mark.threat("I1")
+async def test_I1_fragments_without_end() -> None:
+    """Even empty ones take memory, so a message has a bound on them too."""
+    async with shielded() as served, opened(served) as (client, _):
+        client.send(frame(TEXT, b"{") + frame(MORE) * (MOST_FRAGMENTS + 1))
+        said = await client.rest()
+        assert said[:1] == b"\x88"
+        assert said[2:4] == (1009).to_bytes(2, "big")
+
+
+@pytest.mark.threat("I1")
+async def test_I1_a_message_that_is_never_finished() -> None:
+    """The deadline of a body is also that of a message in pieces, however many pings are answered meanwhile."""
+    async with shielded() as served, opened(served) as (client, socket):
+        client.send(frame(TEXT, b"{"))
+        await served.until(lambda: socket.frames)
+        served.after(LIMITS.body - 0.1)
+        client.send(frame(MORE, b" "))
+        await served.until(lambda: len(socket.frames) == 2)
+        served.after(0.05)
+        assert not socket.transport.is_closing()
+        served.after(0.05)
+        assert await client.rest() == b""
+
+
+@pytest.mark.threat("I1")
+async def test_I1_a_quiet_socket_stays() -> None:
+    """Between messages nothing runs out: that the other side lives is asked by pings."""
+    async with shielded() as served, opened(served) as (client, _):
+        served.after(100_000)
+        client.send(frame(TEXT | LAST, encoded({"type": "request", "id": "1", "method": "health_check", "params": {}})))
+        assert b"health" in await client.some()
+
+
+@pytest.mark.threat("I2")
+async def test_I2_a_socket_that_is_not_read() -> None:
+    """After thirty seconds it is cut, not closed, which would wait for the reader; nothing of it is left."""
+    ask = {"type": "tool_request", "tool": "shielded", "method": "large", "params": {"size": 900_000}}
+    entrance = Entrance()
+    async with shielded(entrance=entrance) as served:
+        async with connected(served, limit=1024) as client:
+            client.send(upgrade())
+            assert b" 101 " in await client.head()
+            (socket,) = served.connections
+            for number in range(20):
+                client.send(frame(TEXT | LAST, encoded({**ask, "id": str(number)})))
+            await served.until(lambda: not socket.writable.is_set())
+            served.after(LIMITS.stall - 0.1)
+            assert served.connections
+            served.after(0.1)
+            await served.until(lambda: not served.connections and served.tasks == 0)
+        assert entrance.inside == 0

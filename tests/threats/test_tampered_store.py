@@ -1,0 +1,157 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""Whoever writes to the file of a hall, but has not its key, gets nothing that was not given."""
+
+import logging
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.unit.transports.api.managing import PICK, activated, definition, manage, place, registered
+from toolhall import Config, Toolhall
+from toolhall.registrar.grants import NewGrant
+from toolhall.registrar.keys import NewKey
+from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.stores.seal import KEY_NAME
+
+NOW = 1.0
+COPIED = """
+INSERT INTO grants SELECT 'g_bob', effect, 'bob', tools, conditions, created_at, by, mac FROM grants
+WHERE callers = 'alice'
+"""
+
+
+def hall_in(folder: Path) -> Toolhall:
+    return Toolhall(config=Config(data=str(folder)))
+
+
+def altered(folder: Path, statement: str, *values: object) -> None:
+    """An insider with a SQL shell."""
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+        assert connection.execute(statement, values).rowcount == 1
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A hall that stopped: Alice may call everything, one tool is forbidden to all, and one waits for a person."""
+    with hall_in(tmp_path) as hall:
+        await hall.open()
+        await hall.access.grants.add(NewGrant("alice", "*"), "local")
+        await hall.access.grants.add(NewGrant("*", "Kit.wipe", "forbid"), "local")
+        await registered(hall, definition())
+    return tmp_path
+
+
+@pytest.mark.threat("J7")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        COPIED,
+        "UPDATE grants SET callers = 'bob' WHERE callers = 'alice'",
+        "UPDATE grants SET callers = '*', created_at = created_at + 1 WHERE callers = 'alice'",
+    ],
+)
+async def test_J7_a_grant_that_was_copied_or_changed_permits_nobody(
+    folder: Path, statement: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Alice's grant, copied to Bob or rewritten for him by SQL, is left out, and the log says so."""
+    altered(folder, statement)
+    with caplog.at_level(logging.ERROR), hall_in(folder) as hall:
+        await hall.open()
+        permits = {grant.callers for grant in hall.access.grants.all if grant.effect == "permit"}
+    assert permits <= {"alice"}
+    assert "is left out: another program changed it" in caplog.text
+
+
+@pytest.mark.threat("J7")
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE grants SET tools = 'Nothing' WHERE effect = 'forbid'", r"changed the grant 'g_\w+', which forbids"),
+        ("UPDATE grants SET effect = 'permit' WHERE effect = 'forbid'", "a grant that forbids was taken out"),
+        ("DELETE FROM grants WHERE effect = 'forbid'", "a grant that forbids was taken out"),
+        ("DELETE FROM seals", "a grant that forbids was taken out"),
+    ],
+)
+async def test_J7_without_a_forbid_that_was_there_nothing_opens(folder: Path, statement: str, said: str) -> None:
+    """A forbid that was changed or deleted by SQL keeps the hall from opening, and the message says what to do."""
+    altered(folder, statement)
+    with hall_in(folder) as hall, pytest.raises(StoreFailed, match=said) as raised:
+        await hall.open()
+    assert "restore a backup" in str(raised.value)
+
+
+@pytest.mark.threat("J7")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        """UPDATE api_keys SET scopes = '["admin"]'""",
+        "UPDATE api_keys SET name = 'alice'",
+        "UPDATE api_keys SET expires_at = NULL",
+        "UPDATE api_keys SET owner = 'ada'",
+        "UPDATE api_keys SET revoked_at = 1.0",
+        "UPDATE api_keys SET digest = zeroblob(32)",
+        "UPDATE api_keys SET mac = zeroblob(32)",
+        "UPDATE api_keys SET id = 'aaaaaaaaaaaa'",
+    ],
+)
+async def test_J7_a_key_that_was_changed_opens_nothing(folder: Path, statement: str) -> None:
+    """Whatever is changed in the row of a key by SQL, the key is left out."""
+    with hall_in(folder) as hall:
+        await hall.open()
+        _, secret = await hall.access.keys.create(NewKey("bob"), "local")
+        assert hall.access.ring.find(secret, NOW) is not None
+    altered(folder, statement)
+    with hall_in(folder) as hall:
+        await hall.open()
+        assert (hall.access.keys.all, hall.access.ring.find(secret, NOW)) == ((), None)
+
+
+@pytest.mark.threat("J7")
+async def test_J7_a_revoked_key_stays_revoked(folder: Path) -> None:
+    """Taking a revocation back by SQL does not bring the key back."""
+    with hall_in(folder) as hall:
+        await hall.open()
+        key, secret = await hall.access.keys.create(NewKey("bob"), "local")
+        await hall.access.keys.revoke(key.id)
+    altered(folder, "UPDATE api_keys SET revoked_at = NULL")
+    with hall_in(folder) as hall:
+        await hall.open()
+        assert hall.access.ring.find(secret, NOW) is None
+
+
+@pytest.mark.threat("J7")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE tools SET state = 'active'",
+        "UPDATE tools SET state = 'active', mac = NULL",
+        "UPDATE tools SET state = 'inactive'",
+        "UPDATE documents SET content = CAST('{}' AS BLOB)",
+    ],
+)
+async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, statement: str) -> None:
+    """A tool that nobody has looked at is not served, whatever state its row was given; its history says why."""
+    altered(folder, statement)
+    for _ in range(2):  # also after it was seen once
+        with hall_in(folder) as hall:
+            await hall.open()
+            found = (await manage(hall, "GET", place(PICK))).body
+            assert (found["state"], found["served"]) == ("quarantined", False)
+            events = (await manage(hall, "GET", place(PICK, "history"))).body["events"]
+            assert (events[0]["what"], events[0]["detail"]) == (
+                "quarantined",
+                {"reason": "it was changed in the store"},
+            )
+    with hall_in(folder) as hall:
+        await hall.open()
+        await activated(hall, PICK)
+
+
+@pytest.mark.threat("J7")
+async def test_J7_a_file_with_another_key_is_not_trusted(folder: Path) -> None:
+    """A file that was brought from elsewhere, or whose key is gone, opens nothing and says so."""
+    (folder / KEY_NAME).unlink()
+    with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"forbids|state\.key is another"):
+        await hall.open()

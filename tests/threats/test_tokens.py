@@ -1,0 +1,370 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""Tokens of a real issuer on loopback: which ones prove a caller, and how often the issuer is asked for its keys."""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from joserfc.jwk import OctKey
+
+from tests.threats.issuer import DISCOVERY, EVERY, FOREIGN, KEYS, Issuer, issuing, published, sign
+from toolhall.model.caller import Caller
+from toolhall.model.secret import Secret
+from toolhall.transports.identity import settings
+from toolhall.transports.identity.base import Unproven
+from toolhall.transports.identity.fetching import fetch_json
+from toolhall.transports.identity.keysets import AGAIN_SECONDS, FRESH_SECONDS, STALE_SECONDS
+from toolhall.transports.identity.tokens import REMEMBERED_SECONDS, IssuedTokens, SharedTokens
+
+HERE = "https://hall.example"
+SECRET = "a secret of thirty-two bytes or more"
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Checked:
+    """An issuer, and the hall's side of it."""
+
+    def __init__(self, issuer: Issuer, **stated: Any) -> None:
+        self.issuer = issuer
+        self.clock = Clock()
+        told = settings.Issuer(name="idp", issuer=issuer.url, **stated)
+        self.tokens = IssuedTokens([told], {HERE}, fetch_json, self.clock)
+
+    async def caller(self, text: str) -> Caller | None:
+        """Whom a token proves."""
+        found = self.tokens.find(text)
+        return found if found is None or isinstance(found, Caller) else await found
+
+    @property
+    def fetched(self) -> int:
+        """How often the keys were fetched."""
+        return self.issuer.asked.count("/jwks")
+
+
+@pytest.fixture
+def checked() -> Iterator[Checked]:
+    with issuing() as issuer:
+        yield Checked(issuer)
+
+
+@pytest.mark.parametrize("algorithm", ["ES256", "RS256", "PS256", "Ed25519"])
+async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str) -> None:
+    now = int(checked.clock.now)
+    text = checked.issuer.token(algorithm, scope="tools:Shop admin", exp=now + 3600, iat=now, auth_time=now - 99)
+    found = await checked.caller(text)
+    assert found == Caller(
+        "idp:alice",
+        proof="token",
+        person="idp:alice",
+        scopes=frozenset({"tools:Shop", "admin"}),
+        expires_at=now + 3600,
+        authenticated_at=now - 99,
+        short_lived=True,
+        credential=Secret(text),
+    )
+    assert checked.tokens.find(text) is found  # without asking anybody
+
+
+async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
+    text = checked.issuer.token("Ed25519")
+    header, payload, _ = text.split(".")
+    head = json.loads(base64.urlsafe_b64decode(header + "==")) | {"alg": "EdDSA"}
+    signed = f"{_part(head)}.{payload}"
+    signature = EVERY.get_alg("Ed25519").sign(signed.encode(), KEYS["Ed25519"])
+    assert await checked.caller(f"{signed}.{_b64(signature)}")
+
+
+@pytest.mark.parametrize(
+    ("changed", "scopes"),
+    [
+        ({"scp": ["a", "b"]}, {"a", "b"}),
+        ({"scp": "a b"}, {"a", "b"}),
+        ({"scope": ""}, set()),
+        ({"scope": 3}, set()),
+        ({}, set()),
+        ({"scope": " ".join(map(str, range(1_000)))}, set()),
+    ],
+)
+async def test_scopes_in_either_form(checked: Checked, changed: dict[str, Any], scopes: set[str]) -> None:
+    found = await checked.caller(checked.issuer.token(**changed))
+    assert found
+    assert found.scopes == scopes
+
+
+GOOD: dict[str, dict[str, Any]] = {
+    "one_of_several": {"aud": ["https://other.example", HERE]},
+    "clocks_differ_at_the_start": {"nbf": int(time.time()) + 30},
+    "no_time_of_issue": {"iat": None},
+    "long_lived": {"exp": int(time.time()) + 86_400},
+}
+
+
+@pytest.mark.parametrize("case", GOOD)
+async def test_other_right_tokens(checked: Checked, case: str) -> None:
+    found = await checked.caller(checked.issuer.token(**GOOD[case]))
+    assert found
+    assert found.short_lived is (case not in ("no_time_of_issue", "long_lived"))
+
+
+@pytest.mark.threat("B3")
+@pytest.mark.parametrize(
+    "audience", ["https://other.example", HERE + "/x", HERE.upper(), [], None, 3, {"a": HERE}, [3]]
+)
+async def test_B3_a_token_for_another_server_proves_nobody(checked: Checked, audience: Any) -> None:
+    """A token of the right issuer for any other audience is refused."""
+    assert await checked.caller(checked.issuer.token(aud=audience)) is None
+    assert await checked.caller(checked.issuer.token()) is not None
+
+
+@pytest.mark.threat("B3")
+async def test_B3_no_token_is_sent_to_anybody(checked: Checked) -> None:
+    """To fetch keys, the issuer is told nothing of the token, nor of anything else of the caller's."""
+    text = checked.issuer.token()
+    assert await checked.caller(text)
+    assert len(checked.issuer.heads) == 2
+    told = "".join(checked.issuer.heads)
+    assert not any(part in told for part in (*text.split("."), "Authorization", "alice"))
+
+
+@pytest.mark.threat("B3")
+async def test_B3_an_issuer_may_have_a_name_of_its_own_for_this_server() -> None:
+    """Where an audience is stated for an issuer, its tokens must have that one and no other."""
+    with issuing() as issuer:
+        checked = Checked(issuer, audience="api://hall")
+        assert await checked.caller(issuer.token(aud="api://hall"))
+        assert await checked.caller(issuer.token()) is None
+
+
+def _part(value: Any) -> str:
+    return _b64(json.dumps(value).encode())
+
+
+def _b64(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def _unsigned(issuer: Issuer) -> str:
+    return f"{_part({'alg': 'none', 'typ': 'JWT'})}.{_part(issuer.claims())}."
+
+
+def _psychic(issuer: Issuer) -> str:
+    head, payload, _ = issuer.token().split(".")
+    return f"{head}.{payload}.{_b64(bytes(64))}"
+
+
+def _changed(issuer: Issuer) -> str:
+    head, _, signature = issuer.token().split(".")
+    return f"{head}.{_part(issuer.claims(sub='root'))}.{signature}"
+
+
+def _public_as_secret(issuer: Issuer) -> str:
+    secret = OctKey.import_key(json.dumps(KEYS["RS256"].as_dict(private=False)))
+    return sign("HS256", secret, issuer.claims(), {"kid": "rsa"})
+
+
+def _own_key(issuer: Issuer, **header: Any) -> str:
+    return sign("ES256", FOREIGN["ES256"], issuer.claims(), {"kid": "ec", **header})
+
+
+TWICE = b'{"sub":"a","sub":"b"}'
+FORGED: dict[str, Callable[[Issuer], str]] = {
+    "alg_none": _unsigned,
+    "alg_none_with_signature": lambda issuer: _unsigned(issuer) + "AAAA",
+    "public_key_as_secret": _public_as_secret,
+    "foreign_key": _own_key,
+    "key_in_header": lambda issuer: _own_key(issuer, jwk=FOREIGN["ES256"].as_dict(private=False)),
+    "key_address_in_header": lambda issuer: _own_key(issuer, jku=f"{issuer.url}/evil"),
+    "certificate_address": lambda issuer: _own_key(issuer, x5u=f"{issuer.url}/evil"),
+    "kid_is_a_path": lambda issuer: issuer.token(header={"kid": "../../../dev/null"}),
+    "kid_is_sql": lambda issuer: issuer.token(header={"kid": "ec' OR '1'='1"}),
+    "other_type": lambda issuer: issuer.token(header={"typ": "dpop+jwt"}),
+    "psychic_signature": _psychic,
+    "changed_claims": _changed,
+    "expired": lambda issuer: issuer.token(exp=int(time.time()) - 61),
+    "never_ends": lambda issuer: issuer.token(exp=None),
+    "ends_as_text": lambda issuer: issuer.token(exp="9999999999"),
+    "ends_as_truth": lambda issuer: issuer.token(exp=True),
+    "not_yet": lambda issuer: issuer.token(nbf=int(time.time()) + 120),
+    "from_the_future": lambda issuer: issuer.token(iat=int(time.time()) + 120),
+    "no_subject": lambda issuer: issuer.token(sub=None),
+    "subject_with_a_line": lambda issuer: issuer.token(sub="a\nb"),
+    "empty_subject": lambda issuer: issuer.token(sub=""),
+    "unknown_issuer": lambda issuer: issuer.token(iss="https://evil.example"),
+    "issuer_with_a_slash": lambda issuer: issuer.token(iss=f"{issuer.url}/"),
+    "huge": lambda issuer: issuer.token(sub="alice", more="x" * 1_000_000),
+    "four_parts": lambda issuer: issuer.token() + ".AAAA",
+    "empty_parts": lambda issuer: "..",
+    "no_json": lambda issuer: f"{_b64(b'{')}.{_b64(b'{}')}.AAAA",
+    "twice_the_same_claim": lambda issuer: f"{_part({'alg': 'ES256'})}.{_b64(TWICE)}.AAAA",
+}
+
+
+@pytest.mark.threat("B4")
+@pytest.mark.parametrize("forgery", FORGED)
+async def test_B4_forged_tokens_prove_nobody(checked: Checked, forgery: str) -> None:
+    """However a token is forged, it proves nobody, and no address of its own is ever asked."""
+    assert await checked.caller(FORGED[forgery](checked.issuer)) is None
+    assert set(checked.issuer.asked) <= {DISCOVERY, "/jwks"}
+
+
+@pytest.mark.threat("B4")
+async def test_B4_what_must_be_understood_is_refused(checked: Checked) -> None:
+    """A token that is signed rightly but has critical headers is refused, because none of them is understood."""
+    claims, key = checked.issuer.claims(), KEYS["ES256"]
+    critical: list[dict[str, Any]] = [{"crit": ["b64"], "b64": True}, {"crit": ["x"], "x": 1}, {"crit": []}]
+    for extra in critical:
+        head = {"alg": "ES256", "kid": "ec", **extra}
+        signed = f"{_part(head)}.{_part(claims)}"
+        signature = EVERY.get_alg("ES256").sign(signed.encode(), key)
+        assert await checked.caller(f"{signed}.{_b64(signature)}") is None
+
+
+@pytest.mark.threat("B4")
+async def test_B4_a_key_is_good_for_its_own_algorithm_only(checked: Checked) -> None:
+    """Keys for encryption, weak keys, and keys for another algorithm verify nothing."""
+    key = KEYS["RS256"]
+    wrong = [{"use": "enc"}, {"key_ops": ["encrypt"]}, {"alg": "PS256"}, {"n": "AQAB"}, {"kty": "oct"}, {"kid": 3}]
+    for changed in ({}, *wrong):
+        document = {"keys": [key.as_dict(private=False) | changed]}
+        checked.issuer.documents["/jwks"] = partial(_answer, document)
+        checked.clock.now += STALE_SECONDS + 1
+        text = checked.issuer.token("RS256", exp=int(checked.clock.now) + 60, iat=None)
+        assert (await checked.caller(text) is None) is bool(changed), changed
+
+
+def _answer(document: Any) -> tuple[int, bytes]:
+    return 200, json.dumps(document).encode()
+
+
+@pytest.mark.threat("B5")
+async def test_B5_a_thousand_unknown_keys_ask_the_issuer_once(checked: Checked) -> None:
+    """Tokens with random key ids make the hall fetch keys once in 30 seconds, however many come at once."""
+    tokens = [checked.issuer.token(header={"kid": f"unknown-{number}"}) for number in range(1_000)]
+    assert await asyncio.gather(*map(checked.caller, tokens)) == [None] * 1_000
+    assert checked.fetched == 1
+    checked.clock.now += AGAIN_SECONDS - 1
+    assert await checked.caller(tokens[0]) is None
+    assert checked.fetched == 1
+
+
+@pytest.mark.threat("B5")
+async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) -> None:
+    """Redirects, large documents and another issuer's document give no keys, so nobody is proven."""
+    issuer = checked.issuer
+    wrong: list[Callable[[], tuple[int, bytes]]] = [
+        lambda: (302, f"{issuer.url}/jwks".encode()),
+        lambda: (200, json.dumps({"keys": published(KEYS), "more": "x" * 70_000}).encode()),
+        lambda: (200, b"[]"),
+        lambda: (200, b"{"),
+        lambda: (500, b""),
+    ]
+    for answer in wrong:
+        issuer.documents["/evil"] = answer
+        stated = Checked(issuer, jwks_url=f"{issuer.url}/evil")
+        with pytest.raises(Unproven, match="cannot be fetched now"):
+            await stated.caller(issuer.token())
+    issuer.documents[DISCOVERY] = lambda: (200, b'{"issuer":"https://evil.example","jwks_uri":"https://evil.example/"}')
+    with pytest.raises(Unproven, match="cannot be fetched now"):
+        await checked.caller(issuer.token())
+
+
+async def test_another_form_of_discovery_is_understood(checked: Checked) -> None:
+    document = checked.issuer.documents.pop(DISCOVERY)
+    checked.issuer.documents["/.well-known/oauth-authorization-server"] = document
+    assert await checked.caller(checked.issuer.token())
+
+
+async def test_keys_are_renewed_and_old_ones_do_while_the_issuer_is_away(checked: Checked) -> None:
+    async def ask() -> Caller | None:
+        return await checked.caller(checked.issuer.token(exp=int(checked.clock.now) + 60, iat=None))
+
+    assert await ask()
+    checked.clock.now += FRESH_SECONDS - 1
+    assert await ask()
+    assert checked.fetched == 1
+    checked.clock.now += 2
+    assert await ask()
+    assert checked.fetched == 2
+    checked.issuer.documents["/jwks"] = lambda: (503, b"")
+    checked.clock.now += FRESH_SECONDS + 1
+    assert await ask()
+    assert await ask()
+    assert checked.fetched == 3  # not again with every call
+    checked.clock.now += STALE_SECONDS
+    with pytest.raises(Unproven, match="cannot be fetched now"):
+        await ask()
+
+
+async def test_a_new_key_is_found_and_a_withdrawn_one_is_good_no_longer(checked: Checked) -> None:
+    await checked.caller(checked.issuer.token())
+    old = checked.issuer.token(sub="old")
+    checked.issuer.keys = {"RS256": KEYS["RS256"]}
+    checked.clock.now += AGAIN_SECONDS
+    assert await checked.caller(checked.issuer.token("RS256"))  # was known already
+    assert await checked.caller(checked.issuer.token("RS256", header={"kid": "new"})) is None  # asks again
+    assert await checked.caller(old) is None
+
+
+async def test_a_checked_token_is_remembered_for_a_minute_and_never_beyond_its_end(checked: Checked) -> None:
+    now = int(checked.clock.now)
+    long, short = checked.issuer.token(exp=now + 600), checked.issuer.token(exp=now + 20)
+    assert await checked.caller(long)
+    assert await checked.caller(short)
+    checked.issuer.keys = dict(FOREIGN)
+    checked.clock.now += AGAIN_SECONDS
+    await checked.caller(checked.issuer.token(header={"kid": "new"}))  # the old keys are gone
+    assert checked.tokens.find(long)
+    assert await checked.caller(short) is None
+    checked.clock.now += REMEMBERED_SECONDS
+    assert await checked.caller(long) is None
+
+
+def shared(**changed: Any) -> str:
+    """A token as an OXP client signs it."""
+    usual = {"exp": int(time.time()) + 600}
+    claims = {name: said for name, said in (usual | changed).items() if said is not None}
+    return sign("HS256", OctKey.import_key(SECRET), claims)
+
+
+def test_an_oxp_client_is_known_by_its_secret() -> None:
+    tokens = SharedTokens(SECRET, {HERE}, time.time)
+    found = tokens.find(shared(sub="agent"))
+    assert found
+    assert (found.id, found.proof, found.scopes) == ("oxp:agent", "shared", frozenset({"tools:*"}))
+    assert tokens.find(shared(sub="agent", aud=HERE))
+    nameless = tokens.find(shared())
+    assert nameless
+    assert nameless.id == "oxp:client"
+
+
+def test_an_oxp_client_cannot_give_itself_more_than_tools() -> None:
+    found = SharedTokens(SECRET, {HERE}, time.time).find(shared(scope="admin act_as approve tools:Shop"))
+    assert found
+    assert found.scopes == frozenset({"tools:Shop"})
+
+
+@pytest.mark.threat("B4")
+def test_B4_oxp_tokens_without_an_end_or_for_others_prove_nobody() -> None:
+    """HS256 tokens must end, must be signed with the secret, and must name this server if they name any."""
+    tokens = SharedTokens(SECRET, {HERE}, time.time)
+    assert tokens.find(shared(exp=None)) is None
+    assert tokens.find(shared(exp=int(time.time()) - 61)) is None
+    assert tokens.find(shared(aud="https://other.example")) is None
+    assert tokens.find(shared(sub="a\nb")) is None
+    other = OctKey.import_key("another secret of thirty-two bytes")
+    assert tokens.find(sign("HS256", other, {"exp": int(time.time()) + 60})) is None
+    assert tokens.find(sign("ES256", FOREIGN["ES256"], {"exp": int(time.time()) + 60})) is None

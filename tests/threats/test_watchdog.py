@@ -1,0 +1,167 @@
+"""The watchdog: silent while the loop turns, and exact about who holds it up."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+
+from tests.unit.parts import call_of
+from toolhall.authoring.declaration import tool
+from toolhall.authoring.definition import definitions_of
+from toolhall.model.verdict import Allow
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.states import Equipped
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.runners.function import MOST_BLOCKED, FunctionRunner
+from toolhall.runners.threads import Threads
+from toolhall.runners.watchdog import Activity, Watchdog
+
+
+class Hearing(logging.Handler):
+    """Opens the gate once it has heard a warning."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self.said: list[str] = []
+        self._gate = gate
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+        self._gate.set()
+
+
+@pytest.fixture
+def gate() -> threading.Event:
+    return threading.Event()
+
+
+@pytest.fixture
+def hearing(gate: threading.Event) -> Iterator[Hearing]:
+    heard = Hearing(gate)
+    logging.getLogger("toolhall.watchdog").addHandler(heard)
+    yield heard
+    logging.getLogger("toolhall.watchdog").removeHandler(heard)
+
+
+@pytest.fixture
+async def watched() -> "AsyncWatched":
+    return AsyncWatched()
+
+
+class AsyncWatched:
+    """A run with a watchdog over this loop."""
+
+    def __init__(self) -> None:
+        self.blocked: list[str] = []
+        self.activity = Activity()
+        self.dog = Watchdog(self.activity, Run.tool_in, self.blocked.append)
+        self.run = Run(60, self.activity)
+        self.dog.watch()
+
+
+def entry_of(function: Callable[..., object]) -> Entry:
+    definition = next(definitions_of(function))
+    return compile_entry(definition.tool, FunctionRunner(definition.body, Threads(1)))
+
+
+def equipped(entry: Entry) -> Equipped:
+    fields: dict[str, Any] = {
+        "call": call_of(),
+        "entry": entry,
+        "arguments": {},
+        "verdict": Allow("test", 1),
+        "secrets": (),
+    }
+    return Equipped(**{name: value for name, value in fields.items() if name in Equipped.__struct_fields__})
+
+
+@pytest.mark.threat("I7")
+async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N802
+    gate: threading.Event, hearing: Hearing, watched: AsyncWatched
+) -> None:
+    """The watchdog notices a loop that stands still, and logs the tool, the stack and what to write instead."""
+
+    @tool
+    async def freeze() -> None:
+        gate.wait(30)
+
+    await watched.run(equipped(entry_of(freeze)))
+    watched.dog.close()
+    (said,) = hearing.said
+    assert "tool test_watchdog.freeze@0.1.0 holds up every other call" in said
+    assert "write it with 'def' instead of 'async def', or with @tool(isolated=True)" in said
+    assert "gate.wait(30)" in said
+    assert watched.dog.stalls == 1
+
+
+async def test_what_is_no_tool_is_shown_too(gate: threading.Event, hearing: Hearing, watched: AsyncWatched) -> None:
+    watched.activity.begun += 1
+    watched.activity.wake()
+    gate.wait(30)
+    watched.dog.close()
+    assert hearing.said[0].startswith("the loop has not turned for 100 ms; it hangs here:")
+
+
+async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hearing) -> None:
+    @tool
+    async def fine() -> None: ...
+
+    @tool
+    async def raises() -> None:
+        raise ValueError
+
+    await watched.run(equipped(entry_of(fine)))
+    with pytest.raises(Exception, match="the tool failed"):
+        await watched.run(equipped(entry_of(raises)))
+    assert (watched.activity.begun, watched.activity.running) == (2, 0)
+    watched.dog.close()
+    assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
+
+
+async def test_without_a_call_there_is_no_thread(watched: AsyncWatched) -> None:
+    assert watched.activity.asleep
+    await asyncio.sleep(0)
+    assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
+    watched.dog.close()
+
+
+def test_a_loop_that_has_ended_is_not_watched() -> None:
+    async def begin() -> AsyncWatched:
+        watched = AsyncWatched()
+        watched.activity.begun += 1
+        watched.activity.wake()
+        return watched
+
+    watched = asyncio.run(begin())
+    watched.dog.close()
+    assert watched.dog.stalls == 0
+
+
+async def test_one_that_blocks_again_and_again_is_moved() -> None:
+    @tool
+    async def freeze() -> str:
+        return "here"
+
+    @tool
+    async def thaw() -> str:
+        return "there"
+
+    definition = next(definitions_of(freeze))
+    threads = Threads(1)
+    elsewhere = FunctionRunner(next(definitions_of(thaw)).body, threads)
+    runner = FunctionRunner(definition.body, threads, lambda: elsewhere)
+    answers: list[object] = []
+    for _ in range(MOST_BLOCKED):
+        answers.append(await runner.run(definition.tool, call_of(), {}, _Never()))
+        runner.blocked(definition.tool)
+    assert answers == ["here"] * MOST_BLOCKED
+    assert await runner.run(definition.tool, call_of(), {}, _Never()) == "there"
+
+
+class _Never:
+    def hold(self) -> AbstractContextManager[None]:
+        raise AssertionError("nobody asks")

@@ -1,0 +1,249 @@
+"""The journal of a hall: no call waits for the disk unless it must, and those who must share one wait."""
+
+import asyncio
+import errno
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.unit.parts import Clock
+from tests.unit.stores.audit.made import NOON, calls, record, verified
+from toolhall.model.errors import Unavailable
+from toolhall.model.record import Record
+from toolhall.stores.audit.disk import Disk
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.reading import Wanted
+from toolhall.stores.audit.segments import BEFORE_CHAINS, FOLDER
+
+
+class SlowDisk(Disk):
+    """Counts syncs, and waits in one until it is let go."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+        self.syncing = threading.Event()
+        self.go = threading.Event()
+        self.go.set()
+
+    def sync(self, file: int) -> None:
+        self.syncs += 1
+        self.syncing.set()
+        assert self.go.wait(10)
+        super().sync(file)
+
+
+class FullDisk(Disk):
+    """Takes some bytes of a write, and then no more; or fails to sync."""
+
+    def __init__(self) -> None:
+        self.full = False
+        self.dead = False
+
+    def write(self, file: int, at: int, data: bytes | bytearray | memoryview) -> None:
+        if self.full:
+            super().write(file, at, bytes(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, "no space left on device")
+        super().write(file, at, data)
+
+    def sync(self, file: int) -> None:
+        if self.dead:
+            raise OSError(errno.EIO, "input/output error")
+        super().sync(file)
+
+
+def journal(data: Path, disk: Disk | None = None, keeping: Keeping | None = None) -> AuditJournal:
+    return AuditJournal(data, keeping, disk=disk, clock=Clock(NOON))
+
+
+async def test_appending_does_not_wait_and_closing_writes_what_is_left(tmp_path: Path) -> None:
+    made = journal(tmp_path)
+    for number in range(10):
+        made.append(record(number))
+    made.close()
+    assert calls(tmp_path / FOLDER) == [f"call-{number}" for number in range(10)]
+    report = verified(tmp_path / FOLDER)
+    assert (report.good, report.notes) == (True, []), "it is signed to its end"
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
+
+
+async def test_a_committed_record_is_there_with_all_before_it(tmp_path: Path) -> None:
+    made = journal(tmp_path)
+    try:
+        made.append(record(1))
+        await made.commit(record(2))
+        assert calls(tmp_path / FOLDER) == ["call-1", "call-2"]
+    finally:
+        made.close()
+
+
+async def test_a_crowd_shares_one_wait(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    made = journal(tmp_path, disk)
+    try:
+        await made.commit(record(0))
+        disk.go.clear()
+        disk.syncing.clear()
+        first = made.commit(record(1))
+        await asyncio.to_thread(disk.syncing.wait, 10)
+        before = disk.syncs
+        crowd = [made.commit(record(number)) for number in range(2, 52)]
+        assert not first.done()
+        disk.go.set()
+        await asyncio.gather(first, *crowd)
+        assert disk.syncs == before + 1
+        assert len(calls(tmp_path / FOLDER)) == 52
+    finally:
+        disk.go.set()
+        made.close()
+
+
+async def test_who_gives_up_waiting_disturbs_nobody(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    made = journal(tmp_path, disk)
+    try:
+        await made.commit(record(0))
+        disk.go.clear()
+        one, other = made.commit(record(1)), made.commit(record(2))
+        one.cancel()
+        disk.go.set()
+        await other
+        assert calls(tmp_path / FOLDER) == ["call-0", "call-1", "call-2"]
+    finally:
+        disk.go.set()
+        made.close()
+
+
+@pytest.mark.parametrize("how", ["full", "dead"])
+async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
+    tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Threat R3: while it lasts, commits fail; afterwards nothing half-written is there, and nothing is missing."""
+    disk = FullDisk()
+    made = journal(tmp_path, disk)
+    try:
+        await made.commit(record(0))
+        setattr(disk, how, True)
+        with caplog.at_level(logging.ERROR):
+            for number in range(1, 4):
+                with pytest.raises(Unavailable, match="level 4 and up are refused"):
+                    await made.commit(record(number))
+        assert made.failing
+        assert caplog.text.count("the audit cannot be written") == 1, "said once, not for each call"
+        setattr(disk, how, False)
+        await made.commit(record(4))
+        assert not made.failing
+    finally:
+        made.close()
+    assert calls(tmp_path / FOLDER) == [f"call-{number}" for number in range(5)]
+    assert verified(tmp_path / FOLDER).good
+
+
+async def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).write_text("in the way")
+    made = journal(tmp_path)
+    try:
+        with pytest.raises(Unavailable):
+            await made.commit(record(1))
+        assert made.failing
+        (tmp_path / FOLDER).unlink()
+        await made.commit(record(2))
+        assert calls(tmp_path / FOLDER) == ["call-1", "call-2"], "what came meanwhile was kept"
+    finally:
+        made.close()
+
+
+async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolhall.stores.audit.log.MOST_WAITING", 1_000)
+    disk = FullDisk()
+    made = journal(tmp_path, disk)
+    try:
+        await made.commit(record(0))
+        disk.full = True
+        for number in range(1, 31):
+            made.append(record(number))
+            await made.flush()
+        disk.full = False
+        await made.commit(record(31))
+        await made.commit(record(32))
+    finally:
+        made.close()
+    report = verified(tmp_path / FOLDER)
+    assert report.good
+    kept = len(calls(tmp_path / FOLDER))
+    lost = 33 - kept
+    assert 0 < lost < 33
+    assert any(f"{lost} records could not be written" in said for said in report.notes)
+
+
+async def test_a_queue_that_nobody_empties_does_not_grow_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolhall.stores.audit.journal.MOST_QUEUED", 10)
+    disk = SlowDisk()
+    made = journal(tmp_path, disk)
+    try:
+        await made.commit(record(0))
+        disk.go.clear()
+        disk.syncing.clear()
+        waiting = made.commit(record(1))
+        await asyncio.to_thread(disk.syncing.wait, 10)
+        for number in range(2, 100):
+            made.append(record(number))
+        disk.go.set()
+        await waiting
+    finally:
+        disk.go.set()
+        made.close()
+    assert len(calls(tmp_path / FOLDER)) == 12
+    assert any("88 records" in said for said in verified(tmp_path / FOLDER).notes)
+
+
+async def test_a_draft_becomes_a_record_where_it_is_written(tmp_path: Path) -> None:
+    class Draft:
+        made_in = ""
+
+        def record(self) -> Record:
+            self.made_in = threading.current_thread().name
+            return record(7)
+
+    made, draft = journal(tmp_path), Draft()
+    try:
+        await made.commit(draft)
+    finally:
+        made.close()
+    assert draft.made_in == "toolhall-audit"
+    assert calls(tmp_path / FOLDER) == ["call-7"]
+
+
+async def test_it_reads_what_it_was_only_just_told_and_what_was_there_before_chains(tmp_path: Path) -> None:
+    (tmp_path / BEFORE_CHAINS).write_bytes(
+        b'{"time":1.0,"call":"old","caller":"ada","dialect":"mcp","tool":"Kit.pick@0.9.0","outcome":"ok"}\n'
+    )
+    made, found = journal(tmp_path), list[Record]()
+    try:
+        made.append(record(1))
+        made.append(record(2, tool="Kit.other@1.0.0"))
+        made.append(record(3, phase="intent", outcome="intent"))
+        await made.read("Kit.pick", found.append)
+        assert [each.call for each in found] == ["old", "call-1"]
+        newest = await made.search(Wanted(), 2)
+        assert [each.record.call for each in newest] == ["call-3", "call-2"]
+    finally:
+        made.close()
+
+
+async def test_it_is_signed_after_a_while_though_nothing_more_comes(tmp_path: Path) -> None:
+    made = journal(tmp_path, keeping=Keeping(sign_seconds=0.0))
+    witness = tmp_path / FOLDER / "audit.checkpoints"
+    try:
+        await made.commit(record(1))
+        for _ in range(1_000):
+            if witness.exists() and witness.stat().st_size:
+                break
+            await made.flush()
+        assert verified(tmp_path / FOLDER).checkpoints > 0
+    finally:
+        made.close()

@@ -1,0 +1,135 @@
+"""Records are found by filter and by time, over all segments and all processes, past everything that is broken."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.stores.audit.made import NOON, books, record, wrote
+from toolhall.stores import reading as pieces
+from toolhall.stores.audit import reading
+from toolhall.stores.audit.asking import BadQuestion, document, wanted_of
+from toolhall.stores.audit.reading import EVERYTHING, Found, Wanted, oldest_first, search, size_of
+from toolhall.stores.audit.segments import FOLDER, segments_of
+
+
+def found(data: Path, wanted: Wanted = EVERYTHING, limit: int = 1_000) -> list[str]:
+    return [each.record.call for each in search(data, wanted, limit)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two logs whose records take turns, over several segments."""
+    folder = tmp_path / FOLDER
+    one, other = books(folder), books(folder)
+    for number in range(60):
+        who = "ada" if number % 3 else "bob"
+        said = {"caller": who, "level": number % 11, "outcome": "ok" if number % 5 else "Denied"}
+        (other if number % 2 else one).write([record(number, tool=f"Kit.tool{number % 4}@1.0.0", **said)], safe=True)
+    one.close()
+    other.close()
+    assert len(segments_of(folder / "1")) > 1
+    return tmp_path
+
+
+def test_everything_comes_by_time_from_either_end(data: Path) -> None:
+    in_order = [f"call-{number}" for number in range(60)]
+    assert found(data) == in_order[::-1]
+    sizes: list[int] = []
+    assert [each.record.call for each in oldest_first(data, sizes.append)] == in_order
+    assert sum(sizes) == size_of(data)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        (Wanted(caller="bob"), lambda number: number % 3 == 0),
+        (Wanted(caller="bo"), lambda number: False),
+        (Wanted(tool="Kit.tool3"), lambda number: number % 4 == 3),
+        (Wanted(tool="Kit.tool3@1.0.0"), lambda number: number % 4 == 3),
+        (Wanted(tool="Kit.tool3@2.0.0"), lambda number: False),
+        (Wanted(outcome="Denied"), lambda number: number % 5 == 0),
+        (Wanted(level=8), lambda number: number % 11 >= 8),
+        (Wanted(since=NOON + 50), lambda number: number >= 50),
+        (Wanted(until=NOON + 5), lambda number: number < 5),
+        (Wanted(since=NOON + 10, until=NOON + 20, caller="ada"), lambda number: 10 <= number < 20 and number % 3),
+    ],
+)
+def test_only_what_is_wanted_is_found(data: Path, wanted: Wanted, fits: object) -> None:
+    assert callable(fits)
+    assert found(data, wanted) == [f"call-{number}" for number in reversed(range(60)) if fits(number)]
+
+
+def test_the_newest_are_enough(data: Path) -> None:
+    assert found(data, limit=3) == ["call-59", "call-58", "call-57"]
+
+
+@pytest.mark.parametrize("piece", [100, 333, 5_000])
+def test_where_the_pieces_end_does_not_matter(data: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(reading, "PIECE", piece)
+    assert len(found(data)) == 60
+
+
+def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
+    wrote(tmp_path / FOLDER, 4)
+    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines.insert(2, b'{"sha256":"' + b"x" * (2 * pieces.MOST_LINE) + b"\n")
+    lines.insert(2, b"\xff\x00 no line\n\n")
+    segment.write_bytes(b"".join(lines) + b'{"sha256":"half')
+    assert found(tmp_path) == ["call-3", "call-2", "call-1", "call-0"]
+    assert [each.record.call for each in oldest_first(tmp_path, lambda _: None)] == [
+        "call-0",
+        "call-1",
+        "call-2",
+        "call-3",
+    ]
+
+
+def test_segments_from_before_are_not_even_opened(data: Path) -> None:
+    """A search of the last minutes costs the last minutes, not the last years."""
+    for log in ("1", "2"):
+        oldest = segments_of(data / FOLDER / log)[0]
+        oldest.unlink()
+        oldest.mkdir()
+    assert found(data, Wanted(since=NOON + 10_000)) == []
+    with pytest.raises(IsADirectoryError):
+        found(data)
+
+
+def test_where_nothing_was_recorded_nothing_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    assert list(oldest_first(tmp_path, lambda _: None)) == []
+
+
+def test_filters_are_read_as_people_write_them() -> None:
+    asked = {"caller": "ada", "level": "4", "since": "2027-01-31", "until": "2027-01-31t08:30:00+02:00"}
+    assert wanted_of(asked) == Wanted(caller="ada", level=4, since=1801353600.0, until=1801377000.0)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"level": "11"}, {"level": "x"}, {"level": "²"}, {"since": "soon"}, {"until": "2027-13-01"}],
+)
+def test_filters_that_make_no_sense_are_refused(asked: dict[str, str]) -> None:
+    with pytest.raises(BadQuestion, match=next(iter(asked))):
+        wanted_of(asked)
+
+
+def test_what_is_told_of_a_record_leaves_out_what_it_does_not_say() -> None:
+    told = document(Found("2", 17, record(1, arguments_sha256="ab", level=0)))
+    assert told == {
+        "log": "2",
+        "number": 17,
+        "at": "2024-10-04T12:00:01.000Z",
+        "call": "call-1",
+        "caller": "ada",
+        "dialect": "mcp",
+        "tool": "Kit.pick@1.0.0",
+        "outcome": "ok",
+        "argumentsSha256": "ab",
+        "level": 0,
+        "durationUs": 0,
+        "bytesIn": 0,
+        "bytesOut": 0,
+        "redactions": 0,
+    }

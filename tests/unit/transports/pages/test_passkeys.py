@@ -1,0 +1,64 @@
+"""What a browser answers is read with care: whatever proves nothing ends with a page that says so."""
+
+import json
+from base64 import urlsafe_b64encode
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.transports.pages.browsing import Browser, House
+from toolhall.transports.pages.passkeys import Passkey
+
+
+def b64(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+CLIENT = b64(b'{"type": "webauthn.get", "challenge": "eA", "origin": "http://localhost:8000"}')
+RESPONSE = {"clientDataJSON": CLIENT, "authenticatorData": b64(b"x" * 37), "signature": b64(b"x")}
+MADE = {"clientDataJSON": CLIENT.replace("get", "create"), "attestationObject": b64(b"\xa0")}
+GOOD: dict[str, Any] = {"id": "eHh4", "rawId": "eHh4", "type": "public-key", "response": RESPONSE}
+ANSWERS = [
+    "",
+    "x",
+    "[]",
+    "{}",
+    "null",
+    '{"id": 7}',
+    json.dumps(GOOD),
+    json.dumps({**GOOD, "rawId": "e"}),
+    json.dumps({**GOOD, "response": None}),
+    json.dumps({**GOOD, "response": {**RESPONSE, "clientDataJSON": "e"}}),
+    json.dumps({**GOOD, "response": {**RESPONSE, "authenticatorData": ""}}),
+    json.dumps({**GOOD, "response": {**RESPONSE, "authenticatorData": b64(b"\xff" * 300)}}),
+    json.dumps({**GOOD, "response": MADE}),
+    json.dumps({**GOOD, "response": {**MADE, "attestationObject": b64(b"\xbf" * 200)}}),
+    json.dumps({**GOOD, "response": {**MADE, "attestationObject": b64(b"\x9f" * 20_000)}}),
+    "[" * 20_000,
+]
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERS)))
+async def test_what_proves_nothing(number: int) -> None:
+    house = House()
+    with house.hall:
+        factors, browser = house.hall.people.factors, Browser(house.hall)
+        word, _ = await factors.invite("local", "local")
+        reply = await browser.act(f"/enroll/{word}", "create", credential=ANSWERS[number])
+        assert reply.status == 403, reply.text
+        invitation = await factors.invitation(word)
+        assert invitation is not None, "it can be tried again"
+        await factors.add_passkey(invitation, msgspec.json.encode(Passkey("eHh4", b64(b"junk"))), 0)
+        path = await house.ask("burn")
+        reply = await browser.act(path, "passkey", credential=ANSWERS[number])
+        assert reply.status == 403, reply.text
+        assert (await house.approval(path)).state == "pending"
+
+
+async def test_a_bare_address_has_no_passkeys() -> None:
+    house = House()
+    with house.hall:
+        word, _ = await house.hall.people.factors.invite("local", "local")
+        page = await Browser(house.hall).get(f"/enroll/{word}", host="127.0.0.1:8000")
+        assert "A passkey cannot belong to a bare address" in page.text

@@ -1,0 +1,51 @@
+"""What cannot be seen, or looks like something else, is written out; everything else stays as it is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolhall.transports.pages.visible import marked, visible
+
+PLAIN = [
+    "plain text",
+    "caf\u00e9 na\u00efve \u00df \u0142",
+    "привет",
+    "日本語",
+    "한국어",
+    "हिन्दी",
+    "العربية",
+    "1 \u00d7 3 \u20ac",
+    "a\nb",
+]
+MARKED = {
+    "a\u200bb": "a<U+200B>b",
+    "\U000e0041": "<U+E0041>",
+    "\u202ex": "<U+202E>x",
+    "p\u0430ypal": "p<U+0430>ypal",
+    "\u0441\u043e\u0440": "<U+0441><U+043E><U+0440>",
+    "\u03b1lpha": "<U+03B1>lpha",
+    "\uff41": "<U+FF41>",
+    "e\u0301": "e<U+0301>",
+    "rm \u2013rf": "rm <U+2013>rf",
+    "a\tb\x1b[0m": "a<U+0009>b<U+001B>[0m",
+    "\u00a0": "<U+00A0>",
+    "\u3164": "<U+3164>",
+}
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_can_be_read_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+@pytest.mark.parametrize("text", MARKED)
+def test_what_hides_is_written_out(text: str) -> None:
+    assert visible(text) == MARKED[text]
+
+
+@given(st.text())
+def test_nothing_is_lost_and_everything_shows(text: str) -> None:
+    pieces = list(marked(text))
+    back = "".join(chr(int(piece[3:-1], 16)) if hidden else piece for piece, hidden in pieces)
+    assert back == text
+    assert all(letter.isprintable() or letter == "\n" for letter in visible(text))

@@ -227,6 +227,7 @@ class Toolhall:
             sanitize=Sanitize(),
             audit=Audit(self.journal, time.time, time.monotonic),
             record=Recorder(config.record, self._recordings, time.time) if self._recordings else None,
+            telemetry=self.telemetry,
         )
         shortlist = Shortlist(config.pinned, search=config.search)
         return Hall(

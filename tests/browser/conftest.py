@@ -64,8 +64,9 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield House(served.port)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """Gone before the next module's tests: while it is there, its event loop runs in this thread."""
     path = shutil.which("chromium")
     assert path, "there is no Chromium; install it with 'make chromium'"
     with sync_playwright() as playwright:

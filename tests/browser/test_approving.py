@@ -99,7 +99,7 @@ def test_a_code_works_without_scripts(house: House, window: Window) -> None:
     expect(page.get_by_role("heading", name="Is it you?")).to_be_visible()
     page.get_by_label("Code of your authenticator").fill("000000")
     page.get_by_role("button", name="Approve with the code").click()
-    expect(page.get_by_role("alert")).to_contain_text("that code is wrong")
+    expect(page.get_by_role("alert")).to_contain_text("That code is wrong")
     page.get_by_label("Code of your authenticator").fill(generator.at(int(time.time()) + 30))
     page.get_by_role("button", name="Approve with the code").click()
     expect(page.get_by_role("heading", name="You are verified")).to_be_visible()

@@ -86,8 +86,8 @@ def test_log_notices_go_to_the_error_output(shell: Shell) -> None:
     assert "printed while the tool runs" in done.err
 
 
-def test_what_a_terminal_must_not_see_is_written_out(shell: Shell) -> None:
-    assert shell.run("call", "ugly", KIT).out == "a<U+202E>b\n"
+def test_what_a_terminal_must_not_see_is_taken_out(shell: Shell) -> None:
+    assert shell.run("call", "ugly", KIT).out == "ab\n"
 
 
 def test_every_call_is_logged_without_values(shell: Shell) -> None:

@@ -18,8 +18,8 @@ def grants(stores: Stores) -> GrantStore:
 
 
 def grant(grant_id: str = "g_a", **other: Any) -> Grant:
-    plain: dict[str, Any] = {"id": grant_id, "effect": "permit", "callers": "ci", "tools": "Kit.*"}
-    return Grant(**plain | {"created_at": 5, "by": "local"} | other)
+    plain: dict[str, Any] = {"effect": "permit", "callers": "ci", "tools": "Kit.*", "created_at": 5, "by": "local"}
+    return Grant(id=grant_id, **plain | other)
 
 
 async def test_there_is_nothing_at_first(grants: GrantStore) -> None:

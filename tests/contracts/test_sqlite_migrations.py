@@ -73,7 +73,7 @@ async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -
     _at_first_revision(path, kept("own", state="active", origin="code"), kept("other", state="active"))
     stores = open_stores(tmp_path)
     assert {row.tool: row.sound for row in await stores.tools.all()} == {"own": True, "other": False}
-    assert await stores.grants.all() == await stores.keys.all() == ()
+    assert (await stores.grants.all(), await stores.keys.all()) == ((), ())
     stores.close()
     altered(path, "UPDATE tools SET mac = NULL")
     with closing(open_store(tmp_path)) as again:

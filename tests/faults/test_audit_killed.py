@@ -31,3 +31,45 @@ def test_no_record_that_was_promised_is_lost(tmp_path: Path, seed: int) -> None:
     assert set(promised) <= set(found)
     for call in promised:  # and everything in front of it
         assert call.replace("call", "aside") in found
+
+
+FULL = """
+import asyncio, resource, signal, sys
+from pathlib import Path
+from toolhall.model.errors import Unavailable
+from toolhall.model.record import Record
+from toolhall.stores.audit.journal import AuditJournal
+
+def record(number):
+    return Record(1.0, f"call-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok")
+
+async def main(data):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    journal, number, told = AuditJournal(data), 0, 0
+    await journal.commit(record(number))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_333, resource.RLIM_INFINITY))
+    while not told:
+        number += 1
+        try:
+            await journal.commit(record(number))
+        except Unavailable:
+            told = number
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await journal.commit(record(number + 1))
+    journal.close()
+    sys.stdout.write(f"{told} {number + 1}")
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+def test_a_file_that_may_not_grow_is_told_and_forgiven(tmp_path: Path) -> None:
+    """Threat R3, with the system's own limit: the record that did not fit is whole once there is room."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=50, check=True, cwd=ROOT
+    )
+    told, last = map(int, done.stdout.split())
+    assert 0 < told < last
+    assert "the audit cannot be written" in done.stderr
+    assert verified(tmp_path / "audit").good
+    assert [each["call"] for each in recorded(tmp_path)] == [f"call-{number}" for number in range(last + 1)]

@@ -23,7 +23,7 @@ class Place(NamedTuple):
     """A line of the log."""
 
     segment: Path
-    index: int
+    row: int
     number: int
 
 
@@ -72,7 +72,7 @@ def test_one_flipped_bit_is_found_and_named(made: Made, witnessed: bool, data: s
     at = data.draw(st.integers(0, len(text) - (2 if last else 1)))
     text[at] ^= 1 << data.draw(st.integers(0, 7))
     index = made.content[segment].count(b"\n", 0, at)
-    (number,) = (place.number for place in made.places if (place.segment, place.index) == (segment, index))
+    (number,) = (place.number for place in made.places if (place.segment, place.row) == (segment, index))
     first = made.found(segment, bytes(text), witnessed=witnessed)[0]
     assert first.number == number
     assert first.file == f"1/{segment.name}"
@@ -85,7 +85,7 @@ def test_one_flipped_bit_is_found_and_named(made: Made, witnessed: bool, data: s
 def test_a_line_that_is_gone_is_found_and_named(made: Made, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(made.places))
     raw = made.content[place.segment].splitlines(keepends=True)
-    first = made.found(place.segment, b"".join(raw[: place.index] + raw[place.index + 1 :]))[0]
+    first = made.found(place.segment, b"".join(raw[: place.row] + raw[place.row + 1 :]))[0]
     assert first.number == place.number
     newest = place == made.places[-1]
     assert first.what == ("rollback" if newest else "missing")
@@ -97,7 +97,7 @@ def test_lines_that_changed_places_are_found_and_named(made: Made, data: st.Data
     segment = data.draw(st.sampled_from(made.segments))
     raw = made.content[segment].splitlines(keepends=True)
     one, other = sorted(data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=2, max_size=2, unique=True)))
-    (number,) = (place.number for place in made.places if (place.segment, place.index) == (segment, one))
+    (number,) = (place.number for place in made.places if (place.segment, place.row) == (segment, one))
     raw[one], raw[other] = raw[other], raw[one]
     first = made.found(segment, b"".join(raw))[0]
     assert (first.what, first.number) == ("moved", number)
@@ -108,7 +108,7 @@ def test_lines_that_changed_places_are_found_and_named(made: Made, data: st.Data
 def test_a_line_that_stands_there_twice_is_found_and_named(made: Made, data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(made.places))
     raw = made.content[place.segment].splitlines(keepends=True)
-    raw.insert(place.index + 1, raw[place.index])
+    raw.insert(place.row + 1, raw[place.row])
     first = made.found(place.segment, b"".join(raw), witnessed=False)[0]
     assert (first.what, first.number) == ("moved", place.number + 1)
 
@@ -120,7 +120,7 @@ def test_a_segment_that_was_cut_off_is_found_and_named(made: Made, data: st.Data
     text = made.content[segment]
     at = data.draw(st.integers(0, len(text) - 1))
     (number,) = (
-        place.number for place in made.places if (place.segment, place.index) == (segment, text.count(b"\n", 0, at))
+        place.number for place in made.places if (place.segment, place.row) == (segment, text.count(b"\n", 0, at))
     )
     first = made.found(segment, text[:at])[0]
     assert first.number == number

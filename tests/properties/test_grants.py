@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,5 +99,4 @@ def test_without_a_grant_that_permits_nothing_is_permitted(rules: list[Grant]) -
 
 
 def _with(grant: Grant, **other: Any) -> Grant:
-    members = {name: getattr(grant, name) for name in grant.__struct_fields__}
-    return Grant(**members | {"id": "zz"} | other)
+    return msgspec.structs.replace(grant, id="zz", **other)

@@ -1,6 +1,7 @@
 """Tools that use a secret and show it to whoever looks, in every form and at every place; for a server of its own."""
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from tests.unit.pipeline.disguised import EVERY, SECRET
@@ -37,7 +38,7 @@ async def shows(form: str, where: str) -> Reply:
     return _RESULTS[where](disguised(form))  # type: ignore[no-any-return]
 
 
-_RESULTS: dict[str, Any] = {
+_RESULTS: dict[str, Callable[[str], Any]] = {
     "plain": lambda text: text,
     "value": lambda text: {"deep": [{"er": f"<{text}>"}]},
     "key": lambda text: {text: 1},

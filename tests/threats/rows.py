@@ -29,7 +29,9 @@ _ACCOUNTS = "linked accounts"
 _TASKS = "long-running tasks"
 
 ROWS = {
-    "A1": Row("instructions to the model in a description", "quarantine until a person saw the raw text; lint as a hint"),
+    "A1": Row(
+        "instructions to the model in a description", "quarantine until a person saw the raw text; lint as a hint"
+    ),
     "A2": Row("the same, hidden deep in a schema", "every text of a definition is read, linted and part of its digest"),
     "A3": Row("a definition changes after it was approved", "activation is bound to a digest; a change is quarantined"),
     "A4": Row("same text, another address behind it", "the upstream's identity belongs to the pin", _UPSTREAMS),
@@ -38,7 +40,9 @@ ROWS = {
     "A7": Row("names that look alike", "plain letters only; twins by case, width, accent or script are refused"),
     "A8": Row("a description that talks of other tools", "a finding for the person who activates it"),
     "A9": Row("hints that lie", "hints from outside decide nothing"),
-    "A10": Row("a level that is stated too low", "the highest of definition, traits and the operator's word; no silent drop"),
+    "A10": Row(
+        "a level that is stated too low", "the highest of definition, traits and the operator's word; no silent drop"
+    ),
     "A11": Row("icons that run code or track", "https and data only; never fetched here"),
     "A12": Row("arguments mirrored into headers", "every rule of the newest revision, and no secrets"),
     "B1": Row("one path without authentication", "identity comes before the path; a short list of public paths"),
@@ -47,15 +51,23 @@ ROWS = {
     "B4": Row("forged tokens", "named algorithms, keys from configured issuers only, one answer for every forgery"),
     "B5": Row("a storm of key fetches", "one fetch at a time, at most one in half a minute"),
     "B6": Row("another caller's session", "a session belongs to its caller; to others it is unknown"),
-    "B7": Row("answers delivered to the wrong request", "an answer goes to its connection; ids of clients route nothing"),
+    "B7": Row(
+        "answers delivered to the wrong request", "an answer goes to its connection; ids of clients route nothing"
+    ),
     "B8": Row("another caller's task", "tasks are keyed on their caller", _TASKS),
     "B9": Row("a service's credential used for a user", "who acts for whom is proven, never claimed"),
-    "B10": Row("other arguments than those that were allowed", "conditions are checked on every round, with defaults filled in"),
-    "B11": Row("tools or lists leak to other callers", "lists are made per caller and never shared; hidden equals unknown"),
+    "B10": Row(
+        "other arguments than those that were allowed", "conditions are checked on every round, with defaults filled in"
+    ),
+    "B11": Row(
+        "tools or lists leak to other callers", "lists are made per caller and never shared; hidden equals unknown"
+    ),
     "B12": Row("keys guessed by timing", "lookup by public id, comparison in constant time, also for unknown ids"),
     "B13": Row("keys guessed by trying", "256 bits and a checksum; failures are counted per address"),
     "B14": Row("DNS rebinding", "Host and Origin are checked on every transport, always"),
-    "B15": Row("requests forged from another page", "strict cookies, a token per form, the browser's own word on the origin"),
+    "B15": Row(
+        "requests forged from another page", "strict cookies, a token per form, the browser's own word on the origin"
+    ),
     "B16": Row("listening to the world by accident", "loopback only; elsewhere nothing starts without credentials"),
     "B17": Row("headers that disagree with the body", "compared exactly; doubled headers are refused"),
     "B18": Row("an older revision to avoid checks", "no decision depends on the revision"),
@@ -69,8 +81,14 @@ ROWS = {
     "C7": Row("approving one's own level-10 call", "another person, with the scope to approve"),
     "C8": Row("a code used again or guessed", "each time step once; five tries in five minutes"),
     "C9": Row("a clock turned back", "expiry is judged where the approval is kept, when it is used"),
-    **{f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS) for number in range(1, 13)},
-    **{f"E{number}": Row("requests to inner addresses", "comes with the egress guard", _UPSTREAMS) for number in range(1, 10)},
+    **{
+        f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS)
+        for number in range(1, 13)
+    },
+    **{
+        f"E{number}": Row("requests to inner addresses", "comes with the egress guard", _UPSTREAMS)
+        for number in range(1, 10)
+    },
     "F1": Row("duplicate or lookalike members", "a strict reader; exact names"),
     "F2": Row("numbers that readers disagree on", "finite, at most 20 digits, kept exactly"),
     "F3": Row("nesting without end", "depth is counted on the bytes"),
@@ -92,7 +110,9 @@ ROWS = {
     "G5": Row("results that break their schema", "refused, and the caller hears that the tool broke its word"),
     "G6": Row("results without end", "capped"),
     "G7": Row("a secret in the answer, however written", "searched for in nine encodings, across chunks too"),
-    "G8": Row("a secret in errors, logs and traces", "exception text goes to the log alone, and through the same search"),
+    "G8": Row(
+        "a secret in errors, logs and traces", "exception text goes to the log alone, and through the same search"
+    ),
     "G9": Row("forged log lines", "one line per event; control characters escaped"),
     "G10": Row("secrets in dumps and children", "no core dumps; children get a short list of variables"),
     "G11": Row("messages for developers reach the model", "never sent"),
@@ -126,7 +146,18 @@ ROWS = {
     "J5": Row("SQL in search terms", "bound parameters only"),
     "J6": Row("files that others can read", "0600 and 0700"),
     "J7": Row("rows written behind the hall's back", "every row carries a code that only the hall can make"),
-}  # fmt: skip
+}
+
+
+# What holds whatever is tried: by name, in a sentence.
+PROMISES = {
+    "S1": "there is one way to a tool: no preview, health or management path runs one",
+    "P7": "memory is bounded, however many clients listen or do not read",
+    "P8": "a tool that blocks, crashes or leaks hurts only itself",
+    "R10": "connections that come and go leave nothing behind",
+    "R11": "a tool that blocks its thread or the loop is found, named and moved",
+    "R12": "a tool cannot take more memory than it was given",
+}
 
 
 class Advisory(NamedTuple):

@@ -169,6 +169,7 @@ async def test_H8_files_and_the_disk_end_at_the_limit(hall: Tools, tmp_path: Pat
 
 
 @pytest.mark.threat("G10")
+@pytest.mark.threat("H4")
 async def test_G10_a_worker_sees_no_variable_that_is_not_allowed(  # noqa: N802
     hall: Tools, monkeypatch: pytest.MonkeyPatch
 ) -> None:

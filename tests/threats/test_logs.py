@@ -5,7 +5,7 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import pytest
@@ -21,7 +21,7 @@ class Terminal(io.StringIO):
 
 
 @contextmanager
-def logged(output: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Iterator[logging.Logger]:
+def logged(output: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> Generator[logging.Logger]:
     """The log of a command, on this output."""
     monkeypatch.setattr(sys, "stderr", output)
     loggers = [logging.getLogger(name) for name in ("toolhall", "uvicorn.error")]

@@ -12,11 +12,13 @@ import pytest
 from tests.properties.callers.house import Reply
 from tests.properties.callers.town import Rule, Town
 from tests.properties.callers.ways import WAYS, Call, Mcp, Oxp
+from tests.unit.parts import tool_named
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
 from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.verdict import Allow
 from toolhall.registrar.papers import read_definition
 
 SOURCE = Path(__file__).parents[2] / "src/toolhall"
@@ -144,6 +146,19 @@ async def test_I5_an_expensive_tool_uses_up_more() -> None:
     with Toolhall(whoami, config=config) as hall:
         ended = await answers(hall, "whoami", "ada", 3)
         assert ended == [Finished.__name__, Finished.__name__, Limited.__name__]
+
+
+@pytest.mark.threat("B9")
+@pytest.mark.parametrize(("caller", "may"), [("ada", True), ("crew", False)])
+async def test_B9_a_tool_that_works_for_a_user_needs_one(caller: str, may: bool) -> None:
+    """What needs to know its user is not called with a key that stands for nobody in particular."""
+    town = Town()
+    with town.hall:
+        await town.open([])
+        proof: Any = "shared" if caller == "crew" else "key"
+        who = Caller(caller, proof=proof, expires_at=4e9, scopes=frozenset({"tools:*"}))
+        needy = tool_named("inbox", level=1, requirements={"user_id": True})
+        assert isinstance(town.hall.policy.judge(who, needy), Allow) is may
 
 
 @pytest.mark.threat("S1")

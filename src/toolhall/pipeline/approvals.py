@@ -9,7 +9,6 @@ from math import isfinite
 import msgspec
 
 from toolhall.contracts.canonical import canonical
-from toolhall.contracts.digest import digests
 from toolhall.model.call import Call
 from toolhall.model.errors import BadArguments, Limited, NeedsVerification, Problem, Unavailable
 from toolhall.model.json import Json, JsonObject
@@ -81,19 +80,13 @@ def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) 
         caller=caller.id,
         person=caller.person or caller.id,
         tool=entry.id,
-        definition_sha256=definition_sha256(entry),
+        definition_sha256=entry.definition_sha256,
         arguments_sha256=hashlib.sha256(exact).hexdigest(),
         shown=shown_bytes(exact),
         level=verdict.level,
         effect=entry.tool.effect,
         dialect=call.dialect,
     )
-
-
-def definition_sha256(entry: Entry) -> str:
-    """What stands for everything that the tool says and promises."""
-    both = digests(entry.tool)
-    return hashlib.sha256(f"{both.shown} {both.contract}".encode()).hexdigest()
 
 
 def exact_bytes(arguments: JsonObject) -> bytes:

@@ -19,7 +19,7 @@ from toolhall.model.content import (
 )
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
-from toolhall.pipeline.discretion import discreet
+from toolhall.pipeline.discretion import Discreetly
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
 from toolhall.schema.types import to_json
@@ -39,7 +39,7 @@ class Check:
         redactor = raw.redactor
         if redactor is None:
             return Checked(raw.entry, self._result(raw.value, raw.entry))
-        with discreet(redactor):  # what is wrong with a value goes to the log
+        with Discreetly(redactor):  # what is wrong with a value goes to the log
             return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
 
     def _result(self, value: object, entry: Entry) -> Result:

@@ -2,8 +2,7 @@
 
 import logging
 import traceback
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from toolhall.pipeline.redactor import Redactor
@@ -11,14 +10,19 @@ from toolhall.pipeline.redactor import Redactor
 _running: ContextVar[Redactor | None] = ContextVar("toolhall_redactor", default=None)
 
 
-@contextmanager
-def discreet(redactor: Redactor) -> Generator[None]:
-    """Meanwhile, what this task and its threads log is told without these secrets."""
-    token = _running.set(redactor)
-    try:
-        yield
-    finally:
-        _running.reset(token)
+class Discreetly:
+    """`with Discreetly(redactor)`: what this task and its threads log meanwhile is told without these secrets."""
+
+    __slots__ = ("_redactor", "_token")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    def __enter__(self) -> None:
+        self._token = _running.set(self._redactor)
+
+    def __exit__(self, *_: object) -> None:
+        _running.reset(self._token)
 
 
 class Discreet:

@@ -21,6 +21,7 @@ from toolhall.model.text import clean_text
 SHORTEST_DISGUISED = 6
 LONGEST_SPELLED = 512  # characters; in a longer one not every spelling is told apart, and the whole text is hidden
 BEGINNING = 4  # characters of a secret that are worth hiding when a text breaks off after them
+_LONG_SIGN = 12
 _ROUNDS = 3  # of escaping, one inside the other
 _MOST_PER_LETTER = 12
 _MOST_HELD = 16 * 1024
@@ -52,14 +53,15 @@ class Disguises:
         self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
         self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in secret if each in _JSON_SHORT)]
         self._shortest = min(map(len, self._whole))
+        self._signs = list(dict.fromkeys([*self._whole, *quoted, *map(_sign, self._cores)]))
         self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
 
     def holds(self, text: bytes) -> bool:
         """Whether the secret is in it, in any form."""
         if len(text) < self._shortest:  # no form is shorter than the secret itself
             return False
-        for literal in self._literals:
-            if literal in text:
+        for sign in self._signs:
+            if sign in text and any(literal in text for literal in self._literals):
                 return True
         if self.short:
             return False
@@ -144,6 +146,12 @@ def _cores(secret: bytes) -> list[bytes]:
         for ahead in range(3)
         for write in (b64encode, urlsafe_b64encode)
     ]
+
+
+def _sign(core: bytes) -> bytes:
+    """A part that both alphabets write alike, if there is a long one: half as many searches find it."""
+    longest = max(re.split(rb"[+/_-]", core), key=len)
+    return longest if len(longest) >= _LONG_SIGN else core
 
 
 def _dump(secret: bytes) -> str:

@@ -1,6 +1,7 @@
 """The order of the stages, and nothing else."""
 
 from asyncio import CancelledError
+from time import monotonic
 
 import msgspec
 
@@ -21,6 +22,7 @@ from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
+from toolhall.telemetry.figures import Telemetry
 
 
 class Stages(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +39,7 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     sanitize: Sanitize
     audit: Audit
     record: Recorder | None = None  # None: no tool's calls are kept
+    telemetry: Telemetry | None = None
 
 
 class Pipeline:
@@ -44,11 +47,14 @@ class Pipeline:
 
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
+        self._telemetry = stages.telemetry
+        self._spans = stages.telemetry.spans if stages.telemetry else None
         self.audit = stages.audit
 
     async def __call__(self, call: Call) -> Finished:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
         stages, trace = self._stages, Trace()
+        span = None if self._spans is None else self._spans.begin(call)
         try:
             allowed = self._allowed(call, trace)
             admitted = stages.limit(allowed)
@@ -73,7 +79,11 @@ class Pipeline:
             trace.end(ended)
             raise
         finally:
-            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended)
+            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, trace.redactions)
+            if self._telemetry is not None:
+                self._telemetry.ended(call, trace.tool_id, trace.outcome, monotonic() - call.started)
+            if span is not None:
+                span.end(trace.tool_names, trace.outcome)
 
     def _allowed(self, call: Call, trace: "Trace") -> Allowed:
         """The tool, if the caller may call it; what is refused here counts for the caller's limit too."""
@@ -91,6 +101,24 @@ class Trace:
     """How far a call came and how it ended, for its record."""
 
     __slots__ = ("ended", "kept", "outcome", "reached", "size")
+
+    @property
+    def tool_id(self) -> str | None:
+        """Of the tool that was found: no other name is worth counting."""
+        reached = self.reached
+        return None if reached is None or isinstance(reached, str) else reached.entry.id
+
+    @property
+    def tool_names(self) -> tuple[str, str] | None:
+        """Its published name and its id."""
+        reached = self.reached
+        return None if reached is None or isinstance(reached, str) else (reached.entry.tool.name, reached.entry.id)
+
+    @property
+    def redactions(self) -> int:
+        """How many secrets were taken out of what it said."""
+        redactor = getattr(self.reached, "redactor", None)
+        return 0 if redactor is None else redactor.count
 
     def __init__(self) -> None:
         self.reached: Reached = None  # or the id of what is no more

@@ -10,7 +10,7 @@ import msgspec
 from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.text import clean_text
-from toolhall.pipeline.discretion import discreet, keep_discreet
+from toolhall.pipeline.discretion import Discreetly, keep_discreet
 from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
@@ -36,7 +36,7 @@ class Run:
         return self._run(equipped) if redactor is None else self._run_discreetly(equipped, redactor)
 
     async def _run_discreetly(self, equipped: Equipped, redactor: Redactor) -> Raw:
-        with discreet(redactor):
+        with Discreetly(redactor):
             return await self._run(equipped)
 
     async def _run(self, equipped: Equipped) -> Raw:

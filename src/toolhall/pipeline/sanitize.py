@@ -63,11 +63,13 @@ def _swept_notes(notes: Notes | None, sweep: Sweep) -> Notes | None:
 
 
 def _swept_meta(meta: JsonObject | None, sweep: Sweep) -> JsonObject | None:
-    encoded = meta and to_json(meta)
-    return meta if not encoded or is_clean_json(encoded) else msgspec.json.decode(sweep.json(encoded))
+    encoded = to_json(meta or {})
+    return meta if is_clean_json(encoded) else msgspec.json.decode(sweep.json(encoded))
 
 
 def _redacted(result: Result, redactor: Redactor) -> Result:
+    if not (result.content or result.meta or redactor.finds(result.encoded or b"")):
+        return result
     encoded = result.encoded and redactor.json(result.encoded)
     text = result.text if encoded == result.encoded else result.text and redactor.text(result.text)
     content = result.content
@@ -93,8 +95,8 @@ def _redacted_rest(block: Content, redactor: Redactor) -> Content:
 
 
 def _redacted_meta(meta: JsonObject | None, redactor: Redactor) -> JsonObject | None:
-    encoded = meta and to_json(meta)
-    return meta if not encoded or not redactor.finds(encoded) else redactor.value(msgspec.json.decode(encoded))
+    encoded = to_json(meta or {})
+    return redactor.value(msgspec.json.decode(encoded)) if redactor.finds(encoded) else meta
 
 
 def _source(entry: Entry, result: Result) -> JsonObject:

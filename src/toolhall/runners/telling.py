@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 
 import msgspec
@@ -35,12 +36,13 @@ class Hides(Protocol):
 class Telling:
     """A link for one call; what is too much is dropped and counted."""
 
-    __slots__ = ("_at", "_bytes", "_caller", "_clock", "_hides", "_left", "dropped", "link")
+    __slots__ = ("_at", "_bytes", "_caller", "_clock", "_hides", "_latest", "_left", "dropped", "link")
 
     def __init__(self, link: Link, hides: Hides | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.link = self._caller = link
         self.dropped = 0
         self._hides = hides
+        self._latest: Progress | None = None
         self._clock = clock
         self._at = 0.0
         self._left = float(PER_SECOND)
@@ -57,16 +59,13 @@ class Telling:
         if self._at:
             self._left = min(PER_SECOND, self._left + (now - self._at) * PER_SECOND)
         self._at = now
-        if self._left < 1 or self._bytes >= MOST_BYTES:
+        if self._left < 1:
             self.dropped += 1
-            return
-        self._left -= 1
-        said = self._clean(event)
-        self._bytes += len(to_json(said))
-        if self._bytes > MOST_BYTES:
-            self.dropped += 1
+            self._latest = event if isinstance(event, Progress) else self._latest
         else:
-            self.link.emit(said)
+            self._left -= 1
+            self._latest = None if isinstance(event, Progress) else self._latest
+            self._emit(event, self.link)
 
     def can(self, feature: str) -> bool:
         """Whether the caller's program declared it."""
@@ -84,10 +83,23 @@ class Telling:
         await self.link.detach(retry_ms)
 
     def end(self) -> None:
-        """Say how much was dropped, as far as the caller hears log messages."""
-        dropped, self.dropped = self.dropped, 0
-        limits = f"at most {PER_SECOND} a second and {MOST_BYTES // 1024} kB are passed on"
-        self._caller.emit(Log("warning", f"{dropped} messages of this call were dropped: {limits}"))
+        """Say how far it came, and how much was dropped, as far as the caller hears log messages."""
+        if self._latest is not None:
+            self.dropped -= 1
+            with suppress(TypeError, ValueError, NotImplementedError):  # one that was dropped was not even looked at
+                self._emit(self._latest, self._caller)
+        if self.dropped:
+            limits = f"at most {PER_SECOND} a second and {MOST_BYTES // 1024} kB are passed on"
+            self._caller.emit(Log("warning", f"{self.dropped} messages of this call were dropped: {limits}"))
+
+    def _emit(self, event: Event, link: Link) -> None:
+        if self._bytes < MOST_BYTES:
+            event = self._clean(event)
+            self._bytes += len(to_json(event))
+            if self._bytes <= MOST_BYTES:
+                link.emit(event)
+                return
+        self.dropped += 1
 
     def _clean(self, event: Event) -> Event:
         match event:

@@ -1,15 +1,11 @@
 """Refuses what no engine would bring back as it is."""
 
-from typing import TypeVar
-
 import msgspec
 
 from toolhall.stores.base import Unstorable
 
-_S = TypeVar("_S", bound=msgspec.Struct)
 
-
-def refuse_unstorable_row(row: _S) -> None:
+def refuse_unstorable_row(row: msgspec.Struct) -> None:
     """Raise Unstorable unless every engine will bring this row back exactly."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(row), type=type(row))

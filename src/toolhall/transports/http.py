@@ -9,6 +9,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Wire
 from toolhall.stores.base import StoreFailed
+from toolhall.telemetry.spans import carry
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.busy import busy
 from toolhall.transports.challenges import Challenges, said_invalid
@@ -59,6 +60,8 @@ class HttpApp:
         try:
             exchange.scope, exchange.challenges = scope, self._challenges
             headers = exchange.headers = self._shield.headers(scope)
+            if b"traceparent" in headers:
+                carry(headers[b"traceparent"].decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1"))
             caller = self._identity.caller(scope, headers)
             exchange.caller = caller if isinstance(caller, Caller) else await caller
             exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")

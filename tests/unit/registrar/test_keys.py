@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
@@ -100,7 +101,7 @@ async def test_when_it_expires(expires: str, seconds: float | None) -> None:
 async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
     office = await Office().open()
     with pytest.raises(Malformed, match=said):
-        await office.keys.create(NewKey(**{"name": "ci"} | wrong), "ada")
+        await office.keys.create(msgspec.convert({"name": "ci"} | wrong, NewKey), "ada")
     assert office.keys.all == ()
 
 

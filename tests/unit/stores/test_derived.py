@@ -1,5 +1,7 @@
 """Keys that are made from the root: each for one purpose, always the same."""
 
+from typing import Any
+
 from toolhall.stores.derived import API_KEYS, ROW_MACS, derived
 from toolhall.stores.macs import Macs
 
@@ -23,8 +25,14 @@ def test_it_is_hkdf() -> None:
 
 def test_a_code_is_of_one_row_in_one_table() -> None:
     macs = Macs(ROOT)
-    row = {"id": "a", "by": None, "at": 1.0, "body": b"x"}
-    others = [row | {"id": "b"}, row | {"by": ""}, row | {"at": 1.5}, row | {"body": "x"}, {"id": "a"}]
+    row: dict[str, Any] = {"id": "a", "by": None, "at": 1.0, "body": b"x"}
+    others: list[dict[str, Any]] = [
+        row | {"id": "b"},
+        row | {"by": ""},
+        row | {"at": 1.5},
+        row | {"body": "x"},
+        {"id": "a"},
+    ]
     codes = {macs.of("t", each) for each in [row, *others]} | {macs.of("u", row), Macs(bytes(32)).of("t", row)}
     assert len(codes) == len(others) + 3
     assert macs.of("t", row | {"at": 1}) == macs.of("t", row), "as a column gives it back"

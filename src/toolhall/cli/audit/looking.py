@@ -1,7 +1,7 @@
 """`toolhall audit tail` and `search`: records of calls, in a folder or at a hall that runs."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -90,8 +90,8 @@ def tail(*, options: Annotated[TailOptions, Parameter(name="*")] = _TAIL) -> Non
     start_logging(None)
     _refuse_limit("--number", options.number)
     with _records(options) as records:
-        found = records({}, options.number)
-        print_records(found[::-1], json=options.json, lines=options.follow)
+        found = records({}, MOST if options.follow else options.number)
+        print_records(found[: options.number][::-1], json=options.json, lines=options.follow)
         if options.follow:
             for more in _following(records, found):
                 print_records(more, json=options.json, lines=True)
@@ -117,7 +117,7 @@ def search(*, options: Annotated[SearchOptions, Parameter(name="*")] = _SEARCH) 
 
 
 @contextmanager
-def _records(options: HallOptions) -> Iterator[Records]:
+def _records(options: HallOptions) -> Generator[Records, None, None]:
     if options.url is None:
         data = audited(options.data)
         yield lambda asked, limit: _in_folder(data, asked, limit)

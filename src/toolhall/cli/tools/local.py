@@ -19,7 +19,6 @@ from toolhall.stores.seal import KEY_NAME
 from toolhall.transports.asgi import AsgiMessage
 
 
-
 def hall_in(folder: Path | None, *, founding: bool) -> Config:
     """The settings of the hall in a folder; where there is none, nothing is made unless this is to found one."""
     config = read_settings(data=str(folder) if folder else None)

@@ -113,9 +113,8 @@ def _denied(error: errors.ToolhallError) -> Said:
 def _verification(error: errors.ToolhallError) -> Said:
     """For clients that cannot open a page for the person: the link, which the model can show."""
     said = advice_of(error)
-    text = f"{error.message}\nOpen {said['url']} to verify it, then call again." if said else error.message
     told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
-    return ErrorResult(text, told | ({"dev.toolhall/verification": said} if said else {}))
+    return ErrorResult(error.message, told | ({"dev.toolhall/verification": said} if said else {}))
 
 
 def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words

@@ -21,6 +21,7 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.question import Question, Visit
 from toolhall.transports.mcp.links import LegacyLink, Outlet
 from toolhall.transports.mcp.storefront import Audience, called, hear, page
+from toolhall.transports.mcp.tracing import join_trace
 from toolhall.transports.mcp.verifying import VERIFICATION, verifiable
 
 QUESTION_SECONDS = 300.0
@@ -90,6 +91,7 @@ class Session:
         return self.writer.page(request.id, page(self._hall, caller, asked))
 
     async def _call(self, request: Request, outlet: Outlet, size: int, caller: Caller) -> Wire:
+        join_trace(request)
         call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
         terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
         link = LegacyLink(outlet, terms, self.writer, self._put)

@@ -16,6 +16,7 @@ from toolhall.transports.mcp.links import ModernLink, Outlet
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.storefront import called, page
 from toolhall.transports.mcp.subscriptions import Subscriptions
+from toolhall.transports.mcp.tracing import join_trace
 from toolhall.transports.mcp.verifying import verifiable
 
 LISTEN = "subscriptions/listen"
@@ -36,11 +37,12 @@ class Modern:
         """The one reply to a request other than `subscriptions/listen`."""
         try:
             if request.method == "tools/call":
+                join_trace(request)
                 call = called(self._hall, read_call(request, _DIALECT, size))
                 link = ModernLink(outlet, terms, self.writer)
                 if "requestState" in request.params or "inputResponses" in request.params:
                     link.replies = self._rounds.replies(request, call, caller)
-                answer = verifiable(await self._hall.answer(call, caller, link), terms)
+                answer = verifiable(await self._hall.answer(call, caller, link), terms, link.replies)
                 return self._written(request, call, caller, answer)
             if request.method == "tools/list":
                 return self.writer.page(request.id, page(self._hall, caller, read_list(request)))

@@ -17,6 +17,7 @@ from toolhall.transports.pages.forms import form_of
 from toolhall.transports.pages.html import send_elsewhere, send_page
 from toolhall.transports.pages.passkeys import Passkeys
 from toolhall.transports.pages.place import Place
+from toolhall.transports.pages.status import SUFFIX, send_status
 from toolhall.transports.pages.visiting import Visiting, Visitor
 from toolhall.transports.shield import Turned
 
@@ -52,6 +53,9 @@ class ApprovePage:
         name = exchange.path.removeprefix(PATH)
         if name.startswith("-/"):
             await send_asset(exchange, name.removeprefix("-/"))
+            return
+        if name.endswith(SUFFIX):
+            await send_status(exchange, await self._deciding.approvals.store.find(name.removesuffix(SUFFIX)))
             return
         await self._show(exchange, await self._visiting.visitor(exchange))
 

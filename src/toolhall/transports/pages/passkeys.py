@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from toolhall.dialects import strict
 from toolhall.model.errors import Malformed
+from toolhall.model.json import JsonObject
 from toolhall.pipeline.factors import Factors, WrongFactor
 from toolhall.stores.factors.base import Factor
 from toolhall.transports.asgi import Headers
@@ -56,9 +58,10 @@ class Passkeys:
     async def created(self, invitation: Factor, answer: str, headers: Headers) -> Factor | None:
         """Keep the passkey that a browser made; None if the invitation is gone, WrongFactor if it is none."""
         verify = _webauthn().verify_registration_response
+        said = _read(answer)
         try:
             made = verify(
-                credential=answer,
+                credential=said,
                 expected_challenge=self._challenge("enrol", invitation.id),
                 expected_rp_id=self._host(headers),
                 expected_origin=self._place.origin(headers),
@@ -90,17 +93,17 @@ class Passkeys:
         """Return if this proves that the person is there; WrongFactor otherwise."""
         said = _read(answer)
         for factor, passkey in await self._of(person):
-            if passkey.credential == said:
-                counter = self._verified(factor, passkey, purpose, answer, headers)
+            if passkey.credential == said.get("id"):
+                counter = self._verified(factor, passkey, purpose, said, headers)
                 if await self._factors.store.advance(factor.id, counter):
                     return
         raise WrongFactor(_REFUSED)
 
-    def _verified(self, factor: Factor, passkey: Passkey, purpose: str, answer: str, headers: Headers) -> int:
+    def _verified(self, factor: Factor, passkey: Passkey, purpose: str, said: JsonObject, headers: Headers) -> int:
         verify = _webauthn().verify_authentication_response
         try:
             found = verify(
-                credential=answer,
+                credential=said,
                 expected_challenge=self._challenge("prove", purpose),
                 expected_rp_id=self._host(headers),
                 expected_origin=self._place.origin(headers),
@@ -130,13 +133,15 @@ class Passkeys:
         return hmac.digest(self._key, msgspec.json.encode(["challenge", *purpose]), "sha256")
 
 
-def _read(answer: str) -> str | None:
-    """Which passkey a browser says it used."""
+def _read(answer: str) -> JsonObject:
+    """What a browser says, as strict JSON; WrongFactor for anything else."""
     try:
-        said = msgspec.json.decode(answer)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    return str(said["id"]) if isinstance(said, dict) and isinstance(said.get("id"), str) else None
+        said = strict.decode(answer.encode("utf-8", "surrogatepass"))
+    except Malformed as error:
+        raise WrongFactor(_REFUSED, detail=error.message) from None
+    if not isinstance(said, dict):
+        raise WrongFactor(_REFUSED)
+    return said
 
 
 def _text(raw: bytes) -> str:
@@ -159,4 +164,4 @@ def _structs() -> Any:
 def _errors() -> tuple[type[Exception], ...]:
     """What the library says of answers that prove nothing; broken ones end in errors of Python's own."""
     base: type[Exception] = importlib.import_module("webauthn.helpers.exceptions").WebAuthnException
-    return base, ValueError, KeyError, TypeError
+    return base, ValueError, KeyError, TypeError, RecursionError

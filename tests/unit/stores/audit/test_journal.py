@@ -134,7 +134,7 @@ async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
         assert caplog.text.count("the audit cannot be written") == 1, "said once, not for each call"
         setattr(disk, how, False)
         await made.commit(record(4))
-        assert not made.failing
+        assert [made.failing] == [False]
     finally:
         made.close()
     assert calls(tmp_path / FOLDER) == [f"call-{number}" for number in range(5)]

@@ -83,7 +83,7 @@ def test_what_it_has_seen_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = ring_with(*map(kept, keys))
     for _ in range(2):
         assert all(ring.find(written(key), 1.0) for key in keys)
-        assert len(ring._seen) <= 10
+        assert len(vars(ring)["_seen"]) <= 10
 
 
 def test_uses_are_remembered_now_and_then() -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from tests.unit.transports.api.managing import Reply, manage
 from toolhall import Toolhall, tool
+from toolhall.model.record import Record
+from toolhall.stores.journal import MemoryJournal
 
 
 @tool(version="1.0.0", level=4)
@@ -38,6 +40,11 @@ async def call(hall: Toolhall, secret: str, **arguments: Any) -> Reply:
     return await manage(hall, "POST", f"/tools/{entry.tool.id.toolkit}/push", arguments, bearer(secret))
 
 
+def recorded(hall: Toolhall) -> list[Record]:
+    assert isinstance(hall.journal, MemoryJournal)
+    return [*hall.journal.records]
+
+
 async def test_a_secret_is_told_once_and_never_again(hall: Toolhall) -> None:
     made = await key(hall, owner="ada", scopes=["admin"], expires="12h")
     secret = made.pop("secret")
@@ -47,7 +54,7 @@ async def test_a_secret_is_told_once_and_never_again(hall: Toolhall) -> None:
     (used,) = (await manage(hall, "GET", "/api/keys", headers=bearer(secret))).body["keys"]
     assert used == {**made, "lastUsedAt": used["lastUsedAt"]}
     assert used["lastUsedAt"] is not None
-    told = repr((used, await manage(hall, "DELETE", f"/api/keys/{made['id']}"), *hall.journal.records))
+    told = repr((used, await manage(hall, "DELETE", f"/api/keys/{made['id']}"), *recorded(hall)))
     assert secret not in told
     assert secret.split("_", 2)[2] not in told
 
@@ -96,7 +103,7 @@ async def test_every_change_is_recorded(hall: Toolhall) -> None:
     await manage(hall, "DELETE", f"/api/grants/{grant['id']}")
     await manage(hall, "DELETE", f"/api/keys/{made['id']}")
     await manage(hall, "POST", "/api/keys", {"name": "local"})
-    told = [(record.tool, record.outcome) for record in hall.journal.records if record.dialect == "api/management"]
+    told = [(record.tool, record.outcome) for record in recorded(hall) if record.dialect == "api/management"]
     assert told == [
         ("create key ci", "ok"),
         ("permit ci *", "ok"),

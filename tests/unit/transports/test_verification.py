@@ -1,0 +1,165 @@
+"""A call that a person must verify first: said in every dialect's own words, and run once it was."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.properties.callers.house import visit
+from tests.properties.callers.town import Rule, Town
+from tests.properties.callers.ways import WAYS, Call, Mcp
+from toolhall.stores.approvals.base import Decision
+
+JUNE, NOVEMBER, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
+PREFIX = "io.modelcontextprotocol/"
+URL = "http://localhost:8000/approve/"
+PAGES = {"elicitation": {"url": {}}}
+
+
+@pytest.fixture
+async def town() -> AsyncIterator[Town]:
+    town = Town()
+    with town.hall:
+        await town.open([Rule("ada", "*")])
+        yield town
+
+
+async def approve(town: Town, approval: str) -> None:
+    decided = await town.hall.people.approvals.store.decide(approval, Decision("approved", "ada", "totp"))
+    assert decided is not None
+
+
+async def modern(town: Town, capabilities: Any, **more: Any) -> Any:
+    """`tools/call` of the newest revision."""
+    meta = {f"{PREFIX}protocolVersion": MODERN, f"{PREFIX}clientCapabilities": capabilities}
+    params = {"name": "Ladder_step9", "arguments": {"colour": "blue"}, "_meta": meta, **more}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"mcp-protocol-version": MODERN, "mcp-method": "tools/call", "mcp-name": "Ladder_step9"}
+    return json.loads((await town.post("/mcp", json.dumps(message).encode(), "ada", headers)).body)
+
+
+async def legacy(town: Town, revision: str, capabilities: Any) -> Any:
+    """The same in a session."""
+    hello = {"protocolVersion": revision, "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello}
+    accept = {"accept": "application/json, text/event-stream"}
+    session = (await town.post("/mcp", json.dumps(opening).encode(), "ada", accept)).headers["mcp-session-id"]
+    params = {"name": "Ladder_step9", "arguments": {"colour": "blue"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = accept | {"mcp-session-id": session, "mcp-protocol-version": revision}
+    reply = await town.post("/mcp", json.dumps(message).encode(), "ada", headers)
+    text = reply.body.decode()
+    return json.loads(text.rpartition("data: ")[2] if text.startswith(("event:", "id:", "data:")) else text)
+
+
+async def test_the_newest_revision_asks_the_person_to_visit_the_page(town: Town) -> None:
+    asked = (await modern(town, PAGES))["result"]
+    assert asked["resultType"] == "input_required"
+    (question,) = asked["inputRequests"].values()
+    url = question["params"]["url"]
+    assert (question["method"], question["params"]["mode"]) == ("elicitation/create", "url")
+    assert url.startswith(URL)
+    (key,) = asked["inputRequests"]
+    retry = {"requestState": asked["requestState"], "inputResponses": {key: {"action": "accept"}}}
+    again = (await modern(town, PAGES, **retry))["result"]
+    assert again["resultType"] == "input_required", "what a client says is no person's yes"
+    assert town.ladder.entered == []
+    await approve(town, url.removeprefix(URL))
+    done = (await modern(town, PAGES, **retry))["result"]
+    assert done["structuredContent"] == {"colour": "blue"}
+    assert (await modern(town, PAGES))["result"]["resultType"] == "input_required", "one yes is one call"
+    assert town.ladder.entered == [(9, "blue")]
+
+
+async def test_a_client_that_declines_reads_the_link(town: Town) -> None:
+    asked = (await modern(town, PAGES))["result"]
+    declined = {key: {"action": "decline"} for key in asked["inputRequests"]}
+    told = (await modern(town, PAGES, requestState=asked["requestState"], inputResponses=declined))["result"]
+    assert told["isError"] is True
+    assert URL in told["content"][0]["text"]
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": {}}, {"elicitation": {"form": {}}}])
+async def test_a_client_without_pages_reads_the_link(town: Town, capabilities: Any) -> None:
+    told = (await modern(town, capabilities))["result"]
+    assert told["isError"] is True
+    assert URL in told["content"][0]["text"]
+    assert told["_meta"]["dev.toolhall/verification"]["how"] == "approval"
+
+
+async def test_november_has_a_code_for_it(town: Town) -> None:
+    error = (await legacy(town, NOVEMBER, PAGES))["error"]
+    assert error["code"] == -32042
+    (page,) = error["data"]["elicitations"]
+    assert (page["mode"], page["url"]) == ("url", URL + page["elicitationId"])
+
+
+@pytest.mark.parametrize(("revision", "capabilities"), [(NOVEMBER, {}), (JUNE, {}), (JUNE, PAGES)])
+async def test_older_clients_read_the_link(town: Town, revision: str, capabilities: Any) -> None:
+    told = (await legacy(town, revision, capabilities))["result"]
+    assert told["isError"] is True
+    assert URL in told["content"][0]["text"]
+
+
+async def test_oxp_has_a_challenge_that_can_be_checked(town: Town) -> None:
+    body = json.dumps({"request": {"tool_id": "Ladder.step9", "input": {"colour": "blue"}}}).encode()
+    reply = await town.post("/oxp/tools/call", body, "ada", {})
+    (page,) = json.loads(reply.body)["missing_requirements"]["authorization"]
+    assert (reply.status, page["url"], page["check_url"]) == (400, URL + page["id"], f"{page['url']}/status")
+    path = page["check_url"].removeprefix("http://localhost:8000")
+    assert await status(town, path) == (200, "pending")
+    await approve(town, page["id"])
+    assert await status(town, path) == (200, "completed")
+    assert json.loads((await town.post("/oxp/tools/call", body, "ada", {})).body)["result"]["success"] is True
+    assert await status(town, path) == (200, "completed")
+    assert await status(town, "/approve/nothing/status") == (404, "failed")
+
+
+async def status(town: Town, path: str) -> tuple[int, str]:
+    reply = await visit(town.hall.http, path, b"", {}, method="GET")
+    return reply.status, json.loads(reply.body)["status"]
+
+
+async def test_the_hub_has_a_code_for_each(town: Town) -> None:
+    for level, code in ((8, "STEP_UP_REQUIRED"), (9, "APPROVAL_REQUIRED"), (10, "APPROVAL_REQUIRED")):
+        message = {"type": "tool_request", "id": "1", "tool": "Ladder", "method": f"step{level}", "params": {}}
+        error = json.loads((await town.post("/hub", json.dumps(message).encode(), "ada", {})).body)["error"]
+        assert (error["code"], error["details"]["url"]) == (code, URL + error["details"]["id"])
+
+
+async def test_so_have_machine_context_and_rest(town: Town) -> None:
+    header = {"version": "1.0", "messageId": "1", "messageType": "request", "timestamp": "x", "source": "t"}
+    asked = {"header": header, "payload": {"tool": {"id": "Ladder", "capability": "step9", "parameters": {}}}}
+    error = json.loads((await town.post("/machine", json.dumps(asked).encode(), "ada", {})).body)["error"]
+    assert error["code"] == "SECURITY_ERROR"
+    assert error["details"]["reason"] == "additional_verification_required"
+    assert error["details"]["url"] == URL + error["details"]["id"]
+    reply = await town.post("/tools/Ladder/step9", b"{}", "ada", {})
+    details = json.loads(reply.body)["error"]["details"]
+    assert (reply.status, details["how"], details["url"]) == (403, "approval", URL + details["id"])
+
+
+@pytest.mark.threat("C2")
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
+@pytest.mark.parametrize("level", [8, 9, 10])
+async def test_the_same_call_runs_once_it_was_verified(town: Town, way: Any, level: int) -> None:
+    """In every dialect: refused, approved, run; and from level 9 on asked for anew, because one yes is one call."""
+    call, talk = Call("ada", "Ladder", f"step{level}", {"colour": "red"}), way()
+    assert talk.read(await talk.send(town, call), "object").word != "ok"
+    (waiting,) = await town.hall.people.approvals.store.pending()
+    await approve(town, waiting.id)
+    words = [talk.read(await talk.send(town, call), "object").word for _ in range(2)]
+    assert words[0] == "ok"
+    assert (words[1] == "ok") is (level == 8)
+    intents = [each for each in town.take()[0] if each.phase == "intent"]
+    assert {each.approval for each in intents} == {waiting.id}
+
+
+async def test_another_call_is_not_verified(town: Town) -> None:
+    talk = Mcp(MODERN)
+    await talk.send(town, Call("ada", "Ladder", "step9", {"colour": "red"}))
+    (waiting,) = await town.hall.people.approvals.store.pending()
+    await approve(town, waiting.id)
+    await talk.send(town, Call("ada", "Ladder", "step9", {"colour": "blue"}))
+    assert town.ladder.entered == []

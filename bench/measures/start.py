@@ -41,7 +41,7 @@ def measure_start(effort: Effort) -> Section:
 def _start(kind: str) -> Started:
     with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder:
         begin = time.monotonic()
-        process, port = start(Target(kind), Path(folder) / "data")
+        process, port, _ = start(Target(kind), Path(folder) / "data")
         try:
             await_port(process, port)
             with Client(port) as client:

@@ -54,7 +54,7 @@ async def decided(rules: list[Rule], call: Call, level: int) -> str:
         endings: dict[str, tuple[str, list[Record]]] = {}
         for make in WAYS:
             way = make()
-            said = way.read(await way.send(town, call), "object")  # type: ignore[arg-type]
+            said = way.read(await way.send(town, call), "object")
             records, entered = town.take()
             outcomes = [each for each in records if each.phase is None]
             assert len(outcomes) == 1, (way.dialect, records)

@@ -24,7 +24,7 @@ from toolhall.registrar.papers import read_definition
 SOURCE = Path(__file__).parents[2] / "src/toolhall"
 MODERN = "2026-07-28"
 # Where each dialect lists its tools, and the message that asks for it.
-LISTS = {
+LISTS: dict[str, tuple[str, dict[str, Any]]] = {
     "mcp": ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
     "hub": ("/hub", {"type": "request", "id": "1", "method": "list_tools", "params": {}}),
     "machine": ("/machine", {"payload": {"discover": {}}}),
@@ -158,7 +158,7 @@ async def test_B9_a_tool_that_works_for_a_user_needs_one(caller: str, may: bool)
         proof: Any = "shared" if caller == "crew" else "key"
         who = Caller(caller, proof=proof, expires_at=4e9, scopes=frozenset({"tools:*"}))
         needy = tool_named("inbox", level=1, requirements={"user_id": True})
-        assert isinstance(town.hall.policy.judge(who, needy), Allow) is may
+        assert isinstance(town.hall.hall.policy.judge(who, needy), Allow) is may
 
 
 @pytest.mark.threat("S1")

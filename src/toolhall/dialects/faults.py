@@ -50,7 +50,7 @@ def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
 
 
 def advice_of(error: errors.ToolhallError) -> JsonObject:
-    """What may help: where a person can verify the call, what scopes it needs, what to call instead, what a tool says."""
+    """What may help: where a person verifies the call, what scopes it needs, what to call instead, what a tool says."""
     match error:
         case errors.NeedsVerification(how=how, url=str(url), id=approval):
             return {"how": how, "url": url, "id": approval}

@@ -16,6 +16,8 @@ from toolhall.stores.keys.text import new_id
 
 MOST_GRANTS = 10_000
 MOST_CONDITIONS = 32
+MOST_VALUES = 64  # of one condition
+MOST_PATH = 256
 MOST_BYTES = 16_384  # of all conditions of a grant
 _GLOB = re.compile(r"[\x21-\x7e]{1,256}")
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
@@ -112,11 +114,11 @@ def _conditions(wanted: Sequence[NewCondition]) -> tuple[Condition, ...]:
 
 
 def _condition(wanted: NewCondition) -> Condition:
-    if not _POINTER.fullmatch(wanted.path) or "\x00" in wanted.path:
+    if not _POINTER.fullmatch(wanted.path) or "\x00" in wanted.path or len(wanted.path) > MOST_PATH:
         raise Malformed(f"{wanted.path[:80]!r} is no place among the arguments; write it like /repo or /filter/owner")
     if (wanted.equals is msgspec.UNSET) is (wanted.one_of is msgspec.UNSET):
         raise Malformed(f"the condition on {wanted.path[:80]} needs either equals or oneOf")
     values = (wanted.equals,) if isinstance(wanted.one_of, msgspec.UnsetType) else tuple(wanted.one_of)
-    if not values:
-        raise Malformed(f"the condition on {wanted.path[:80]} names no value, so it would never hold")
+    if not 1 <= len(values) <= MOST_VALUES:
+        raise Malformed(f"the condition on {wanted.path[:80]} needs 1 to {MOST_VALUES} values; else it could not hold")
     return Condition(wanted.path, values)

@@ -1,11 +1,12 @@
 """A real hall with several callers, house rules and a person to ask, reached through its ASGI application."""
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from toolhall import Config, Toolhall, app
+from toolhall import Config, Toolhall
+from toolhall.app import guard
 from toolhall.model.call import Call
 from toolhall.model.caller import Caller
 from toolhall.model.json import JsonObject
@@ -93,6 +94,14 @@ class Reply(NamedTuple):
     body: bytes
 
 
+class Building(Protocol):
+    """Where calls are sent."""
+
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+        """One POST by whoever it says."""
+        ...
+
+
 class House:
     """One hall, with everything that shows what a call did to it."""
 
@@ -101,8 +110,8 @@ class House:
         config = Config(calls_per_second=RATE, call_burst=BURST)
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(app, "build_door", lambda *_: Door(Told(), None, {}))
-            patch.setattr(app, "LevelPolicy", lambda **_: HouseRules())
+            patch.setattr(guard, "build_door", lambda *_: Door(Told(), None, {}))
+            patch.setattr(guard, "LevelPolicy", lambda *_, **__: HouseRules())
             self.hall = Toolhall(*tools, config=config, approver=self.person)
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:

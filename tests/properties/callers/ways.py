@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from tests.properties.callers.desk import BLOCKS, FREE, NOTHING, OBJECT, TEXT
-from tests.properties.callers.house import House, Reply
+from tests.properties.callers.house import Building, Reply
 from toolhall.model.json import Json, JsonObject
 
 LEFT_OUT: Any = object()  # arguments that are not sent at all
@@ -57,7 +57,7 @@ class Way(Protocol):
         """The tool's name in this dialect."""
         ...
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """Make the call."""
         ...
 
@@ -79,7 +79,7 @@ class Mcp:
         """One flat name; a version can only be asked for by the whole id."""
         return call.id if call.version else f"{call.toolkit}_{call.tool}"
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """`tools/call`, after a handshake where the revision has one."""
         name = self.asked(call)
         params: JsonObject = {"name": name, **call.under("arguments")}
@@ -93,7 +93,7 @@ class Mcp:
         self.sent = len(body)
         return await house.post("/mcp", body, call.caller, headers)
 
-    async def _session(self, house: House, caller: str | None) -> str:
+    async def _session(self, house: Building, caller: str | None) -> str:
         if caller not in self._sessions:
             client = {"name": "caller", "version": "1"}
             params = {"protocolVersion": self._revision, "capabilities": {}, "clientInfo": client}
@@ -142,7 +142,7 @@ class Oxp:
         """`Toolkit.tool`, with a version or without."""
         return call.id
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """`POST /oxp/tools/call`."""
         body = call.body({"request": {"tool_id": call.id, **call.under("input")}})
         self.sent = len(body)
@@ -170,7 +170,7 @@ class Hub:
         """Tool and method, as records name them."""
         return call.id
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """`tool_request`."""
         version = {"metadata": {"version": call.version}} if call.version else {}
         message = {"type": "tool_request", "id": "1", "tool": call.toolkit, "method": call.tool, **version}
@@ -197,7 +197,7 @@ class Machine:
         """Tool and capability, as records name them; there is no version."""
         return f"{call.toolkit}.{call.tool}"
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """An execute request."""
         header = {"version": "1.0", "messageId": str(uuid.uuid4()), "messageType": "request", "source": "test"}
         tool = {"id": call.toolkit, "capability": call.tool, **call.under("parameters")}
@@ -227,7 +227,7 @@ class Rest:
         """Toolkit and tool of the path, as records name them."""
         return call.id
 
-    async def send(self, house: House, call: Call) -> Reply:
+    async def send(self, house: Building, call: Call) -> Reply:
         """The body is the arguments."""
         query = f"?version={call.version}" if call.version else ""
         body = b"" if call.arguments is LEFT_OUT else call.body(call.arguments)

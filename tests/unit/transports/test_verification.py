@@ -14,7 +14,7 @@ from toolhall.stores.approvals.base import Decision
 JUNE, NOVEMBER, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
 URL = "http://localhost:8000/approve/"
-PAGES = {"elicitation": {"url": {}}}
+PAGES: dict[str, Any] = {"elicitation": {"url": {}}}
 
 
 @pytest.fixture

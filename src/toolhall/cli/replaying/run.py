@@ -13,11 +13,11 @@ from toolhall.model.content import Result
 from toolhall.model.errors import Crashed, Refused, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, Asking, CallTool, Finished, Silent
 from toolhall.model.json import Json, encode
+from toolhall.model.levels import STEP_UP_FROM, level_of
 from toolhall.model.question import Answered, Question
 from toolhall.model.recording import Recording, answer_of, outcome_of
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.tool import Tool
-from toolhall.model.levels import STEP_UP_FROM, level_of
 from toolhall.pipeline.record import ANSWER, ARGUMENTS, Open, Secrets
 
 MOST_DIFFERENCES = 5

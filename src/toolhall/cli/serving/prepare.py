@@ -46,7 +46,7 @@ def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
 
 def _refuse_unlockable(hall: Toolhall) -> None:
     """Where every request needs a credential and none can be valid, nobody could ever be served."""
-    if hall.config.profile == "server" and not hall.door.takes_credentials():
+    if hall.config.profile == "server" and not hall.guard.door.takes_credentials():
         folder = hall.config.data or "DIR"
         raise CommandFailed(
             f"profile 'server' needs a credential and there is none: make one with 'toolhall key create NAME --data"

@@ -31,9 +31,9 @@ _CONDITION: JsonObject = {
     "type": "object",
     "description": "The argument at this JSON pointer is that value, or one of those.",
     "properties": {
-        "path": {"type": "string", "pattern": "^(/([^~/\\u0000]|~[01])*){1,8}$", "maxLength": 64},
-        "equals": {"$ref": "#/components/schemas/Json"},
-        "oneOf": {"type": "array", "items": {"$ref": "#/components/schemas/Json"}, "minItems": 1, "maxItems": 8},
+        "path": {"type": "string", "pattern": "^(/([^~/\\u0000]|~[01])*){1,32}$", "maxLength": 256},
+        "equals": {"description": "Any JSON."},
+        "oneOf": {"type": "array", "minItems": 1, "maxItems": 64},
     },
     "required": ["path"],
     "oneOf": [{"required": ["equals"]}, {"required": ["oneOf"]}],
@@ -76,14 +76,13 @@ _NEW_GRANT: JsonObject = {
         "callers": _VISIBLE,
         "tools": _VISIBLE,
         "effect": {**_EFFECT, "default": "permit"},
-        "conditions": {"type": "array", "items": _CONDITION, "maxItems": 8},
+        "conditions": {"type": "array", "items": _CONDITION, "maxItems": 32},
     },
     "required": ["callers", "tools"],
     "additionalProperties": False,
     "example": {"callers": "ci", "tools": "Calendar.*"},
 }
 _MADE = object_of(**_KEY, secret={**TEXT, "description": "The key itself; it is told this once and never again."})
-_ID: JsonObject = {"name": "id", "in": "path", "required": True, "schema": {**TEXT, "minLength": 1}}
 
 
 def paths() -> JsonObject:
@@ -92,19 +91,29 @@ def paths() -> JsonObject:
     return {
         "/api/keys": {
             "get": operation("keys", "Every API key, without its secret.", object_of(keys=list_of(key))),
-            "post": _creating("createKey", "Make an API key.", _NEW_KEY, _MADE),
+            "post": _creating("createKey", "Make an API key.", _NEW_KEY, _MADE, ("revokeKey", "key")),
         },
-        "/api/keys/{id}": {"delete": operation("revokeKey", "From now on this key opens nothing.", key, _ID)},
+        "/api/keys/{key}": {"delete": operation("revokeKey", "From now on this key opens nothing.", key, _id("key"))},
         "/api/grants": {
             "get": operation("grants", "Every grant.", object_of(grants=list_of(grant))),
-            "post": _creating("addGrant", "Permit callers tools, or forbid them.", _NEW_GRANT, grant),
+            "post": _creating(
+                "addGrant", "Permit callers tools, or forbid them.", _NEW_GRANT, grant, ("removeGrant", "grant")
+            ),
         },
-        "/api/grants/{id}": {"delete": operation("removeGrant", "Forget a grant.", object_of(removed=TEXT), _ID)},
+        "/api/grants/{grant}": {
+            "delete": operation("removeGrant", "Forget a grant.", object_of(removed=TEXT), _id("grant"))
+        },
     }
 
 
-def _creating(name: str, says: str, body: JsonObject, answer: JsonObject) -> JsonObject:
+def _id(name: str) -> JsonObject:
+    return {"name": name, "in": "path", "required": True, "description": "Its id.", "schema": {**TEXT, "minLength": 1}}
+
+
+def _creating(name: str, says: str, body: JsonObject, answer: JsonObject, undone: tuple[str, str]) -> JsonObject:
     told = operation(name, says, answer)
     told["requestBody"] = body_of(body, required=True)
-    told["responses"] = {"201": replied("It is made.", answer), **errors(body=True)}
+    by, parameter = undone
+    link = {"operationId": f"management.{by}", "parameters": {parameter: "$response.body#/id"}}
+    told["responses"] = {"201": {**replied("It is made.", answer), "links": {by: link}}, **errors(body=True)}
     return told

@@ -1,0 +1,3 @@
+"""The composition root: the only place that knows every part."""
+
+from toolhall.app.toolhall import Toolhall as Toolhall

@@ -1,0 +1,42 @@
+"""What a hall keeps in its data folder; without one, nothing outlives it."""
+
+import secrets
+from pathlib import Path
+
+from toolhall.config import BadConfig, Config
+from toolhall.model.recording import FILE_NAME as RECORDINGS
+from toolhall.stores.journal import journal_in
+from toolhall.stores.recordings import FileRecordings
+from toolhall.stores.seal import KEY_BYTES, KEY_NAME, kept_key
+
+
+class Folder:
+    """The audit, the recordings, and the key that all others are made from."""
+
+    def __init__(self, config: Config) -> None:
+        self.path = _made(config.data)
+        self.recordings = _recordings(config, self.path)
+        self.journal = journal_in(self.path, config.audit_days)
+        self.root = kept_key(self.path / KEY_NAME) if self.path else secrets.token_bytes(KEY_BYTES)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self.journal.close()
+        if self.recordings is not None:
+            self.recordings.close()
+
+
+def _made(data: str | None) -> Path | None:
+    if data is None:
+        return None
+    folder = Path(data)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _recordings(config: Config, folder: Path | None) -> FileRecordings | None:
+    if not config.record:
+        return None
+    if folder is None:
+        raise BadConfig("'record' needs a folder to record into; set 'data' (TOOLHALL_DATA), or leave out 'record'")
+    return FileRecordings(folder / RECORDINGS)

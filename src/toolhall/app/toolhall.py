@@ -1,0 +1,181 @@
+"""`Toolhall`: a hall with its tools, ready to be served."""
+
+import asyncio
+import time
+
+import msgspec
+
+from toolhall.app.calls import Parts, build_hall
+from toolhall.app.entrances import SPOKEN, Entrances
+from toolhall.app.folder import Folder
+from toolhall.app.guard import Guard
+from toolhall.authoring.definition import Definition, definitions_of
+from toolhall.config import Config
+from toolhall.pipeline.rulings import Rules
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.verify import Approver, Verify
+from toolhall.registrar.papers import Paper
+from toolhall.registrar.registrar import Registrar
+from toolhall.registrar.terms import ALONE, Terms
+from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.registry import Registry
+from toolhall.registry.search_tool import search_tool
+from toolhall.runners.checker import ProcessChecker
+from toolhall.runners.inside import is_worker
+from toolhall.runners.nowhere import Nowhere
+from toolhall.runners.staff import Staff, means_of
+from toolhall.stores.bundle import Stores
+from toolhall.stores.choosing import choose_stores
+from toolhall.telemetry.figures import Gauge, Telemetry
+from toolhall.telemetry.spans import spans_from
+from toolhall.transports.asgi import Receive, Scope, Send
+
+
+class Toolhall:
+    """A hall with its tools, ready to be served; it is an ASGI application itself.
+
+    `Toolhall(forecast, Calendar)` takes functions, toolkits and modules. Close it, or use it as a context manager.
+    """
+
+    def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
+        self.config = _usable(config or Config())
+        self.registry = Registry(self.config.page_size)
+        self.registrar = Registrar(self.registry, time.time)
+        self._files: list[Paper] = []
+        self._stores: Stores | None = None
+        self._folder = Folder(self.config)
+        self.journal = self._folder.journal
+        self.guard = self._guarded()
+        self.access, self.people = self.guard.access, self.guard.people
+        parts = self._parts(approver)
+        self.telemetry = parts.telemetry
+        self.hall = build_hall(self.config, parts)
+        self._entrances = Entrances(self.config, parts, self.hall, self.registrar, self.open)
+        self.api, self.http = self._entrances.api, self._entrances.http
+        self.machine, self.hub = self._entrances.machine, self._entrances.hub
+        try:
+            if self.config.search:
+                self.registrar.own([self._search_entry()])
+            self.add(*targets)
+        except BaseException:
+            self.close()
+            raise
+
+    def add(self, *targets: object) -> None:
+        """Add every tool in these functions, toolkits or modules, all or none."""
+        definitions = [definition for target in targets for definition in definitions_of(target)]
+        drafts = {str(each.tool.id) for each in definitions if not each.versioned}
+        self.registrar.own(list(map(self._entry, definitions)), drafts)
+
+    def remove(self, name: str) -> bool:
+        """Remove a tool by its published name or id; False if there is none."""
+        return self.registrar.disown(name)
+
+    def propose(self, *papers: Paper) -> None:
+        """Take definitions from outside the operator's own code; until the hall is opened, they are all there."""
+        entries = [compile_entry(tool, Nowhere()) for paper in papers for tool in paper.tools]
+        self.registry.add(entries)
+        self._files.extend(papers)
+
+    async def open(self, terms: Terms = ALONE) -> None:
+        """Bring back what was registered; whoever serves the hall does this first. A second time does nothing more.
+
+        Raises StoreFailed, and BadDocument for code or files whose versions do not say what changed.
+        """
+        if self._stores is None:
+            stores = await asyncio.to_thread(choose_stores, self._folder.path, share=terms.share)
+            try:
+                await self._bring_back(stores, terms)
+            except BaseException:
+                stores.close()
+                raise
+            self._stores = stores
+        self.registrar.watch()
+        self._staff.watchdog.watch()
+
+    async def _bring_back(self, stores: Stores, terms: Terms) -> None:
+        self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
+        hold = terms.hold and self.config.data is not None
+        await self.guard.open(stores)
+        await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=stores.readonly)
+        self.registrar.turns.frozen = terms.frozen or (terms.refusal if stores.readonly else None)
+        self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
+
+    def ask_through(self, approver: Approver) -> None:
+        """From now on, ask a person this way where a call needs one."""
+        self._verify.approver = approver
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve every dialect over HTTP, as an ASGI application."""
+        await self.http(scope, receive, send)
+
+    async def serve_stdio(self, dialect: str = "mcp") -> None:
+        """Serve mcp, machine or hub on this process's own input and output, until the input ends."""
+        if dialect not in SPOKEN:
+            raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(SPOKEN)}")
+        await self.open()  # in this loop, whoever opened it before
+        await self._entrances.serve_lines(dialect)
+
+    def end_streams(self) -> None:
+        """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
+        self._entrances.end_streams()
+
+    def close(self) -> None:
+        """Write what is left and stop the worker threads."""
+        self._entrances.close()
+        self.registrar.close()
+        if self._stores is not None:
+            self._stores.close()
+        self._checker.close()
+        self._staff.close()
+        self.telemetry.close()
+        self._folder.close()
+
+    def __enter__(self) -> "Toolhall":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _guarded(self) -> Guard:
+        try:
+            return Guard(self.config, self._folder.root, self.registrar.turns, self._follow)
+        except BaseException:  # settings that cannot be used; the folder is open already
+            self._folder.close()
+            raise
+
+    def _follow(self, rules: Rules) -> None:
+        self.hall.follow(rules)  # which is there by the time that rules change
+
+    def _parts(self, approver: Approver | None) -> Parts:
+        self._staff = Staff(means_of(self.config), Run.tool_in)
+        self._checker = ProcessChecker()
+        self._verify = Verify(self.guard.policy, approver, self.guard.people.approvals)
+        figures = [*self._staff.figures(), self._audit_figure()]
+        return Parts(
+            registry=self.registry,
+            folder=self._folder,
+            guard=self.guard,
+            verify=self._verify,
+            staff=self._staff,
+            checker=self._checker,
+            telemetry=Telemetry(spans_from(), figures),
+        )
+
+    def _entry(self, definition: Definition) -> Entry:
+        # Its schemas were checked when the function was marked.
+        return compile_entry(definition.tool, self._staff.runner(definition), known_good=True)
+
+    def _search_entry(self) -> Entry:
+        hall = self.hall
+        found = search_tool(lambda: hall.shortlist.of(hall.registry.snapshot).names, hall.policy.sees)
+        return compile_entry(found.tool, self._staff.runner(found))
+
+    def _audit_figure(self) -> Gauge:
+        about = "1 while records cannot be written."
+        return Gauge("toolhall_audit_failing", "gauge", about, lambda: float(self.journal.failing))
+
+
+def _usable(config: Config) -> Config:
+    """A tool's file may make a hall; a worker process that imports the file must not open that hall's own files."""
+    return msgspec.structs.replace(config, data=None, record=()) if is_worker() else config

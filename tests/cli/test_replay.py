@@ -70,6 +70,10 @@ def recording(tool: str = "Notes.find@1.0.0", **stated: Any) -> dict[str, Any]:
     return {**known, **stated}
 
 
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def save(shell: Shell, *recordings: Any) -> str:
     lines = (each if isinstance(each, str) else json.dumps(each) for each in recordings)
     (shell.folder / "calls.jsonl").write_text("".join(f"{line}\n" for line in lines))
@@ -83,7 +87,7 @@ def test_a_server_records_and_its_calls_are_the_same_again(shell: Shell, notes: 
             shell.run("call", "Notes_find", *words, "--url", server.url)
         shell.run("call", "Notes_login", "user=me", "password=x", "--url", server.url)
     del shell.environment["TOOLHALL_RECORD"]
-    before = {file.name: file.read_bytes() for file in shell.data.iterdir()}
+    before = content(shell.data)
     assert FILE_NAME in before
     done = shell.run("replay", str(shell.data), "notes.py")
     assert (done.code, done.out) == (0, "Notes.find: 3 same\n")
@@ -98,7 +102,7 @@ def test_a_server_records_and_its_calls_are_the_same_again(shell: Shell, notes: 
         "hidden": 0,
         **{key: [] for key in ("changed", "refused", "failed", "gone", "skipped")},
     }
-    assert {file.name: file.read_bytes() for file in shell.data.iterdir()} == before, "a replay writes nothing"
+    assert content(shell.data) == before, "a replay writes nothing"
 
 
 def test_what_changed_is_told_for_each_call(shell: Shell, notes: Path) -> None:

@@ -12,6 +12,7 @@ from tests.unit.transports.api.managing import PICK, activated, definition, mana
 from toolhall import Config, Toolhall
 from toolhall.registrar.grants import NewGrant
 from toolhall.registrar.keys import NewKey
+from toolhall.registrar.terms import Terms
 from toolhall.stores.base import FILE_NAME, StoreFailed
 from toolhall.stores.seal import KEY_NAME
 
@@ -147,6 +148,17 @@ async def test_J7_a_tool_that_was_activated_by_sql_is_quarantined(folder: Path, 
     with hall_in(folder) as hall:
         await hall.open()
         await activated(hall, PICK)
+
+
+@pytest.mark.threat("J7")
+async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) -> None:
+    """A process that shares the folder read-only quarantines the same, though it cannot write that down."""
+    with hall_in(folder) as writer, hall_in(folder) as reader:
+        await writer.open()
+        altered(folder, "UPDATE tools SET state = 'active'")
+        await reader.open(Terms(share=True))
+        assert reader.registrar.find(PICK).state == "quarantined"
+        assert not reader.registrar.serves(reader.registrar.find(PICK))
 
 
 @pytest.mark.threat("J7")

@@ -34,9 +34,8 @@ class Bucket:
 
     def wait(self, key: str, cost: float, now: float) -> float:
         """How long until this much may be taken; what costs more than a whole burst waits for a full one."""
-        full_at = self._full_at.get(key, now)
-        taken = min(self._spacing * cost, self._tolerance)
-        over = max(now, full_at) - now + taken - self._tolerance
+        ahead = self._full_at.get(key, now) - now
+        over = (max(0.0, ahead)) + min(self._spacing * cost, self._tolerance) - self._tolerance
         return over if over > self._rounding else 0.0
 
     def take(self, key: str, cost: float, now: float) -> None:
@@ -45,6 +44,13 @@ class Bucket:
         if len(self._full_at) >= MOST_KEYS and key not in self._full_at:
             self._forget(now)
         self._full_at[key] = max(now, full_at) + self._spacing * cost
+
+    def taken(self, key: str, cost: float, now: float) -> float:
+        """Take this much if it may be, else how long until then."""
+        wait = self.wait(key, cost, now)
+        if wait <= 0.0:
+            self.take(key, cost, now)
+        return wait
 
     def _forget(self, now: float) -> None:
         """Keys whose allowance is full again need no memory; if none is, the oldest goes."""
@@ -82,6 +88,7 @@ class Limit:
         tools = Bucket(rates.tool, _tool) if rates.tool else None
         pairs = Bucket(rates.pair, _pair) if rates.pair else None
         self._buckets = tuple(bucket for bucket in (self._callers, tools, pairs) if bucket is not None)
+        self._only = self._buckets[0] if len(self._buckets) == 1 else None
         self._costs = rates.costs
         self._known: dict[str, float] = {}
         self._clock = clock
@@ -90,28 +97,29 @@ class Limit:
         """Admitted, or Limited with the time to wait."""
         caller, entry, now = allowed.call.caller.id, allowed.entry, self._clock()
         cost = self._cost(entry) if self._costs else 1.0
-        buckets = self._buckets
-        if len(buckets) == 1:
-            keys: tuple[str, ...] = (buckets[0].key(caller, entry.id),)
+        if self._only is not None:  # the usual case
+            wait = self._only.taken(self._only.key(caller, entry.id), cost, now)
         else:
-            keys = tuple(bucket.key(caller, entry.id) for bucket in buckets)
-        wait = 0.0
-        for bucket, key in zip(buckets, keys, strict=True):
-            wait = max(wait, bucket.wait(key, cost, now))
+            wait = self._all(caller, entry.id, cost, now)
         if wait > 0.0:
             raise Limited(wait)
-        for bucket, key in zip(buckets, keys, strict=True):
-            bucket.take(key, cost, now)
         return Admitted(allowed.call, entry, allowed.verdict)
+
+    def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
+        """Take from every bucket, or from none if any has too little."""
+        keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
+        wait = max((bucket.wait(key, cost, now) for bucket, key in keyed), default=0.0)
+        if wait <= 0.0:
+            for bucket, key in keyed:
+                bucket.take(key, cost, now)
+        return wait
 
     def refused(self, call: Call) -> None:
         """An attempt that came to no tool counts too, so that nobody can go on guessing; Limited when too many."""
         if self._callers is not None:
-            now = self._clock()
-            wait = self._callers.wait(call.caller.id, 1.0, now)
+            wait = self._callers.taken(call.caller.id, 1.0, self._clock())
             if wait > 0.0:
                 raise Limited(wait)
-            self._callers.take(call.caller.id, 1.0, now)
 
     def _cost(self, entry: Entry) -> float:
         """The highest cost that is said of it; found out once per tool."""

@@ -42,7 +42,7 @@ class Run:
     async def _run(self, equipped: Equipped) -> Raw:
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
         telling = None
-        if call.link is not SILENT:
+        if entry.tells and call.link is not SILENT:
             telling = Telling(call.link, redactor)
             call = msgspec.structs.replace(call, link=telling)
         deadline = Deadline(entry.tool.timeout or self._default_timeout)

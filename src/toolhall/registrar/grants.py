@@ -19,6 +19,7 @@ MOST_CONDITIONS = 32
 MOST_VALUES = 64  # of one condition
 MOST_PATH = 256
 MOST_BYTES = 16_384  # of all conditions of a grant
+_LARGEST = 10**15
 _GLOB = re.compile(r"[\x21-\x7e]{1,256}")
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
 
@@ -121,4 +122,21 @@ def _condition(wanted: NewCondition) -> Condition:
     values = (wanted.equals,) if isinstance(wanted.one_of, msgspec.UnsetType) else tuple(wanted.one_of)
     if not 1 <= len(values) <= MOST_VALUES:
         raise Malformed(f"the condition on {wanted.path[:80]} needs 1 to {MOST_VALUES} values; else it could not hold")
+    if not all(map(_is_plain, values)):
+        raise Malformed(f"the condition on {wanted.path[:80]} holds U+0000, a long name or a number over 15 digits")
     return Condition(wanted.path, values)
+
+
+def _is_plain(value: Json) -> bool:
+    """Whether every program reads it alike."""
+    match value:
+        case str():
+            return "\x00" not in value
+        case bool() | None:
+            return True
+        case int() | float():
+            return -_LARGEST <= value <= _LARGEST
+        case dict():
+            return all(len(name) <= MOST_PATH and _is_plain(name) and _is_plain(part) for name, part in value.items())
+        case _:
+            return all(map(_is_plain, value))

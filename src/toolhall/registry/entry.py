@@ -31,6 +31,7 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
     accepts: Validator
     returns: Validator | None
     id: str  # str(tool.id), which every record repeats
+    tells: bool = True  # whether it can tell or ask its caller anything while it runs
 
     @cached_property
     def definition_sha256(self) -> str:
@@ -46,4 +47,5 @@ def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False) -> En
     """Do at registration what need not be done per call; raises BadSchema, unless the schemas are known to be good."""
     returned = tool.output.schema
     returns = None if returned is None else Validator(returned, known_good=known_good)
-    return Entry(tool, runner, Validator(tool.input, known_good=known_good), returns, str(tool.id))
+    accepts, tells = Validator(tool.input, known_good=known_good), getattr(runner, "tells", True)
+    return Entry(tool, runner, accepts, returns, str(tool.id), tells)

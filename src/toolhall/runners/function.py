@@ -30,7 +30,7 @@ class FunctionRunner:
     A tool that cannot be trusted with our threads or our loop is moved `elsewhere`, if there is such a place.
     """
 
-    __slots__ = ("_blocked", "_body", "_elsewhere", "_moved", "_threads")
+    __slots__ = ("_blocked", "_body", "_elsewhere", "_moved", "_threads", "tells")
 
     def __init__(self, body: Body, threads: Threads, elsewhere: Callable[[], Runner | None] | None = None) -> None:
         self._body = body
@@ -38,6 +38,7 @@ class FunctionRunner:
         self._elsewhere = elsewhere
         self._moved: Runner | None = None
         self._blocked = 0
+        self.tells = body.takes_context
 
     def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
         """The function's return value."""

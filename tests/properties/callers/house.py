@@ -94,6 +94,14 @@ class Reply(NamedTuple):
     body: bytes
 
 
+def _door(*_: object) -> Door:
+    return Door(Told(), None, {})
+
+
+def _rules(*_: object, **__: object) -> HouseRules:
+    return HouseRules()
+
+
 class Building(Protocol):
     """Where calls are sent."""
 
@@ -110,8 +118,8 @@ class House:
         config = Config(calls_per_second=RATE, call_burst=BURST)
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(guard, "build_door", lambda *_: Door(Told(), None, {}))
-            patch.setattr(guard, "LevelPolicy", lambda *_, **__: HouseRules())
+            patch.setattr(guard, "build_door", _door)
+            patch.setattr(guard, "LevelPolicy", _rules)
             self.hall = Toolhall(*tools, config=config, approver=self.person)
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:

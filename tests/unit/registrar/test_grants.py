@@ -66,6 +66,9 @@ async def test_conditions_are_kept_as_alternatives() -> None:
         ({"conditions": [{"path": "/a", "equals": 1}] * 33}, "32 conditions at most"),
         ({"conditions": [{"path": "/a", "equals": "x" * 20_000}]}, "16384 bytes at most"),
         ({"conditions": [{"path": "/a", "equals": "\ud800"}]}, "no Unicode"),
+        ({"conditions": [{"path": "/a", "equals": [10**16]}]}, "over 15 digits"),
+        ({"conditions": [{"path": "/a", "oneOf": [1, {"a": "\x00"}]}]}, "U\\+0000"),
+        ({"conditions": [{"path": "/a", "equals": {"n" * 257: 1}}]}, "a long name"),
     ],
 )
 async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.contracts.kept import event, kept
 from toolhall.stores.base import InUse, StoreFailed
 from toolhall.stores.choosing import choose_stores
+from toolhall.stores.grants.base import Grant
 from toolhall.stores.memory import MemoryStore
 
 FILE = "toolhall.db"
@@ -81,3 +82,16 @@ async def test_one_that_is_closed_while_it_is_made_lets_the_folder_go(tmp_path: 
     with contextlib.suppress(StoreFailed):  # it may be closed before it is written to
         await saving
     choose_stores(tmp_path, share=False).close()
+
+
+async def test_every_store_is_refused_where_another_process_writes(tmp_path: Path) -> None:
+    writer = choose_stores(tmp_path, share=False)
+    await writer.grants.add(Grant(id="g", effect="permit", callers="*", tools="*", created_at=1.0, by="me"))
+    reader = choose_stores(tmp_path, share=True)
+    assert (reader.readonly, writer.readonly) == (True, False)
+    assert (await reader.grants.all(), await reader.keys.all()) == (await writer.grants.all(), ())
+    for change in (reader.grants.remove("g"), reader.keys.revoke("k", 1.0), reader.keys.used({})):
+        with pytest.raises(StoreFailed, match="another process writes"):
+            await change
+    reader.close()
+    writer.close()

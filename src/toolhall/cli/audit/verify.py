@@ -58,8 +58,10 @@ def verify(*, options: Annotated[VerifyOptions, Parameter(name="*")] = _DEFAULTS
     try:
         with progress(size_of(data), scrolls=False, thing="line") as bar:
             report = verify_folder(data / FOLDER, key=options.key, witness=options.checkpoints, step=bar.step)
-    except (BadKey, OSError) as error:
+    except BadKey as error:
         raise CommandFailed(str(error)) from None
+    except OSError as error:  # a hall that runs may drop old files meanwhile
+        raise CommandFailed(f"{error.filename} cannot be read: {error.strerror}; try again") from None
     if options.json:
         print_json({**msgspec.to_builtins(report), "good": report.good})
     else:

@@ -5,10 +5,13 @@ Nothing is timed per request: the server looks at every connection about once a 
 
 import asyncio
 from typing import Any, TypeAlias, cast
+from urllib.parse import unquote
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from toolhall.cli.serving.cycle import Cycle, Signal
 from toolhall.cli.serving.deadlines import Wait
 from toolhall.cli.serving.guard import GuardedConfig
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
@@ -19,6 +22,18 @@ PAUSE_SECONDS = 0.25  # for a connection that was turned away: it was told to co
 _PIECE = 16 * 1024  # what is read at once is looked at in pieces, so that no bound is passed by much
 
 App: TypeAlias = Any  # uvicorn's ASGI types are not ours
+
+
+def _locate(scope: App, url: bytes) -> None:
+    """The path as it is compared, the path as it came, and the query."""
+    if b"%" in url or b"?" in url or b"#" in url or not url.startswith(b"/"):
+        parts = httptools.parse_url(url)
+        raw, scope["query_string"] = parts.path, parts.query or b""
+    else:
+        raw, scope["query_string"] = url, b""
+    path = raw.decode("ascii")
+    scope["path"] = unquote(path) if "%" in path else path
+    scope["raw_path"] = raw
 
 
 class GuardedConnection(HttpToolsProtocol):
@@ -70,6 +85,39 @@ class GuardedConnection(HttpToolsProtocol):
         answering = self._answering
         if answering is None or answering.scope is not self.scope:  # most requests come whole, and one by one
             self._bound(len(data))
+
+    def on_headers_complete(self) -> None:
+        """A request has begun: answer it, or let it wait for its turn."""
+        parser, scope = self.parser, self.scope
+        version = parser.get_http_version()
+        scope["method"] = parser.get_method().decode("ascii")
+        if version != "1.1":
+            scope["http_version"] = version
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        _locate(scope, self.url)
+        before, cycle = self._latest, self._cycle(keep_alive=version != "1.0" and parser.should_keep_alive())
+        self.cycle = cycle
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, self.app))
+
+    def _cycle(self, *, keep_alive: bool) -> Cycle:
+        return Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=Signal(),  # type: ignore[arg-type] # all that is asked of an event
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
 
     def handle_websocket_upgrade(self) -> None:
         """A connection whose earlier request is still being answered cannot become something else."""

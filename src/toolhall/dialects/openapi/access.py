@@ -32,8 +32,8 @@ _CONDITION: JsonObject = {
     "description": "The argument at this JSON pointer is that value, or one of those.",
     "properties": {
         "path": {"type": "string", "pattern": "^(/([^~/\\u0000]|~[01])*){1,32}$", "maxLength": 256},
-        "equals": {"description": "Any JSON."},
-        "oneOf": {"type": "array", "minItems": 1, "maxItems": 64},
+        "equals": {"$ref": "#/components/schemas/Json"},
+        "oneOf": {"type": "array", "items": {"$ref": "#/components/schemas/Json"}, "minItems": 1, "maxItems": 64},
     },
     "required": ["path"],
     "oneOf": [{"required": ["equals"]}, {"required": ["oneOf"]}],

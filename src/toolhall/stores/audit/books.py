@@ -1,15 +1,18 @@
 """The log of this process: opened with its first record, closed with the process, and beside it the logs of none."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolhall.model.record import Record
+from toolhall.model.record import Record, Unwritten
 from toolhall.stores.audit.claim import claim, idle
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.log import Keeping, Log
 from toolhall.stores.audit.opening import open_log
 from toolhall.stores.audit.signing import KEY_FILE, PUBLIC_FILE, Signer
 from toolhall.stores.lock import Lock
+
+_log = logging.getLogger("toolhall.audit")
 
 MOST_HELD = 2_000  # records for a log that cannot be opened
 _DAY_SECONDS = 86_400
@@ -29,19 +32,18 @@ class Books:
         self._lock: Lock | None = None
         self._retired = -1.0  # the day on which old logs were looked after last
 
-    def write(self, records: Sequence[Record], *, lost: int = 0, safe: bool = False, sign: bool = False) -> None:
+    def write(
+        self, taken: Sequence[Record | Unwritten], *, lost: int = 0, safe: bool = False, sign: bool = False
+    ) -> None:
         """Add records, and say how many were lost before them.
 
         `safe` waits until everything so far survives a power loss, `sign` adds a checkpoint too.
         """
         self._lost += lost
-        self._held += records
+        self._hold(taken)
         log = self._log or self._opened_first()
         self._retire_others()
-        log.lose(self._lost)
-        self._lost = 0
-        held, self._held = self._held, []
-        log.write(held)
+        self._hand_over(log)
         if sign:
             log.sign()
         elif safe:
@@ -55,11 +57,30 @@ class Books:
                 log = self._open()
             if log is not None:
                 self._log = None
-                log.write(self._held)
-                log.close()
+                try:
+                    self._hand_over(log)
+                finally:
+                    log.close()
         finally:
             if self._lock is not None:
                 self._lock.release()
+
+    def _hold(self, taken: Sequence[Record | Unwritten]) -> None:
+        """Make records of them; if one cannot be made, all count as lost, which the log will say."""
+        self._lost += len(taken)
+        self._held += [each if isinstance(each, Record) else each.record() for each in taken]
+        self._lost -= len(taken)
+
+    def _hand_over(self, log: Log) -> None:
+        held, self._held = self._held, []
+        lost, self._lost = self._lost, len(held)
+        log.lose(lost)
+        try:
+            log.write(held)
+        except OSError:  # it has them, and will write them when it can
+            self._lost = 0
+            raise
+        self._lost = 0
 
     def _opened_first(self) -> Log:
         try:
@@ -109,5 +130,7 @@ class Books:
                     log.retire()
                 finally:
                     log.close()
+            except OSError:
+                _log.exception("what is old in %s could not be dropped; it is tried again tomorrow", folder)
             finally:
                 lock.release()

@@ -67,6 +67,9 @@ class AuditJournal:
     def commit(self, record: Record | Unwritten) -> Waiter:
         """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot."""
         done: Waiter = asyncio.get_running_loop().create_future()
+        if self._closed:
+            done.set_exception(Unavailable(REFUSAL))
+            return done
         self._queue.append(record)
         self._queue.append(done)
         self._ring(_NOW)
@@ -74,7 +77,7 @@ class AuditJournal:
 
     async def flush(self) -> None:
         """Wait until everything taken so far has been written, or could not be."""
-        if self._thread is not None:
+        if self._thread is not None and not self._closed:
             done: Waiter = asyncio.get_running_loop().create_future()
             self._queue.append(done)
             self._ring(_NOW)
@@ -146,23 +149,23 @@ class AuditJournal:
         return word
 
     def _write(self, *, sign: bool) -> None:
-        records: list[Record] = []
+        taken: list[Record | Unwritten] = []
         waiters: list[Waiter] = []
         for _ in range(len(self._queue)):
             item = self._queue.popleft()
             if isinstance(item, asyncio.Future):
                 waiters.append(item)
             else:
-                records.append(item if isinstance(item, Record) else item.record())
-        self.failing = not self._written(records, safe=bool(waiters), sign=sign)
+                taken.append(item)
+        self.failing = not self._written(taken, safe=bool(waiters), sign=sign)
         for loop, waiting in _by_loop(waiters).items():
             with suppress(RuntimeError):  # its loop is closed, so that nobody waits any more
                 loop.call_soon_threadsafe(_settle, waiting, self.failing)
 
-    def _written(self, records: list[Record], *, safe: bool, sign: bool) -> bool:
+    def _written(self, taken: list[Record | Unwritten], *, safe: bool, sign: bool) -> bool:
         lost, self._overflow = self._overflow, 0
         try:
-            self._books.write(records, lost=lost, safe=safe, sign=sign)
+            self._books.write(taken, lost=lost, safe=safe, sign=sign)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             if not self.failing:
                 _log.exception("the audit cannot be written; calls of level 4 and up are refused until it can")

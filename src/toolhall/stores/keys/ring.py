@@ -5,7 +5,10 @@ import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from toolhall.model.caller import Caller
+from toolhall.model.secret import Secret
 from toolhall.stores.derived import API_KEYS, derived
 from toolhall.stores.keys.base import ApiKey
 from toolhall.stores.keys.text import Key, digest, fingerprint, read
@@ -83,7 +86,9 @@ class KeyRing:
             return None
         if len(self._seen) >= MOST_SEEN:
             self._seen = {}
-        self._seen[mark] = held
+        # Whatever a tool gets hold of, the key that it was called with is never shown to anyone.
+        caller = msgspec.structs.replace(held.caller, credential=Secret(text))
+        held = self._seen[mark] = held._replace(caller=caller)
         return held
 
 

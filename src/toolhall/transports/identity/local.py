@@ -15,6 +15,7 @@ class LocalIdentity:
 
     def __init__(self, gate: Gate | None = None) -> None:
         self._gate = gate
+        self._takes_tokens = gate is not None and gate.takes_tokens
 
     def caller(self, scope: Scope, headers: Headers) -> Proven:
         """By the credential, else local by address; a Unix socket has none and is local too.
@@ -27,8 +28,7 @@ class LocalIdentity:
         path = scope["path"]
         # OXP 1.0: where no credential is needed, it is ignored. Elsewhere too, unless somebody could have issued it:
         # many clients cannot be told to send none.
-        ignored = path.startswith(OXP_PATHS) or not self._gate.takes_tokens
-        if found.local and ignored and not names_key(headers):
+        if found.local and not names_key(headers) and (not self._takes_tokens or path.startswith(OXP_PATHS)):
             return found
         sent = credential(headers, path)
         return found if sent is None else self._gate.prove(sent, scope)

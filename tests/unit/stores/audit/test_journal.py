@@ -247,3 +247,32 @@ async def test_it_is_signed_after_a_while_though_nothing_more_comes(tmp_path: Pa
         assert verified(tmp_path / FOLDER).checkpoints > 0
     finally:
         made.close()
+
+
+async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Bad:
+        def record(self) -> Record:
+            raise ValueError("no such record")
+
+    made = journal(tmp_path)
+    try:
+        for bad in (Bad(), record(1, outcome="\ud800")):
+            with pytest.raises(Unavailable):
+                await made.commit(bad)
+        await made.commit(record(2))
+    finally:
+        made.close()
+    assert calls(tmp_path / FOLDER) == ["call-2"]
+    assert sum("1 records could not be written" in said for said in verified(tmp_path / FOLDER).notes) == 2
+
+
+async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path) -> None:
+    made = journal(tmp_path)
+    await made.commit(record(1))
+    made.close()
+    with pytest.raises(Unavailable):
+        await made.commit(record(2))
+    made.append(record(3))
+    await made.flush()
+    made.close()
+    assert calls(tmp_path / FOLDER) == ["call-1"]

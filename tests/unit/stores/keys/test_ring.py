@@ -2,9 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolhall.model.caller import Caller
+from toolhall.model.secret import Secret
 from toolhall.stores.keys import ring as module
 from toolhall.stores.keys.base import ApiKey
 from toolhall.stores.keys.ring import REMEMBER_SECONDS, KeyRing
@@ -29,7 +31,10 @@ def test_a_key_says_who_its_holder_is() -> None:
     key = new_key()
     ring = ring_with(kept(key, scopes=("admin", "tools:*"), expires_at=200.0))
     expected = Caller("ci", proof="key", person="ci", scopes=frozenset({"admin", "tools:*"}), expires_at=200.0)
-    assert ring.find(written(key), 100.0) == expected
+    found = ring.find(written(key), 100.0)
+    assert found is not None
+    assert msgspec.structs.replace(found, credential=None) == expected
+    assert found.credential == Secret(written(key)), "which is hidden from whatever goes out"
     assert ring.find(written(key), 100.0) is ring.find(written(key), 101.0), (
         "one object, so that others can remember it"
     )

@@ -1,0 +1,128 @@
+"""One request and its reply: uvicorn's, with the usual case made short.
+
+A reply that is there whole goes out in one piece, and a body that came whole is handed over without waiting for it.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+
+Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
+_LENGTH = b"content-length"
+
+
+class Signal:
+    """An event that costs next to nothing until somebody waits for it."""
+
+    __slots__ = ("_is_set", "_waiter")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiter: asyncio.Event | None = None
+
+    def set(self) -> None:
+        """Whoever waits goes on."""
+        self._is_set = True
+        if self._waiter is not None:
+            self._waiter.set()
+
+    def clear(self) -> None:
+        """From now on there is something to wait for."""
+        self._is_set = False
+        if self._waiter is not None:
+            self._waiter.clear()
+
+    async def wait(self) -> None:
+        """Go on once it is set."""
+        if not self._is_set:
+            if self._waiter is None:
+                self._waiter = asyncio.Event()
+            await self._waiter.wait()
+
+
+class Opening:
+    """The lines that every reply of this server begins with, put together once for as long as they are the same."""
+
+    __slots__ = ("_headers", "_lines")
+
+    def __init__(self) -> None:
+        self._headers: object = None
+        self._lines = b""
+
+    def lines(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """These headers as lines."""
+        if headers is not self._headers:
+            self._headers, self._lines = headers, _lines(headers)
+        return self._lines
+
+
+class Cycle(RequestResponseCycle):
+    """Relies on uvicorn's own parts by name; what is not the usual case is left to it."""
+
+    opening = Opening()
+    _head: bytes | None = None  # of a reply whose body is about to follow
+
+    async def receive(self) -> Message:
+        """The body; at once, where it has come whole."""
+        if (
+            self.more_body
+            or self.waiting_for_100_continue
+            or self.disconnected
+            or self.response_complete
+            or self._taken
+        ):
+            return await super().receive()
+        self._taken = True
+        self.message_event.clear()
+        body, self.body = self.body, bytearray()
+        return {"type": "http.request", "body": bytes(body), "more_body": False}
+
+    _taken = False  # whether the body was handed over: whoever asks again waits for the client to go
+
+    async def send(self, message: Message) -> None:
+        """A part of the reply; the head of one that is there whole waits for its body, and both go out together."""
+        if self._head is not None:
+            self._finish(message)
+        elif self.response_started or self.flow.write_paused or self.disconnected or not self._is_whole(message):
+            await super().send(message)
+
+    def _is_whole(self, message: Message) -> bool:
+        """Whether a reply states its length and nothing unusual, so that all of it can be written at once."""
+        headers = message.get("headers", ())
+        if message["type"] != "http.response.start" or self.scope["method"] == "HEAD" or not self.keep_alive:
+            return False
+        length = next((value for name, value in headers if name == _LENGTH), None)
+        lines = _lines(headers)
+        # One line for each header, and none of them about the connection: anything else is uvicorn's to judge.
+        if length is None or lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
+            return False
+        if b"\nconnection:" in lines or lines.startswith(b"connection:"):
+            return False
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        self.expected_content_length = int(length)
+        self._head = b"%s%s%s\r\n" % (STATUS_LINE[message["status"]], self.opening.lines(self.default_headers), lines)
+        return True
+
+    def _finish(self, message: Message) -> None:
+        head, body = self._head or b"", message.get("body", b"")
+        self._head = None
+        if (
+            message["type"] != "http.response.body"
+            or message.get("more_body")
+            or len(body) != self.expected_content_length
+        ):
+            self.transport.close()
+            raise RuntimeError("a reply is other than its head says")
+        self.response_complete = True
+        if self.disconnected:
+            return
+        self.transport.write(head + body)
+        self.message_event.set()
+        self.on_response()
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%s: %s\r\n" % pair for pair in headers])

@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from toolhall.app import Toolhall as Toolhall
+    from toolhall.app.toolhall import Toolhall as Toolhall
     from toolhall.authoring.context import Context as Context
     from toolhall.authoring.context import Given as Given
     from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 # Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
 _HOMES = {
-    "Toolhall": "toolhall.app",
+    "Toolhall": "toolhall.app.toolhall",
     "Context": "toolhall.authoring.context",
     "Given": "toolhall.authoring.context",
     "BadDeclaration": "toolhall.authoring.declaration",

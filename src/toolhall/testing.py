@@ -50,6 +50,7 @@ class Client:
 
     async def __aenter__(self) -> "Client":
         self._hall = Toolhall(*self._targets, config=self._config, approver=self)
+        self._hall.without_pages()
         try:
             await self._hall.open()
         except BaseException:

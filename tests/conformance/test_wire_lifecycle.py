@@ -172,7 +172,7 @@ async def test_a_session_id_in_other_hands_opens_nothing() -> None:
         for method, body in (("POST", request("tools/list")), ("GET", None), ("DELETE", None)):
             assert (await theirs.send(body, mine.headers, method)).status == 404
         assert (await theirs.modern("tools/list")).result["tools"] == []
-        assert (await theirs.modern("tools/call", {"name": "probe_number"})).error["code"] == -32602
+        assert (await theirs.modern("tools/call", {"name": "probe_number"})).error["code"] == 40100
         assert (await mine.ask("ping")).result == {}
         await mine.end()
 

@@ -78,7 +78,7 @@ def test_A1_poisoned_description_is_quarantined_and_nowhere_to_be_read(registry:
 @pytest.mark.threat("A1")
 @pytest.mark.parametrize("dialect", calls("x", "go", "1.0.0"))
 def test_A1_a_call_from_outside_finds_nothing(registry: Registry, dialect: str) -> None:
-    """In the very words in which it is told of tools that never were."""
+    """Whoever proved nothing is told the same of it as of tools that never were: to bring a credential."""
     registry.add(defined(f"hidden{dialect}"))
     answers = []
     for toolkit in (f"hidden{dialect}", f"absent{dialect}"):
@@ -86,18 +86,18 @@ def test_A1_a_call_from_outside_finds_nothing(registry: Registry, dialect: str) 
         told = registry.ask("POST", path, body, OUTSIDER)
         assert told.status >= 400
         answers.append((told.status, _unnamed(told.body, toolkit)))
-    assert "unknown tool: X" in answers[0][1]
+    assert "a valid credential is required" in answers[0][1]
     assert answers[0] == answers[1]
 
 
 @pytest.mark.threat("A1")
 def test_A1_nor_does_one_in_mcp(registry: Registry) -> None:
-    """The operator is told why; whoever else asks is told that there is no such tool."""
+    """The operator is told why; whoever proved nothing is told to bring a credential, whatever the name."""
     registry.add(defined("shut"))
     assert all("is quarantined" in each for each in mcp_calls(registry, "shut_go"))
     seen = [each.replace("never_go", "shut_go") for each in mcp_calls(registry, "never_go", OUTSIDER)]
     assert mcp_calls(registry, "shut_go", OUTSIDER) == seen
-    assert "unknown tool: shut_go" in seen[-1]
+    assert "a valid credential is required" in seen[-1]
 
 
 def _unnamed(body: Any, toolkit: str) -> str:

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from toolhall.config import BadConfig, Config, load_config
+from toolhall.config import BadConfig, Config, Issuer, load_config
+from toolhall.pipeline.ladder import Steps
+from toolhall.pipeline.limit import Rate
 
 DEFAULTS = Config()
 
@@ -54,11 +56,44 @@ def test_variables_are_read_as_what_they_mean(variable: str, text: str, setting:
     assert getattr(load_config(environment={variable: text}), setting) == value
 
 
+# What has parts of its own is JSON.
+STRUCTURED: dict[str, tuple[str, Any]] = {
+    "tool_limit": ('{"per_second": 2, "burst": 3}', Rate(2, 3)),
+    "pair_limit": ('{"per_second": 0.5}', Rate(0.5, 1)),
+    "costs": ('{"Image.*": 10}', {"Image.*": 10}),
+    "levels": ('{"Mail.*": 6}', {"Mail.*": 6}),
+    "steps": ('{"recent": 5}', Steps(recent=5)),
+    "issuers": ('[{"name": "corp", "issuer": "https://id"}]', (Issuer(name="corp", issuer="https://id"),)),
+}
+
+
+@pytest.mark.parametrize("setting", STRUCTURED)
+def test_what_is_not_json_is_told(setting: str) -> None:
+    with pytest.raises(BadConfig, match=f"TOOLHALL_{setting.upper()} is not valid JSON"):
+        load_config(environment={f"TOOLHALL_{setting.upper()}": "{"})
+
+
+@pytest.mark.parametrize("wrong", ['{"per_second": 0}', '{"per_second": 1, "burst": 0}', '{"rate": 1}', "{}"])
+def test_a_limit_must_be_one(wrong: str) -> None:
+    with pytest.raises(BadConfig, match="tool_limit"):
+        load_config(environment={"TOOLHALL_TOOL_LIMIT": wrong})
+
+
+def test_a_secret_may_be_in_a_file_and_is_never_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("CANARY-0123456789012345678901234567\n")
+    config = load_config(environment={"TOOLHALL_OXP_SECRET_FILE": str(tmp_path / "secret")})
+    assert config.oxp_secret == "CANARY-0123456789012345678901234567"
+    assert "CANARY" not in repr(config)
+    with pytest.raises(BadConfig, match="TOOLHALL_OXP_SECRET_FILE cannot be read"):
+        load_config(environment={"TOOLHALL_OXP_SECRET_FILE": str(tmp_path / "missing")})
+
+
 @pytest.mark.parametrize("setting", Config.__struct_fields__)
 def test_every_setting_has_a_variable(setting: str) -> None:
     default = getattr(DEFAULTS, setting)
     text = ",".join(default) if isinstance(default, tuple) else str(default if default is not None else "x")
     expected = "x" if default is None else default
+    text, expected = STRUCTURED.get(setting, (text, expected))
     assert getattr(load_config(environment={f"TOOLHALL_{setting.upper()}": text}), setting) == expected
 
 

@@ -105,6 +105,10 @@ class Toolhall:
         """From now on, ask a person this way where a call needs one."""
         self._verify.approver = approver
 
+    def without_pages(self) -> None:
+        """Nobody can open this hall's pages, because it is not served over HTTP: then nobody is sent there."""
+        self._verify.approvals = None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve every dialect over HTTP, as an ASGI application."""
         await self.http(scope, receive, send)
@@ -113,6 +117,7 @@ class Toolhall:
         """Serve mcp, machine or hub on this process's own input and output, until the input ends."""
         if dialect not in SPOKEN:
             raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(SPOKEN)}")
+        self.without_pages()
         await self.open()  # in this loop, whoever opened it before
         await self._entrances.serve_lines(dialect)
 

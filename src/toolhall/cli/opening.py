@@ -8,7 +8,7 @@ from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
-from toolhall.config import Config
+from toolhall.config import BadConfig, Config
 from toolhall.pipeline.verify import Approver
 from toolhall.registrar.papers import Paper
 from toolhall.registry.registry import Conflict
@@ -36,7 +36,7 @@ def open_hall(targets: Sequence[str], config: Config, approver: Approver | None 
             hall.propose(*papers)
         except (BadDeclaration, BadSchema, Conflict) as error:
             raise CommandFailed(str(error)) from None
-        except BadIdentity as error:
+        except (BadConfig, BadIdentity) as error:
             raise CommandFailed(str(error), EXIT_CONFIG) from None
         except TypeError as error:  # a Toolkit whose constructor wants arguments
             raise CommandFailed(f"{error}; serve an instance instead: file.py:NAME") from None

@@ -25,8 +25,8 @@ _SAID = {
     "denied": "a person has just said no to this tool; it can be asked for again in {:.0f} seconds",
 }
 _ASKED = {
-    "step_up": "needs {person} to verify again: open {url}, then repeat the call",
-    "approval": "needs the yes of {person} to exactly this call: open {url}, then repeat the call unchanged",
+    "step_up": "needs a person who has just verified again: let {person} open {url}, then repeat the call",
+    "approval": "needs a person's yes to exactly this call: let {person} open {url}, then repeat the call unchanged",
     "second_person": "needs the yes of another person than {person} to exactly this call: let somebody with the scope"
     " 'approve' open {url}, then repeat the call unchanged",
 }

@@ -25,6 +25,7 @@ def hall() -> Iterator[Toolhall]:
     log = logging.getLogger("toolhall")
     level = log.level
     with Toolhall(Calculator, Doorbell, House, System, get_weather) as hall:
+        hall.without_pages()
         yield hall
     log.setLevel(level)
 

@@ -17,7 +17,7 @@ from toolhall.cli.serving.guard import GuardedConfig
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
 
 MOST_HEAD_BYTES = 64 * 1024
-MOST_PIPELINED = 64
+MOST_PIPELINED = 512  # more than fit into what is read at once, unless they are tiny
 PAUSE_SECONDS = 0.25  # for a connection that was turned away: it was told to come back later, and some do not listen
 _PIECE = 16 * 1024  # what is read at once is looked at in pieces, so that no bound is passed by much
 

@@ -34,6 +34,7 @@ class LocalSource:
     def __init__(self, targets: Sequence[str], config: Config) -> None:
         self.where = ", ".join(targets) or "toolhall.examples"
         self._hall = open_hall(targets, config, terminal_approver())
+        self._hall.without_pages()
         snapshot = self._hall.registry.snapshot
         self._tools = [entry.tool for entry in snapshot.entries]
         self._listed = [entry.tool for entry in snapshot.listed]

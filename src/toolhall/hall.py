@@ -43,7 +43,7 @@ class Hall:
         self._pipeline = pipeline
         self._new_id = new_id
         self._timer = timer
-        self._shelves: dict[str, _Shelf] = {}
+        self._shelves: dict[Hashable, _Shelf] = {}
         self.manage = Manage(policy, pipeline.audit, new_id=new_id, timer=timer)
 
     async def answer(self, ask: Ask, caller: Caller, link: Link = SILENT) -> Answer:
@@ -63,13 +63,21 @@ class Hall:
             return Broken()
 
     def refuse(self, ask: CallTool, caller: Caller, error: ToolhallError) -> ToolhallError:
-        """Record a call that its dialect refuses already; the error is the answer."""
-        self._pipeline.audit.write(self._call(ask, caller, SILENT), None, type(error).__name__)
-        return error
+        """Record and count a call that its dialect refuses already; the error, or Limited, is the answer."""
+        return self._pipeline.refuse(self._call(ask, caller, SILENT), error)
+
+    async def repeat(self, ask: CallTool, caller: Caller) -> ToolhallError | None:
+        """Record a call whose answer is known; the error if a new call would be refused now."""
+        try:
+            await self._pipeline.repeat(self._call(ask, caller, SILENT))
+        except ToolhallError as error:
+            return error
+        return None
 
     def follow(self, rules: Rules) -> None:
         """From now on these rules say who may call what; clients hear that their list may be another."""
         self.policy.follow(rules)
+        self._shelves.clear()
         self.registry.tell_sight()
 
     def find(self, name: str, caller: Caller) -> Tool | None:
@@ -90,11 +98,11 @@ class Hall:
 
     def once(self, caller: Caller, what: Hashable, make: Callable[[], T]) -> T:
         """What is made for one caller, kept for as long as neither the tools nor what it sees of them change."""
-        snapshot, epoch = self.registry.snapshot, self.policy.epoch(caller)
-        shelf = self._shelves.pop(caller.id, None)
-        if shelf is None or shelf.snapshot is not snapshot or shelf.epoch is not epoch:
-            shelf = _Shelf(snapshot, epoch)
-        self._shelves[caller.id] = shelf  # the latest goes last
+        snapshot, place = self.registry.snapshot, (caller.id, self.policy.epoch(caller))
+        shelf = self._shelves.pop(place, None)
+        if shelf is None or shelf.snapshot is not snapshot:
+            shelf = _Shelf(snapshot)
+        self._shelves[place] = shelf  # the latest goes last
         if len(self._shelves) > MOST_SHELVES:
             del self._shelves[next(iter(self._shelves))]
         if what not in shelf.made:
@@ -107,5 +115,4 @@ class _Shelf(msgspec.Struct, frozen=True):
     """Everything made for one caller."""
 
     snapshot: Snapshot
-    epoch: object
     made: dict[Hashable, Any] = {}

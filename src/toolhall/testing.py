@@ -18,6 +18,7 @@ from toolhall.model.exchange import CallTool, Event, Finished, ListTools, Page
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Tool
+from toolhall.model.verdict import Verify
 from toolhall.schema.types import decoder_of, to_json
 
 P = ParamSpec("P")
@@ -127,7 +128,7 @@ class Client:
     async def detach(self, retry_ms: int) -> None:
         """As a link: there is no connection to let go."""
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:  # noqa: ARG002 - the test decided
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: Verify) -> bool:  # noqa: ARG002
         """As an approver: what the test said."""
         return self._approves
 

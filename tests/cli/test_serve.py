@@ -4,6 +4,7 @@ import http.client
 import json
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,15 @@ async def outside() -> str:
 
 hall = Toolhall(inside, config=Config(name="own", port=0))
 """
+RAISED = """
+from toolhall import Config, Toolhall, tool
+
+@tool(level=2)
+async def burn(room: str) -> str:
+    return room
+
+hall = Toolhall(burn, config=Config(port=0, levels={"*": 9}))
+"""
 PLAIN = """
 from toolhall import tool
 
@@ -42,6 +52,15 @@ def get(url: str, path: str = "/health") -> dict[str, Any]:
         connection.request("GET", path)
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
         return answer
+    finally:
+        connection.close()
+
+
+def post(url: str, path: str, body: dict[str, Any]) -> int:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    try:
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        return connection.getresponse().status
     finally:
         connection.close()
 
@@ -211,6 +230,24 @@ def test_approval_of_a_high_level_at_the_terminal(shell: Shell) -> None:
                 terminal.type(typed)
                 assert caller.wait(PATIENCE) == code
         terminal.expect("Refused.")
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.end()[0] == 0
+
+
+def test_three_calls_at_most_wait_for_the_terminal(shell: Shell) -> None:
+    """C6: the fourth is refused at once, and the person is asked for the level that counts, not the one it states."""
+    (shell.folder / "house.py").write_text(RAISED)
+    with ThreadPoolExecutor(4) as callers, shell.terminal("serve", "house.py") as terminal:
+        url = f"http{terminal.expect('/mcp').rpartition('http')[2]}"
+        terminal.expect("Ctrl+C stops the server.")
+        calls = [callers.submit(post, url, "/tools/house/burn", {"room": str(number)}) for number in range(4)]
+        assert next(as_completed(calls, PATIENCE)).result() == 429
+        for _ in range(3):
+            assert "A call of level 9 needs your yes" in terminal.expect("Run it? [y/N] ")
+            terminal.type("n")
+            terminal.expect("Refused.")
+        assert sorted(each.result(PATIENCE) for each in calls) == [403, 403, 403, 429]
+        assert "Run it?" not in terminal.seen
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end()[0] == 0
 

@@ -26,8 +26,9 @@ FOREIGN_ORIGINS = (
     "null",
     "http://127.0.0.1.nip.io",
     "x",
+    "http://localhost:1",
 )
-OWN_ORIGINS = ("http://localhost", "http://localhost:3000", "http://127.0.0.1:8000", "http://[::1]:9")
+OWN_HOSTS = ("localhost", "localhost:3000", "127.0.0.1:8000", "[::1]:9")
 
 
 def opening(revision: str) -> tuple[Message, dict[str, str]]:
@@ -47,8 +48,9 @@ async def test_a_foreign_origin_is_403(http: Http, revision: str) -> None:
         assert reply.status == 403, origin
         assert "mcp-session-id" not in reply.headers
         assert "access-control-allow-origin" not in reply.headers
-    for origin in OWN_ORIGINS:
-        assert (await http.send(body, {**headers, "Origin": origin})).status == 200, origin
+    for host in OWN_HOSTS:
+        own = {**headers, "Host": host, "Origin": f"http://{host}"}
+        assert (await http.send(body, own)).status == 200, host
 
 
 @pytest.mark.requirement("L-8", "M-28")

@@ -63,6 +63,7 @@ OTHERS = {
     "how": "second_person",
     "caller": "cd",
     "person": "bob",
+    "acting_for": "carol",
     "tool": "House.burn@1.0.1",
     "definition_sha256": "e" * 64,
     "arguments_sha256": "b" * 64,
@@ -110,7 +111,8 @@ async def test_a_step_up_is_good_for_a_quarter_of_an_hour(store: ApprovalStore, 
     for tool in ("House.burn@1.0.0", "House.flood@2.0.0"):
         found = await store.claim(wanted(how="step_up", tool=tool, arguments_sha256="c"), "a2")
         assert (found.id, found.state) == ("a1", "approved")
-    assert (await store.claim(wanted(how="step_up", caller="cd"), "a3")).state == "pending"
+    for other in ({"caller": "cd"}, {"acting_for": "carol"}):
+        assert (await store.claim(wanted(how="step_up", **other), f"a3{other}")).state == "pending"
     assert (await store.claim(wanted(how="approval"), "a4")).state == "pending"
     clock.now += 1
     assert (await store.claim(wanted(how="step_up"), "a5")).state == "pending"
@@ -245,6 +247,27 @@ async def test_a_yes_that_was_written_by_hand_is_none(tmp_path: Path, clock: Clo
         for other in ({}, {"arguments_sha256": "b" * 64}):
             assert (await store.claim(wanted(**other), f"a2{other}")).state == "pending"
         assert await store.decide("a1", YES) is None
+
+
+USED = (
+    "UPDATE approvals SET state = 'approved'",
+    "UPDATE approvals SET state = 'approved', decided_at = created",
+    "UPDATE approvals SET state = 'pending', approver = NULL, method = NULL, decided_at = NULL",
+)
+
+
+@pytest.mark.parametrize("forgery", USED)
+async def test_a_used_yes_stays_used(tmp_path: Path, clock: Clock, forgery: str) -> None:
+    with sqlite_engine(tmp_path, clock) as (store, _):
+        await approved(store)
+        used = await store.claim(wanted(), "a2")
+        assert await store.find("a1") == used
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute(forgery)
+        connection.commit()
+    with sqlite_engine(tmp_path, clock) as (store, _):
+        assert await store.find("a1") is None
+        assert (await store.claim(wanted(), "a3")).id == "a3"
 
 
 async def test_alices_yes_copied_to_bob_is_none(tmp_path: Path, clock: Clock) -> None:

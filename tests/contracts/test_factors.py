@@ -45,6 +45,15 @@ async def test_one_is_removed_once(store: FactorStore) -> None:
     assert await store.all() == ()
 
 
+async def test_one_is_found_by_its_id(store: FactorStore, clock: Clock) -> None:
+    invitation = factor(id="i1", kind="invitation", expires=START + 600)
+    for each in (factor(), invitation):
+        await store.add(each)
+    assert [await store.find(each) for each in ("f1", "i1", "f2")] == [factor(), invitation, None]
+    clock.now += 600
+    assert await store.find("i1") is None
+
+
 async def test_a_counter_only_rises(store: FactorStore, clock: Clock) -> None:
     await store.add(factor())
     clock.now += 5
@@ -118,3 +127,16 @@ async def test_alices_factor_copied_to_bob_is_none(tmp_path: Path, clock: Clock)
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (_, store):
         assert [each.id for each in await store.all()] == ["f1"]
+
+
+async def test_a_counter_that_was_set_back_is_worth_nothing(tmp_path: Path, clock: Clock) -> None:
+    with sqlite_engine(tmp_path, clock) as (_, store):
+        await store.add(factor())
+        assert await store.advance("f1", 5)
+        assert [each.counter for each in await store.all()] == [5]
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+        connection.execute("UPDATE factors SET counter = 4")
+        connection.commit()
+    with sqlite_engine(tmp_path, clock) as (_, store):
+        assert not await store.advance("f1", 5)
+        assert (await store.find("f1"), await store.all()) == (None, ())

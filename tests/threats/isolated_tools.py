@@ -76,6 +76,12 @@ async def tell(ctx: Context) -> list[str]:
     return [ctx.caller.id, str(ctx.can("elicitation")), str(ctx.can("roots"))]
 
 
+@tool(isolated=True, level=1, effect="reads")
+def who(ctx: Context) -> dict[str, bool | str]:
+    """Everything that the process is told of the caller."""
+    return {"caller": ctx.caller.id, "told": ctx.caller.credential is not None, "seen": repr(ctx.caller)}
+
+
 @tool(isolated=True)
 async def greet(ctx: Context) -> str:
     """Ask the person."""

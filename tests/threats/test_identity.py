@@ -216,16 +216,13 @@ async def test_nobody_in_particular_sees_and_calls_level_0_only() -> None:
 
 @pytest.mark.threat("B13")
 async def test_B13_who_guesses_is_not_listened_to(hall: Inside) -> None:
-    """Many wrong keys from one address: the first few are looked at, the rest hear 429 and when to come back."""
+    """Many wrong keys from one address: the first few hear 401, the rest hear 429 and when to come back."""
     wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MOST_FAILURES + 30)]
     replies = [await hall.send("GET", "/tools", headers=each, address="203.0.113.7") for each in wrong]
     assert [reply.status_code for reply in replies] == [401] * MOST_FAILURES + [429] * 30
     assert 0 < int(replies[-1].headers["retry-after"]) <= WINDOW_SECONDS
-    # Even a right key is not looked at, unless it was good before: then a neighbour's guesses lock nobody out.
-    bob = await hall.send("GET", "/tools", headers=hall.bearer("bob"), address="203.0.113.7")
-    assert bob.status_code == 429
-    assert (await hall.send("GET", "/tools", headers=hall.bearer("bob"), address="203.0.113.8")).status_code == 200
-    assert (await hall.send("GET", "/tools", headers=hall.bearer("bob"), address="203.0.113.7")).status_code == 200
+    wrong_elsewhere = await hall.send("GET", "/tools", headers=wrong[0], address="203.0.113.8")
+    assert wrong_elsewhere.status_code == 401
     assert (await hall.send("GET", "/health", address="203.0.113.7")).status_code == 200
 
 

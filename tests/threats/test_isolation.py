@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.threats import isolated_tools as tools
+from tests.threats.guarded import inside
 from toolhall.authoring.definition import definitions_of
 from toolhall.model.call import Call
 from toolhall.model.caller import LOCAL
@@ -219,3 +220,14 @@ async def test_P8_bad_tools_hurt_only_themselves(hall: Tools) -> None:  # noqa: 
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.gather(*blocked)
     await asyncio.wait(blocked)
+
+
+@pytest.mark.threat("B3")
+async def test_B3_the_credential_of_a_caller_stays_out_of_the_workers() -> None:  # noqa: N802
+    """A caller with a key may use a tool in a process of its own, which is told who calls and not by what proof."""
+    async with inside(tools) as hall:
+        reply = await hall.send("POST", "/tools/isolated_tools/who", {}, hall.bearer("alice"))
+        assert reply.status_code == 200, reply.text
+        told = reply.json()
+        assert (told["caller"], told["told"]) == ("alice", False)
+        assert "credential=None" in told["seen"]

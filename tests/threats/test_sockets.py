@@ -52,13 +52,14 @@ async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, GuardedSocket
     ("request_line", "status"),
     [
         (upgrade(), b" 101 "),
-        (upgrade(("Origin", f"http://{HOST}:9")), b" 101 "),
+        (upgrade(("Origin", f"http://{HOST}")), b" 101 "),
+        (upgrade(("Origin", f"http://{HOST}:9")), b" 403 "),
         (upgrade(("Origin", "http://evil.example")), b" 403 "),
         (upgrade(("Origin", "null")), b" 403 "),
         (upgrade(host="evil.example"), b" 403 "),
         (upgrade(path="/mcp"), b" 403 "),
     ],
-    ids=["no page", "own page", "foreign page", "no origin", "foreign host", "no such path"],
+    ids=["no page", "own page", "another port", "foreign page", "no origin", "foreign host", "no such path"],
 )
 async def test_B14_who_may_open_a_socket(request_line: bytes, status: bytes) -> None:
     """Host and Origin count for a WebSocket as for every request, before it is accepted."""

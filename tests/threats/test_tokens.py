@@ -79,6 +79,14 @@ async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str
     assert checked.tokens.find(text) is found  # without asking anybody
 
 
+async def test_a_refreshed_token_is_no_new_sign_in(checked: Checked) -> None:
+    """Every refresh makes a new `iat`, and no person had to be there."""
+    now = int(checked.clock.now)
+    found = await checked.caller(checked.issuer.token(exp=now + 3600, iat=now))
+    assert found
+    assert (found.authenticated_at, found.short_lived) == (None, True)
+
+
 async def test_the_old_name_of_ed25519_is_understood(checked: Checked) -> None:
     text = checked.issuer.token("Ed25519")
     header, payload, _ = text.split(".")

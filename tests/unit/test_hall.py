@@ -16,6 +16,7 @@ from toolhall.model.errors import Broken, Malformed, NotFound, Problem, ToolFail
 from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools, Page, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Roots
+from toolhall.model.secret import Secret
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
@@ -24,6 +25,7 @@ from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit, Rate, Rates
 from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import LevelPolicy
+from toolhall.pipeline.rulings import NoRules
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Validate
@@ -197,6 +199,18 @@ async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
     found = hall.find("pick", LOCAL)
     assert found is not None
     assert found.name == "pick"
+
+
+def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> None:
+    hall, made = Built().hall, list[str]()
+    narrow = Caller("stranger", proof="key", scopes=frozenset({"tools:Other"}))
+    again = Caller("stranger", proof="key", credential=Secret("its second key"))
+    for caller in (STRANGER, narrow, again, STRANGER, narrow):
+        hall.once(caller, "list", lambda: made.append(""))
+    assert len(made) == 2
+    hall.follow(NoRules())
+    hall.once(STRANGER, "list", lambda: made.append(""))
+    assert len(made) == 3
 
 
 async def test_stages_come_in_their_order() -> None:

@@ -30,6 +30,7 @@ from toolhall.transports.metrics import Metrics
 from toolhall.transports.overload import Room
 from toolhall.transports.oxp import OxpHttp
 from toolhall.transports.rest import Rest
+from toolhall.transports.strangers import Strangers
 from toolhall.transports.websocket import WebSocket
 
 SPOKEN = ("mcp", "machine", "hub")  # over lines
@@ -91,6 +92,7 @@ class Entrances:
         guard, sockets = self._parts.guard, {"/hub": WebSocket(self.hub.answer, self._config.max_body_bytes)}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
         app.room = Room(self._config.max_concurrency)
+        app.strangers = Strangers(self._hall, time.monotonic)
         return app
 
     def _endpoints(self) -> dict[str, Methods]:

@@ -17,6 +17,7 @@ from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registrar.papers import Paper
 from toolhall.registrar.registrar import Registrar
 from toolhall.registrar.terms import ALONE, Terms
+from toolhall.registrar.turns import Turns
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
 from toolhall.registry.search_tool import search_tool
@@ -83,7 +84,7 @@ class Toolhall:
         Raises StoreFailed, and BadDocument for code or files whose versions do not say what changed.
         """
         if self._stores is None:
-            stores = await asyncio.to_thread(choose_stores, self._folder.path, share=terms.share)
+            stores = await asyncio.to_thread(choose_stores, self._folder.path, share=terms.share, family=terms.family)
             try:
                 await self._bring_back(stores, terms)
             except BaseException:
@@ -91,14 +92,17 @@ class Toolhall:
                 raise
             self._stores = stores
         self.registrar.watch()
+        self.access.watch()
         self._staff.watchdog.watch()
 
     async def _bring_back(self, stores: Stores, terms: Terms) -> None:
         self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
         hold = terms.hold and self.config.data is not None
         await self.guard.open(stores)
-        await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=stores.readonly)
-        self.registrar.turns.frozen = terms.frozen or (terms.refusal if stores.readonly else None)
+        known = stores.readonly or terms.family == "sibling"  # another process has kept what is served
+        await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=known)
+        self.access.turns.frozen = terms.refusal if stores.readonly else None
+        self.registrar.turns.frozen = terms.frozen or self.access.turns.frozen
         self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
 
     def ask_through(self, approver: Approver) -> None:
@@ -129,6 +133,7 @@ class Toolhall:
         """Write what is left and stop the worker threads."""
         self._entrances.close()
         self.registrar.close()
+        self.access.close()
         if self._stores is not None:
             self._stores.close()
         self._checker.close()
@@ -144,7 +149,7 @@ class Toolhall:
 
     def _guarded(self) -> Guard:
         try:
-            return Guard(self.config, self._folder.root, self.registrar.turns, self._follow)
+            return Guard(self.config, self._folder.root, Turns(), self._follow)
         except BaseException:  # settings that cannot be used; the folder is open already
             self._folder.close()
             raise

@@ -29,6 +29,12 @@ class Caller(msgspec.Struct, frozen=True):
     short_lived: bool = False  # the credential was issued for at most an hour
     acting_for: str | None = None  # the user it calls for, where it may
     credential: Secret | None = None  # what it was proven by; hidden wherever a tool shows it
+    address: str | None = None  # of whoever proved nothing
+
+    @property
+    def account(self) -> str:
+        """What limits count as one: those who proved nothing are told apart by where they come from."""
+        return self.id if self.address is None else f"{self.id}@{self.address}"
 
 
 LOCAL = Caller("local", local=True, proof="local", person="local", scopes=frozenset({ALL_TOOLS, ADMIN, ACT_AS}))

@@ -61,6 +61,10 @@ class NotFound(Refused):
 
     message = "unknown tool"
 
+    def __init__(self, message: str | None = None, *, hidden: object = None, detail: str | None = None) -> None:
+        self.hidden = hidden  # the tool that is there, and why this caller may not see it; for the record only
+        super().__init__(message, detail=detail)
+
 
 class NotActive(NotFound):
     """The operator asks for a tool that is registered but not served; to anybody else it is unknown."""

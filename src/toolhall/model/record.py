@@ -13,7 +13,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     caller: str
     dialect: str
     tool: str  # its id with its version; of a tool that was not found, what it was called
-    outcome: str  # "ok", "tool_error", "asked", or the error's name; "intent" before a side effect
+    outcome: str  # "ok", "tool_error", "asked", "repeated", or the error's name; "intent" before a side effect
     grant: str | None = None  # what the verdict rests on
     arguments_sha256: str | None = None
     duration_us: int = 0
@@ -23,7 +23,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     level: int | None = None
     verdict: Literal["allow", "deny", "verify"] | None = None
     reason: str | None = None  # of a no
-    approval: str | None = None  # a person's yes to this call
+    approval: str | None = None  # a person's yes to this call, or the question that it asked
     person: str | None = None  # who answers for the caller, where that is another name
     acting_for: str | None = None
     redactions: int = 0

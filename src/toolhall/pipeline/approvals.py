@@ -79,6 +79,7 @@ def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) 
         how=verdict.how,
         caller=caller.id,
         person=caller.person or caller.id,
+        acting_for=caller.acting_for,
         tool=entry.id,
         definition_sha256=entry.definition_sha256,
         arguments_sha256=hashlib.sha256(exact).hexdigest(),

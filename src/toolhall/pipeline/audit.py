@@ -8,10 +8,11 @@ import msgspec
 
 from toolhall.model.call import Call
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Denied, Unauthenticated
+from toolhall.model.errors import Denied, NeedsVerification, NotFound, Unauthenticated
 from toolhall.model.json import encode
 from toolhall.model.record import Record
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
+from toolhall.pipeline.find import Hidden
 from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.registry.entry import Entry
 
@@ -94,7 +95,7 @@ class Audit:
         """Remember a call's arguments as they are now, until it ends: a tool may change them."""
         self._kept[call.id] = _given(call)
 
-    def intent(self, call: Call, reached: Equipped) -> Awaitable[None]:
+    def intent(self, call: Call, reached: Equipped | None = None) -> Awaitable[None]:
         """What is about to happen; wait for this before it does. Raises Unavailable if it cannot be recorded."""
         given = self._kept[call.id] = _given(call)
         return self._journal.commit(
@@ -103,13 +104,13 @@ class Audit:
                 call=call.id,
                 caller=call.caller,
                 dialect=call.dialect,
-                tool=reached.entry,
+                tool=call.tool if reached is None else reached.entry,
                 outcome="intent",
-                verdict=reached.verdict,
+                verdict=None if reached is None else reached.verdict,
                 arguments=given,
                 duration_us=int((self._timer() - call.started) * 1e6),
                 bytes_in=call.size,
-                approval=reached.approval,
+                approval=None if reached is None else reached.approval,
                 phase="intent",
             )
         )
@@ -126,12 +127,14 @@ class Audit:
         """One record of a call that is over; `ended` is what ended it, if it did not end well."""
         tool: Entry | str
         verdict: Verdict | None
-        approval: str | None = None
+        approval = ended.id if isinstance(ended, NeedsVerification) else None
         if type(reached) is Equipped:
             tool, verdict, approval = reached.entry, reached.verdict, reached.approval
         elif isinstance(reached, Found | Allowed):
             tool = reached.entry
             verdict = _denial(ended) or (reached.verdict if isinstance(reached, Allowed) else None)
+        elif isinstance(ended, NotFound) and isinstance(ended.hidden, Hidden):
+            tool, verdict = ended.hidden.entry, ended.hidden.verdict
         else:
             tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
         self._journal.append(

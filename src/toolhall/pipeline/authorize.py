@@ -1,5 +1,6 @@
 """Decides whether this caller may call this tool; no rule that says yes means no."""
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from toolhall.model.caller import Caller
@@ -30,8 +31,8 @@ class Policy(Protocol):
         """The same for these arguments, where the verdict depends on them."""
         ...
 
-    def epoch(self, caller: Caller) -> object:
-        """The same object for as long as nothing that this caller sees can have changed."""
+    def epoch(self, caller: Caller) -> Hashable:
+        """The same for as long as nothing that this caller, by whichever of its credentials, sees can have changed."""
         ...
 
     def follow(self, rules: Rules) -> None:

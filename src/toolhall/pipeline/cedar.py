@@ -15,10 +15,15 @@ _log = logging.getLogger("toolhall.cedar")
 _MISSING = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
 _LARGEST = 2**63
 _ACTION = {"type": "Action", "id": "call"}
+_ESCAPES = {"__entity", "__extn", "__expr"}  # members that make of an object something else than it says
 
 
 class BadPolicies(Exception):
     """Policies that cannot be used; the message says which file and why."""
+
+
+class _Unsayable(Exception):
+    """Arguments that Cedar cannot be told as they are."""
 
 
 class CedarRules:
@@ -56,11 +61,15 @@ class CedarRules:
 
     def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
         """What the policies say of the whole call."""
+        try:
+            told = _value(arguments)
+        except _Unsayable:
+            return Forbidden("cedar:arguments")
         request = {
             "principal": {"type": "Caller", "id": caller.id},
             "action": _ACTION,
             "resource": {"type": "Tool", "id": str(tool.id)},
-            "context": {"arguments": _value(arguments)},
+            "context": {"arguments": told},
         }
         said = self._cedar.is_authorized(request, self._policies, _entities(caller, tool, level))
         errors = said.diagnostics.errors
@@ -126,12 +135,16 @@ def _value(value: Json) -> Json:
     """JSON as Cedar knows it: it has neither null nor fractions, so these are left out and written as texts."""
     match value:
         case dict():
+            if not _ESCAPES.isdisjoint(value):
+                raise _Unsayable
             return {key: _value(each) for key, each in value.items() if each is not None}
         case list():
             return [_value(each) for each in value if each is not None]
         case bool() | str():
             return value
-        case int() if -_LARGEST <= value < _LARGEST:
-            return value
-        case _:
-            return str(value)
+        case int():
+            return value if -_LARGEST <= value < _LARGEST else str(value)
+        case float():  # 5.0 is the same number as 5
+            return _value(int(value)) if value.is_integer() else str(value)
+        case _:  # a default that nobody can tell
+            raise _Unsayable

@@ -1,6 +1,7 @@
 """Who may say yes or no to a call, and what happens then; each decision is recorded like any change."""
 
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from toolhall.model.caller import APPROVE, Caller
 from toolhall.model.errors import Denied, Malformed, NotFound
@@ -8,9 +9,12 @@ from toolhall.pipeline.approvals import Approvals
 from toolhall.pipeline.manage import Change, Manage
 from toolhall.stores.approvals.base import Approval, Decision, Method
 
+Prove: TypeAlias = Callable[[str, Approval], Awaitable[None]]  # raises unless this person is there
+
 UNKNOWN = "there is no such approval; it may have been forgotten since"
 STRANGER = "this call is not yours to decide"
 OWN = "a call of level 10 needs the yes of another person than the one who asks for it"
+_RECORDED = ("id", "tool", "caller", "person", "acting_for", "definition_sha256", "arguments_sha256", "shown_sha256")
 
 
 class TooLate(Malformed):
@@ -41,28 +45,36 @@ class Deciding:
         """Everything that is pending and may be seen by this caller."""
         return [each for each in await self.approvals.store.pending() if may_see(caller, each)]
 
-    async def approve(
-        self, approval_id: str, caller: Caller, dialect: str, prove: Callable[[str, Approval], Awaitable[Method]]
-    ) -> Approval:
-        """Say yes; `prove` is asked whether the person is there, and by which method that is known."""
+    async def approve(self, approval_id: str, caller: Caller, dialect: str, method: Method, prove: Prove) -> Approval:
+        """Say yes; `prove` is asked whether the person is there, which is then known by `method`."""
 
         async def apply() -> Approval:
             found = await self._pending(approval_id, caller)
             if not may_approve(caller, found):
                 raise Denied(OWN)
-            person = person_of(caller)
-            return await self._decided(found, Decision("approved", person, await prove(person, found)))
+            await prove(decision.approver, found)
+            return await self._decided(found, decision)
 
-        return await self._manage(Change(f"approve {approval_id}", dialect, {}, personal=True), caller, apply)
+        decision = Decision("approved", person_of(caller), method)
+        return await self._manage(await self._change("approve", approval_id, decision, dialect), caller, apply)
 
     async def deny(self, approval_id: str, caller: Caller, dialect: str, method: Method | None = None) -> Approval:
         """Say no; whoever may see it may do that."""
 
         async def apply() -> Approval:
-            found = await self._pending(approval_id, caller)
-            return await self._decided(found, Decision("denied", person_of(caller), method))
+            return await self._decided(await self._pending(approval_id, caller), decision)
 
-        return await self._manage(Change(f"deny {approval_id}", dialect, {}, personal=True), caller, apply)
+        decision = Decision("denied", person_of(caller), method)
+        return await self._manage(await self._change("deny", approval_id, decision, dialect), caller, apply)
+
+    async def _change(self, verb: str, approval_id: str, decision: Decision, dialect: str) -> Change:
+        """What the record says: which call of which tool is decided by whom, and how that is known."""
+        found = await self.approvals.store.find(approval_id)
+        if found is None:
+            return Change(f"{verb} {approval_id}", dialect, {}, personal=True)
+        facts = {name: getattr(found, name) for name in _RECORDED}
+        given = {**facts, "approver": decision.approver, "method": decision.method}
+        return Change(f"{verb} {found.id} {found.tool}", dialect, given, personal=True)
 
     async def _pending(self, approval_id: str, caller: Caller) -> Approval:
         found = await self.seen(approval_id, caller)

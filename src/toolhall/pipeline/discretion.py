@@ -10,6 +10,10 @@ from toolhall.pipeline.redactor import Redactor
 _running: ContextVar[Redactor | None] = ContextVar("toolhall_redactor", default=None)
 
 
+hush = _running.set  # as below, bare, for what every call with a credential goes through
+unhush = _running.reset
+
+
 class Discreetly:
     """`with Discreetly(redactor)`: what this task and its threads log meanwhile is told without these secrets."""
 
@@ -19,10 +23,10 @@ class Discreetly:
         self._redactor = redactor
 
     def __enter__(self) -> None:
-        self._token = _running.set(self._redactor)
+        self._token = hush(self._redactor)
 
     def __exit__(self, *_: object) -> None:
-        _running.reset(self._token)
+        unhush(self._token)
 
 
 class Discreet:

@@ -5,10 +5,10 @@ from toolhall.pipeline.states import Equipped, Verified
 
 
 class Equip:
-    """No tool can declare a requirement yet, so there is nothing to fetch."""
+    """No tool can declare a requirement yet: the only secret that a call uses is its caller's credential."""
 
     def __call__(self, verified: Verified) -> Equipped:
-        """Equipped."""
+        """Equipped with what hides that secret, where there is one."""
         call = verified.call
         credential = call.caller.credential  # a tool that gets hold of it must not show it to anyone
         redactor = None if credential is None else redactor_for(credential)

@@ -109,8 +109,8 @@ class Factors:
 
     async def invitation(self, word: str) -> Factor | None:
         """What this word invites to, if it was not used and is not too old."""
-        named = _named(word)
-        return next((each for each in await self.store.all() if each.id == named and each.kind == "invitation"), None)
+        found = await self.store.find(_named(word))
+        return found if found is not None and found.kind == "invitation" else None
 
     async def add_passkey(self, invitation: Factor, passkey: bytes, counter: int) -> Factor | None:
         """Keep a passkey in place of the invitation; None if somebody was faster."""

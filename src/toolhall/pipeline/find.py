@@ -3,12 +3,16 @@
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from toolhall.model.call import Call
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Tool
+from toolhall.model.verdict import Verdict
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.states import Found
+from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
 from toolhall.registry.withheld import RETIRED
 
@@ -18,6 +22,13 @@ _NEXT = {
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
 _UNSERVED = "it is not among what is served here"
+
+
+class Hidden(msgspec.Struct, frozen=True):
+    """A tool that a caller asked for and may not see, and the verdict that says so."""
+
+    entry: Entry
+    verdict: Verdict
 
 
 class Find:
@@ -31,8 +42,10 @@ class Find:
     def __call__(self, call: Call) -> Found:
         """The tool, or NotFound."""
         entry = self._registry.snapshot.find(call.tool)
-        if entry is None or not self._policy.sees(call.caller, entry.tool):
+        if entry is None:
             raise self._missing(call)
+        if not self._policy.sees(call.caller, entry.tool):
+            raise self._missing(call, Hidden(entry, self._policy.judge(call.caller, entry.tool)))
         if entry.tool.deprecation is not None:
             self._refuse_over(entry.tool)
         return Found(call, entry)
@@ -43,7 +56,7 @@ class Find:
         if sunset is not None and sunset <= time.strftime("%Y-%m-%d", time.gmtime(self._clock())):
             raise _retired(tool)
 
-    def _missing(self, call: Call) -> NotFound | Unauthenticated:
+    def _missing(self, call: Call, hidden: Hidden | None = None) -> NotFound | Unauthenticated:
         """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
 
         Whoever proved nothing hears the same of every name: with a credential, the tool may be there.
@@ -56,7 +69,7 @@ class Find:
         if reason is not None and self._policy.manages(call.caller):
             then = _NEXT.get(reason.state, _UNSERVED).format(reason.tool.id)
             return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
-        return NotFound(f"unknown tool: {clean_text(call.tool[:128])}")
+        return NotFound(f"unknown tool: {clean_text(call.tool[:128])}", hidden=hidden)
 
 
 def _retired(tool: Tool) -> Retired:

@@ -12,6 +12,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.levels import GRANTED_FROM
 from toolhall.model.tool import Tool
 from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.schema.defaults import UNKNOWN
 from toolhall.stores.grants.base import Condition, Grant
 
 MOST_CALLERS = 1_000
@@ -27,15 +28,15 @@ class _Demand(NamedTuple):
     path: tuple[str, ...]
     values: frozenset[bytes]  # each in the one spelling that equal values share
 
-    def holds(self, arguments: JsonObject) -> bool:
-        """Whether the argument is there and is one of the values; what cannot be read is none of them."""
+    def holds(self, arguments: JsonObject, *, in_doubt: bool) -> bool:
+        """Whether the argument is there and is one of the values; `in_doubt` where nobody can tell."""
         found = _at(self.path, arguments)
         if found is _NOTHING or (isinstance(found, float) and not isfinite(found)):
             return False
         try:
             return canonical(found) in self.values
-        except (TypeError, ValueError, RecursionError):
-            return False
+        except (TypeError, ValueError, RecursionError):  # it is, or it holds, what is UNKNOWN or no JSON
+            return in_doubt
 
 
 class _Rule(NamedTuple):
@@ -50,6 +51,10 @@ class _Rule(NamedTuple):
     def means(self, tool_id: str) -> bool:
         """Whether it is about this tool; one that names no version means all of them."""
         return bool(self.tools(tool_id) or self.tools(tool_id.partition("@")[0]))
+
+    def applies(self, arguments: JsonObject) -> bool:
+        """Whether these arguments meet its conditions; in doubt it forbids, and does not permit."""
+        return all(demand.holds(arguments, in_doubt=self.forbids) for demand in self.demands)
 
 
 class Rulings:
@@ -76,7 +81,7 @@ class Rulings:
 
     def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:  # noqa: ARG002
         """What they say of these arguments; never Conditional."""
-        meant = [rule for rule in self._about(caller, tool) if all(demand.holds(arguments) for demand in rule.demands)]
+        meant = [rule for rule in self._about(caller, tool) if rule.applies(arguments)]
         if forbids := _first(meant, forbids=True):
             return Forbidden(forbids)
         permits = _first(meant, forbids=False)
@@ -112,8 +117,10 @@ def _demand(condition: Condition) -> _Demand:
 
 
 def _at(path: Sequence[str], value: Json) -> Json:
-    """What is at this place, or nothing."""
+    """What is at this place, or nothing; inside of what is UNKNOWN, everything is."""
     for part in path:
+        if value is UNKNOWN:
+            return UNKNOWN
         if isinstance(value, dict):
             value = value.get(part, _NOTHING)
         elif isinstance(value, list) and _INDEX.fullmatch(part) and int(part) < len(value):

@@ -26,7 +26,7 @@ class Bucket:
     """A generic cell rate: for each key only the time is kept at which its allowance would be full again."""
 
     def __init__(self, rate: Rate, key: Callable[[str, str], str]) -> None:
-        self.key = key  # of a caller's id and a tool's
+        self.key = key  # of a caller's account and a tool's id
         self._spacing = 1.0 / rate.per_second
         self._tolerance = rate.burst / rate.per_second
         self._rounding = 0.001 / rate.per_second  # a sum of spacings may be larger than their product by a hair
@@ -53,10 +53,9 @@ class Bucket:
         return wait
 
     def _forget(self, now: float) -> None:
-        """Keys whose allowance is full again need no memory; if none is, the oldest goes."""
-        self._full_at = {key: full_at for key, full_at in self._full_at.items() if full_at > now}
-        if len(self._full_at) >= MOST_KEYS:
-            self._full_at.pop(next(iter(self._full_at)))
+        """Keys whose allowance is full again need no memory; if few are, the oldest tenth goes too."""
+        kept = [(key, full_at) for key, full_at in self._full_at.items() if full_at > now]
+        self._full_at = dict(kept[-(MOST_KEYS * 9 // 10) :])
 
 
 def _caller(caller: str, tool: str) -> str:  # noqa: ARG001 - one of three ways to make a key
@@ -95,7 +94,7 @@ class Limit:
 
     def __call__(self, allowed: Allowed) -> Admitted:
         """Admitted, or Limited with the time to wait."""
-        caller, entry, now = allowed.call.caller.id, allowed.entry, self._clock()
+        caller, entry, now = allowed.call.caller.account, allowed.entry, self._clock()
         cost = self._cost(entry) if self._costs else 1.0
         if self._only is not None:  # the usual case
             wait = self._only.taken(self._only.key(caller, entry.id), cost, now)
@@ -117,7 +116,7 @@ class Limit:
     def refused(self, call: Call) -> None:
         """An attempt that came to no tool counts too, so that nobody can go on guessing; Limited when too many."""
         if self._callers is not None:
-            wait = self._callers.taken(call.caller.id, 1.0, self._clock())
+            wait = self._callers.taken(call.caller.account, 1.0, self._clock())
             if wait > 0.0:
                 raise Limited(wait)
 

@@ -1,4 +1,4 @@
-"""Changes to the hall itself: who may make them, and one record for each, like for any call."""
+"""Changes to the hall itself: who may make them, and a record before and after each, like for any call."""
 
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from toolhall.model.call import Call
-from toolhall.model.caller import Caller
+from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Denied, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.json import Json
@@ -15,7 +15,7 @@ from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Policy
 
 T = TypeVar("T")
-REFUSAL = "this caller may not change the hall; only callers on this machine may"
+REFUSAL = f"this caller may not change the hall; only the person at this machine and the scope {ADMIN} may"
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -41,13 +41,17 @@ class Manage:
         return self._policy.manages(caller)
 
     async def __call__(self, change: Change, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
-        """Make the change, or Denied; the record's dialect ends with `/management`, so no call can look like it."""
+        """Make the change, or Denied, or Unavailable where it could not be recorded.
+
+        The records' dialect ends with `/management`, so no call can look like it.
+        """
         dialect = f"{change.dialect}/management"
         call = Call(self._new_id(), change.what, {"given": change.given}, caller, SILENT, dialect, 0, self._timer())
         outcome = "Broken"
         try:
             if not change.personal and not self.allows(caller):
                 raise Denied(REFUSAL)
+            await self._audit.intent(call)  # durable before anything changes
             done = await apply()
             outcome = "ok"
         except (ToolhallError, CancelledError) as error:

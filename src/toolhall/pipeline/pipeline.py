@@ -7,7 +7,7 @@ import msgspec
 
 from toolhall.model.call import Call
 from toolhall.model.content import Result
-from toolhall.model.errors import Refused, Retired, ToolhallError
+from toolhall.model.errors import Limited, Refused, Retired, ToolhallError
 from toolhall.model.exchange import Asking, Finished
 from toolhall.model.levels import GRANTED_FROM
 from toolhall.pipeline.audit import Audit, Reached
@@ -84,6 +84,30 @@ class Pipeline:
                 self._telemetry.ended(call, trace.tool_id, trace.outcome, monotonic() - call.started)
             if span is not None:
                 span.end(trace.tool_names, trace.outcome)
+
+    def refuse(self, call: Call, error: ToolhallError) -> ToolhallError:
+        """Record a call that was refused before it came here; it counts too, and Limited is the answer to too many."""
+        try:
+            self._stages.limit.refused(call)
+        except Limited as limited:
+            error = limited
+        self.audit.write(call, None, type(error).__name__, ended=error)
+        return error
+
+    async def repeat(self, call: Call) -> None:
+        """Record a call that is answered as the same call was before; raises what a new one would be refused with."""
+        stages, trace = self._stages, Trace()
+        try:
+            valid = stages.validate(stages.limit(self._allowed(call, trace)))
+            if not isinstance(valid, Valid):
+                valid = await valid
+            trace.reached = Allowed(call, valid.entry, stages.verify.settled(valid))
+            trace.outcome = "repeated"
+        except (ToolhallError, CancelledError) as ended:
+            trace.end(ended)
+            raise
+        finally:
+            self.audit.write(call, trace.reached, trace.outcome, ended=trace.ended)
 
     def _allowed(self, call: Call, trace: "Trace") -> Allowed:
         """The tool, if the caller may call it; what is refused here counts for the caller's limit too."""

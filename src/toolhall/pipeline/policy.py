@@ -1,6 +1,6 @@
 """The policy of every hall: the ladder of levels, and rules that say who may call what from level 4 on."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import msgspec
 
@@ -17,8 +17,9 @@ AUTHENTICATED = "level:authenticated"
 OPEN = "level:open"
 MOST_CALLERS = 10_000
 MOST_STANDINGS = 200_000
-_NO_GRANT = "no grant allows this caller to call this tool; add one with 'toolhall grant add'"
-_NO_MATCH = "no grant allows this caller to call this tool with these arguments"
+_FORBIDDEN = "this caller may not call this tool"
+_NO_RULE = "no grant or policy allows this caller to call this tool"
+_WITH_THESE = " with these arguments"
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -29,8 +30,8 @@ class _Standing(msgspec.Struct, frozen=True):
     verdict: Verdict
 
 
-class _Known(msgspec.Struct):
-    """Everything decided for one caller so far."""
+class _Known(msgspec.Struct, eq=False):
+    """Everything decided so far for one caller, and for whoever is the same as far as decisions go."""
 
     caller: Caller
     until: float
@@ -54,7 +55,8 @@ class LevelPolicy:
         self._overrides = overrides or {}
         self._allow_anonymous = allow_anonymous
         self._clock = clock
-        self._known: dict[str, _Known] = {}
+        self._known: dict[Hashable, _Known] = {}
+        self._latest: tuple[Caller, _Known] | None = None  # most are asked about many times in a row
         self._count = 0
 
     def sees(self, caller: Caller, tool: Tool) -> bool:
@@ -78,9 +80,11 @@ class LevelPolicy:
             return _allowed(ruling.by, verdict.level)
         if isinstance(ruling, Unmatched) and verdict.level < GRANTED_FROM:
             return _allowed(AUTHENTICATED, verdict.level)
-        return Deny(_NO_MATCH, by=ruling.by if isinstance(ruling, Forbidden) else None, level=verdict.level)
+        if isinstance(ruling, Forbidden):
+            return Deny(_FORBIDDEN + _WITH_THESE, by=ruling.by, level=verdict.level)
+        return Deny(_NO_RULE + _WITH_THESE, level=verdict.level)
 
-    def epoch(self, caller: Caller) -> object:
+    def epoch(self, caller: Caller) -> Hashable:
         """What was decided for it: forgotten whenever a decision could change."""
         return self._acquaintance(caller)
 
@@ -95,6 +99,7 @@ class LevelPolicy:
 
     def _forget(self) -> None:
         self._known = {}
+        self._latest = None
         self._count = 0
 
     def _standing(self, caller: Caller, tool: Tool) -> _Standing:
@@ -103,9 +108,14 @@ class LevelPolicy:
         return self._decided(known, tool) if standing is None else standing
 
     def _acquaintance(self, caller: Caller) -> _Known:
-        known = self._known.get(caller.id)
-        if known is None or known.caller is not caller or known.until < self._clock():
-            known = self._meet(caller)
+        latest = self._latest
+        if latest is not None and latest[0] is caller and latest[1].until >= self._clock():
+            return latest[1]
+        facts = _facts(caller)
+        known = self._known.get(facts)
+        if known is None or known.until < self._clock():
+            known = self._known[facts] = self._meet(caller)
+        self._latest = caller, known
         return known
 
     def _decided(self, known: _Known, tool: Tool) -> _Standing:
@@ -122,8 +132,7 @@ class LevelPolicy:
         signed_in = caller.authenticated_at
         recent_until = signed_in + RECENT_SECONDS if signed_in is not None else 0.0
         until = recent_until if recent_until > self._clock() else float("inf")
-        known = self._known[caller.id] = _Known(caller, until)
-        return known
+        return _Known(caller, until)
 
     def _decide(self, caller: Caller, tool: Tool) -> _Standing:
         level = level_of(tool, self._overrides)
@@ -131,9 +140,9 @@ class LevelPolicy:
             return _Standing(tool, True, _allowed(LOCAL_PROFILE, level))
         ruling = self._rules.ruling(caller, tool, level)
         if isinstance(ruling, Forbidden):
-            return _Standing(tool, False, Deny("this caller may not call this tool", by=ruling.by, level=level))
+            return _Standing(tool, False, Deny(_FORBIDDEN, by=ruling.by, level=level))
         if level >= GRANTED_FROM and isinstance(ruling, Unmatched):
-            return _Standing(tool, False, Deny(_NO_GRANT, level=level))
+            return _Standing(tool, False, Deny(_NO_RULE, level=level))
         return self._proven(caller, tool, level, ruling)
 
     def _proven(self, caller: Caller, tool: Tool, level: int, ruling: Ruling) -> _Standing:
@@ -148,6 +157,21 @@ class LevelPolicy:
             return _Standing(tool, caller.proof == "token", denied)
         by = AUTHENTICATED if level < GRANTED_FROM else ruling.by if isinstance(ruling, Permitted) else ""
         return _Standing(tool, True, _allowed(by, level, conditional=isinstance(ruling, Conditional)))
+
+
+def _facts(caller: Caller) -> Hashable:
+    """All that a decision can depend on: two keys of one name and equal scopes are one caller."""
+    return (
+        caller.id,
+        caller.local,
+        caller.proof,
+        caller.person,
+        caller.scopes,
+        caller.expires_at is None,
+        caller.authenticated_at,
+        caller.short_lived,
+        caller.acting_for,
+    )
 
 
 def _allowed(by: str, level: int, *, conditional: bool = False) -> Allow | Verify:

@@ -10,7 +10,7 @@ import msgspec
 from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.text import clean_text
-from toolhall.pipeline.discretion import Discreetly, keep_discreet
+from toolhall.pipeline.discretion import hush, keep_discreet, unhush
 from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
@@ -32,12 +32,7 @@ class Run:
 
     def __call__(self, equipped: Equipped) -> Awaitable[Raw]:
         """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised."""
-        redactor = equipped.redactor
-        return self._run(equipped) if redactor is None else self._run_discreetly(equipped, redactor)
-
-    async def _run_discreetly(self, equipped: Equipped, redactor: Redactor) -> Raw:
-        with Discreetly(redactor):
-            return await self._run(equipped)
+        return self._run(equipped)
 
     async def _run(self, equipped: Equipped) -> Raw:
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
@@ -46,6 +41,7 @@ class Run:
             telling = Telling(call.link, redactor)
             call = msgspec.structs.replace(call, link=telling)
         deadline = Deadline(entry.tool.timeout or self._default_timeout)
+        hushed = None if redactor is None else hush(redactor)
         activity = self._activity
         activity.begun += 1
         if activity.asleep:
@@ -69,6 +65,8 @@ class Run:
             deadline.stop()
             if telling is not None and telling.dropped:
                 telling.end()
+            if hushed is not None:
+                unhush(hushed)
 
     @staticmethod
     def tool_in(frame: FrameType) -> str | None:

@@ -18,8 +18,8 @@ from toolhall.schema.defaults import with_defaults
 class Approver(Protocol):
     """The way to the person at this machine: a terminal."""
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
-        """Whether the person agrees to this call with these arguments."""
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: NeedsPerson) -> bool:
+        """Whether the person agrees to this call with these arguments, whose level the verdict says."""
         ...
 
 
@@ -43,12 +43,12 @@ class Verify:
         """Verified at once, or after a person said yes; Denied or NeedsVerification otherwise."""
         verdict = valid.verdict
         if verdict.conditional:
-            verdict = self._settled(valid)
+            verdict = self.settled(valid)
         if isinstance(verdict, NeedsPerson):
             return self._ask(valid, verdict)
         return Verified(valid.call, valid.entry, verdict, valid.arguments)
 
-    def _settled(self, valid: Valid) -> Allow | NeedsPerson:
+    def settled(self, valid: Valid) -> Allow | NeedsPerson:
         """A grant's conditions see what the tool would: what was left out is what the schema says."""
         entry = valid.entry
         arguments = with_defaults(entry.tool.input, valid.arguments)
@@ -60,7 +60,7 @@ class Verify:
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         call, entry = valid.call, valid.entry
         if call.caller.local and self.approver is not None:
-            if not await self.approver.approve(entry.tool, call, valid.arguments):
+            if not await self.approver.approve(entry.tool, call, valid.arguments, verdict):
                 raise NeedsVerification(
                     f"level {verdict.level} needs a person's yes, and the person asked said no", how=verdict.how
                 )

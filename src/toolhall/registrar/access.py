@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from toolhall.registrar.following import Following
 from toolhall.registrar.grants import Changed, Grants
 from toolhall.registrar.keys import Keys
 from toolhall.registrar.turns import Turns
@@ -13,11 +14,27 @@ class Access:
     """Who has a key, and who was granted what; `changed` hears of the grants whenever they change."""
 
     def __init__(self, root: bytes, turns: Turns, clock: Callable[[], float], changed: Changed) -> None:
+        self.turns = turns
+        self._following = Following(self._follow)
         self.ring = KeyRing(root, clock)
         self.keys = Keys(self.ring, turns, clock)
         self.grants = Grants(changed, turns, clock)
 
     async def open(self, stores: Stores) -> None:
         """Bring back what there is; raises StoreFailed."""
+        await self._following.begin(stores.version)  # before anything is read: a change in between is seen later
         await self.keys.open(stores)
         await self.grants.open(stores)
+
+    def watch(self) -> None:
+        """Notice what other processes change, in the loop that runs now."""
+        self._following.watch()
+
+    def close(self) -> None:
+        """Watch no longer; whoever opened the stores closes them."""
+        self._following.stop()
+
+    async def _follow(self) -> None:
+        """Keys first: one that was revoked does not wait for grants that cannot be read."""
+        await self.keys.follow()
+        await self.grants.follow()

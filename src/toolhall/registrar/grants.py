@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json
 from toolhall.registrar.turns import Turns
@@ -44,7 +45,7 @@ class NewGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Grants:
-    """The only writer of the store of grants; a change is remembered first, then it counts at once."""
+    """The only writer of a process to the store of grants; a change is remembered first, then it counts at once."""
 
     def __init__(self, changed: Changed, turns: Turns, clock: Callable[[], float]) -> None:
         self._changed = changed
@@ -63,7 +64,7 @@ class Grants:
         grant = Grant(
             id=f"g_{new_id()}",
             effect=wanted.effect,
-            callers=_glob(wanted.callers, "callers", "ci or ada.*"),
+            callers=_callers(wanted.callers),
             tools=_glob(wanted.tools, "tools", "Calendar.* or Weather.Get@1.0.0"),
             conditions=_conditions(wanted.conditions),
             created_at=self._clock(),
@@ -76,6 +77,15 @@ class Grants:
         """Forget it; NotFound if there is none."""
         return await self._turns.alone(self._remove(grant_id))
 
+    async def follow(self) -> None:
+        """Take over what other processes changed."""
+        await self._turns.alone(self._read_again())
+
+    async def _read_again(self) -> None:
+        found = await self._store.all()
+        if found != self.all:
+            self._take(found)
+
     async def _add(self, grant: Grant) -> None:
         if len(self.all) >= MOST_GRANTS:
             raise Malformed(f"{MOST_GRANTS} grants are kept at most; remove some first")
@@ -83,16 +93,31 @@ class Grants:
         self._take((*self.all, grant))
 
     async def _remove(self, grant_id: str) -> Grant:
-        known = next((each for each in self.all if each.id == grant_id), None)
+        known = self._find(grant_id)
+        if known is None:  # another process may just have made it
+            await self._read_again()
+            known = self._find(grant_id)
         if known is None:
             raise NotFound("there is no grant of this id; 'toolhall grant list' shows what there is")
         await self._store.remove(grant_id)
         self._take(tuple(each for each in self.all if each.id != grant_id))
         return known
 
+    def _find(self, grant_id: str) -> Grant | None:
+        return next((each for each in self.all if each.id == grant_id), None)
+
     def _take(self, grants: tuple[Grant, ...]) -> None:
         self.all = grants
         self._changed(grants)
+
+
+def _callers(text: str) -> str:
+    if text == LOCAL.id:
+        raise Malformed(
+            f"{LOCAL.id} is the person at this machine, who may call every tool; a grant can neither add to that nor"
+            " forbid it. Name other callers, or serve with --profile server, where everybody needs a key"
+        )
+    return _glob(text, "callers", "ci or ada.*")
 
 
 def _glob(text: str, what: str, such_as: str) -> str:

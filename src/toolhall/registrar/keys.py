@@ -41,7 +41,7 @@ class NewKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Keys:
-    """The only writer of the store of keys; a change is remembered first, then it counts at once."""
+    """The only writer of a process to the store of keys; a change is remembered first, then it counts at once."""
 
     def __init__(self, ring: KeyRing, turns: Turns, clock: Callable[[], float]) -> None:
         self._ring = ring
@@ -87,6 +87,16 @@ class Keys:
         """From now on it opens nothing; NotFound if there is none."""
         return await self._turns.alone(self._revoke(key_id))
 
+    async def follow(self) -> None:
+        """Take over what other processes changed."""
+        await self._turns.alone(self._read_again())
+
+    async def _read_again(self) -> None:
+        found = {key.id: key for key in await self._store.all()}
+        known, self._keys = self._keys, found
+        if _apart_from_use(found) != _apart_from_use(known):  # or each use elsewhere would make this ring forget
+            self._ring.load(found.values())
+
     async def _add(self, key: ApiKey) -> None:
         if len(self._keys) >= MOST_KEYS:
             raise Malformed(f"{MOST_KEYS} keys are kept at most, and there are so many")
@@ -94,6 +104,8 @@ class Keys:
         self._take(key)
 
     async def _revoke(self, key_id: str) -> ApiKey:
+        if key_id not in self._keys:  # another process may just have made it
+            await self._read_again()
         found = await self._store.revoke(key_id, self._clock()) if key_id in self._keys else None
         if found is None:
             raise NotFound("there is no key of this id; 'toolhall key list' shows what there is")
@@ -117,6 +129,10 @@ class Keys:
             await self._store.used(used)
         except StoreFailed as failed:
             _log.warning("when keys were used could not be written down: %s", failed)
+
+
+def _apart_from_use(keys: dict[str, ApiKey]) -> list[ApiKey]:
+    return [msgspec.structs.replace(key, last_used_at=None) for key in keys.values()]
 
 
 def _name(name: str) -> str:

@@ -11,7 +11,7 @@ _T = TypeVar("_T")
 
 
 class Turns:
-    """Shared by everything that changes what a hall remembers."""
+    """Shared by what is changed together: the tools of a hall, or its keys and grants."""
 
     def __init__(self) -> None:
         self._changing = asyncio.Lock()

@@ -62,7 +62,8 @@ class ProcessRunner:
         child = await self._workers.take(self._address, name, patience)
         try:
             can = tuple(filter(call.link.can, _FEATURES))
-            await child.say(Work(self._address, tool.name, arguments, call.caller, can, seconds))
+            caller = msgspec.structs.replace(call.caller, credential=None)  # it is nothing to a tool
+            await child.say(Work(self._address, tool.name, arguments, caller, can, seconds))
             end, asking = await _conversation(child, call, patience)
             sound = not isinstance(end, Raised) or not end.spent
         except Lied as error:

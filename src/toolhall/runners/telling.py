@@ -15,6 +15,7 @@ from toolhall.schema.types import to_json
 
 PER_SECOND = 20  # events of one call, and as many at once
 MOST_BYTES = 64 * 1024  # of all events of one call
+MOST_TEXTS = 500  # in one event
 
 
 class Hides(Protocol):
@@ -93,9 +94,17 @@ class Telling:
             self._caller.emit(Log("warning", f"{self.dropped} messages of this call were dropped: {limits}"))
 
     def _emit(self, event: Event, link: Link) -> None:
+        """Counted before it is cleaned, which takes much longer, and after, because what is hidden may be shorter."""
         if self._bytes < MOST_BYTES:
-            event = self._clean(event)
-            self._bytes += len(to_json(event))
+            event = _plain(event)
+            written = to_json(event)
+            size = len(written)
+            if written.count(b'"') > 2 * MOST_TEXTS:  # each is looked at by itself
+                size = MOST_BYTES
+            if self._bytes + size <= MOST_BYTES:
+                event = self._clean(event)
+                size = len(to_json(event))
+            self._bytes += size
             if self._bytes <= MOST_BYTES:
                 link.emit(event)
                 return
@@ -103,12 +112,12 @@ class Telling:
 
     def _clean(self, event: Event) -> Event:
         match event:
-            case Progress(message=None):
+            case Progress(done, total, str(message)):
+                return Progress(done, total, self._text(message))
+            case Progress():
                 return event
-            case Progress(done, total, message):
-                return Progress(done, total, self._text(str(message)))
             case Log(level, data, logger):
-                return Log(level, self._value(msgspec.json.decode(to_json(data))), logger)
+                return Log(level, self._value(data), logger)
 
     def _text(self, text: str) -> str:
         """A secret may come in pieces, one with each event."""
@@ -137,3 +146,14 @@ class Telling:
         if self._hides is not None:
             clean = self._hides.json(clean)
         return question if clean == stated else msgspec.json.decode(clean, type=type(question))
+
+
+def _plain(event: Event) -> Event:
+    """In words of JSON, whatever an author put into it."""
+    match event:
+        case Progress(message=None):
+            return event
+        case Progress(done, total, message):
+            return Progress(done, total, str(message))
+        case Log(level, data, logger):
+            return Log(level, msgspec.json.decode(to_json(data)), logger)

@@ -1,6 +1,6 @@
 """Everything that a hall remembers, one small store for each concern; with a folder, all of them share one file."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from toolhall.stores.approvals.base import ApprovalStore
@@ -25,6 +25,7 @@ class Stores:
     approvals: ApprovalStore
     factors: FactorStore
     readonly: bool = False  # another process writes; every change is refused
+    version: Callable[[], Awaitable[int]] | None = None  # another number once another process changed something
     close: Callable[[], None]  # finish what is being written; nothing can be asked afterwards
 
 

@@ -3,8 +3,11 @@
 import msgspec
 
 from toolhall.model.caller import ACT_AS, Caller
+from toolhall.model.errors import Denied
 
-REFUSAL = "context.user_id names another user than this caller; leave it out, or use a credential with the scope act_as"
+_REFUSAL = (
+    "context.user_id names another user than this caller; leave it out, or use a credential with the scope act_as"
+)
 
 
 def acting(caller: Caller, user_id: str | None) -> Caller | None:
@@ -14,6 +17,11 @@ def acting(caller: Caller, user_id: str | None) -> Caller | None:
     if ACT_AS not in caller.scopes:
         return None
     return msgspec.structs.replace(caller, acting_for=user_id)
+
+
+def not_acting() -> Denied:
+    """What is recorded of whoever may not."""
+    return Denied(_REFUSAL, scopes=(ACT_AS,))
 
 
 def _own(caller: Caller) -> tuple[str | None, ...]:

@@ -1,6 +1,7 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 from toolhall.model.caller import Caller
@@ -8,6 +9,7 @@ from toolhall.model.exchange import Wire
 from toolhall.model.json import encode
 from toolhall.transports.asgi import Headers, Receive, Scope, Send
 from toolhall.transports.challenges import Challenges
+from toolhall.transports.identity.base import Identity, Unproven, proven
 from toolhall.transports.overload import Room
 from toolhall.transports.shield import Turned
 
@@ -25,6 +27,9 @@ _CODES = {
     431: "too_large",
 }
 _JSON = (b"content-type", b"application/json")
+_HEAD = b"content-type: application/json\r\ncontent-length: %d\r\n"
+WHOLE = "toolhall.whole"  # in a scope: how our own server sends a reply that is there whole
+Whole: TypeAlias = Callable[[int, bytes, bytes], bool]  # status, lines of headers, body; whether it could
 _CHALLENGED = (401, 403)
 
 
@@ -36,6 +41,7 @@ class Exchange:
         "caller",
         "challenges",
         "headers",
+        "identity",
         "method",
         "path",
         "query",
@@ -56,6 +62,7 @@ class Exchange:
         self.room: Room | None = None  # where it has a place
         self.scope: Scope = {}
         self.challenges: Challenges | None = None  # what is said to whoever may not
+        self.identity: Identity | None = None  # what proved the caller
         self._send = send
 
     @property
@@ -91,6 +98,10 @@ class Exchange:
         if wire.status in _CHALLENGED and self.challenges is not None:
             wire = self.challenges.completed(wire, self.scope, self.headers)
         body = wire.body
+        if not (wire.headers or extra) and body:
+            whole: Whole | None = self.scope.get(WHOLE)
+            if whole is not None and whole(wire.status, _HEAD % len(body), body):
+                return
         headers = [_JSON, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
         start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
         await self._send(start)
@@ -99,6 +110,13 @@ class Exchange:
     async def refuse(self, status: int, message: str, *extra: tuple[bytes, bytes]) -> None:
         """Send an error outside any dialect, in the words of plain REST."""
         await self.reply(Wire(encode({"error": {"code": _CODES[status], "message": message}}), status), *extra)
+
+    async def is_still_proven(self) -> bool:
+        """Whether its credential is good now: one may end, or be revoked, while a stream is open."""
+        try:
+            return self.identity is None or bool(await proven(self.identity.caller(self.scope, self.headers)))
+        except Unproven:
+            return False
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""

@@ -15,9 +15,11 @@ from toolhall.transports.busy import busy
 from toolhall.transports.challenges import Challenges, said_invalid
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity import NOBODY, Identity, Unproven, proven
+from toolhall.transports.identity.addresses import nobody
 from toolhall.transports.overload import Room
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import Shield, Turned
+from toolhall.transports.strangers import Strangers, asked_at
 from toolhall.transports.websocket import WebSocket
 
 _log = logging.getLogger("toolhall.http")
@@ -39,6 +41,7 @@ class HttpApp:
         challenges: Challenges | None = None,
     ) -> None:
         self.room = Room()  # how many requests are answered at once
+        self.strangers: Strangers | None = None  # records those who prove nobody
         self._shield = shield
         self._sockets = sockets
         self._startup = startup
@@ -58,7 +61,7 @@ class HttpApp:
             return
         exchange.room = room
         try:
-            exchange.scope, exchange.challenges = scope, self._challenges
+            exchange.scope, exchange.challenges, exchange.identity = scope, self._challenges, self._identity
             headers = exchange.headers = self._shield.headers(scope)
             if b"traceparent" in headers:
                 carry(headers[b"traceparent"].decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1"))
@@ -73,7 +76,7 @@ class HttpApp:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         except Unproven as unproven:
-            await exchange.reply(_said(unproven, scope), (b"connection", b"close"))
+            await exchange.reply(self._said(unproven, scope), (b"connection", b"close"))
         except OSError:
             _log.debug("the client went away")
         finally:
@@ -104,15 +107,22 @@ class HttpApp:
 
     async def _deny(self, unproven: Unproven, scope: Scope, send: Send) -> None:
         """A WebSocket that is not accepted: as HTTP has it, where the server can say so."""
+        wire = self._said(unproven, scope)
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008})
             return
-        wire = _said(unproven, scope)
         if self._challenges is not None:
             wire = self._challenges.completed(wire, scope, dict(scope["headers"]))
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(wire.body)), *wire.headers]
         await send({"type": "websocket.http.response.start", "status": wire.status, "headers": headers})
         await send({"type": "websocket.http.response.body", "body": wire.body})
+
+    def _said(self, unproven: Unproven, scope: Scope) -> Wire:
+        """What whoever is refused hears, once that is recorded."""
+        if self.strangers is not None:
+            self.strangers.refused(asked_at(scope["path"]), nobody(scope), unproven.error)
+        wire = refusal(scope["path"], unproven.error)
+        return said_invalid(wire) if unproven.sent else wire
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
@@ -123,11 +133,6 @@ class HttpApp:
                 return
             await send({"type": "lifespan.startup.complete"})
         await send({"type": "lifespan.shutdown.complete"})
-
-
-def _said(unproven: Unproven, scope: Scope) -> Wire:
-    wire = refusal(scope["path"], unproven.error)
-    return said_invalid(wire) if unproven.sent else wire
 
 
 async def _refuse_method(exchange: Exchange, methods: Methods) -> None:

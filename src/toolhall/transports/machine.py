@@ -6,12 +6,12 @@ from collections.abc import Callable
 from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
-from toolhall.model.caller import ACT_AS, Caller
-from toolhall.model.errors import Denied, NotFound, ToolhallError
+from toolhall.model.caller import Caller
+from toolhall.model.errors import NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registrar.registrar import Registrar
-from toolhall.transports.acting import REFUSAL, acting
+from toolhall.transports.acting import acting, not_acting
 from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.challenges import said_invalid
 from toolhall.transports.exchange import Exchange
@@ -22,6 +22,7 @@ from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
 from toolhall.transports.shield import Shield
 from toolhall.transports.stamps import Stamps
+from toolhall.transports.strangers import Strangers, asked_at
 
 _ACCEPTED = Wire(b"", 202)
 
@@ -34,6 +35,7 @@ class Machine:
         self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._memory = Memory(time.monotonic)
+        self._strangers = Strangers(hall, time.monotonic)
         self.stamp = Stamps(time.time).new
 
     async def answer(
@@ -54,6 +56,7 @@ class Machine:
             try:
                 caller = await proven(prove(message.token))
             except Unproven as unproven:
+                self._strangers.refused(_asked(message.payload, len(body or b"")), caller, unproven.error)
                 wire = messages.write_error(message.header, unproven.error, self.stamp())
                 return said_invalid(wire) if unproven.sent else wire
         asked = message.payload
@@ -104,13 +107,11 @@ class Machine:
     async def _run(self, execute: messages.Execute, sender: Caller, size: int) -> Answer:
         caller = acting(sender, execute.user_id)
         if caller is None:
-            call = CallTool(f"{execute.tool}.{execute.capability}", execute.parameters, catalog.name, size)
-            return self._hall.refuse(call, sender, Denied(REFUSAL, scopes=(ACT_AS,)))
+            return self._hall.refuse(_called(execute, size), sender, not_acting())
         entry = self._hall.registry.published.find(catalog.name, (execute.tool, execute.capability))
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)
-        name = f"{execute.tool}.{execute.capability}"
-        answer = await self._hall.answer(CallTool(name, execute.parameters, catalog.name, size), caller, PLAIN)
+        answer = await self._hall.answer(_called(execute, size), caller, PLAIN)
         if type(answer) is not NotFound:
             return answer
         return NotFound(f"{answer.message}; list the tools with payload.discover")
@@ -154,6 +155,16 @@ class MachineHttp:
         except ToolhallError as error:
             wire = messages.write_error(messages.UNKNOWN, error, self._machine.stamp())
         await exchange.reply(wire)
+
+
+def _called(execute: messages.Execute, size: int) -> CallTool:
+    """As the message names it."""
+    return CallTool(f"{execute.tool}.{execute.capability}", execute.parameters, catalog.name, size)
+
+
+def _asked(payload: object, size: int) -> CallTool:
+    """What a message wants, for its record."""
+    return _called(payload, size) if isinstance(payload, messages.Execute) else asked_at("/machine")
 
 
 def _keys(message_id: str, execute: messages.Execute, caller: Caller, line: str) -> tuple[Key, ...]:

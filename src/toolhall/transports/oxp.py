@@ -11,15 +11,15 @@ from toolhall.dialects.catalogs import documents_of
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Malformed, NotFound, ToolhallError
+from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
-from toolhall.transports.acting import REFUSAL, acting
+from toolhall.transports.acting import acting, not_acting
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import UNHEALTHY, sound
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
-from toolhall.transports.repeats import Repeats
+from toolhall.transports.repeats import Repeats, Reused
 from toolhall.transports.shield import Shield
 
 _READY = Wire(b'{"status":"ok"}')
@@ -69,13 +69,29 @@ class OxpHttp:
                 wire = await WhilePresent(exchange, self._answer(request, exchange.caller, len(body)))
             else:
                 # Whoever comes back with the same id wants this answer, so it does not end with the connection.
-                key = (exchange.caller.id, request.call_id)
-                work = partial(self._answer, request, exchange.caller, len(body))
-                wire = await self._repeats.once(key, _digest(request), work)
+                wire = await self._once(request, exchange.caller, len(body))
         except ToolhallError as error:
             wire = messages.write_error(None, error)
         if wire is not None:
             await exchange.reply(wire)
+
+    async def _once(self, request: messages.CallRequest, caller: Caller, size: int) -> Wire:
+        """The answer under its id, for this caller with a credential that may do the same."""
+        key = (caller.account, caller.scopes, request.call_id)
+        work, again = partial(self._answer, request, caller, size), partial(self._again, request, caller, size)
+        try:
+            return await self._repeats.once(key, _digest(request), work, again)
+        except Reused:
+            call = CallTool(request.tool_id, request.input, catalog.name, size)
+            error = Malformed("this call_id was used for another request; use a new one")
+            return messages.write_error(request.call_id, self._hall.refuse(call, caller, error))
+
+    async def _again(self, request: messages.CallRequest, sender: Caller, size: int) -> None:
+        """A known answer is only for whoever would still get a new one, and is recorded like one."""
+        caller = acting(sender, request.user_id) or sender
+        error = await self._hall.repeat(self._called(request, caller, size), caller)
+        if error is not None:
+            raise _told(error)
 
     async def _answer(self, request: messages.CallRequest, caller: Caller, size: int) -> Wire:
         call_id = request.call_id or self._new_id()
@@ -92,13 +108,22 @@ class OxpHttp:
         caller = acting(sender, request.user_id)
         if caller is None:
             call = CallTool(request.tool_id, request.input, catalog.name, size)
-            return self._hall.refuse(call, sender, Malformed(REFUSAL))
+            refused = self._hall.refuse(call, sender, not_acting())
+            return Malformed(refused.message) if isinstance(refused, Denied) else refused  # 400: the context is wrong
+        answer = await self._hall.answer(self._called(request, caller, size), caller, PLAIN)
+        return _told(answer) if isinstance(answer, ToolhallError) else answer
+
+    def _called(self, request: messages.CallRequest, caller: Caller, size: int) -> CallTool:
+        """By the id of the tool that is meant; one that the caller does not see is called as it was named."""
         name = (request.toolkit, request.tool)
         entry = self._hall.registry.published.find(catalog.name, name, request.version)
-        if entry is not None and self._hall.find(entry.id, caller):
-            return await self._hall.answer(CallTool(entry.id, request.input, catalog.name, size), caller, PLAIN)
-        answer = await self._hall.answer(CallTool(request.tool_id, request.input, catalog.name, size), caller, PLAIN)
-        return NotFound(f"{answer.message}; GET /oxp/tools lists them") if type(answer) is NotFound else answer
+        meant = entry.id if entry is not None and self._hall.find(entry.id, caller) else request.tool_id
+        return CallTool(meant, request.input, catalog.name, size)
+
+
+def _told(error: ToolhallError) -> ToolhallError:
+    """The same, and where to look instead."""
+    return NotFound(f"{error.message}; GET /oxp/tools lists them") if type(error) is NotFound else error
 
 
 def _has_body(headers: Headers) -> bool:

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 import msgspec
 
-from toolhall.model.errors import Malformed, Unavailable
+from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import Wire
 
 MAX_KEPT = 10_000
@@ -14,6 +14,10 @@ MAX_KEPT_BYTES = 64 * 1024 * 1024
 KEPT_SECONDS = 600.0
 # The tool ran, or may have. Whatever else was answered, it did not: the same call may be tried again under its id.
 _FINAL = (200, 500)
+
+
+class Reused(Exception):
+    """The id belongs to another request."""
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -25,22 +29,29 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Repeats:
-    """By caller and call id; the same id with another request is refused."""
+    """By whoever asks and call id; the same id with another request is refused."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._running: dict[tuple[str, str], tuple[bytes, asyncio.Future[Wire]]] = {}
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._running: dict[Hashable, tuple[bytes, asyncio.Future[Wire]]] = {}
+        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
         self._bytes = 0
 
-    async def once(self, key: tuple[str, str], request: bytes, answer: Callable[[], Awaitable[Wire]]) -> Wire:
-        """The answer of the first call with this key and this digest; a repeat waits for it."""
+    async def once(
+        self, key: Hashable, request: bytes, answer: Callable[[], Awaitable[Wire]], again: Callable[[], Awaitable[None]]
+    ) -> Wire:
+        """The answer of the first call with this key and this digest; a repeat waits for it.
+
+        `again` comes before each repeat, and raises where the answer may not be had any more.
+        """
         self._forget()
         if running := self._running.get(key):
             _compare(running[0], request)
+            await again()
             return await _first(running[1])
         if kept := self._kept.get(key):
             _compare(kept.request, request)
+            await again()
             return kept.wire
         future: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
         self._running[key] = (request, future)
@@ -69,7 +80,7 @@ class Repeats:
 
 def _compare(known: bytes, request: bytes) -> None:
     if known != request:
-        raise Malformed("this call_id was used for another request; use a new one")
+        raise Reused
 
 
 async def _first(future: "asyncio.Future[Wire]") -> Wire:

@@ -6,9 +6,11 @@ from toolhall.transports.asgi import Headers, Receive, Scope
 
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
-_ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
+_ORIGIN = re.compile(r"https?://((\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?)", re.IGNORECASE)
 # A second one of these would let two readers of the same request disagree.
 _SINGLE = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"content-encoding", b"mcp-")
+_ELSEWHERE = (b"cross-site", b"same-site")  # another port of this machine is of the same site
+_READING = ("GET", "HEAD")
 _MOST_REMEMBERED = 64
 MOST_HEADERS = 100
 
@@ -27,6 +29,7 @@ class Shield:
 
     def __init__(self, hosts: frozenset[str] = LOOPBACK_HOSTS, *, max_body: int = 1024 * 1024) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = self._hosts - LOOPBACK_HOSTS  # any program of this machine can serve pages at one of its ports
         self._max_body = max_body
         self._good_hosts: set[bytes] = set()
 
@@ -40,8 +43,8 @@ class Shield:
         host = headers.get(b"host", b"")
         if host not in self._good_hosts:
             self._check_host(host)
-        if b"origin" in headers:
-            self._check_origin(headers[b"origin"])
+        if b"origin" in headers or headers.get(b"sec-fetch-site") in _ELSEWHERE:
+            self._check_page(scope, headers)
         return headers
 
     async def body(self, headers: Headers, receive: Receive) -> bytes:
@@ -78,10 +81,20 @@ class Shield:
         if len(self._good_hosts) < _MOST_REMEMBERED:
             self._good_hosts.add(host)
 
-    def _check_origin(self, origin: bytes) -> None:
-        found = _ORIGIN.fullmatch(origin.decode("latin-1"))
-        if not found or found[1].lower() not in self._hosts:
-            raise Turned(403, "this Origin may not call here; allow its host with allowed_hosts in toolhall.toml")
+    def _check_page(self, scope: Scope, headers: Headers) -> None:
+        """A browser sends this: for a page of our own, for one that is listed, or because somebody follows a link."""
+        elsewhere = headers.get(b"sec-fetch-site") in _ELSEWHERE
+        if b"origin" in headers:
+            found = _ORIGIN.fullmatch(headers[b"origin"].decode("latin-1").lower())
+            if found and found[1] == headers[b"host"].decode("latin-1").lower() and not elsewhere:
+                return
+            if found and not self._origins.isdisjoint((found[1], found[2])):
+                return
+        elif scope.get("method") in _READING and headers.get(b"sec-fetch-mode") == b"navigate":
+            return
+        raise Turned(
+            403, "pages of this Origin may not call here; list it as HOST:PORT in allowed_hosts in toolhall.toml"
+        )
 
 
 def _joined(pairs: list[tuple[bytes, bytes]]) -> Headers:

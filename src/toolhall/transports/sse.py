@@ -31,19 +31,22 @@ async def start_events(exchange: Exchange) -> None:
     await exchange.start(200, _HEADERS)
 
 
-async def write_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:
-    """Write every message as an event, then end the reply."""
+async def write_events(exchange: Exchange, stream: Stream, place: Place = START, *, listening: bool = False) -> None:
+    """Write every message as an event, then end the reply; who only listens hears nothing once it is not proven."""
     async with aclosing(stream.read(place.after, resumed=place.resumed)) as items:
         async for item in items:
+            if listening and not await exchange.is_still_proven():
+                break
             await exchange.part(_event(item, place.prefix) if item.message else b": keep-alive\n\n", more=True)
     # MCP 2025-11-25: who closes a connection before its stream has ended SHOULD say when to come back.
     sent_away = stream.retry_ms is not None and not stream.finished
     await exchange.part(f"retry: {stream.retry_ms}\n\n".encode() if sent_away else b"", more=False)
 
 
-async def serve_events(exchange: Exchange, stream: Stream, place: Place = START) -> None:
+async def serve_events(exchange: Exchange, stream: Stream, place: Place = START, *, listening: bool = False) -> None:
     """Write events until the stream ends or the client hangs up."""
-    tasks = [asyncio.create_task(write_events(exchange, stream, place)), asyncio.create_task(hung_up(exchange))]
+    writing = write_events(exchange, stream, place, listening=listening)
+    tasks = [asyncio.create_task(writing), asyncio.create_task(hung_up(exchange))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -33,17 +33,17 @@ class WebSocket:
     ) -> None:
         """Serve one connection that the shield let through."""
         await receive()  # websocket.connect
-        if self._open[caller.id] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
+        if self._open[caller.account] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
             await send({"type": "websocket.close", "code": _TRY_LATER})
             return
-        self._open[caller.id] += 1
+        self._open[caller.account] += 1
         try:
             await send({"type": "websocket.accept"})
             await self._messages(again or (lambda: caller), room, receive, send)
         finally:
-            self._open[caller.id] -= 1
-            if not self._open[caller.id]:
-                del self._open[caller.id]
+            self._open[caller.account] -= 1
+            if not self._open[caller.account]:
+                del self._open[caller.account]
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
         crowd = Crowd(MAX_AT_ONCE)

@@ -1,6 +1,7 @@
 """A real hall with several callers, house rules and a person to ask, reached through its ASGI application."""
 
 import asyncio
+from collections.abc import Hashable
 from typing import Any, NamedTuple, Protocol
 
 import pytest
@@ -50,6 +51,8 @@ class HouseRules:
 
     def judge(self, caller: Caller, tool: Tool) -> Verdict:
         """Bob may not change anything; from level 7 a person is asked."""
+        if not self.sees(caller, tool):
+            return Deny(f"{caller.id} does not see this")
         if caller.id == BOB and tool.effect in ("writes", "destroys"):
             return Deny(f"{caller.id} may only read")
         if (tool.level or 1) >= 7:
@@ -60,7 +63,7 @@ class HouseRules:
         """Nothing here depends on arguments."""
         return verdict
 
-    def epoch(self, caller: Caller) -> object:
+    def epoch(self, caller: Caller) -> Hashable:
         """Nothing changes."""
         return self
 
@@ -78,7 +81,7 @@ class Person:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, JsonObject]] = []
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: Verify) -> bool:
         """A yes or no to one exact call."""
         self.asked.append((call.caller.id, str(tool.id), arguments))
         if arguments.get("text") == FAINT:

@@ -12,6 +12,7 @@ from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.cedar import BadPolicies, CedarRules
 from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.schema.defaults import UNKNOWN
 
 POLICIES = """
 @id("ops-db") permit(principal in Group::"ops", action == Action::"call", resource in Toolkit::"Kit")
@@ -69,6 +70,36 @@ def test_a_policy_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert careless.settled(CI, PICK, 5, {}) == Forbidden("cedar:error")
     assert "a Cedar policy failed" in caplog.text
+
+
+FIVE = CedarRules(
+    '@id("all") permit(principal, action, resource);'
+    '@id("no-five") forbid(principal, action, resource)'
+    " when { context.arguments has account && context.arguments.account == 5 };"
+)
+
+
+@pytest.mark.parametrize(
+    ("account", "said"),
+    [
+        (5, Forbidden("cedar:no-five")),
+        (5.0, Forbidden("cedar:no-five")),
+        (5.5, Permitted("cedar:all")),
+        (1e300, Permitted("cedar:all")),
+        (float("inf"), Permitted("cedar:all")),
+        ("5", Permitted("cedar:all")),
+        (UNKNOWN, Forbidden("cedar:arguments")),
+    ],
+)
+def test_a_number_is_the_same_however_it_is_written(account: Any, said: Ruling) -> None:
+    assert FIVE.settled(CI, PICK, 5, {"account": account}) == said
+
+
+@pytest.mark.parametrize("key", ["__entity", "__extn", "__expr"])
+def test_an_argument_never_stands_for_something_else(key: str) -> None:
+    value = {key: {"type": "Caller", "id": "root"}}
+    for arguments in (value, {"a": value}, {"a": [{"b": value}]}):
+        assert FIVE.settled(CI, PICK, 5, arguments) == Forbidden("cedar:arguments")
 
 
 @pytest.mark.parametrize("name", ["é", "x" * 1_000, "corp:ada|1", "https://a.example/#1?x=y&z"])

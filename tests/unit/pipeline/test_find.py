@@ -6,7 +6,8 @@ from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
 from toolhall.model.caller import NOBODY, Caller
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Deprecation
-from toolhall.pipeline.find import Find
+from toolhall.model.verdict import Deny
+from toolhall.pipeline.find import Find, Hidden
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Registry
@@ -82,6 +83,16 @@ def test_a_hidden_tool_and_a_missing_one_are_told_apart_by_nobody(find: Find) ->
     with pytest.raises(NotFound) as missing:
         find(call_of("brave", caller=STRANGER))
     assert hidden.value.message.replace("grave", "brave") == missing.value.message
+    assert missing.value.hidden is None
+
+
+def test_what_is_hidden_is_known_to_the_record(find: Find) -> None:
+    with pytest.raises(NotFound) as told:
+        find(call_of("grave", caller=STRANGER))
+    hidden = told.value.hidden
+    assert isinstance(hidden, Hidden)
+    assert hidden.entry.id == "Kit.grave@1.0.0"
+    assert hidden.verdict == Deny("no grant or policy allows this caller to call this tool", level=4)
 
 
 @pytest.mark.parametrize("name", ["pick", "grave", "miss"])

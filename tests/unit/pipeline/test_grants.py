@@ -8,6 +8,7 @@ from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.grants import MOST_CALLERS, Rulings
 from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.schema.defaults import UNKNOWN
 from toolhall.stores.grants.base import Condition, Grant
 
 CI = Caller("ci", proof="key")
@@ -88,6 +89,23 @@ def test_what_meets_a_condition(path: str, value: Any, arguments: dict[str, Any]
     """What cannot be read, or is of another type, never does; so it never permits."""
     narrow = grant("p", "permit", Condition(path, (value,)))
     assert settled(arguments, narrow) == (Permitted("p") if meets else Unmatched())
+
+
+@pytest.mark.parametrize(
+    ("path", "arguments", "in_doubt"),
+    [
+        ("/a", {"a": UNKNOWN}, True),
+        ("/a/b", {"a": UNKNOWN}, True),
+        ("/a", {"a": {"b": UNKNOWN}}, True),
+        ("/a/b", {"a": {"c": UNKNOWN}}, False),
+        ("/c", {"a": UNKNOWN}, False),
+    ],
+)
+def test_what_nobody_knows_is_forbidden_and_not_permitted(path: str, arguments: dict[str, Any], in_doubt: bool) -> None:
+    demand = Condition(path, ("x",))
+    assert settled(arguments, grant("p", "permit", demand)) == Unmatched()
+    forbidding = settled(arguments, grant("p"), grant("f", "forbid", demand))
+    assert forbidding == (Forbidden("f") if in_doubt else Permitted("p"))
 
 
 def test_globs_mean_what_they_mean_elsewhere() -> None:

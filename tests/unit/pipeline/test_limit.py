@@ -126,6 +126,15 @@ def test_whose_allowance_is_full_is_forgotten_first(monkeypatch: pytest.MonkeyPa
     assert calls(stage, "recent") == 0
 
 
+def test_room_is_made_for_many_newcomers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking through everybody for each of them would take ever longer, the more there are."""
+    monkeypatch.setattr(limit, "MOST_KEYS", 100)
+    stage = limited(1, 1, Clock())
+    assert sum(calls(stage, f"caller-{number}") for number in range(101)) == 101
+    assert calls(stage, "caller-9") == 1, "the oldest tenth was forgotten"
+    assert calls(stage, "caller-10") == 0, "the others were not"
+
+
 def test_what_was_promised_before_travels_on() -> None:
     allowed = Allowed(call_of(), ENTRY, Allow("grant-7"))
     admitted = limited(1, 1, Clock())(allowed)

@@ -25,11 +25,11 @@ class Person:
     """Says what the test says, and remembers what it was asked."""
 
     def __init__(self, yes: bool) -> None:
-        self.asked: list[tuple[str, JsonObject]] = []
+        self.asked: list[tuple[str, JsonObject, int]] = []
         self._yes = yes
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject) -> bool:
-        self.asked.append((tool.name, arguments))
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: NeedsPerson) -> bool:
+        self.asked.append((tool.name, arguments, verdict.level))
         return self._yes
 
 
@@ -69,13 +69,13 @@ def test_an_allowed_call_bothers_nobody() -> None:
     assert person.asked == []
 
 
-async def test_a_person_is_asked_about_this_tool_and_these_arguments() -> None:
+async def test_a_person_is_asked_about_this_tool_and_these_arguments_at_the_level_that_counts() -> None:
     person = Person(yes=True)
     waiting = stage(person)(valid(PERSON))
     assert not isinstance(waiting, Verified)
     verified = await waiting
     assert (verified.arguments, verified.approval) == (ARGUMENTS, "terminal")
-    assert person.asked == [("pick", ARGUMENTS)]
+    assert person.asked == [("pick", ARGUMENTS, 9)]
 
 
 async def test_no_means_no() -> None:

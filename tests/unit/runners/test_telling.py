@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from tests.unit.parts import Clock, Hearing
-from toolhall.model.exchange import Log, Progress
+from toolhall.model.exchange import Event, Log, Progress
 from toolhall.model.question import Filled, Form, Question, Sample, Visit
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.pipeline.redactor import Redactor
-from toolhall.runners.telling import MOST_BYTES, PER_SECOND, Telling
+from toolhall.runners.telling import MOST_BYTES, MOST_TEXTS, PER_SECOND, Telling
 
 SECRET = "Zq7-x9_Kw.v3"
 ESCAPED = "\x1b]8;;http://evil.example\x07click\x1b]8;;\x07"
@@ -75,6 +75,33 @@ def test_a_large_event_does_not_pass() -> None:
     telling.emit(Log("info", "x" * MOST_BYTES))
     assert not link.events
     assert telling.dropped == 1
+
+
+@pytest.mark.parametrize(
+    "event",
+    [Log("info", "x" * MOST_BYTES), Progress(1, 2, "x" * MOST_BYTES), Log("info", ["x"] * (MOST_TEXTS + 1))],
+    ids=["log", "progress", "many texts"],
+)
+def test_what_is_too_large_is_not_even_cleaned(event: Event) -> None:
+    class Tired(Redactor):
+        def next(self, text: str) -> str:
+            raise AssertionError("looked at")
+
+    link = Hearing()
+    telling = Telling(link, Tired((Secret(SECRET),)))
+    telling.emit(event)
+    assert not link.events
+    assert telling.dropped == 1
+
+
+def test_what_hiding_makes_longer_is_counted_as_it_is_told() -> None:
+    link, clock = Hearing(), Clock()
+    telling = Telling(link, Redactor((Secret("Zq7x"),)), clock)
+    for _ in range(10):
+        clock.now += 1
+        telling.emit(Log("info", "Zq7x " * 1_300))
+    assert 0 < sum(len(msgspec.json.encode(event)) for event in link.events) <= MOST_BYTES
+    assert telling.dropped
 
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))

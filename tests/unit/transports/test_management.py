@@ -56,11 +56,11 @@ HUB = {
 async def keep(hall: Toolhall) -> None:
     """Register something as somebody who may, and forget that this was recorded."""
     await hall.hub.answer(json.dumps(core("register_tool", **DECLARED)).encode(), LOCAL)
-    records(hall).clear()
+    hall.journal.records.clear()  # type: ignore[union-attr]
 
 
 def records(hall: Toolhall) -> Any:
-    return hall.journal.records  # type: ignore[union-attr]
+    return [each for each in hall.journal.records if each.phase is None]  # type: ignore[union-attr]
 
 
 async def by_post(hall: Toolhall, message: Message, headers: dict[str, str] | None = None) -> Any:

@@ -158,7 +158,7 @@ async def test_an_oxp_call_with_an_id_runs_to_its_end_for_whoever_comes_back() -
             await asyncio.gather(first.task, again.task)
         assert json.loads(again.sent[1]["body"])["result"]["value"] == "left"
         assert not bench.ended.is_set()
-        assert outcomes(hall) == ["ok"]
+        assert outcomes(hall) == ["repeated", "ok"]
 
 
 async def test_a_server_that_never_tells_is_asked_a_few_times_only() -> None:

@@ -4,12 +4,21 @@ import asyncio
 
 import pytest
 
-from toolhall.model.errors import Malformed, Unavailable
+from toolhall.model.errors import Denied, Unavailable
 from toolhall.model.exchange import Wire
 from toolhall.transports import repeats
-from toolhall.transports.repeats import Repeats
+from toolhall.transports.repeats import Repeats, Reused
 
 KEY = ("local", "c-1")
+
+
+async def may() -> None:
+    """Whoever asks again may have the answer."""
+
+
+async def may_not() -> None:
+    """Or not any more."""
+    raise Denied
 
 
 class Tool:
@@ -37,35 +46,43 @@ class Clock:
 async def test_an_answer_is_forgotten_after_a_while() -> None:
     clock, tool = Clock(), Tool()
     kept = Repeats(clock)
-    assert [(await kept.once(KEY, b"r", tool)).body for _ in range(2)] == [b"1", b"1"]
+    assert [(await kept.once(KEY, b"r", tool, may)).body for _ in range(2)] == [b"1", b"1"]
     clock.now = repeats.KEPT_SECONDS
-    assert (await kept.once(KEY, b"r", tool)).body == b"1"
+    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
     clock.now += 1
-    assert (await kept.once(KEY, b"other", tool)).body == b"2"
+    assert (await kept.once(KEY, b"other", tool, may)).body == b"2"
 
 
 @pytest.mark.parametrize(("status", "runs"), [(200, 1), (500, 1), (400, 2), (401, 2), (422, 2), (429, 2), (503, 2)])
 async def test_only_what_may_have_run_is_remembered(status: int, runs: int) -> None:
     tool, kept = Tool(status), Repeats(Clock())
     for _ in range(2):
-        await kept.once(KEY, b"r", tool)
+        await kept.once(KEY, b"r", tool, may)
     assert tool.runs == runs
+
+
+async def test_a_repeat_is_judged_first() -> None:
+    tool, kept = Tool(), Repeats(Clock())
+    assert (await kept.once(KEY, b"r", tool, may_not)).body == b"1"  # the call itself was judged on its way
+    with pytest.raises(Denied):
+        await kept.once(KEY, b"r", tool, may_not)
+    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
 
 
 async def test_callers_do_not_share_ids() -> None:
     tool, kept = Tool(), Repeats(Clock())
-    await kept.once(("ada", "c-1"), b"r", tool)
-    assert (await kept.once(("bob", "c-1"), b"other", tool)).body == b"2"
+    await kept.once(("ada", "c-1"), b"r", tool, may)
+    assert (await kept.once(("bob", "c-1"), b"other", tool, may)).body == b"2"
 
 
 async def test_the_oldest_answers_make_room_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeats, "MAX_KEPT", 2)
     tool, kept = Tool(), Repeats(Clock())
     for name in ("a", "b", "c"):
-        await kept.once(("local", name), b"r", tool)
-    await kept.once(("local", "c"), b"r", tool)
+        await kept.once(("local", name), b"r", tool, may)
+    await kept.once(("local", "c"), b"r", tool, may)
     assert tool.runs == 3
-    await kept.once(("local", "a"), b"r", tool)
+    await kept.once(("local", "a"), b"r", tool, may)
     assert tool.runs == 4
 
 
@@ -73,10 +90,10 @@ async def test_the_oldest_answers_make_room_in_bytes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(repeats, "MAX_KEPT_BYTES", 25)
     tool, kept = Tool(size=10), Repeats(Clock())
     for name in ("a", "b", "c", "d"):
-        await kept.once(("local", name), b"r", tool)
-    await kept.once(("local", "d"), b"r", tool)
+        await kept.once(("local", name), b"r", tool, may)
+    await kept.once(("local", "d"), b"r", tool, may)
     assert tool.runs == 4
-    await kept.once(("local", "a"), b"r", tool)
+    await kept.once(("local", "a"), b"r", tool, may)
     assert tool.runs == 5
 
 
@@ -88,12 +105,12 @@ async def test_what_runs_is_never_forgotten() -> None:
         await going_on.wait()
         return Wire(b"slow")
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    first = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
     clock.now = 10 * repeats.KEPT_SECONDS
-    second = asyncio.ensure_future(kept.once(KEY, b"r", Tool()))
-    with pytest.raises(Malformed, match="call_id"):
-        await kept.once(KEY, b"other", Tool())
+    second = asyncio.ensure_future(kept.once(KEY, b"r", Tool(), may))
+    with pytest.raises(Reused):
+        await kept.once(KEY, b"other", Tool(), may)
     going_on.set()
     assert [wire.body for wire in await asyncio.gather(first, second)] == [b"slow", b"slow"]
 
@@ -105,14 +122,14 @@ async def test_whoever_waits_for_a_call_that_was_broken_off_may_send_it_again() 
         await asyncio.Event().wait()
         raise AssertionError
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", never))
+    first = asyncio.ensure_future(kept.once(KEY, b"r", never, may))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(kept.once(KEY, b"r", tool))
+    second = asyncio.ensure_future(kept.once(KEY, b"r", tool, may))
     await asyncio.sleep(0)
     first.cancel()
     with pytest.raises(Unavailable):
         await second
-    assert (await kept.once(KEY, b"r", tool)).body == b"1"
+    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
 
 
 async def test_whoever_waits_may_leave_without_ending_the_call() -> None:
@@ -122,9 +139,9 @@ async def test_whoever_waits_may_leave_without_ending_the_call() -> None:
         await going_on.wait()
         return Wire(b"slow")
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    first = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(kept.once(KEY, b"r", slow))
+    second = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
     second.cancel()
     await asyncio.wait([second])

@@ -43,6 +43,7 @@ def whole(approval: JsonObject, stream: TextIO) -> Iterator[str]:
         "level": str(approval["level"]),
         "effect": approval["effect"] or "not stated",
         "caller": f"{approval['caller']}, for {approval['person']}, by {approval['dialect']}",
+        "user": approval["actingFor"] or "none",
         "until": approval["expiresAt"],
         "page": approval["url"],
         "sha256": approval["shownSha256"],

@@ -33,5 +33,6 @@ def _line(record: JsonObject) -> str:
 def _verdict(record: JsonObject) -> str:
     said = [f"level {record['level']}" if "level" in record else "", record.get("verdict", "")]
     said += [f"by {record['grant']}" if "grant" in record else "", record.get("reason", "")]
-    said += [f"approved in {record['approval']}" if "approval" in record else ""]
+    answered = "asked" if record["outcome"] == "NeedsVerification" else "approved"
+    said += [f"{answered} in {record['approval']}" if "approval" in record else ""]
     return " ".join(filter(None, said))

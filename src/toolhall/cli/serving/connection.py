@@ -15,6 +15,7 @@ from toolhall.cli.serving.cycle import Cycle, Signal
 from toolhall.cli.serving.deadlines import Wait
 from toolhall.cli.serving.guard import GuardedConfig
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
+from toolhall.transports.exchange import WHOLE
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_PIPELINED = 512  # more than fit into what is read at once, unless they are tiny
@@ -98,6 +99,7 @@ class GuardedConnection(HttpToolsProtocol):
         _locate(scope, self.url)
         before, cycle = self._latest, self._cycle(keep_alive=version != "1.0" and parser.should_keep_alive())
         self.cycle = cycle
+        cast("dict[str, Any]", scope)[WHOLE] = cycle.whole  # for who knows us
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
         else:
@@ -133,7 +135,8 @@ class GuardedConnection(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            self._start_asgi_task(*self.pipeline.pop())
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cast("Cycle", cycle), app)
 
     def look(self, now: float) -> None:
         """End the connection if it has kept us waiting for too long."""
@@ -198,15 +201,15 @@ class GuardedConnection(HttpToolsProtocol):
                 self.transport.write(TOO_LARGE)
             self.transport.close()
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: App) -> None:
+    def _start_asgi_task(self, cycle: Cycle, app: App) -> None:  # type: ignore[override] # all are ours
         room = self._room
         if room.running >= room.most and room.turns_away(cycle.scope["path"]) and cycle.scope["method"] != "HEAD":
             self._turn_away(cycle)
             return
         self._answering = cycle
-        task = self.loop.create_task(cycle.run_asgi(app))
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        cycle.tasks = self.tasks
+        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(cycle.task)
 
     def _turn_away(self, cycle: RequestResponseCycle) -> None:
         """Answer without a task, and without reading the body: when everything is taken, saying so must be cheap."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
+App: TypeAlias = Any
 _LENGTH = b"content-length"
 
 
@@ -63,6 +64,33 @@ class Cycle(RequestResponseCycle):
 
     opening = Opening()
     _head: bytes | None = None  # of a reply whose body is about to follow
+    tasks: set[asyncio.Task[None]]  # those of the server, which waits for them when it stops
+    task: asyncio.Task[None]
+
+    async def run_asgi(self, app: App) -> None:
+        """Let the application answer; what does not end as usual is left to uvicorn."""
+        failed: BaseException | None = None
+        try:
+            await app(self.scope, self.receive, self.send)
+        except BaseException as error:  # noqa: BLE001 - uvicorn's to judge
+            failed = error
+        if failed is not None or not self.response_complete:
+            await super().run_asgi(_Ended(failed))
+        self.on_response = _nothing
+        self.tasks.discard(self.task)  # a callback would cost a turn of the loop for each request
+
+    def whole(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Send a whole reply, if nothing about it is unusual; `lines` are its headers, in our own words."""
+        unusual = self.response_started or self.flow.write_paused or self.disconnected or not self.keep_alive
+        if unusual or self.scope["method"] == "HEAD":
+            return False
+        self.response_started = self.response_complete = True
+        self.waiting_for_100_continue = False
+        opening = self.opening.lines(self.default_headers)
+        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], opening, lines, body))
+        self.message_event.set()
+        self.on_response()
+        return True
 
     async def receive(self) -> Message:
         """The body; at once, where it has come whole."""
@@ -122,6 +150,21 @@ class Cycle(RequestResponseCycle):
         self.transport.write(head + body)
         self.message_event.set()
         self.on_response()
+
+
+class _Ended:
+    """What became of an application, for uvicorn to say something about."""
+
+    def __init__(self, failed: BaseException | None) -> None:
+        self._failed = failed
+
+    async def __call__(self, *_: object) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+
+def _nothing() -> None:
+    """The reply is out, and nobody needs to hear of it again."""
 
 
 def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:

@@ -60,5 +60,5 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     json: bool
     stdio: bool = False
-    sibling: bool = False  # another process of the same family has the data folder
+    sibling: bool = False  # another process of the same family has opened the data folder first
     dialect: str = "mcp"  # spoken on standard input and output

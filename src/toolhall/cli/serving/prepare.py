@@ -3,6 +3,8 @@
 import asyncio
 import gc
 
+import msgspec
+
 from toolhall.app import Toolhall
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.cli.opening import open_hall
@@ -16,7 +18,10 @@ from toolhall.pipeline.verify import Approver
 from toolhall.registrar.terms import Terms
 from toolhall.stores.base import StoreFailed
 
-_SEVERAL = "several processes serve this hall; to change its tools, serve it with --workers 1"
+_SEVERAL = (
+    "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
+    " changed); to change its tools, serve it with --workers 1"
+)
 
 
 def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
@@ -34,6 +39,12 @@ def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
         if hall.config is not plan.config and plan.stated:
             raise WrongUsage(
                 f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
+            )
+        if plan.workers > 1 and hall.config.data is None:
+            raise CommandFailed(
+                "several workers share keys, grants and approvals by a data folder, and the target's Toolhall has none:"
+                " set data in its Config(...), or use --workers 1",
+                EXIT_CONFIG,
             )
         _open(hall, _terms(plan, hall))
         if not plan.stdio:  # whoever starts a process and speaks to it is its user
@@ -61,8 +72,10 @@ def _terms(plan: Plan, hall: Toolhall) -> Terms:
     Every client that speaks over standard input starts a process of its own, so these share that folder too.
     """
     unnamed = is_shared_folder(hall.config)
-    several = plan.workers > 1
-    return Terms(share=plan.sibling or (plan.stdio and unnamed), hold=not unnamed, frozen=_SEVERAL if several else None)
+    alone = Terms(share=plan.stdio and unnamed, hold=not unnamed)
+    if plan.workers == 1:
+        return alone
+    return msgspec.structs.replace(alone, family="sibling" if plan.sibling else "first", frozen=_SEVERAL)
 
 
 def _open(hall: Toolhall, terms: Terms) -> None:

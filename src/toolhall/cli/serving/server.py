@@ -13,6 +13,7 @@ from toolhall.cli.serving.connection import GuardedConnection
 from toolhall.cli.serving.guard import Guard, GuardedConfig
 from toolhall.cli.serving.socket_connection import GuardedSocket
 
+_COLLECT = (20_000, 20, 20)  # nearly all of a call's leavings go by themselves: looking for cycles can wait
 _LOOK_TICKS = 10  # of uvicorn's, ten a second
 
 
@@ -36,6 +37,7 @@ class GracefulServer(uvicorn.Server):
             self._hall.people.place.port = sockets[0].getsockname()[1]
         await super().startup(sockets)
         gc.freeze()  # what is there now stays: the collector need not look through it with every call's leavings
+        gc.set_threshold(*_COLLECT)
         if self._on_start:
             self._on_start(self)
 

@@ -33,6 +33,7 @@ SCHEMAS: JsonObject = {
         effect=or_null(TEXT),
         caller=TEXT,
         person={**TEXT, "description": "Who answers for the caller."},
+        actingFor={**or_null(TEXT), "description": "The user that it calls for."},
         dialect=TEXT,
         shown={**TEXT, "description": "The arguments, exactly as they will run, as JSON."},
         shownSha256=_SHA256,

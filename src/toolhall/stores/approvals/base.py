@@ -23,6 +23,8 @@ State: TypeAlias = Literal["pending", "approved", "denied", "consumed", "expired
 Method: TypeAlias = Literal["totp", "passkey", "terminal", "cli"]
 Clock: TypeAlias = Callable[[], float]
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z")]
+_WHO = ("how", "caller", "person", "acting_for")
+_EXACT_CALL = ("tool", "definition_sha256", "arguments_sha256")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +33,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     how: How
     caller: _Text
     person: _Text  # who answers for the caller
+    acting_for: _Text | None = None  # the user it calls for
     tool: _Text  # with its version
     definition_sha256: _Text
     arguments_sha256: _Text
@@ -111,14 +114,13 @@ class ApprovalStore(ApprovalReader, Protocol):
 
 
 def is_same(wanted: Wanted, other: Wanted) -> bool:
-    """Whether one answer would do for both: nothing of the call may differ; a step-up is about the caller alone."""
-    if (wanted.how, wanted.caller, wanted.person) != (other.how, other.caller, other.person):
-        return False
-    return wanted.how == "step_up" or _exact(wanted) == _exact(other)
+    """Whether one answer would do for both."""
+    return all(getattr(wanted, name) == getattr(other, name) for name in binding(wanted))
 
 
-def _exact(wanted: Wanted) -> tuple[str, str, str]:
-    return wanted.tool, wanted.definition_sha256, wanted.arguments_sha256
+def binding(wanted: Wanted) -> tuple[str, ...]:
+    """The members that an answer is bound to: who asks for whom, and unless it is a step-up, the exact call."""
+    return _WHO if wanted.how == "step_up" else _WHO + _EXACT_CALL
 
 
 def asked(wanted: Wanted, new_id: str, now: float) -> Approval:

@@ -5,6 +5,7 @@ import time
 import msgspec
 
 from toolhall.stores.approvals.base import (
+    COOL_DOWN_SECONDS,
     KEPT_SECONDS,
     MOST_KEPT,
     Approval,
@@ -25,6 +26,7 @@ class MemoryApprovals:
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = clock
         self._kept: dict[str, Approval] = {}
+        self._live: dict[str, Approval] = {}  # those that a call may still meet: few, where many are kept
 
     async def find(self, approval_id: str) -> Approval | None:
         """As it stands now: what is too old is `expired`."""
@@ -33,7 +35,9 @@ class MemoryApprovals:
 
     async def pending(self) -> tuple[Approval, ...]:
         """Everything that waits for an answer, the oldest first."""
-        return tuple(sorted(self._in("pending", self._clock()), key=lambda each: (each.created, each.id)))
+        now = self._clock()
+        waiting = [each for each in self._in("pending") if _is_live(each, now)]
+        return tuple(sorted(waiting, key=lambda each: (each.created, each.id)))
 
     async def before(self, approval: Approval) -> Approval | None:
         """The last one that was approved of the same caller and tool, whatever its version."""
@@ -51,14 +55,15 @@ class MemoryApprovals:
     async def claim(self, wanted: Wanted, new_id: str) -> Approval:
         """Use up the yes to this exact call (`consumed`), or ask for one (`pending`); raises NotNow."""
         now = self._clock()
-        for each in self._in("approved", now):
+        self._live = {each.id: each for each in self._live.values() if _is_live(each, now)}
+        for each in self._in("approved"):
             if is_same(wanted, each):
                 return each if each.how == "step_up" else self._put(msgspec.structs.replace(each, state="consumed"))
-        waiting = self._in("pending", now)
+        waiting = self._in("pending")
         for each in waiting:
             if is_same(wanted, each):
                 return each
-        refuse_crowd(wanted, waiting, self._in("denied", now), now)
+        refuse_crowd(wanted, waiting, self._in("denied"), now)
         self._forget(now)
         return self._put(asked(wanted, new_id, now))
 
@@ -70,11 +75,11 @@ class MemoryApprovals:
             return None
         return self._put(decided(found, decision, now))
 
-    def _in(self, state: str, now: float) -> list[Approval]:
-        return [each for each in self._kept.values() if as_of(each, now).state == state]
+    def _in(self, state: str) -> list[Approval]:
+        return [each for each in self._live.values() if each.state == state]
 
     def _put(self, approval: Approval) -> Approval:
-        self._kept[approval.id] = approval
+        self._kept[approval.id] = self._live[approval.id] = approval
         return approval
 
     def _forget(self, now: float) -> None:
@@ -85,3 +90,10 @@ class MemoryApprovals:
             if each.expires <= now:
                 del kept[each.id]
         self._kept = kept
+
+
+def _is_live(approval: Approval, now: float) -> bool:
+    """Whether a call may still be let in, wait or be refused by it."""
+    if approval.state == "denied":
+        return (approval.decided_at or 0.0) + COOL_DOWN_SECONDS > now
+    return as_of(approval, now).state in ("pending", "approved")

@@ -26,7 +26,7 @@ FLUSH_SECONDS = 0.05
 AGAIN_SECONDS = 1.0
 MOST_QUEUED = 20_000
 REFUSAL = (
-    "the audit cannot be written, so calls of level 4 and up are refused;"
+    "the audit cannot be written, so calls of level 4 and up and changes to the hall are refused;"
     " make room on its disk, or mend what the server's log says of it"
 )
 Waiter: TypeAlias = "asyncio.Future[None]"
@@ -53,12 +53,18 @@ class AuditJournal:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._overflow = 0  # records that came while too many waited
+        self._counting = threading.Lock()  # of these, from two threads
         self._sign_seconds = (keeping or Keeping()).sign_seconds
 
     def append(self, record: Record | Unwritten) -> None:
         """Written within the next batch."""
+        if self._closed:
+            made = record if isinstance(record, Record) else record.record()  # a draft has more in it than may be told
+            _log.error("a record came after the audit was closed, and is nowhere but here: %s", made)
+            return
         if len(self._queue) >= MOST_QUEUED:
-            self._overflow += 1
+            with self._counting:
+                self._overflow += 1
             return
         self._queue.append(record)
         if self._asleep:
@@ -163,12 +169,13 @@ class AuditJournal:
                 loop.call_soon_threadsafe(_settle, waiting, self.failing)
 
     def _written(self, taken: list[Record | Unwritten], *, safe: bool, sign: bool) -> bool:
-        lost, self._overflow = self._overflow, 0
+        with self._counting:
+            lost, self._overflow = self._overflow, 0
         try:
             self._books.write(taken, lost=lost, safe=safe, sign=sign)
         except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it
             if not self.failing:
-                _log.exception("the audit cannot be written; calls of level 4 and up are refused until it can")
+                _log.exception("the audit cannot be written; level 4 and up and changes are refused until it can")
             else:
                 _log.debug("the audit still cannot be written: %s", error)
             return False

@@ -25,6 +25,8 @@ def verify(folder: Path, *, key: Path | None, witness: Path | None, step: Callab
     known = {_checked(log, Checking(report, public, seen), step) for log in logs}
     for gone in sorted(seen.seen.keys() - known):
         report.findings.append(_gone(seen, gone, public))
+    if witness is None and not (folder / WITNESS_FILE).exists():
+        _miss_witness(report)
     return report
 
 
@@ -41,12 +43,23 @@ def _checked(log: Path, checking: Checking, step: Callable[[int], None]) -> str:
 def _seen(folder: Path, witness: Path | None, report: Report) -> Witness:
     path = witness or folder / WITNESS_FILE
     if witness is None and not path.exists():
-        report.notes.append(f"there is no {WITNESS_FILE}: an older copy of a log cannot be told from the newest")
         return Witness({})
     seen = read_witness(path)
     if seen.unreadable:
         report.notes.append(f"{path.name}: lines that cannot be read, as after a crash: {seen.unreadable}")
     return seen
+
+
+def _miss_witness(report: Report) -> None:
+    """What was signed was seen: a witness of it that is gone was removed. Before that, there need not be any."""
+    if report.checkpoints:
+        says = (
+            f"{report.checkpoints} checkpoints were signed, and the file that saw them is gone: whether logs were cut"
+            " off or put back cannot be told; give a copy of it with --checkpoints"
+        )
+        report.findings.append(Finding("missing", WITNESS_FILE, 0, 0, says))
+    else:
+        report.notes.append(f"there is no {WITNESS_FILE}: an older copy of a log cannot be told from the newest")
 
 
 def _gone(seen: Witness, log: str, public: PublicKey) -> Finding:

@@ -32,6 +32,10 @@ class FactorReader(Protocol):
         """Every factor of a person, or of everybody, the oldest first; an invitation that is too old is not there."""
         ...
 
+    async def find(self, factor_id: str) -> Factor | None:
+        """The one with this id; an invitation that is too old is not there."""
+        ...
+
 
 class FactorStore(FactorReader, Protocol):
     """What was used once cannot be used again, however many try at the same moment."""

@@ -20,6 +20,11 @@ class MemoryFactors:
         """Every factor of a person, or of everybody, the oldest first; an invitation that is too old is not there."""
         return in_order([each for each in self._kept.values() if person in (None, each.person)], self._clock())
 
+    async def find(self, factor_id: str) -> Factor | None:
+        """The one with this id; an invitation that is too old is not there."""
+        kept = self._kept.get(factor_id)
+        return next(iter(in_order([] if kept is None else [kept], self._clock())), None)
+
     async def add(self, factor: Factor, instead_of: str | None = None) -> bool:
         """Add it, in place of an invitation if one is named; False if that is gone, or if it is there already."""
         there = {each.id for each in in_order(list(self._kept.values()), self._clock())}

@@ -1,11 +1,11 @@
-"""Approvals in SQL: each method is one transaction, and a yes is used up by one statement."""
+"""Approvals in SQL: each method is one transaction, and a yes is used up by one statement, its new code with it."""
 
 import logging
 import time
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Result, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from toolhall.stores.approvals.base import (
     COOL_DOWN_SECONDS,
@@ -17,6 +17,7 @@ from toolhall.stores.approvals.base import (
     Wanted,
     as_of,
     asked,
+    binding,
     decided,
     is_same,
     refuse_crowd,
@@ -24,6 +25,7 @@ from toolhall.stores.approvals.base import (
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.approval_tables import approvals
 from toolhall.stores.sql.database import Database
+from toolhall.stores.sql.rows import rows_of
 
 _log = logging.getLogger("toolhall.store")
 _TABLE = "approvals"
@@ -102,9 +104,10 @@ class Approvals:
             if verified:
                 return verified[0]
         with connection.begin():
+            _wait_for_others(connection)
             usable = self._usable(connection, wanted, now)
-            if usable:
-                return usable[0]
+            if usable is not None:
+                return usable
             waiting = self._read(connection, *_open("pending", now))
             same = [each for each in waiting if is_same(wanted, each)]
             if same:
@@ -126,35 +129,30 @@ class Approvals:
             if not found:
                 return None
             done = decided(found[0], decision, now)
-            still = (_COLUMNS.id == approval_id, *_open("pending", now))
-            changed = connection.execute(update(approvals).where(*still).values(**self._row(done)))
-            return done if changed.rowcount else None
+            return done if self._changed(connection, found[0], done, now) else None
 
-    def _usable(self, connection: Connection, wanted: Wanted, now: float) -> list[Approval]:
-        """Using up a yes is one statement: of several that ask at the same moment, one gets the row."""
-        if wanted.how == "step_up":
-            _wait_for_others(connection)
-            return self._read(connection, *_same(wanted), *_open("approved", now))
-        first = select(_COLUMNS.id).where(*_same(wanted), *_open("approved", now)).limit(1).scalar_subquery()
-        used = (
-            update(approvals)
-            .where(_COLUMNS.id == first, *_open("approved", now))
-            .values(state="consumed")
-            .returning(*_COLUMNS)
-        )
-        return self._genuine(connection.execute(used))
+    def _usable(self, connection: Connection, wanted: Wanted, now: float) -> Approval | None:
+        """The yes to this call; unless it is a step-up, nobody can use it any more."""
+        for found in self._read(connection, *_same(wanted), *_open("approved", now)):
+            if found.how == "step_up":
+                return found
+            used = msgspec.structs.replace(found, state="consumed")
+            if self._changed(connection, found, used, now):
+                return used
+        return None
+
+    def _changed(self, connection: Connection, old: Approval, new: Approval, now: float) -> bool:
+        """One statement: of several that change the same row at the same moment, one does."""
+        still = (_COLUMNS.id == old.id, *_open(old.state, now))
+        return connection.execute(update(approvals).where(*still).values(**self._row(new))).rowcount > 0
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Approval]:
-        return self._genuine(connection.execute(select(approvals).where(*where)))
-
-    def _genuine(self, found: Result[*tuple[Any, ...]]) -> list[Approval]:
         """The rows that are as we wrote them; of the others, nobody said yes."""
-        names = [str(name) for name in tuple(found.keys())]
-        rows = [dict(zip(names, row, strict=True)) for row in found]
+        rows = rows_of(connection, select(approvals).where(*where))
         return [msgspec.convert(row, Approval) for row in rows if self._is_ours(row)]
 
     def _is_ours(self, row: dict[str, Any]) -> bool:
-        ours = self._macs.hold(_TABLE, _protected(row))
+        ours = self._macs.hold(_TABLE, row)
         if not ours:
             _log.error("the approval %s was changed outside Toolhall; it counts for nothing", row["id"])
         return ours
@@ -163,19 +161,13 @@ class Approvals:
         return self._macs.signed(_TABLE, msgspec.structs.asdict(approval))
 
 
-def _protected(row: dict[str, Any]) -> dict[str, Any]:
-    """All columns; a yes and a used yes are protected alike, because one statement uses it up without reading it."""
-    return row | {"state": "approved"} if row["state"] == "consumed" else row
-
-
 def _open(state: str, now: float) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
     return _COLUMNS.state == state, _COLUMNS.expires > now
 
 
 def _same(wanted: Wanted) -> list[ColumnElement[bool]]:
     """As `is_same` has it."""
-    exact = ("tool", "definition_sha256", "arguments_sha256") if wanted.how != "step_up" else ()
-    return [_COLUMNS[name] == getattr(wanted, name) for name in ("how", "caller", "person", *exact)]
+    return [_COLUMNS[name] == getattr(wanted, name) for name in binding(wanted)]
 
 
 def _wait_for_others(connection: Connection) -> None:

@@ -1,11 +1,11 @@
-"""Factors in SQL: each method is one transaction, and a code is used up by one statement."""
+"""Factors in SQL: each method is one transaction, and a code is used up by one statement, its row's code with it."""
 
 import logging
 import time
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from toolhall.stores.approvals.base import Clock
 from toolhall.stores.factors.base import TRY_SECONDS, Factor, in_order, wait_after
@@ -16,7 +16,6 @@ from toolhall.stores.sql.rows import rows_of
 
 _log = logging.getLogger("toolhall.store")
 _TABLE = "factors"
-_USED = ("counter", "used_at")  # what changes with each use
 
 
 class SqlFactors:
@@ -29,6 +28,10 @@ class SqlFactors:
     async def all(self, person: str | None = None) -> tuple[Factor, ...]:
         """Every factor of a person, or of everybody, the oldest first; an invitation that is too old is not there."""
         return await self._database.run(self._rows.all, person)
+
+    async def find(self, factor_id: str) -> Factor | None:
+        """The one with this id; an invitation that is too old is not there."""
+        return await self._database.run(self._rows.find, factor_id)
 
     async def add(self, factor: Factor, instead_of: str | None = None) -> bool:
         """Add it, in place of an invitation if one is named; False if that is gone, or if it is there already."""
@@ -60,10 +63,13 @@ class Factors:
 
     def all(self, connection: Connection, person: str | None) -> tuple[Factor, ...]:
         """Every factor of a person, or of everybody, as far as it is as we wrote it."""
-        query = select(factors) if person is None else select(factors).where(factors.c.person == person)
         with connection.begin():
-            rows = rows_of(connection, query)
-        return in_order([msgspec.convert(row, Factor) for row in rows if self._genuine(row)], self._clock())
+            return self._read(connection, *(() if person is None else (factors.c.person == person,)))
+
+    def find(self, connection: Connection, factor_id: str) -> Factor | None:
+        """The one with this id, if it is as we wrote it."""
+        with connection.begin():
+            return next(iter(self._read(connection, factors.c.id == factor_id)), None)
 
     def add(self, connection: Connection, factor: Factor, instead_of: str | None) -> bool:
         """Add it, in place of an invitation if one is named."""
@@ -77,8 +83,7 @@ class Factors:
             if connection.scalar(select(factors.c.id).where(factors.c.id == factor.id)) is not None:
                 connection.rollback()  # the invitation stays what it was
                 return False
-            row = msgspec.structs.asdict(factor)
-            connection.execute(insert(factors).values(**row, mac=self._macs.of(_TABLE, _protected(row))))
+            connection.execute(insert(factors).values(**self._row(factor)))
         return True
 
     def remove(self, connection: Connection, factor_id: str) -> bool:
@@ -88,10 +93,16 @@ class Factors:
 
     def advance(self, connection: Connection, factor_id: str, counter: int) -> bool:
         """One statement: of several that bring the same code, one is right."""
+        now = self._clock()
         rises = factors.c.counter < counter if counter else factors.c.counter == 0
-        used = update(factors).where(factors.c.id == factor_id, rises).values(counter=counter, used_at=self._clock())
+        still = (factors.c.id == factor_id, rises)
         with connection.begin():
-            return connection.execute(used).rowcount > 0
+            connection.execute(delete(factors).where(factors.c.expires <= now))  # waits for every other writer
+            found = self._read(connection, *still)
+            if not found:
+                return False
+            used = msgspec.structs.replace(found[0], counter=counter, used_at=now)
+            return connection.execute(update(factors).where(*still).values(**self._row(used))).rowcount > 0
 
     def attempt(self, connection: Connection, person: str) -> float:
         """Count a try, unless there were too many."""
@@ -108,14 +119,16 @@ class Factors:
         with connection.begin():
             connection.execute(delete(tries).where(tries.c.person == person))
 
+    def _read(self, connection: Connection, *where: ColumnElement[bool]) -> tuple[Factor, ...]:
+        rows = rows_of(connection, select(factors).where(*where))
+        return in_order([msgspec.convert(row, Factor) for row in rows if self._genuine(row)], self._clock())
+
+    def _row(self, factor: Factor) -> dict[str, Any]:
+        return self._macs.signed(_TABLE, msgspec.structs.asdict(factor))
+
     def _genuine(self, row: dict[str, Any]) -> bool:
         """Whether it is as we wrote it; if not, it proves nobody."""
-        genuine = self._macs.hold(_TABLE, _protected(row))
+        genuine = self._macs.hold(_TABLE, row)
         if not genuine:
             _log.error("the factor %s was changed outside Toolhall; it counts for nothing", row["id"])
         return genuine
-
-
-def _protected(row: dict[str, Any]) -> dict[str, Any]:
-    """Every column but those that change with each use, which one statement changes without reading the row."""
-    return {name: value for name, value in row.items() if name not in _USED}

@@ -1,4 +1,4 @@
-"""Connections to the file: the one that writes, and those that read beside it."""
+"""Connections to the file: those that write, one in each process, and those that read beside them."""
 
 import os
 import sqlite3
@@ -65,11 +65,16 @@ def _connect(path: Path, mode: str, prepare: Callable[[sqlite3.Connection], None
 
     engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
     # Python's own way of beginning leaves out statements that change tables: half a migration could stay.
-    event.listen(engine, "begin", _begin)
+    event.listen(engine, "begin", _begin_to_write if mode == "rw" else _begin_to_read)
     return engine.connect()
 
 
-def _begin(connection: Connection) -> None:
+def _begin_to_write(connection: Connection) -> None:
+    """Wait for every other writer: what is read from now on is still so when it is changed."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_to_read(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
 
 

@@ -1,4 +1,4 @@
-"""The file `toolhall.db`: one thread with one connection does all its work, and one process may write."""
+"""The file `toolhall.db`: one thread with one connection does all the work of a process."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,6 +39,10 @@ class Database:
                 self._thread, lambda: work(self._connection, *given, **named)
             )
 
+    async def version(self) -> int:
+        """Another number once another process has changed something; it costs a look at shared memory."""
+        return await self.run(_version)
+
     def close(self) -> None:
         """Finish what is being written, then let another process have the file; nothing can be asked afterwards."""
         if self._open:
@@ -47,3 +51,9 @@ class Database:
             self._thread.shutdown()
             if self._lock is not None:
                 self._lock.release()
+
+
+def _version(connection: Connection) -> int:
+    """Without a transaction, which would wait for whoever writes."""
+    (found,) = connection.connection.cursor().execute("PRAGMA data_version").fetchone()
+    return int(found)

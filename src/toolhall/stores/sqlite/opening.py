@@ -1,6 +1,7 @@
 """Opens the file with every store that is kept in it."""
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -34,12 +35,14 @@ def open_stores(folder: Path) -> Stores:
         raise
 
 
-def open_locked(folder: Path, lock: Lock) -> Stores:
-    """As `open_stores`, by who holds the lock already; it is let go with the stores."""
+def open_locked(folder: Path, lock: Lock, *, several: bool = False) -> Stores:
+    """As `open_stores`, by who holds the lock already, perhaps one of several; it is let go with the stores."""
     path = folder / FILE_NAME
     with explained(path):
         macs = Macs(kept_key(folder / KEY_NAME))
-        return _stores(Database(path, partial(open_to_write, macs=macs), lock), macs)
+        database = Database(path, partial(open_to_write, macs=macs), lock)
+        stores = _stores(database, macs)
+        return replace(stores, version=database.version) if several else stores
 
 
 def open_readonly(folder: Path) -> Stores:

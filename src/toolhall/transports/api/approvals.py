@@ -72,16 +72,15 @@ class ApprovalsApi:
         parameters_of(exchange)
         code = body_as(await body_of(exchange, self._shield), Code, '{"code": "123456"}').code
 
-        async def prove(person: str, _: Approval) -> Method:
+        async def prove(person: str, _: Approval) -> None:
             if not any(each.kind == "totp" for each in await self._factors.of(person)):
                 raise WrongFactor(
                     f"{person} has no authenticator to prove it with; add one: toolhall factor add totp {person}"
                 )
             await self._factors.check_code(person, code)
-            return _METHOD
 
         try:
-            done = await self._deciding.approve(approval_id, exchange.caller, DIALECT, prove)
+            done = await self._deciding.approve(approval_id, exchange.caller, DIALECT, _METHOD, prove)
         except TooLate as late:
             raise Contradiction(late.message) from None
         except StoreFailed as failed:
@@ -109,6 +108,7 @@ class ApprovalsApi:
             "effect": approval.effect,
             "caller": approval.caller,
             "person": approval.person,
+            "actingFor": approval.acting_for,
             "dialect": approval.dialect,
             "shown": approval.shown.decode("utf-8", "replace"),
             "shownSha256": approval.shown_sha256,

@@ -129,7 +129,7 @@ class FactorsApi:
         said = body_as(await body_of(exchange, self._shield), Removal, '{"code": "123456"}, or {}')
 
         async def apply() -> str:
-            found = next((each for each in await self._factors.store.all() if each.id == factor_id), None)
+            found = await self._factors.store.find(factor_id)
             if found is None:
                 raise NotFound("there is no such factor; see toolhall factor list")
             if found.kind != "invitation":

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 from toolhall.dialects.findings import BadDocument
 from toolhall.hall import Hall
-from toolhall.model.caller import Caller
+from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Denied, Malformed
 from toolhall.model.json import Json
 from toolhall.model.record import Record
@@ -18,7 +18,7 @@ from toolhall.stores.base import Origin
 
 T = TypeVar("T")
 DIALECT = "api"
-REFUSAL = "this caller may not see what is registered; only callers on this machine may"
+REFUSAL = f"this caller may not see what is registered; only the person at this machine and the scope {ADMIN} may"
 
 
 class Contradiction(Malformed):

@@ -35,7 +35,7 @@ class Lifetime(msgspec.Struct, frozen=True):
 
     expires: float
     issued: float | None
-    signed_in: float | None
+    signed_in: float | None  # only `auth_time` says: whoever refreshes a token gets a new `iat`, without a person
 
     @property
     def short(self) -> bool:
@@ -69,7 +69,7 @@ def lifetime(claims: JsonObject, now: float) -> Lifetime | None:
     signed_in = _moment(claims.get("auth_time"))
     if signed_in is not None and math.isnan(signed_in):
         return None
-    return Lifetime(expires, issued, issued if signed_in is None else signed_in)
+    return Lifetime(expires, issued, signed_in)
 
 
 def is_for(claims: JsonObject, audiences: Collection[str]) -> bool:

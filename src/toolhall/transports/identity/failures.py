@@ -1,13 +1,13 @@
 """How often an address brought a credential that was not valid: whoever guesses is not listened to for a while."""
 
-import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable
+
+from toolhall.transports.identity.addresses import network_of
 
 MOST_FAILURES = 20
 WINDOW_SECONDS = 60.0
 MOST_ADDRESSES = 10_000
-_NETWORK_BITS = 64  # what one customer has of IPv6
 
 
 class Failures:
@@ -25,13 +25,13 @@ class Failures:
         """In how many seconds this address may try again; None where it may now."""
         if not self._counts:
             return None
-        count, until = self._counts.get(_network(address), (0, 0.0))
+        count, until = self._counts.get(network_of(address), (0, 0.0))
         left = until - self._clock()
         return left if count >= self._most and left > 0 else None
 
     def add(self, address: str) -> None:
         """One more."""
-        network, now = _network(address), self._clock()
+        network, now = network_of(address), self._clock()
         count, until = self._counts.get(network, (0, 0.0))
         if until <= now:
             self._counts.pop(network, None)  # it begins anew, behind all others
@@ -39,15 +39,3 @@ class Failures:
         self._counts[network] = (count + 1, until)
         while len(self._counts) > MOST_ADDRESSES or next(iter(self._counts.values()))[1] <= now:
             self._counts.popitem(last=False)
-
-
-def _network(address: str) -> str:
-    if ":" not in address:
-        return address
-    try:
-        parsed = ipaddress.IPv6Address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(int(parsed) >> _NETWORK_BITS)

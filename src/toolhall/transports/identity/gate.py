@@ -1,4 +1,4 @@
-"""Checks the credential that a request brings: by what made it, and never more often than an address may fail."""
+"""Checks the credential that a request brings, by what made it; an address that fails often is told to wait."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -7,11 +7,11 @@ from typing import Protocol, TypeAlias
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
 from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.identity.addresses import address_of, is_here
 from toolhall.transports.identity.base import Proven, Unproven, invalid
 from toolhall.transports.identity.failures import Failures
 from toolhall.transports.identity.sent import OXP_PATHS, is_key, same
 
-_MOST_REMEMBERED = 10_000
 _log = logging.getLogger("toolhall.identity")
 
 Found: TypeAlias = Caller | Awaitable[Caller | None] | None
@@ -54,7 +54,6 @@ class Gate:
         self._tokens = tokens
         self._oxp = oxp
         self._failures = failures or Failures(clock)
-        self._good: set[int] = set()  # hashes of what was valid once, so that a neighbour's guesses lock nobody out
 
     @property
     def takes_tokens(self) -> bool:
@@ -63,17 +62,15 @@ class Gate:
 
     def prove(self, text: str, scope: Scope) -> Proven:
         """The caller, at once for a key or a token that was seen before; Unproven is raised or awaited."""
-        if self._failures:
-            self._refuse_guessing(text, scope)
         if is_key(text):
             found: Found = self._keys.find(text, self._clock())
         else:
             found = self._by_token(text, scope["path"])
         if isinstance(found, Caller):
-            return self._passed(text, found)
+            return found
         if found is None:
             raise self._failed(scope)
-        return self._waited(found, text, scope)
+        return self._waited(found, scope)
 
     def prove_again(self, token: str, scope: Scope, headers: Headers) -> Proven | None:
         """The caller of a credential inside a message; None where the headers brought the same."""
@@ -86,31 +83,21 @@ class Gate:
                 return found
         return None if self._tokens is None else self._tokens.find(text)
 
-    async def _waited(self, waiting: Awaitable[Caller | None], text: str, scope: Scope) -> Caller:
+    async def _waited(self, waiting: Awaitable[Caller | None], scope: Scope) -> Caller:
         found = await waiting
         if found is None:
             raise self._failed(scope)
-        return self._passed(text, found)
-
-    def _passed(self, text: str, caller: Caller) -> Caller:
-        if len(self._good) >= _MOST_REMEMBERED:
-            self._good.clear()
-        self._good.add(hash(text))
-        return caller
+        return found
 
     def _failed(self, scope: Scope) -> Unproven:
-        address = _address(scope)
+        """Only what failed is held back: a neighbour's guesses lock nobody out, least of all behind one proxy."""
+        address = address_of(scope)
+        if is_here(address):
+            return invalid()
+        wait = self._failures.wait(address)
+        if wait is not None:
+            return Unproven(Limited(wait), sent=True)
         self._failures.add(address)
         if self._failures.wait(address) is not None:
-            _log.warning("%s brings credentials that are not valid, and is not listened to for a minute", address)
+            _log.warning("%s brings credentials that are not valid, and is told to wait for a minute", address)
         return invalid()
-
-    def _refuse_guessing(self, text: str, scope: Scope) -> None:
-        wait = self._failures.wait(_address(scope))
-        if wait is not None and hash(text) not in self._good:
-            raise Unproven(Limited(wait), sent=True)
-
-
-def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return client[0] if client else ""

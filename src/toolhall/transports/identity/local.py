@@ -1,13 +1,16 @@
 """The `local` profile: whoever is on this machine needs no credential, and one that is brought counts."""
 
-from toolhall.model.caller import LOCAL, NOBODY, Caller
+from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.identity.addresses import address_of, is_here, nobody
 from toolhall.transports.identity.base import Proven
 from toolhall.transports.identity.gate import Gate
 from toolhall.transports.identity.sent import AUTHORIZATION, OXP_KEY, OXP_PATHS, credential, is_key, names_key
 
-_USUAL = "127.0.0.1"
-_LOOPBACK = ("127.", "::1", "::ffff:127.")
+# A proxy need not say that it is one; these are what those say that do.
+_FORWARDED = frozenset(
+    {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"}
+)
 
 
 class LocalIdentity:
@@ -41,7 +44,4 @@ class LocalIdentity:
 
 
 def _by_address(scope: Scope, headers: Headers) -> Caller:
-    client = scope.get("client")
-    if b"x-forwarded-for" in headers or b"forwarded" in headers:
-        return NOBODY
-    return LOCAL if client is None or client[0] == _USUAL or client[0].startswith(_LOOPBACK) else NOBODY
+    return LOCAL if is_here(address_of(scope)) and _FORWARDED.isdisjoint(headers) else nobody(scope)

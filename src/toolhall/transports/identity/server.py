@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
-from toolhall.model.caller import NOBODY, Caller
+from toolhall.model.caller import Caller
 from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.identity.addresses import nobody
 from toolhall.transports.identity.base import Proven, missing
 from toolhall.transports.identity.gate import Gate
 from toolhall.transports.identity.sent import credential
@@ -29,15 +30,15 @@ class ServerIdentity:
         if sent is not None:
             return self._gate.prove(sent, scope)
         if self._allow_anonymous or path in self._public or path.startswith(PUBLIC_BELOW):
-            return NOBODY
+            return nobody(scope)
         if path == MESSAGES and scope.get("method") == "POST":
-            return NOBODY
+            return nobody(scope)
         raise missing()
 
     def speaker(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Proven:
         """Who sends a message: its own token counts like one in the headers, and two must be the same."""
         if token is not None:
             return self._gate.prove_again(token, scope, headers) or caller
-        if caller is NOBODY and not self._allow_anonymous:
+        if caller.proof == "none" and not self._allow_anonymous:
             raise missing()
         return caller

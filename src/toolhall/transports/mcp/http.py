@@ -120,7 +120,7 @@ class McpHttp:
         exchange.take_place()()  # listeners have a bound of their own
         try:
             await start_events(exchange)
-            await serve_events(exchange, stream)
+            await serve_events(exchange, stream, listening=True)
         finally:
             end()
 

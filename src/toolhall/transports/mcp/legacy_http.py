@@ -146,7 +146,7 @@ class LegacyHttp:
         if resumed:
             stream, number = resumed
             await start_events(exchange)
-            await serve_events(exchange, stream, Place(f"{stream.name}-", number, resumed=True))
+            await serve_events(exchange, stream, Place(f"{stream.name}-", number, resumed=True), listening=True)
         elif session.reading:
             await exchange.refuse(409, "this session has a GET stream already")
         else:
@@ -156,7 +156,7 @@ class LegacyHttp:
         session.reading = True
         try:
             await start_events(exchange)
-            await serve_events(exchange, session.standalone, Place(after=session.heard))
+            await serve_events(exchange, session.standalone, Place(after=session.heard), listening=True)
         finally:
             session.reading = False
             session.heard = session.standalone.last

@@ -37,13 +37,16 @@ class Modern:
         """The one reply to a request other than `subscriptions/listen`."""
         try:
             if request.method == "tools/call":
-                join_trace(request)
+                if "traceparent" in request.params["_meta"]:  # modern terms are in there, so it is an object
+                    join_trace(request)
                 call = called(self._hall, read_call(request, _DIALECT, size))
                 link = ModernLink(outlet, terms, self.writer)
                 if "requestState" in request.params or "inputResponses" in request.params:
                     link.replies = self._rounds.replies(request, call, caller)
-                answer = verifiable(await self._hall.answer(call, caller, link), terms, link.replies)
-                return self._written(request, call, caller, answer)
+                answer = await self._hall.answer(call, caller, link)
+                if type(answer) is Finished:  # the usual case
+                    return self.writer.finished(request.id, answer)
+                return self._written(request, call, caller, verifiable(answer, terms, link.replies))
             if request.method == "tools/list":
                 return self.writer.page(request.id, page(self._hall, caller, read_list(request)))
             if request.method == "server/discover":

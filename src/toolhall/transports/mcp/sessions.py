@@ -97,7 +97,7 @@ class Sessions:
 
     def open(self, session: Session) -> HttpSession:
         """A new session with an id that cannot be guessed; McpRefusal for a caller with too many at work."""
-        caller = session.caller.id
+        caller = session.caller.account
         if caller != LOCAL.id and self.count_of(caller) >= MAX_PER_CALLER:
             self._forget_one_of(caller)
         opened = HttpSession(session, self._clock())
@@ -109,18 +109,18 @@ class Sessions:
     def find(self, session_id: str, caller: Caller) -> HttpSession | None:
         """The session, if it is this caller's: the id alone proves nothing."""
         found = self._sessions.get(session_id)
-        if found is None or found.session.caller.id != caller.id:
+        if found is None or found.session.caller.account != caller.account:
             return None
         found.session.caller = caller  # proven anew, maybe by another credential that may do more or less
         found.seen = self._clock()
         self._sessions.move_to_end(session_id)
-        self._by_caller[found.session.caller.id].move_to_end(session_id)
+        self._by_caller[caller.account].move_to_end(session_id)
         return found
 
     def end(self, session: HttpSession) -> None:
         """Forget a session."""
         self._sessions.pop(session.id, None)
-        caller = session.session.caller.id
+        caller = session.session.caller.account
         theirs = self._by_caller.get(caller, OrderedDict())
         theirs.pop(session.id, None)
         if not theirs:

@@ -37,15 +37,15 @@ class Subscriptions:
         params = {"notifications": honoured, "_meta": {SUBSCRIPTION_KEY: request.id}}
         stream.send(self._writer.notice("notifications/subscriptions/acknowledged", params))
         self._open[stream] = request
-        self._by_caller[caller.id] += 1
+        self._by_caller[caller.account] += 1
         notice = self._writer.tools_changed(request.id)
         stop = hear(self._hall, lambda: audience, lambda: stream.send(notice)) if honoured else None
 
         def end() -> None:
             del self._open[stream]
-            self._by_caller[caller.id] -= 1
-            if not self._by_caller[caller.id]:
-                del self._by_caller[caller.id]
+            self._by_caller[caller.account] -= 1
+            if not self._by_caller[caller.account]:
+                del self._by_caller[caller.account]
             if stop:
                 stop()
 
@@ -53,7 +53,7 @@ class Subscriptions:
 
     def _refuse_storm(self, caller: Caller) -> None:
         most = MAX_LOCAL if caller.id == LOCAL.id else MAX_PER_CALLER
-        if self._by_caller[caller.id] >= most:
+        if self._by_caller[caller.account] >= most:
             words = f"at most {most} listen streams are open per caller; close one, or share it"
         elif len(self._open) >= MAX_STREAMS:
             words = f"this server has {MAX_STREAMS} listen streams already; try again later"

@@ -88,19 +88,20 @@ class ApprovePage:
     async def _decide(self, exchange: Exchange, visitor: Visitor, caller: Caller, fields: dict[str, str]) -> None:
         approval_id = _id(exchange)
 
-        async def prove(person: str, approval: Approval) -> Method:
-            if fields["action"] == "passkey":
+        method: Method = "passkey" if fields["action"] == "passkey" else "totp"
+
+        async def prove(person: str, approval: Approval) -> None:
+            if method == "passkey":
                 answer = fields.get("credential", "")
                 await self._passkeys.check(person, purpose_of(approval), answer, exchange.headers)
-                return "passkey"
-            await self._factors.check_code(person, fields.get("code", ""))
-            return "totp"
+            else:
+                await self._factors.check_code(person, fields.get("code", ""))
 
         try:
             if fields["action"] == "deny":
                 await self._deciding.deny(approval_id, caller, _DIALECT)
             else:
-                await self._deciding.approve(approval_id, caller, _DIALECT, prove)
+                await self._deciding.approve(approval_id, caller, _DIALECT, method, prove)
         except (WrongFactor, Limited) as wrong:
             await self._show(exchange, visitor, wrong.message, 429 if isinstance(wrong, Limited) else 403)
         except TooLate:
@@ -159,8 +160,8 @@ class ApprovePage:
 
 
 def purpose_of(approval: Approval) -> str:
-    """What a passkey signs: this approval, of these bytes."""
-    return f"{approval.id} {approval.shown_sha256}"
+    """What a passkey signs: this approval, of these bytes, for this user."""
+    return f"{approval.id} {approval.shown_sha256} {approval.acting_for or ''}"
 
 
 def _id(exchange: Exchange) -> str:

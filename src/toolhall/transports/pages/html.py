@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from html import escape
+from urllib.parse import quote
 
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.pages.visible import marked
@@ -90,7 +91,7 @@ async def send_page(exchange: Exchange, status: int, page: bytes, *extra: tuple[
 
 async def send_elsewhere(exchange: Exchange, target: str, *extra: tuple[bytes, bytes]) -> None:
     """After a form was taken: look at this page, by an ordinary request that can be repeated."""
-    await exchange.start(303, [(b"location", target.encode()), (b"content-length", b"0"), *HEADERS, *extra])
+    await exchange.start(303, [(b"location", quote(target).encode()), (b"content-length", b"0"), *HEADERS, *extra])
     await exchange.part(b"", more=False)
 
 

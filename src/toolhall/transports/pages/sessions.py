@@ -41,7 +41,8 @@ class Sessions:
         until = self._clock() + SECONDS
         if caller is not None and caller.expires_at is not None:
             until = min(until, caller.expires_at)
-        return Session(nonce=secrets.token_urlsafe(16), expires=until, key=key, caller=caller)
+        plain = None if caller is None else msgspec.structs.replace(caller, credential=None)
+        return Session(nonce=secrets.token_urlsafe(16), expires=until, key=key, caller=plain)
 
     def read(self, headers: Headers) -> Session | None:
         """The session of a request, if it has one that is ours and not over."""

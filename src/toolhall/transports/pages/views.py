@@ -103,6 +103,7 @@ def _facts(asked: Question) -> list[tuple[str, str]]:
         ("Effect", text(effect)),
         ("Caller", text(approval.caller)),
         ("For", text(approval.person)),
+        *([] if approval.acting_for is None else [("User", text(approval.acting_for))]),
         ("Asked by", f"{text(approval.dialect)} at {_moment(approval.created)}"),
         ("Time left", f'<span data-left="{left:.0f}">{_duration(left)}</span>'),
         ("You are", text(asked.person)),
@@ -135,6 +136,8 @@ def _compared(asked: Question) -> str:
     when = f"approved on {_moment(before.decided_at or before.created)}"
     found = differences(before.shown, asked.approval.shown)
     other = "" if before.tool == asked.approval.tool else f" That was version {before.tool.rpartition('@')[2]}."
+    if before.acting_for != asked.approval.acting_for:
+        other += f" That was for {'no user' if before.acting_for is None else f'the user {before.acting_for}'}."
     if not found:
         return paragraph(f"The arguments are those of the last call, {when}.", text(other), kind="compared")
     rows = "".join(

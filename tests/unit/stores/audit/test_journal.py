@@ -128,7 +128,7 @@ async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
         setattr(disk, how, True)
         with caplog.at_level(logging.ERROR):
             for number in range(1, 4):
-                with pytest.raises(Unavailable, match="level 4 and up are refused"):
+                with pytest.raises(Unavailable, match="level 4 and up"):
                     await made.commit(record(number))
         assert made.failing
         assert caplog.text.count("the audit cannot be written") == 1, "said once, not for each call"
@@ -266,7 +266,7 @@ async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog
     assert sum("1 records could not be written" in said for said in verified(tmp_path / FOLDER).notes) == 2
 
 
-async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path) -> None:
+async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     made = journal(tmp_path)
     await made.commit(record(1))
     made.close()
@@ -276,3 +276,13 @@ async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path) -> 
     await made.flush()
     made.close()
     assert calls(tmp_path / FOLDER) == ["call-1"]
+    assert "after the audit was closed" in caplog.text
+    assert "call-3" in caplog.text, "what it says is not lost"
+
+
+async def test_a_journal_that_was_closed_unused_starts_no_thread(tmp_path: Path) -> None:
+    made = journal(tmp_path)
+    made.close()
+    made.append(record(1))
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
+    assert not (tmp_path / FOLDER).exists()

@@ -253,6 +253,14 @@ def test_without_a_witness_it_says_what_it_cannot_tell(tmp_path: Path) -> None:
     assert any("cannot be told from a crash" in said for said in report.notes)
 
 
+def test_a_witness_of_what_was_signed_must_be_there(tmp_path: Path) -> None:
+    wrote(tmp_path, 3)
+    (tmp_path / WITNESS_FILE).unlink()
+    (finding,) = verified(tmp_path).findings
+    assert (finding.what, finding.file) == ("missing", WITNESS_FILE)
+    assert "--checkpoints" in finding.says
+
+
 def test_an_audit_of_another_key_does_not_verify(tmp_path: Path) -> None:
     wrote(tmp_path / "one", 3)
     wrote(tmp_path / "other", 3)

@@ -166,6 +166,7 @@ async def test_decisions_are_recorded_without_codes(house: House, desk: Browser)
     await desk.api("POST", place(path, "deny"))
     records = house.hall.journal.records  # type: ignore[union-attr] # a hall without a folder keeps them in memory
     approval = path.rpartition("/")[2]
-    decided = [(each.tool, each.outcome) for each in records if each.dialect == "api/management"]
-    assert decided == [(f"approve {approval}", "WrongFactor"), (f"deny {approval}", "ok")]
+    decided = [(each.tool, each.outcome) for each in records if each.dialect == "api/management" and each.phase is None]
+    about = f"{approval} browsing.burn@0.1.0"
+    assert decided == [(f"approve {about}", "WrongFactor"), (f"deny {about}", "ok")]
     assert "424242" not in str(records)

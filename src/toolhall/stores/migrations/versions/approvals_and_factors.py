@@ -30,6 +30,7 @@ def _create_approvals() -> None:
         Column("how", Text, nullable=False),
         Column("caller", Text, nullable=False),
         Column("person", Text, nullable=False),
+        Column("acting_for", Text),
         Column("tool", Text, nullable=False),
         Column("definition_sha256", Text, nullable=False),
         Column("arguments_sha256", Text, nullable=False),

@@ -1,0 +1,262 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""What the entrance of a hall gives out, writes down and ends: repeated answers, refusals, limits, open streams."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from tests.threats.guarded import Inside, inside
+from tests.threats.listening import Listener
+from tests.threats.test_identity import WAYS, call, ran
+from toolhall import tool
+from toolhall.model.caller import Caller
+from toolhall.model.record import Record
+from toolhall.registrar.grants import NewCondition, NewGrant
+from toolhall.registrar.keys import NewKey
+from toolhall.stores.journal import MemoryJournal
+from toolhall.transports.identity.failures import MOST_FAILURES
+from toolhall.transports.identity.local import LocalIdentity
+from toolhall.transports.strangers import MOST_RECORDS
+
+STRANGER = "203.0.113.9"
+
+
+def records(hall: Inside) -> list[Record]:
+    """Everything in the audit so far that is about a call that is over."""
+    journal = hall.hall.journal
+    assert isinstance(journal, MemoryJournal)
+    return [each for each in journal.records if each.phase is None]
+
+
+# --- answers that are given twice -------------------------------------------------------------------------------------
+
+
+@tool(level=4, effect="reads")
+async def secret(room: str = "attic") -> str:
+    """What only some may know."""
+    return f"confidential {room}"
+
+
+@pytest.fixture
+async def vault() -> AsyncIterator[Inside]:
+    async with inside(secret) as hall:
+        yield hall
+
+
+async def ask(hall: Inside, key: str, room: str = "attic", call_id: str | None = "c1") -> Any:
+    """Call the tool in OXP."""
+    request = {"tool_id": "test_entrance.secret", "input": {"room": room}}
+    named = request | ({"call_id": call_id} if call_id else {})
+    return await hall.send("POST", "/oxp/tools/call", {"request": named}, {"Authorization": f"Bearer {key}"})
+
+
+@pytest.mark.threat("B7")
+async def test_B7_an_answer_is_not_repeated_to_a_lesser_key_of_the_same_caller(vault: Inside) -> None:
+    """A second key of one name, for which the tool does not exist, gets nothing with the id of the first key's call."""
+    await vault.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+    _, lesser = await vault.hall.access.keys.create(NewKey("alice", scopes=("tools:Other",)), "test")
+    assert b"confidential" in (await ask(vault, vault.keys["alice"])).content
+    refused, repeated = await ask(vault, lesser, call_id=None), await ask(vault, lesser)
+    assert repeated.status_code == refused.status_code == 400  # OXP has no 404
+    assert b"confidential" not in repeated.content
+    assert [each.outcome for each in records(vault)] == ["ok", "NotFound", "NotFound"]
+
+
+@pytest.mark.threat("B11")
+async def test_B11_an_answer_is_not_repeated_once_its_grant_is_gone(vault: Inside) -> None:
+    """A repeat is judged as a new call would be, and leaves a record, whether it is answered or not."""
+    grants = vault.hall.access.grants
+    granted = await grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+    first, again = [await ask(vault, vault.keys["alice"]) for _ in range(2)]
+    assert first.content == again.content
+    forbidden = NewCondition(path="/room", equals="attic")
+    added = await grants.add(NewGrant(callers="*", tools="*", effect="forbid", conditions=(forbidden,)), "test")
+    assert (await ask(vault, vault.keys["alice"])).status_code == 403
+    await grants.remove(added.id)
+    assert (await ask(vault, vault.keys["alice"])).content == first.content
+    await grants.remove(granted.id)
+    assert (await ask(vault, vault.keys["alice"])).status_code == 400
+    said = [(each.outcome, each.verdict) for each in records(vault)]
+    assert [outcome for outcome, _ in said] == ["ok", "repeated", "Denied", "repeated", "NotFound"]
+    assert [verdict for _, verdict in said][:4] == ["allow", "allow", "deny", "allow"]
+
+
+async def test_an_id_that_is_used_for_another_call_is_recorded(vault: Inside) -> None:
+    await vault.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+    await ask(vault, vault.keys["alice"])
+    assert (await ask(vault, vault.keys["alice"], room="cellar")).status_code == 400
+    assert records(vault)[-1].outcome == "Malformed"
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("B1")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("said", [{}, {"Authorization": "Bearer tk_x"}], ids=["none", "wrong"])
+async def test_B1_a_refused_credential_leaves_a_record(way: str, said: dict[str, str]) -> None:
+    """Each refusal is recorded with its dialect; from one address only so many a minute."""
+    async with inside() as hall:
+        for _ in range(MOST_RECORDS + 5):
+            assert not ran(await call(hall, way, said))
+        found = records(hall)
+    assert len(found) == MOST_RECORDS
+    dialect = "openapi" if way == "rest" else way
+    assert {(each.caller, each.dialect, each.verdict) for each in found[:5]} == {("anonymous", dialect, "deny")}
+    assert found[0].outcome == "Unauthenticated"
+
+
+async def test_the_record_of_a_refused_message_names_its_tool() -> None:
+    async with inside() as hall:
+        await call(hall, "machine")
+        assert [each.tool for each in records(hall)] == ["hostile_tools.nonce"]
+
+
+@pytest.mark.threat("B19")
+@pytest.mark.parametrize("way", ["oxp", "machine"])
+async def test_B19_a_refused_user_id_counts_and_has_a_verdict(way: str) -> None:
+    """Whoever claims to be another is recorded as denied in every dialect, and cannot go on trying."""
+    async with inside(calls_per_second=0.001, call_burst=2) as hall:
+
+        async def claim() -> Any:
+            path, message = WAYS[way]()
+            (message["request"] if way == "oxp" else message["payload"])["context"] = {"user_id": "admin"}
+            return await hall.send("POST", path, message, hall.bearer("bob"))
+
+        statuses = [(await claim()).status_code for _ in range(3)]
+        found = [(each.caller, each.outcome, each.verdict) for each in records(hall)]
+    assert statuses[2] == 429
+    assert found == [("bob", "Denied", "deny")] * 2 + [("bob", "Limited", None)]
+
+
+# --- guesses ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("B13")
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", STRANGER])
+async def test_B13_guesses_lock_nobody_out(address: str) -> None:
+    """Whoever shares an address with a guesser, as behind a proxy, is served with a right key all the same."""
+    async with inside() as hall:
+        wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MOST_FAILURES + 5)]
+        replies = [await hall.send("GET", "/tools", headers=each, address=address) for each in wrong]
+        assert replies[-1].status_code == (429 if address == STRANGER else 401)
+        assert (await hall.send("GET", "/tools", headers=hall.bearer("bob"), address=address)).status_code == 200
+
+
+@pytest.mark.threat("I4")
+async def test_I4_who_proves_nothing_is_limited_by_address() -> None:
+    """A stranger who calls too often is told to wait, and no other stranger is."""
+
+    @tool(level=0, effect="reads")
+    async def clock() -> str:
+        return "here"
+
+    async with inside(clock, allow_anonymous=True, calls_per_second=0.001, call_burst=2) as hall:
+
+        async def read(address: str) -> int:
+            path = "/tools/test_entrance/clock"
+            return int((await hall.send("POST", path, {}, address=address)).status_code)
+
+        assert [await read(STRANGER) for _ in range(3)] == [200, 200, 429]
+        assert await read("203.0.113.10") == 200
+        assert [await read(f"2001:db8::{number}") for number in range(3)] == [200, 200, 429]
+
+
+# --- pages of others --------------------------------------------------------------------------------------------------
+
+OWN = "localhost:8000"
+PAGES: dict[str, tuple[dict[str, str], int]] = {
+    "own page": ({"origin": f"http://{OWN}", "sec-fetch-site": "same-origin"}, 200),
+    "own page, an old browser": ({"origin": f"http://{OWN}"}, 200),
+    "no page": ({}, 200),
+    "typed by a person": ({"sec-fetch-site": "none"}, 200),
+    "listed page": ({"origin": "http://localhost:5173", "sec-fetch-site": "same-site"}, 200),
+    "listed host": ({"origin": "https://app.example", "sec-fetch-site": "cross-site"}, 200),
+    "another port": ({"origin": "http://localhost:3000"}, 403),
+    "no port": ({"origin": "http://localhost"}, 403),
+    "another name of this machine": ({"origin": "http://127.0.0.1:8000"}, 403),
+    "cross-site": ({"sec-fetch-site": "cross-site"}, 403),
+    "same-site": ({"sec-fetch-site": "same-site"}, 403),
+    "a form": ({"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}, 403),
+    "a contradiction": ({"origin": f"http://{OWN}", "sec-fetch-site": "cross-site"}, 403),
+}
+
+
+@tool(level=7, effect="writes")
+async def push() -> str:
+    """What no page may do."""
+    return "pushed"
+
+
+@pytest.mark.threat("B14")
+@pytest.mark.threat("B15")
+@pytest.mark.parametrize("page", PAGES)
+async def test_B14_B15_only_own_pages_are_the_local_user(page: str) -> None:
+    """A page of another port of this machine runs no tool, though its request needs no leave of a browser."""
+    headers, status = PAGES[page]
+    async with here(allowed_hosts=("127.0.0.1", "localhost:5173", "app.example")) as hall:
+        reply = await at_home(hall, "POST", "/tools/test_entrance/push", headers)
+        assert (reply.status_code, b"pushed" in reply.content) == (status, status == 200)
+
+
+@pytest.mark.threat("B15")
+async def test_B15_a_link_to_a_page_of_ours_works_from_anywhere() -> None:
+    """To follow a link is no forgery: approvals are linked to from wherever people read of them."""
+    came = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
+    async with here() as hall:
+        assert (await at_home(hall, "GET", "/health", came)).status_code == 200
+        assert (await at_home(hall, "GET", "/health", came | {"sec-fetch-mode": "no-cors"})).status_code == 403
+
+
+def here(**settings: Any) -> AbstractAsyncContextManager[Inside]:
+    """A hall of the `local` profile."""
+    return inside(push, profile="local", public_url=None, **settings)
+
+
+async def at_home(hall: Inside, method: str, path: str, headers: dict[str, str]) -> Any:
+    """A request without a body from this machine, which a page can send without asking."""
+    return await hall.send(method, f"http://{OWN}{path}", headers=headers, address="127.0.0.1")
+
+
+@pytest.mark.threat("B16")
+@pytest.mark.parametrize(
+    "header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via"]
+)
+def test_B16_what_a_proxy_forwards_is_not_the_local_user(header: str) -> None:
+    """Whichever header a proxy says it with, a request that it forwards proves nobody."""
+    scope: Any = {"path": "/mcp", "client": ("127.0.0.1", 1)}
+    found = LocalIdentity().caller(scope, {header.encode(): b"x"})
+    assert isinstance(found, Caller)
+    assert (found.id, found.local) == ("anonymous", False)
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+@tool(level=1, effect="reads")
+async def news() -> str:
+    """What everybody may know."""
+    return "new"
+
+
+@tool(level=1, effect="reads")
+async def more() -> str:
+    """This, too."""
+    return "newer"
+
+
+@pytest.mark.threat("B11")
+@pytest.mark.parametrize("how", ["listen", "get"])
+async def test_B11_a_stream_ends_with_its_key(how: str) -> None:
+    """Whoever listens for changes hears nothing more once its key is revoked, and its stream ends."""
+    async with inside() as hall, Listener(hall, how) as listener:
+        hall.hall.add(news)
+        await listener.until(b"list_changed")
+        heard = listener.sent
+        (key,) = (key.id for key in hall.hall.access.keys.all if key.name == "alice")
+        await hall.hall.access.keys.revoke(key)
+        hall.hall.add(more)
+        await listener.ended()
+        assert listener.sent == heard

@@ -1,0 +1,124 @@
+"""What another process of the family changed is noticed, and what cannot be read changes nothing."""
+
+import asyncio
+import logging
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from toolhall.registrar.access import Access
+from toolhall.registrar.following import LOOK_SECONDS, Following
+from toolhall.registrar.grants import NewGrant
+from toolhall.registrar.keys import NewKey
+from toolhall.registrar.turns import Turns
+from toolhall.stores.base import FILE_NAME
+from toolhall.stores.bundle import Stores, in_memory
+from toolhall.stores.choosing import choose_stores
+from toolhall.stores.grants.base import Grant
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")
+FORBID = NewGrant(callers="*", tools="Kit.wipe", effect="forbid")
+
+
+class Process:
+    """One of the family, as far as it holds keys and grants."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.told: list[tuple[Grant, ...]] = []
+        self.heard = asyncio.Event()
+        self.access = Access(b"k" * 32, Turns(), time.time, self._tell)
+        self.stores = stores
+        self.following = Following(self._take)
+
+    async def open(self) -> None:
+        await self.following.begin(self.stores.version)
+        await self.access.open(self.stores)
+
+    def _tell(self, grants: tuple[Grant, ...]) -> None:
+        self.told.append(grants)
+        self.heard.set()
+
+    async def _take(self) -> None:
+        await self.access.keys.follow()
+        await self.access.grants.follow()
+
+
+@pytest.fixture
+def family(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
+    one = Process(choose_stores(tmp_path, share=False, family="first"))
+    other = Process(choose_stores(tmp_path, share=False, family="sibling"))
+    yield one, other
+    for each in (one, other):
+        each.access.close()
+        each.stores.close()
+
+
+async def test_keys_and_grants_of_another_process_count_here(family: tuple[Process, Process]) -> None:
+    one, other = family
+    await one.open()
+    await other.open()
+    made, text = await one.access.keys.create(NewKey(name="ci"), "me")
+    forbid = await one.access.grants.add(FORBID, "me")
+    assert other.access.ring.find(text, time.time()) is None
+    await other.following.look()
+    caller = other.access.ring.find(text, time.time())
+    assert (caller is not None, other.access.grants.all) == (True, (forbid,))
+    await one.stores.keys.used({made.id: time.time() + 5.0})
+    await other.following.look()
+    assert other.access.ring.find(text, time.time()) is caller, "a use elsewhere changes nobody's rights"
+    assert other.told == [(), (forbid,)], "and what is the same is not told again"
+    await one.access.keys.revoke(made.id)
+    await other.following.look()
+    assert other.access.ring.find(text, time.time()) is None
+
+
+@pytest.mark.threat("J7")
+async def test_J7_what_was_taken_out_by_sql_still_forbids_and_revoking_goes_on(  # noqa: N802 - named after its row
+    family: tuple[Process, Process], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A running worker keeps a grant that was taken out of the file, says so once, and still hears of revoked keys."""
+    one, other = family
+    await one.open()
+    await other.open()
+    made, text = await one.access.keys.create(NewKey(name="ci"), "me")
+    forbid = await one.access.grants.add(FORBID, "me")
+    await other.following.look()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
+        (row,) = file.execute("SELECT * FROM grants").fetchall()
+        file.execute("DELETE FROM grants")
+    await one.access.keys.revoke(made.id)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            await other.following.look()
+    assert ["was taken out by another program" in each.getMessage() for each in caplog.records] == [True]
+    assert (other.access.grants.all, other.access.ring.find(text, time.time())) == ((forbid,), None)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
+        file.execute(f"INSERT INTO grants VALUES ({','.join('?' * len(row))})", row)
+    added = await one.access.grants.add(NewGrant(callers="ci", tools="*"), "me")
+    await other.following.look()
+    assert other.access.grants.all == (forbid, added)
+
+
+async def test_it_looks_about_once_a_second_and_only_where_others_write(family: tuple[Process, Process]) -> None:
+    assert LOOK_SECONDS <= 1.0
+    one, other = family
+    await one.open()
+    await other.open()
+    other.access.watch()
+    for _ in range(2):  # it goes on looking
+        other.heard.clear()
+        added = await one.access.grants.add(FORBID, "me")
+        await asyncio.wait_for(other.heard.wait(), 30)
+        assert added in other.access.grants.all
+    other.access.close()
+    alone = Process(in_memory())
+    await alone.open()
+    before = asyncio.all_tasks()
+    alone.access.watch()
+    await alone.following.look()
+    assert asyncio.all_tasks() == before

@@ -1,0 +1,108 @@
+"""What a tool sees of what was left out, at any depth; and that nobody claims to know what may be."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.parts import nested
+from toolhall.schema.defaults import MOST_STEPS, UNKNOWN, with_defaults
+
+MODE: dict[str, Any] = {"type": "object", "properties": {"mode": {"type": "string", "default": "delete"}}}
+NULL = {"type": "null"}
+DEFINED = {"$defs": {"Mode": MODE, "word": {"default": "delete"}}}
+
+
+def about(member: Any, **beside: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"o": member}, **DEFINED, **beside}
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments", "seen"),
+    [
+        (about(MODE), {"o": {}}, {"o": {"mode": "delete"}}),
+        (about(MODE), {"o": {"mode": "x"}}, {"o": {"mode": "x"}}),
+        (about(MODE), {}, {}),
+        (about(MODE | {"default": {}}), {}, {"o": {"mode": "delete"}}),
+        (about({"$ref": "#/$defs/Mode"}), {"o": {}}, {"o": {"mode": "delete"}}),
+        (about({"$ref": "#/$defs/word"}), {}, {"o": "delete"}),
+        (about({"allOf": [{"$ref": "#/$defs/Mode"}, {"type": "object"}]}), {"o": {}}, {"o": {"mode": "delete"}}),
+        (about({}, allOf=[about(MODE)]), {"o": {}}, {"o": {"mode": "delete"}}),
+        (about({"items": MODE}), {"o": [{}, {"mode": "x"}]}, {"o": [{"mode": "delete"}, {"mode": "x"}]}),
+        (about({"prefixItems": [{}, MODE]}), {"o": [{}, {}]}, {"o": [{}, {"mode": "delete"}]}),
+        (about({"prefixItems": [{}], "items": MODE}), {"o": [{}, {}]}, {"o": [{}, {"mode": "delete"}]}),
+        (about({"items": [{}], "additionalItems": MODE}), {"o": [{}, {}]}, {"o": [{}, {"mode": "delete"}]}),
+        (about({"additionalProperties": MODE}), {"o": {"a": {}}}, {"o": {"a": {"mode": "delete"}}}),
+        (about({"anyOf": [MODE, NULL]}), {"o": {}}, {"o": {"mode": "delete"}}),
+        (about({"anyOf": [{"$ref": "#/$defs/Mode"}, NULL], "default": None}), {}, {"o": None}),
+        (about(True), {"o": {}}, {"o": {}}),
+    ],
+)
+def test_defaults_that_can_be_known(schema: dict[str, Any], arguments: Any, seen: Any) -> None:
+    assert with_defaults(schema, arguments) == seen
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"anyOf": [MODE, {"type": "object"}]},
+        {"oneOf": [MODE, {}]},
+        {"if": {"minProperties": 1}, "then": MODE},
+        {"if": {"minProperties": 1}, "else": {"$ref": "#/$defs/Mode"}},
+        {"dependentSchemas": {"x": MODE}},
+        {"$dynamicRef": "#/$defs/Mode"},
+        {**MODE, "allOf": [{"properties": {"mode": {"default": "keep"}}}]},
+        {**MODE, "anyOf": [{"properties": {"mode": {"default": "keep"}}}, {}]},
+        {"properties": {"mode": {"anyOf": [{"default": "delete"}, {"default": "keep"}]}}},
+    ],
+)
+def test_a_default_that_may_not_apply_is_not_known(member: Any) -> None:
+    assert with_defaults(about(member), {"o": {}}) == {"o": {"mode": UNKNOWN}}
+    assert with_defaults(about(member), {"o": {"mode": "x"}}) == {"o": {"mode": "x"}}
+
+
+def test_a_pattern_is_not_tried() -> None:
+    schema = about({"patternProperties": {"(a+)+$": MODE}})
+    assert with_defaults(schema, {"o": {"a": {}}}) == {"o": {"a": {"mode": UNKNOWN}}}
+
+
+@pytest.mark.parametrize("names", ["a", "ab", "abcdefgh"])
+def test_defaults_without_an_end_are_cut_off(names: str) -> None:
+    endless = {"properties": {name: {"$ref": "#", "default": {}} for name in names}}
+    seen = with_defaults(endless, {})
+    assert "UNKNOWN" in repr(seen)
+    assert repr(seen).count("{") <= 10 * MOST_STEPS
+
+
+def test_what_is_nested_too_deep_is_not_known() -> None:
+    schema = {"properties": {"a": {"$ref": "#"}, "mode": {"default": "delete"}}}
+    seen = with_defaults(schema, nested(200))
+    assert (seen["mode"], seen["a"]["mode"]) == ("delete", "delete")
+    assert "UNKNOWN" in repr(seen)
+
+
+def test_without_any_default_nothing_is_looked_at() -> None:
+    arguments = nested(500)
+    assert with_defaults({"properties": {"a": {"$ref": "#"}}}, arguments) is arguments
+
+
+odd: Any = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["#", "#/$defs/x", "object"]),
+    lambda parts: (
+        st.lists(parts, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["properties", "items", "anyOf", "allOf", "$ref", "default", "type", "a", "prefixItems", "if"]
+            ),
+            parts,
+            max_size=4,
+        )
+    ),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["properties", "allOf", "$ref", "$defs", "anyOf"]), odd), odd)
+def test_whatever_the_schema_is_nothing_that_was_sent_is_changed(schema: Any, sent: Any) -> None:
+    assert with_defaults(schema, {"a": 1, "b": "x"}).items() >= {("a", 1), ("b", "x")}
+    assert "a" in with_defaults(schema, {"a": sent})

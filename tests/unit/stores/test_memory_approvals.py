@@ -1,0 +1,29 @@
+"""Approvals in memory: a call looks at what may still concern it, however much is kept."""
+
+import pytest
+
+from tests.contracts.approving import Clock, wanted
+from toolhall.stores.approvals.base import PENDING_SECONDS, Approval, Decision, as_of
+from toolhall.stores.approvals.memory import MemoryApprovals
+
+
+async def test_a_call_does_not_walk_through_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    store = MemoryApprovals(clock)
+    for number in range(200):
+        await store.claim(wanted(arguments_sha256=str(number)), f"old-{number}")
+        clock.now += PENDING_SECONDS
+    await store.claim(wanted(how="step_up"), "now")
+    await store.decide("now", Decision("approved", "alice", "totp"))
+    looked_at = list[str]()
+
+    def counted(approval: Approval, now: float) -> Approval:
+        looked_at.append(approval.id)
+        return as_of(approval, now)
+
+    monkeypatch.setattr("toolhall.stores.approvals.memory.as_of", counted)
+    for number in range(10):
+        assert (await store.claim(wanted(how="step_up"), f"new-{number}")).id == "now"
+    assert await store.find("old-0") is not None, "all are kept"
+    assert looked_at.count("now") >= 10
+    assert len(looked_at) < 20

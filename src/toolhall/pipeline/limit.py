@@ -46,11 +46,16 @@ class Bucket:
         self._full_at[key] = max(now, full_at) + self._spacing * cost
 
     def taken(self, key: str, cost: float, now: float) -> float:
-        """Take this much if it may be, else how long until then."""
-        wait = self.wait(key, cost, now)
-        if wait <= 0.0:
-            self.take(key, cost, now)
-        return wait
+        """Take this much, or say how long until then: `wait` and `take` in one, because every call does both."""
+        ahead = max(0.0, self._full_at.get(key, now) - now)
+        share = self._spacing * cost
+        over = ahead + min(share, self._tolerance) - self._tolerance
+        if over > self._rounding:
+            return over
+        if len(self._full_at) >= MOST_KEYS and key not in self._full_at:
+            self._forget(now)
+        self._full_at[key] = now + ahead + share
+        return 0.0
 
     def _forget(self, now: float) -> None:
         """Keys whose allowance is full again need no memory; if few are, the oldest tenth goes too."""
@@ -87,19 +92,20 @@ class Limit:
         tools = Bucket(rates.tool, _tool) if rates.tool else None
         pairs = Bucket(rates.pair, _pair) if rates.pair else None
         self._buckets = tuple(bucket for bucket in (self._callers, tools, pairs) if bucket is not None)
-        self._only = self._buckets[0] if len(self._buckets) == 1 else None
+        self._only = self._callers if len(self._buckets) == 1 else None
         self._costs = rates.costs
         self._known: dict[str, float] = {}
         self._clock = clock
 
     def __call__(self, allowed: Allowed) -> Admitted:
         """Admitted, or Limited with the time to wait."""
-        caller, entry, now = allowed.call.caller.account, allowed.entry, self._clock()
+        caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
+        account = caller.id if caller.address is None else caller.account
         cost = self._cost(entry) if self._costs else 1.0
         if self._only is not None:  # the usual case
-            wait = self._only.taken(self._only.key(caller, entry.id), cost, now)
+            wait = self._only.taken(account, cost, now)
         else:
-            wait = self._all(caller, entry.id, cost, now)
+            wait = self._all(account, entry.id, cost, now)
         if wait > 0.0:
             raise Limited(wait)
         return Admitted(allowed.call, entry, allowed.verdict)

@@ -17,11 +17,13 @@ from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.record import Begun, Recorder
+from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Valid, Verified
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
+from toolhall.registry.entry import Entry
 from toolhall.telemetry.figures import Telemetry
 
 
@@ -65,6 +67,7 @@ class Pipeline:
             if not isinstance(verified, Verified):
                 verified = await verified
             equipped = trace.reached = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            trace.redactor = equipped.redactor
             if equipped.verdict.level >= GRANTED_FROM:
                 await stages.audit.intent(call, equipped)  # durable before any side effect
             else:
@@ -79,11 +82,14 @@ class Pipeline:
             trace.end(ended)
             raise
         finally:
-            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, trace.redactions)
+            redactions = 0 if trace.redactor is None else trace.redactor.count
+            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, redactions)
+            tool = trace.entry
             if self._telemetry is not None:
-                self._telemetry.ended(call, trace.tool_id, trace.outcome, monotonic() - call.started)
+                seconds = monotonic() - call.started
+                self._telemetry.ended(call, None if tool is None else tool.id, trace.outcome, seconds)
             if span is not None:
-                span.end(trace.tool_names, trace.outcome)
+                span.end(None if tool is None else (tool.tool.name, tool.id), trace.outcome)
 
     def refuse(self, call: Call, error: ToolhallError) -> ToolhallError:
         """Record a call that was refused before it came here; it counts too, and Limited is the answer to too many."""
@@ -114,6 +120,7 @@ class Pipeline:
         stages = self._stages
         try:
             trace.reached = found = stages.find(call)  # NotFound for a tool this caller may not see
+            trace.entry = found.entry
             trace.reached = allowed = stages.authorize(found)  # level, credential, grants: none means no
         except Refused:
             stages.limit.refused(call)
@@ -124,25 +131,7 @@ class Pipeline:
 class Trace:
     """How far a call came and how it ended, for its record."""
 
-    __slots__ = ("ended", "kept", "outcome", "reached", "size")
-
-    @property
-    def tool_id(self) -> str | None:
-        """Of the tool that was found: no other name is worth counting."""
-        reached = self.reached
-        return None if reached is None or isinstance(reached, str) else reached.entry.id
-
-    @property
-    def tool_names(self) -> tuple[str, str] | None:
-        """Its published name and its id."""
-        reached = self.reached
-        return None if reached is None or isinstance(reached, str) else (reached.entry.tool.name, reached.entry.id)
-
-    @property
-    def redactions(self) -> int:
-        """How many secrets were taken out of what it said."""
-        redactor = getattr(self.reached, "redactor", None)
-        return 0 if redactor is None else redactor.count
+    __slots__ = ("ended", "entry", "kept", "outcome", "reached", "redactor", "size")
 
     def __init__(self) -> None:
         self.reached: Reached = None  # or the id of what is no more
@@ -150,6 +139,8 @@ class Trace:
         self.size = 0
         self.ended: BaseException | None = None
         self.kept: Begun | None = None
+        self.entry: Entry | None = None  # what was found: no other name is worth counting
+        self.redactor: Redactor | None = None
 
     def finish(self, result: Result) -> None:
         """It ran to its end; what is kept of it is clean, as the caller gets it."""
@@ -160,7 +151,7 @@ class Trace:
     def end(self, ended: BaseException) -> None:
         """It was refused, it failed, or nobody wants it any more."""
         self.ended = ended
-        self.outcome = _OUTCOMES.get(type(ended), type(ended).__name__)
+        self.outcome = _outcome(type(ended))
         if isinstance(ended, Retired):  # who still calls it is worth knowing
             self.reached = ended.tool
         if self.kept is not None:
@@ -168,3 +159,12 @@ class Trace:
 
 
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}
+
+
+def _outcome(kind: type[BaseException]) -> str:
+    """The name of the error, or of the nearest that everybody knows: a record has no names of ours alone."""
+    known = _OUTCOMES.get(kind)
+    if known is None:
+        told = next((each for each in kind.__mro__ if each.__module__ == ToolhallError.__module__), kind)
+        known = _OUTCOMES[kind] = told.__name__
+    return known

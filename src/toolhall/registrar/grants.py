@@ -22,6 +22,7 @@ MOST_PATH = 256
 MOST_BYTES = 16_384  # of all conditions of a grant
 _LARGEST = 10**15
 _GLOB = re.compile(r"[\x21-\x7e]{1,256}")
+_OPEN_SET = re.compile(r"\[(?![!^]?[^\]]+\])")
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*){1,32}")
 
 Changed: TypeAlias = Callable[[tuple[Grant, ...]], None]
@@ -123,6 +124,8 @@ def _callers(text: str) -> str:
 def _glob(text: str, what: str, such_as: str) -> str:
     if not _GLOB.fullmatch(text):
         raise Malformed(f"{what} are 1 to 256 visible ASCII characters without spaces, such as {such_as}")
+    if _OPEN_SET.search(text):  # it would mean the bracket itself, which no name has
+        raise Malformed(f"{what}: a [ has no ] in {text}; such as {such_as}")
     return text
 
 

@@ -99,8 +99,9 @@ class Telling:
             event = _plain(event)
             written = to_json(event)
             size = len(written)
-            if written.count(b'"') > 2 * MOST_TEXTS:  # each is looked at by itself
-                size = MOST_BYTES
+            if written.count(b'"') > 2 * MOST_TEXTS:  # each would be looked at by itself
+                self.dropped += 1
+                return
             if self._bytes + size <= MOST_BYTES:
                 event = self._clean(event)
                 size = len(to_json(event))

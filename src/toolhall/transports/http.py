@@ -80,7 +80,8 @@ class HttpApp:
         except OSError:
             _log.debug("the client went away")
         finally:
-            exchange.take_place()()  # unless it was given away, and is given back elsewhere
+            if exchange.room is not None:  # else it was given away, and is given back elsewhere
+                exchange.take_place()()
 
     def _below(self, path: str) -> Methods:
         """A path that ends with a slash serves everything below it."""

@@ -11,12 +11,13 @@ from toolhall.app import Toolhall
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.settings import data_folder, read_settings
 from toolhall.cli.waiting import waiting
-from toolhall.config import Config
+from toolhall.config import BadConfig, Config
 from toolhall.model.json import Json, JsonObject
 from toolhall.registrar.terms import Terms
 from toolhall.stores.base import FILE_NAME, StoreFailed
 from toolhall.stores.seal import KEY_NAME
 from toolhall.transports.asgi import AsgiMessage
+from toolhall.transports.identity.building import BadIdentity
 
 
 def hall_in(folder: Path | None, *, founding: bool) -> Config:
@@ -40,7 +41,10 @@ class LocalDesk:
     def __init__(self, config: Config, *, changing: bool) -> None:
         self._runner = asyncio.Runner()
         # Whoever may write to the folder may manage what is in it, also that of a hall that serves others.
-        self._hall = Toolhall(config=msgspec.structs.replace(config, profile="local"))
+        try:
+            self._hall = Toolhall(config=msgspec.structs.replace(config, profile="local"))
+        except (BadConfig, BadIdentity) as bad:
+            raise CommandFailed(str(bad)) from None
         self._hall.api.managed.origin = "cli"
         try:
             with waiting(f"Opening {config.data}"):

@@ -9,7 +9,7 @@ from toolhall.transports.asgi import Scope
 
 _MOST_REMEMBERED = 4_096
 _NETWORK_BITS = 64  # what one customer has of IPv6
-_USUAL = "127.0.0.1"
+USUAL = "127.0.0.1"
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _strangers: dict[str, Caller] = {}
 
@@ -22,7 +22,7 @@ def address_of(scope: Scope) -> str:
 
 def is_here(address: str) -> bool:
     """Whether it is this machine."""
-    return address == _USUAL or not address or address.startswith(_LOOPBACK)
+    return address == USUAL or not address or address.startswith(_LOOPBACK)
 
 
 def network_of(address: str) -> str:

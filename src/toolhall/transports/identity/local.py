@@ -2,7 +2,7 @@
 
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.identity.addresses import address_of, is_here, nobody
+from toolhall.transports.identity.addresses import USUAL, address_of, is_here, nobody
 from toolhall.transports.identity.base import Proven
 from toolhall.transports.identity.gate import Gate
 from toolhall.transports.identity.sent import AUTHORIZATION, OXP_KEY, OXP_PATHS, credential, is_key, names_key
@@ -25,7 +25,11 @@ class LocalIdentity:
 
         What a proxy forwards is nobody's.
         """
-        found = _by_address(scope, headers)
+        client = scope.get("client")
+        if client is not None and client[0] == USUAL and _FORWARDED.isdisjoint(headers):
+            found = LOCAL  # as most are
+        else:
+            found = _by_address(scope, headers)
         if self._gate is None or not (AUTHORIZATION in headers or OXP_KEY in headers):
             return found
         path = scope["path"]

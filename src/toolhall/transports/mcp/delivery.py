@@ -11,7 +11,7 @@ from toolhall.transports.stream import Stream
 class Delivery:
     """The outlet of one request; costs nothing while the call answers at once and sends no events."""
 
-    __slots__ = ("_exchange", "_pump", "_stream", "_watcher", "hung_up")
+    __slots__ = ("_exchange", "_pump", "_stream", "_watcher", "attending", "hung_up", "streaming")
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -19,6 +19,8 @@ class Delivery:
         self._watcher: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         self.hung_up = False
+        self.attending = False  # whether there are tasks to stop
+        self.streaming = False  # whether an event was sent, so that the answer must be one too
 
     def send(self, message: bytes) -> None:
         """Send an event before the answer, if the client takes events."""
@@ -27,6 +29,7 @@ class Delivery:
             if b"text/event-stream" not in accepted and b"*/*" not in accepted:
                 return
             self._stream = Stream()
+            self.streaming = True
             if self._watcher is not None:
                 self._pump = asyncio.create_task(self._write(self._stream))
         self._stream.send(message)
@@ -36,19 +39,10 @@ class Delivery:
 
     def attend(self) -> None:
         """The call has to wait: watch for a hang-up, and send events meanwhile."""
+        self.attending = True
         self._watcher = asyncio.create_task(self._watch(asyncio.current_task()))
         if self._stream is not None:
             self._pump = asyncio.create_task(self._write(self._stream))
-
-    @property
-    def attending(self) -> bool:
-        """Whether there are tasks to stop."""
-        return self._watcher is not None
-
-    @property
-    def streaming(self) -> bool:
-        """Whether an event was sent, so that the answer must be one too."""
-        return self._stream is not None
 
     async def finish(self, wire: Wire) -> None:
         """Send the answer as the last event."""

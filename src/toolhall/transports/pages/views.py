@@ -170,7 +170,7 @@ def _approving(asked: Question, word: Words) -> list[str]:
         )
         parts.append(form(word("approve"), "approve", code, button("Approve with the code")))
     if not asked.kinds:
-        command = f"toolhall factor add totp {asked.person}"
+        command = f"toolhall factor add totp {asked.person} --url ..."  # the address is in the browser
         parts.append(
             paragraph(
                 "To approve, you must prove that you are there, and you have nothing yet to do that with. Ask whoever"

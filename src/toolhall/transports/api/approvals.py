@@ -75,7 +75,7 @@ class ApprovalsApi:
         async def prove(person: str, _: Approval) -> None:
             if not any(each.kind == "totp" for each in await self._factors.of(person)):
                 raise WrongFactor(
-                    f"{person} has no authenticator to prove it with; add one: toolhall factor add totp {person} --url ..."
+                    f"{person} has no authenticator yet; add one: toolhall factor add totp {person} --url ..."
                 )
             await self._factors.check_code(person, code)
 

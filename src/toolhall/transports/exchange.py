@@ -90,11 +90,15 @@ class Exchange:
         room, self.room = self.room, None
         return room.leave if room is not None else _nothing
 
+    def leave(self) -> None:
+        """Give the place of this request back, if it still has one."""
+        room, self.room = self.room, None
+        if room is not None:
+            room.leave()
+
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete reply; whoever reads it may ask again at once, and finds the place free."""
-        if self.room is not None:
-            self.room.leave()
-            self.room = None
+        self.leave()
         if wire.status in _CHALLENGED and self.challenges is not None:
             wire = self.challenges.completed(wire, self.scope, self.headers)
         body = wire.body

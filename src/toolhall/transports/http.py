@@ -80,8 +80,7 @@ class HttpApp:
         except OSError:
             _log.debug("the client went away")
         finally:
-            if exchange.room is not None:  # else it was given away, and is given back elsewhere
-                exchange.take_place()()
+            exchange.leave()  # unless the place was given away, and is given back elsewhere
 
     def _below(self, path: str) -> Methods:
         """A path that ends with a slash serves everything below it."""

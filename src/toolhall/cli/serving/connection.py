@@ -89,7 +89,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request has begun: answer it, or let it wait for its turn."""
-        parser, scope = self.parser, self.scope
+        parser, scope, app = cast("Any", self.parser), self.scope, cast("App", self.app)
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
         if version != "1.1":
@@ -101,10 +101,10 @@ class GuardedConnection(HttpToolsProtocol):
         self.cycle = cycle
         cast("dict[str, Any]", scope)[WHOLE] = cycle.whole  # for who knows us
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, self.app)
+            self._start_asgi_task(cycle, app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline.appendleft((cycle, app))
 
     def _cycle(self, *, keep_alive: bool) -> Cycle:
         return Cycle(

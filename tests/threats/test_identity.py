@@ -109,7 +109,13 @@ async def test_B1_without_a_credential_every_dialect_refuses_in_its_own_words(ha
     assert REFUSED[way](reply.json()), reply.text
     challenge = reply.headers["www-authenticate"]
     suffix = "/mcp" if way == "mcp" else ""
-    assert challenge == f'Bearer {METADATA}{suffix}", {NEEDED}'
+    needed = f'scope="{SCOPE}"' if way == "rest" else NEEDED  # only there the path names the tool
+    assert challenge == f'Bearer {METADATA}{suffix}", {needed}'
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/api/keys", "/api/tools"])
+async def test_management_asks_for_its_own_scope(hall: Inside, path: str) -> None:
+    assert 'scope="admin"' in (await hall.send("GET", path)).headers["www-authenticate"]
 
 
 @pytest.mark.threat("B4")

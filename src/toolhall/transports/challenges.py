@@ -1,10 +1,11 @@
 """What 401 and 403 tell a client in `WWW-Authenticate`: where to get a credential, and with which scopes."""
 
+import re
 from collections.abc import Callable
 
 import msgspec
 
-from toolhall.model.caller import ALL_TOOLS
+from toolhall.model.caller import ADMIN, ALL_TOOLS, scope_of
 from toolhall.model.exchange import Wire
 from toolhall.transports.asgi import Headers, Scope
 
@@ -12,6 +13,8 @@ METADATA = "/.well-known/oauth-protected-resource"
 OF_MCP = "/mcp"
 _NAME = b"www-authenticate"
 _BARE = b"Bearer"
+_MANAGED = ("/api/", "/metrics")
+_TOOL = re.compile(r"/tools/([A-Za-z0-9_-]{1,64})/[^/]+", re.ASCII)
 _INVALID = b'Bearer error="invalid_token"'
 
 
@@ -28,7 +31,7 @@ class Challenges:
         base = self._public_url or origin_of(scope, headers)
         of_path = OF_MCP if scope["path"] == OF_MCP else ""
         metadata = f'resource_metadata="{base}{METADATA}{of_path}"'.encode("latin-1", "replace")
-        return _with_challenge(wire, lambda said: _joined(said, metadata))
+        return _with_challenge(wire, lambda said: _joined(said, metadata, _needed(scope["path"])))
 
 
 def said_invalid(wire: Wire) -> Wire:
@@ -41,10 +44,17 @@ def _with_challenge(wire: Wire, change: Callable[[bytes], bytes]) -> Wire:
     return msgspec.structs.replace(wire, headers=headers)
 
 
-def _joined(said: bytes, metadata: bytes) -> bytes:
-    """Which call it was is not known before there is a credential, so the first one is asked for all tools."""
-    scope = b"" if b"scope=" in said else b', scope="%b"' % ALL_TOOLS.encode()
+def _joined(said: bytes, metadata: bytes, needed: str) -> bytes:
+    scope = b"" if b"scope=" in said else b', scope="%b"' % needed.encode()
     return said + (b" " if said == _BARE else b", ") + metadata + scope
+
+
+def _needed(path: str) -> str:
+    """What a path needs, as far as it says; where the body names the tool, nobody has read it yet, so all of them."""
+    if path.startswith(_MANAGED):
+        return ADMIN
+    named = _TOOL.fullmatch(path)
+    return scope_of(named[1]) if named else ALL_TOOLS
 
 
 def origin_of(scope: Scope, headers: Headers) -> str:

@@ -23,6 +23,7 @@ STARTERS = {
     "cli/serving/stdio.py": "the one that serves",
     "registrar/later.py": "one at a time",
     "registrar/registrar.py": "one, which is waited for",
+    "registrar/following.py": "one at a time",
     "registrar/keys.py": "one at a time",
     "registrar/turns.py": "one, which is waited for",
     "stores/on_demand.py": "one, which makes the store",

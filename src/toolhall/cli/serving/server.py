@@ -13,7 +13,7 @@ from toolhall.cli.serving.connection import GuardedConnection
 from toolhall.cli.serving.guard import Guard, GuardedConfig
 from toolhall.cli.serving.socket_connection import GuardedSocket
 
-_COLLECT = (20_000, 20, 20)  # nearly all of a call's leavings go by themselves: looking for cycles can wait
+_COLLECT = (3_000, 10, 10)  # nearly all of a call's leavings go by themselves: looking for cycles can wait
 _LOOK_TICKS = 10  # of uvicorn's, ten a second
 
 

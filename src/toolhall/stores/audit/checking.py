@@ -59,8 +59,10 @@ class Checking:
         if line is None:
             self._wrong("changed", "the first line, which says of which log it is, is not what was written", number)
         if line.head is None:
-            moved = holds(oldest, number)
-            self._wrong("moved" if moved else "missing", "the first line, which says of which log it is", number)
+            says = "the first line, which says of which log it is"
+            if line.number == number:
+                self._wrong("changed", f"{says}, is not what was written", number)
+            self._wrong("moved" if holds(oldest, number) else "missing", says, number)
         self.log = line.head.log
         self._marks = self._seen.seen.get(self.log, {})
         self._chain = Chain(number, START if number == 0 else line.head.before.encode())

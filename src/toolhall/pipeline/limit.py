@@ -112,11 +112,13 @@ class Limit:
 
     def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
         """Take from every bucket, or from none if any has too little."""
-        keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
-        wait = max((bucket.wait(key, cost, now) for bucket, key in keyed), default=0.0)
+        wait = 0.0
+        for bucket in self._buckets:
+            needed = bucket.wait(bucket.key(caller, tool), cost, now)
+            wait = max(wait, needed)
         if wait <= 0.0:
-            for bucket, key in keyed:
-                bucket.take(key, cost, now)
+            for bucket in self._buckets:
+                bucket.take(bucket.key(caller, tool), cost, now)
         return wait
 
     def refused(self, call: Call) -> None:

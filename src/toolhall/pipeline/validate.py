@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 from typing import Protocol
 
+from toolhall.model.call import Call
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject, levels
 from toolhall.model.levels import GRANTED_FROM
@@ -31,7 +32,7 @@ class Validate:
     def __call__(self, admitted: Admitted) -> Valid | Awaitable[Valid]:
         """Valid at once, or after a costly check elsewhere; BadArguments otherwise."""
         call, accepts = admitted.call, admitted.entry.accepts
-        if cost(accepts, call.arguments, call.size) > IN_LOOP_BUDGET:
+        if call.size > accepts.light and not _is_light(accepts, call):
             return self._elsewhere(admitted)
         if not accepts.accepts(call.arguments):
             raise BadArguments(accepts.problems(call.arguments, call.size))
@@ -43,6 +44,13 @@ class Validate:
         if problems:
             raise BadArguments(problems)
         return _valid(admitted)
+
+
+def _is_light(accepts: Validator, call: Call) -> bool:
+    """Whether it can be checked here; what holds for all messages of this size is not found out again."""
+    if accepts.bounds.growth == 1:
+        accepts.light = max(accepts.light, IN_LOOP_BUDGET // max(1, accepts.bounds.visits))
+    return cost(accepts, call.arguments, call.size) <= IN_LOOP_BUDGET
 
 
 def _valid(admitted: Admitted) -> Valid:

@@ -9,12 +9,19 @@ T = TypeVar("T")
 _log = logging.getLogger("toolhall.run")
 
 
+def is_brief(waiting_for: object) -> bool:
+    """Whether this future says of itself that it is done in a moment, so that nobody need watch over it."""
+    return getattr(waiting_for, "brief", False) is True
+
+
 def _never() -> bool:
     return False
 
 
 class Noticed(Generic[T]):
     """`await Noticed(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once.
+
+    What it waits for only briefly, as for a record that goes to the disk, does not count.
 
     Work that goes on waiting after it was cancelled is abandoned once `give_up` says so: it is driven no further.
     """
@@ -32,8 +39,11 @@ class Noticed(Generic[T]):
             waiting_for = next(steps)
         except StopIteration as finished:
             return finished.value  # type: ignore[no-any-return]
-        self._hook()
+        noticed = False
         while True:
+            if not noticed and not is_brief(waiting_for):
+                noticed = True
+                self._hook()
             thrown: BaseException | None = None
             try:
                 yield waiting_for

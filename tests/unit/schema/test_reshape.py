@@ -92,6 +92,7 @@ JUDGES: dict[str, tuple[Target, Callable[[JsonObject], object]]] = {
 
 @pytest.mark.parametrize("name", JUDGES)
 @some
+@example({"not": [], "if": {}, "then": [], "allOf": [{"$schema": "#"}]})
 @given(garbage())
 def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObject) -> None:
     target, judge = JUDGES[name]

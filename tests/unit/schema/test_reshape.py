@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.dialects.judges import accepts, check_anthropic, check_gemini, check_losses, check_openai, check_strict
@@ -92,7 +92,7 @@ JUDGES: dict[str, tuple[Target, Callable[[JsonObject], object]]] = {
 
 @pytest.mark.parametrize("name", JUDGES)
 @some
-@example({"not": [], "if": {}, "then": [], "allOf": [{"$schema": "#"}]})
+@example(schema={"not": [], "if": {}, "then": [], "allOf": [{"$schema": "#"}]})
 @given(garbage())
 def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObject) -> None:
     target, judge = JUDGES[name]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.threats.lines import REVISIONS, HttpLine, Line, StdioLine, stdio
-from tests.threats.served import Served, serving
+from tests.threats.lines import MODERN, REVISIONS, HttpLine, Line, StdioLine, call, stdio
+from tests.threats.served import Served, eventually, serving
 
 WAYS = [f"{way}-{revision}" for way in ("http", "stdio") for revision in REVISIONS]
 
@@ -13,7 +13,12 @@ WAYS = [f"{way}-{revision}" for way in ("http", "stdio") for revision in REVISIO
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server over HTTP that every test may attack; none can break it."""
-    with serving(tmp_path_factory.mktemp("http"), call_timeout=5) as served:
+    folder = tmp_path_factory.mktemp("http")
+    with serving(folder, call_timeout=5) as served:
+        call(HttpLine(served.port, MODERN), "tasks")
+        # The audit is opened with the first record: from then on, the server holds what it always holds.
+        logs = folder / "data" / "audit" / "1"
+        assert eventually(lambda: any(log.read_bytes().count(b"\n") > 1 for log in logs.glob("*.jsonl")))
         yield served
 
 

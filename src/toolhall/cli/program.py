@@ -6,13 +6,14 @@ from importlib.metadata import version
 from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
-from toolhall.cli.approvals.commands import approval_commands
-from toolhall.cli.audit.commands import audit_commands
-from toolhall.cli.factors.commands import factor_commands
+from toolhall.cli.approvals.commands import COMMANDS as APPROVAL
+from toolhall.cli.audit.commands import COMMANDS as AUDIT
+from toolhall.cli.factors.commands import COMMANDS as FACTOR
 from toolhall.cli.failure import WrongUsage
-from toolhall.cli.grants.commands import grant_commands
-from toolhall.cli.keys.commands import key_commands
-from toolhall.cli.tools.commands import tool_commands
+from toolhall.cli.grants.commands import COMMANDS as GRANT
+from toolhall.cli.keys.commands import COMMANDS as KEY
+from toolhall.cli.subcommands import add_subcommands
+from toolhall.cli.tools.commands import COMMANDS as TOOL
 
 
 def _version() -> str:
@@ -60,12 +61,7 @@ for _home, _group, _help, _example in (
         help=_help,
         help_epilogue=f"Example: toolhall {_example}\n\n{_CODES}",
     )
-app.command(tool_commands(_MANAGE, _CODES))
-app.command(key_commands(_MANAGE, _CODES))
-app.command(grant_commands(_MANAGE, _CODES))
-app.command(approval_commands(_MANAGE, _CODES))
-app.command(factor_commands(_MANAGE, _CODES))
-app.command(audit_commands(_MANAGE, _CODES))
+add_subcommands(app, _MANAGE, _CODES, (TOOL, KEY, GRANT, APPROVAL, FACTOR, AUDIT))
 
 
 def run(words: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from tests.threats.wire import HOST, http, post
 from tests.unit.parts import Clock
 from toolhall import Toolhall, tool
 from toolhall.cli.serving.entrance import Entrance
-from toolhall.cli.serving.guard import Guard
+from toolhall.cli.serving.premises import Premises
 from toolhall.cli.serving.server import GracefulServer
 from toolhall.transports.overload import Room
 
@@ -134,8 +134,8 @@ async def shielded(room: Room | None = None, entrance: Entrance | None = None) -
     with served.hall, socket.create_server((HOST, 0), backlog=2048) as listening:
         served.hall.http.room = room or Room()
         begun = asyncio.Event()
-        guard = Guard(served.hall, entrance or Entrance(), clock=served.clock)
-        served.server = GracefulServer(served.hall, lambda _: begun.set(), guard)
+        premises = Premises(served.hall, entrance or Entrance(), clock=served.clock)
+        served.server = GracefulServer(served.hall, lambda _: begun.set(), premises)
         served.port = listening.getsockname()[1]
         serving = asyncio.create_task(served.server.serve([listening]))
         await begun.wait()

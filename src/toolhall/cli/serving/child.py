@@ -6,7 +6,6 @@ import sys
 
 import msgspec
 
-from toolhall.cli.approval import terminal_approver
 from toolhall.cli.ending import ended
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import strays_aside
@@ -14,6 +13,7 @@ from toolhall.cli.serving.family import READY
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer
+from toolhall.cli.terminal_approver import terminal_approver
 
 
 def main() -> int:

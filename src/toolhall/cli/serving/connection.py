@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 
 from toolhall.cli.serving.cycle import Cycle, Signal
 from toolhall.cli.serving.deadlines import Wait
-from toolhall.cli.serving.guard import GuardedConfig
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
+from toolhall.cli.serving.premises import GuardedConfig
 from toolhall.transports.exchange import WHOLE
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -48,8 +48,8 @@ class GuardedConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._guard = config.guard
-        self._room = config.guard.room
+        self._premises = config.premises
+        self._room = config.premises.room
         self._entered = False
         self._wait = Wait()
         self._answering: RequestResponseCycle | None = None
@@ -59,7 +59,7 @@ class GuardedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Take part, if there is room for one more."""
         super().connection_made(transport)
-        self._entered = self._guard.entrance.enter(self.client[0] if self.client else None)
+        self._entered = self._premises.entrance.enter(self.client[0] if self.client else None)
         if not self._entered:
             transport.write(CROWDED)
             transport.close()
@@ -67,7 +67,7 @@ class GuardedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Every request of this connection hears that its client is gone; uvicorn tells only the last."""
         if self._entered:
-            self._guard.entrance.leave(self.client[0] if self.client else None)
+            self._premises.entrance.leave(self.client[0] if self.client else None)
         waiting = [cycle for cycle, _ in self.pipeline]
         for cycle in (self._answering, *waiting):
             if cycle is not None and not cycle.response_complete:
@@ -143,7 +143,7 @@ class GuardedConnection(HttpToolsProtocol):
         wait, unread = self._waits_for(), self.transport.get_write_buffer_size()
         if self._wait.begins(wait, self.scope, now, unread) or not wait:
             return
-        limits = self._guard.deadlines
+        limits = self._premises.deadlines
         if wait == "stall":
             if self._wait.stuck(limits.stall, unread, now):
                 self.transport.abort()  # to close would be to wait until it reads the rest
@@ -216,7 +216,7 @@ class GuardedConnection(HttpToolsProtocol):
         if self.flow.write_paused:  # it only sends, and does not read what it is told
             self.transport.abort()
             return
-        self.transport.write(self._guard.refusals.of(cycle.scope["path"], keep_alive=cycle.keep_alive))
+        self.transport.write(self._premises.refusals.of(cycle.scope["path"], keep_alive=cycle.keep_alive))
         cycle.response_started = cycle.response_complete = True
         if not cycle.keep_alive:
             self.transport.close()

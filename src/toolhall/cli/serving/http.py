@@ -1,6 +1,5 @@
 """Serves over HTTP in this process."""
 
-from toolhall.cli.approval import terminal_approver
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.listen import listen, url_of
@@ -8,6 +7,7 @@ from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer
 from toolhall.cli.settings import refuse_exposure
+from toolhall.cli.terminal_approver import terminal_approver
 
 
 def run(plan: Plan) -> int:

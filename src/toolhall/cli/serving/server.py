@@ -10,7 +10,7 @@ import uvicorn
 
 from toolhall.app import Toolhall
 from toolhall.cli.serving.connection import GuardedConnection
-from toolhall.cli.serving.guard import Guard, GuardedConfig
+from toolhall.cli.serving.premises import GuardedConfig, Premises
 from toolhall.cli.serving.socket_connection import GuardedSocket
 
 _COLLECT = (3_000, 10, 10)  # nearly all of a call's leavings go by themselves: looking for cycles can wait
@@ -24,12 +24,12 @@ class GracefulServer(uvicorn.Server):
         self,
         hall: Toolhall,
         started: Callable[["GracefulServer"], None] | None = None,
-        guard: Guard | None = None,
+        premises: Premises | None = None,
     ) -> None:
         self._hall = hall
         self._on_start = started
-        self._guard = guard or Guard(hall)
-        super().__init__(GuardedConfig(hall, self._guard, GuardedConnection, GuardedSocket))
+        self._premises = premises or Premises(hall)
+        super().__init__(GuardedConfig(hall, self._premises, GuardedConnection, GuardedSocket))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept, then say so."""
@@ -55,7 +55,7 @@ class GracefulServer(uvicorn.Server):
 
     def look(self) -> None:
         """End the connections that have kept us waiting for too long."""
-        now = self._guard.clock()
+        now = self._premises.clock()
         for connection in list(self.server_state.connections):
             if isinstance(connection, GuardedConnection | GuardedSocket):
                 connection.look(now)

@@ -8,7 +8,7 @@ from uvicorn.server import ServerState
 from websockets.frames import CloseCode, Frame
 
 from toolhall.cli.serving.deadlines import Wait
-from toolhall.cli.serving.guard import GuardedConfig
+from toolhall.cli.serving.premises import GuardedConfig
 
 MOST_FRAGMENTS = 1_024  # of one message; even empty ones take memory
 
@@ -24,12 +24,12 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._guard = config.guard
+        self._premises = config.premises
         self._wait = Wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It leaves as it came."""
-        self._guard.entrance.leave(self.client[0] if self.client else None)
+        self._premises.entrance.leave(self.client[0] if self.client else None)
         super().connection_lost(exc)
 
     def handle_cont(self, event: Frame) -> None:
@@ -45,7 +45,7 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         wait, unread = self._waits_for(), self.transport.get_write_buffer_size()
         if self._wait.begins(wait, self.frames if wait == "body" else None, now, unread) or not wait:
             return
-        limits = self._guard.deadlines
+        limits = self._premises.deadlines
         if wait == "stall":
             late = self._wait.stuck(limits.stall, unread, now)
         else:

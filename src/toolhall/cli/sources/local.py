@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from toolhall.cli.approval import terminal_approver
 from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE
 from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, offer_of, read_outcome, with_versions
+from toolhall.cli.terminal_approver import terminal_approver
 from toolhall.config import Config
 from toolhall.dialects.catalog import Written
 from toolhall.dialects.mcp.errors import ErrorResult, say

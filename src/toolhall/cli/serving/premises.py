@@ -14,7 +14,7 @@ GRACE_SECONDS = 25
 _USUAL = Deadlines()
 
 
-class Guard:
+class Premises:
     """Made once per server."""
 
     def __init__(
@@ -32,10 +32,10 @@ class Guard:
 
 
 class GuardedConfig(uvicorn.Config):
-    """Uvicorn's settings; the connections find the guard in them."""
+    """Uvicorn's settings; the connections find the premises in them."""
 
-    def __init__(self, hall: Toolhall, guard: Guard, connection: type, socket: type) -> None:
-        self.guard = guard
+    def __init__(self, hall: Toolhall, premises: Premises, connection: type, socket: type) -> None:
+        self.premises = premises
         super().__init__(
             hall.http,  # the hall itself would only hand on
             loop="auto",  # uvloop, where there is one

@@ -88,7 +88,7 @@ class Audit:
     def __init__(self, journal: Journal, clock: Callable[[], float], timer: Callable[[], float]) -> None:
         self._journal = journal
         self._clock = clock
-        self._timer = timer
+        self.timer = timer
         self._kept: dict[str, bytes | str] = {}  # what was given to calls that run
 
     def keep(self, call: Call) -> None:
@@ -108,7 +108,7 @@ class Audit:
                 outcome="intent",
                 verdict=None if reached is None else reached.verdict,
                 arguments=given,
-                duration_us=int((self._timer() - call.started) * 1e6),
+                duration_us=int((self.timer() - call.started) * 1e6),
                 bytes_in=call.size,
                 approval=None if reached is None else reached.approval,
                 phase="intent",
@@ -147,7 +147,7 @@ class Audit:
                 outcome,
                 verdict,
                 self._kept.pop(call.id, b"") or _given(call),
-                int((self._timer() - call.started) * 1e6),
+                int((self.timer() - call.started) * 1e6),
                 call.size,
                 bytes_out,
                 approval,

@@ -1,29 +1,26 @@
 """The order of the stages, and nothing else."""
 
 from asyncio import CancelledError
-from time import monotonic
 
 import msgspec
 
 from toolhall.model.call import Call
-from toolhall.model.content import Result
-from toolhall.model.errors import Limited, Refused, Retired, ToolhallError
+from toolhall.model.errors import Limited, Refused, ToolhallError
 from toolhall.model.exchange import Asking, Finished
 from toolhall.model.levels import GRANTED_FROM
-from toolhall.pipeline.audit import Audit, Reached
+from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
-from toolhall.pipeline.record import Begun, Recorder
-from toolhall.pipeline.redactor import Redactor
+from toolhall.pipeline.record import Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Allowed, Valid, Verified
+from toolhall.pipeline.trace import Trace, outcome_of
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
-from toolhall.registry.entry import Entry
 from toolhall.telemetry.figures import Telemetry
 
 
@@ -86,7 +83,7 @@ class Pipeline:
             stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, redactions)
             tool = trace.entry
             if self._telemetry is not None:
-                seconds = monotonic() - call.started
+                seconds = stages.audit.timer() - call.started
                 self._telemetry.ended(call, None if tool is None else tool.id, trace.outcome, seconds)
             if span is not None:
                 span.end(None if tool is None else (tool.tool.name, tool.id), trace.outcome)
@@ -97,7 +94,7 @@ class Pipeline:
             self._stages.limit.refused(call)
         except Limited as limited:
             error = limited
-        self.audit.write(call, None, type(error).__name__, ended=error)
+        self.audit.write(call, None, outcome_of(type(error)), ended=error)
         return error
 
     async def repeat(self, call: Call) -> None:
@@ -115,7 +112,7 @@ class Pipeline:
         finally:
             self.audit.write(call, trace.reached, trace.outcome, ended=trace.ended)
 
-    def _allowed(self, call: Call, trace: "Trace") -> Allowed:
+    def _allowed(self, call: Call, trace: Trace) -> Allowed:
         """The tool, if the caller may call it; what is refused here counts for the caller's limit too."""
         stages = self._stages
         try:
@@ -126,45 +123,3 @@ class Pipeline:
             stages.limit.refused(call)
             raise
         return allowed
-
-
-class Trace:
-    """How far a call came and how it ended, for its record."""
-
-    __slots__ = ("ended", "entry", "kept", "outcome", "reached", "redactor", "size")
-
-    def __init__(self) -> None:
-        self.reached: Reached = None  # or the id of what is no more
-        self.outcome = "Broken"
-        self.size = 0
-        self.ended: BaseException | None = None
-        self.kept: Begun | None = None
-        self.entry: Entry | None = None  # what was found: no other name is worth counting
-        self.redactor: Redactor | None = None
-
-    def finish(self, result: Result) -> None:
-        """It ran to its end; what is kept of it is clean, as the caller gets it."""
-        self.outcome, self.size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
-        if self.kept is not None:
-            self.kept.end(result)
-
-    def end(self, ended: BaseException) -> None:
-        """It was refused, it failed, or nobody wants it any more."""
-        self.ended = ended
-        self.outcome = _outcome(type(ended))
-        if isinstance(ended, Retired):  # who still calls it is worth knowing
-            self.reached = ended.tool
-        if self.kept is not None:
-            self.kept.end(ended)
-
-
-_OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", Asking: "asked"}
-
-
-def _outcome(kind: type[BaseException]) -> str:
-    """The name of the error, or of the nearest that everybody knows: a record has no names of ours alone."""
-    known = _OUTCOMES.get(kind)
-    if known is None:
-        told = next((each for each in kind.__mro__ if each.__module__ == ToolhallError.__module__), kind)
-        known = _OUTCOMES[kind] = told.__name__
-    return known

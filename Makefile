@@ -2,17 +2,18 @@
 
 PYTHON ?= python3
 ARGS ?=
+TESTS ?=
 UV := .uv/bin/uv
 BIN := .venv/bin
 SOURCES = $(wildcard src tests docs_src bench)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
-GATES := gate-format gate-lint gate-imports gate-mypy gate-pyright
+QUICK_GATES := gate-format gate-lint gate-imports gate-mypy
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check bench lock setup fmt clean wrk chromium $(GATES)
+.PHONY: help serve test check bench lock setup fmt clean wrk chromium tests pytest gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
@@ -24,12 +25,10 @@ serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serv
 	@$(BIN)/toolhall serve $(ARGS)
 
 test: setup ## everything: install what is missing, the gates, all tests
-	@$(MAKE) --no-print-directory gates
-	$(BIN)/pytest -n 2 $(ARGS)
+	@$(MAKE) $(GATES_BESIDE_TESTS)
 
 check: .venv/.dev tools/node/node_modules/.done ## the quick gates, and the tests that need nothing but Python
-	@$(MAKE) --no-print-directory gates
-	$(BIN)/pytest -n 2 $(FAST_TESTS) $(ARGS)
+	@$(MAKE) $(GATES_BESIDE_TESTS) TESTS="$(FAST_TESTS)"
 
 bench: .venv/.dev .venv-clients/.done wrk ## Toolhall beside its peers, as ratios
 	$(BIN)/python -m bench $(ARGS)
@@ -53,11 +52,17 @@ clean: ## remove everything that make made
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# --- the gates: independent of each other, so two at a time -----------------------------------------------------------
+# --- the gates and the tests: independent of each other, so two at a time ----------------------------------------------
 
-.PHONY: gates
-gates:
-	@$(MAKE) --no-print-directory --keep-going -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(GATES)
+# Pyright takes one core for more than a minute: it starts first, and the tests run beside it as soon as the quick gates pass.
+GATES_BESIDE_TESTS = --no-print-directory --keep-going -j2 $(call sync,target) gate-pyright $(QUICK_GATES) tests
+sync = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
+
+# What pytest prints is shown as it comes; what a gate prints, when it has ended.
+tests: $(QUICK_GATES)
+	@$(MAKE) --no-print-directory $(call sync,none) pytest
+pytest:
+	$(BIN)/pytest -n 2 $(TESTS) $(ARGS)
 
 gate-format:
 	$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "fix with: make fmt" >&2; exit 1; }

@@ -82,6 +82,12 @@ def describe(left: Held) -> Iterator[str]:
         yield f"{connections.get(socket.split()[0], socket)}: close it"
 
 
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what was imported: it stays, and every full round would walk all of it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def helper_process() -> None:
     """Start the process that Python keeps for its process pools, so that no test seems to leave it."""

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ def name(module: Path) -> str:
     return module.relative_to(PACKAGE).as_posix()
 
 
+@cache
 def parse(module: Path) -> ast.Module:
     return ast.parse(module.read_text(encoding="utf-8"), str(module))
 
@@ -75,30 +77,25 @@ LIMITS = [
     Limit(parameters, 6, "pass the values that belong together as one", {}),
 ]
 
-each_module = pytest.mark.parametrize("module", MODULES, ids=name)
 each_limit = pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.measure.__name__)
 
+# One test for a rule, not for a rule and a module: thousands of tests would take longer to report than to run.
+
 
 @each_limit
-@each_module
-def test_is_small_enough(module: Path, limit: Limit) -> None:
-    sizes = limit.measure(module)
+def test_is_small_enough(limit: Limit) -> None:
+    sizes = {place: size for module in MODULES for place, size in limit.measure(module).items()}
     large = {place: size for place, size in sizes.items() if size > limit.exceptions.get(place, limit.most)}
     assert not large, f"over {limit.most} {limit.measure.__name__}: {limit.fix}"
-
-
-@each_limit
-def test_exceptions_are_exact(limit: Limit) -> None:
-    sizes = {place: size for module in MODULES for place, size in limit.measure(module).items()}
     for place, allowed in limit.exceptions.items():
         assert sizes.get(place, 0) > limit.most, f"{place} is within the limit now: remove its exception"
         assert sizes[place] == allowed, f"{place} has changed: set its exception to {sizes[place]}, if that is smaller"
 
 
-@each_module
-def test_imports_stand_at_the_top(module: Path) -> None:
+def test_imports_stand_at_the_top() -> None:
     late = [
         f"{place}: {ast.unparse(node)}"
+        for module in MODULES
         for place, function in functions(parse(module), f"{name(module)}:")
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
@@ -106,24 +103,29 @@ def test_imports_stand_at_the_top(module: Path) -> None:
     assert not late, "move the import to the top; if that makes a cycle, one of the two modules knows too much"
 
 
-@each_module
-def test_opens_with_one_sentence(module: Path) -> None:
-    opening = (ast.get_docstring(parse(module)) or "").split("\n\n")[0]
-    assert opening.endswith("."), f"{name(module)}: open with a docstring of one sentence that ends with a full stop"
-    assert "\n" not in opening, f"{name(module)}: the first sentence is one line; a blank line, then the rest"
+def test_opens_with_one_sentence() -> None:
+    openings = {name(module): (ast.get_docstring(parse(module)) or "").split("\n\n")[0] for module in MODULES}
+    wrong = {place: opening for place, opening in openings.items() if not opening.endswith(".") or "\n" in opening}
+    assert not wrong, (
+        "open with a docstring of one sentence on one line that ends with a full stop; a blank line, then the rest"
+    )
 
 
-@each_module
-def test_name_says_what_is_inside(module: Path) -> None:
-    parts = module.relative_to(PACKAGE).with_suffix("").parts
-    empty = [part for part in parts if part.removesuffix("s") in FORBIDDEN_NAMES]
-    assert not empty, f"{name(module)}: name it after what it holds"
+def test_name_says_what_is_inside() -> None:
+    parts = {name(module): module.relative_to(PACKAGE).with_suffix("").parts for module in MODULES}
+    empty = [place for place, each in parts.items() if FORBIDDEN_NAMES.intersection(p.removesuffix("s") for p in each)]
+    assert not empty, "name it after what it holds"
 
 
-@pytest.mark.parametrize("module", [each for each in MODULES if name(each).split("/")[0] in PURE_PACKAGES], ids=name)
-def test_pure_packages_reach_no_network(module: Path) -> None:
-    impure = [ast.unparse(node) for node in ast.walk(parse(module)) if IMPURE_IMPORTS.intersection(imported(node))]
-    assert not impure, f"{name(module)}: time, randomness and I/O are arguments"
+def test_pure_packages_reach_no_network() -> None:
+    impure = [
+        f"{name(module)}: {ast.unparse(node)}"
+        for module in MODULES
+        if name(module).split("/")[0] in PURE_PACKAGES
+        for node in ast.walk(parse(module))
+        if IMPURE_IMPORTS.intersection(imported(node))
+    ]
+    assert not impure, "time, randomness and I/O are arguments"
 
 
 def imported(node: ast.AST) -> Iterator[str]:
@@ -137,10 +139,15 @@ def imported(node: ast.AST) -> Iterator[str]:
             pass
 
 
-@pytest.mark.parametrize("package", [module for module in MODULES if module.name == "__init__.py"], ids=name)
-def test_package_only_re_exports(package: Path) -> None:
-    own = [ast.unparse(each) for each in parse(package).body[1:] if not re_exports(each, top=package.parent == PACKAGE)]
-    assert not own, f"{name(package)}: move this to a module of the package and import it here"
+def test_package_only_re_exports() -> None:
+    own = [
+        f"{name(package)}: {ast.unparse(each)}"
+        for package in MODULES
+        if package.name == "__init__.py"
+        for each in parse(package).body[1:]
+        if not re_exports(each, top=package.parent == PACKAGE)
+    ]
+    assert not own, "move this to a module of the package and import it here"
 
 
 def re_exports(statement: ast.stmt, *, top: bool) -> bool:

@@ -13,6 +13,7 @@ from bench.measures.registry import measure_registry
 from bench.measures.scale import measure_scale
 from bench.measures.start import measure_start
 from bench.measures.stdio import measure_stdio
+from bench.measures.supply import measure_supply
 from bench.measures.trouble import measure_trouble
 from bench.report import Section
 from bench.rounds import Effort
@@ -30,4 +31,5 @@ MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "overload": measure_overload,
     "conversion": measure_conversion,
     "trouble": measure_trouble,
+    "supply": measure_supply,
 }

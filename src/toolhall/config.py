@@ -9,13 +9,14 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from toolhall.accounts.providers import ProviderSettings
 from toolhall.pipeline.ladder import Steps
 from toolhall.pipeline.limit import Rate
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
 
-_SECRETS = ("oxp_secret",)
+_SECRETS = ("oxp_secret", "vault_key")
 
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -64,6 +65,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     oxp_secret: str | None = None
     allow_anonymous: bool = False
     public_metrics: bool = False
+    egress_allow: tuple[str, ...] = ()
+    vault_key: str | None = None
+    providers: dict[str, ProviderSettings] = {}
+    accept_credentials: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}

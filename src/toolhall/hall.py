@@ -86,7 +86,8 @@ class Hall:
         return entry.tool if entry and self.policy.sees(caller, entry.tool) else None
 
     def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
-        return Call(self._new_id(), ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, self._timer())
+        new, started = self._new_id(), self._timer()
+        return Call(new, ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, started, ask.brought)
 
     def view(self, caller: Caller) -> Snapshot:
         """The tools as far as this caller may see them."""

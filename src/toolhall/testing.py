@@ -17,6 +17,8 @@ from toolhall.model.errors import ToolFailed, ToolhallError, Unsupported
 from toolhall.model.exchange import CallTool, Event, Finished, ListTools, Page
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
+from toolhall.model.requirements import Brought
+from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Verify
 from toolhall.schema.types import decoder_of, to_json
@@ -29,8 +31,8 @@ _DIALECT = "memory"
 class Client:
     """A hall of its own around the given tools; use it with `async with`.
 
-    `answers` replies to what tools ask the person, `approves` to calls from level 8 up; `events` collects progress
-    and log notices.
+    `answers` replies to what tools ask the person, `approves` to calls from level 8 up; `supplies` is what tools
+    may require, by the ids they declare: secrets, and tokens by provider; `events` collects progress and log notices.
     """
 
     def __init__(
@@ -40,8 +42,10 @@ class Client:
         approves: bool = False,
         caller: Caller = LOCAL,
         config: Config | None = None,
+        supplies: Mapping[str, str] | None = None,
     ) -> None:
         self._targets = targets
+        self._supplies = {name: Secret(value) for name, value in (supplies or {}).items()}
         self._answers = answers
         self._approves = approves
         self._config = config
@@ -50,7 +54,8 @@ class Client:
         self.events: list[Event] = []
 
     async def __aenter__(self) -> "Client":
-        self._hall = Toolhall(*self._targets, config=self._config, approver=self)
+        config = msgspec.structs.replace(self._config or Config(), accept_credentials=("*",))
+        self._hall = Toolhall(*self._targets, config=config, approver=self)
         self._hall.without_pages()
         try:
             await self._hall.open()
@@ -60,6 +65,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self.hall.settle()
         self.hall.close()
         self._hall = None
 
@@ -88,7 +94,7 @@ class Client:
 
     async def call_named(self, name: str, arguments: JsonObject) -> Result:
         """Call a tool by its published name or id, with JSON arguments; raises the error that ended the call."""
-        ask = CallTool(name, arguments, _DIALECT, len(to_json(arguments)))
+        ask = CallTool(name, arguments, _DIALECT, len(to_json(arguments)), self._brought(name))
         answer = await self.hall.hall.answer(ask, self._caller, self)
         match answer:
             case Finished(_, result):
@@ -97,6 +103,16 @@ class Client:
                 raise answer
             case _:
                 raise TypeError(f"a call was answered by {answer!r}")
+
+    def _brought(self, name: str) -> Brought | None:
+        """What this tool requires, of all that the test has."""
+        entry = self.hall.registry.snapshot.find(name)
+        needs = entry.needs if entry is not None else None
+        if needs is None:
+            return None
+        has = self._supplies
+        tokens = {need.provider: has[need.provider] for need in needs.accounts if need.provider in has}
+        return Brought({name: has[name] for name in needs.secrets if name in has}, tokens) or None
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Every tool this caller may see."""

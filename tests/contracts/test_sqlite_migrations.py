@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import sqlite3
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -13,15 +14,17 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, insert
+from sqlalchemy import Connection, create_engine, insert
 
 from tests.contracts.kept import kept
 from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores import migrations
 from toolhall.stores.base import FILE_NAME, Kept, StoreFailed
 from toolhall.stores.macs import Macs
+from toolhall.stores.seal import KEY_NAME, kept_key
 from toolhall.stores.sql.revision import REVISIONS
-from toolhall.stores.sql.tables import METADATA, documents, tools
+from toolhall.stores.sql.signing import put_signed, seal_of
+from toolhall.stores.sql.tables import METADATA, documents, grants, seals, tools
 from toolhall.stores.sqlite.connection import open_to_write
 from toolhall.stores.sqlite.opening import open_stores
 
@@ -81,20 +84,47 @@ async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -
 
 
 def _at_first_revision(path: Path, *rows: Kept) -> None:
+    with _at_revision(path, "0001") as connection:
+        for row in rows:
+            digest = hashlib.sha256(row.document).hexdigest()
+            connection.execute(insert(documents), {"digest": digest, "content": row.document})
+            values = msgspec.structs.asdict(row) | {"id": row.id, "document": digest, "serial": 1}
+            del values["sound"]
+            connection.execute(insert(tools), values)
+
+
+@contextmanager
+def _at_revision(path: Path, revision: str) -> Generator[Connection]:
     engine = create_engine(f"sqlite:///{path}")
     with engine.connect() as connection:
         config = Config(attributes={"connection": connection})
         config.set_main_option("script_location", migrations.__path__[0])
         config.set_main_option("path_separator", "os")
         with connection.begin():
-            command.upgrade(config, "0001")
-            for row in rows:
-                digest = hashlib.sha256(row.document).hexdigest()
-                connection.execute(insert(documents), {"digest": digest, "content": row.document})
-                values = msgspec.structs.asdict(row) | {"id": row.id, "document": digest, "serial": 1}
-                del values["sound"]
-                connection.execute(insert(tools), values)
+            command.upgrade(config, revision)
+            yield connection
     engine.dispose()
+
+
+@pytest.mark.parametrize(("taken_out", "opens"), [("nothing", True), ("forbid", False)])
+async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
+    tmp_path: Path, taken_out: str, opens: bool
+) -> None:
+    """The seal of the third revision was about what forbids; where that is broken, no new one is made."""
+    macs = Macs(kept_key(tmp_path / KEY_NAME))
+    plain = {"callers": "ci", "tools": "*", "conditions": "[]", "created_at": 1.0, "by": "local"}
+    rows = [plain | {"id": effect, "effect": effect} for effect in ("permit", "forbid")]
+    with _at_revision(tmp_path / FILE_NAME, "0003") as connection:
+        connection.execute(insert(seals), {"name": "grants", "mac": seal_of("grants", rows[1:], macs)})
+        for row in rows:
+            if row["id"] != taken_out:
+                put_signed(connection, grants, row, macs)
+    with closing(open_stores(tmp_path)) as stores:
+        if opens:
+            assert [each.id for each in await stores.grants.all()] == ["forbid", "permit"]
+        else:
+            with pytest.raises(StoreFailed, match="taken out"):
+                await stores.grants.all()
 
 
 def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:

@@ -82,6 +82,13 @@ def who(ctx: Context) -> dict[str, bool | str]:
     return {"caller": ctx.caller.id, "told": ctx.caller.credential is not None, "seen": repr(ctx.caller)}
 
 
+@tool(isolated=True, secrets=["KEY"], account="google:mail", user_id=True)
+async def supplied(ctx: Context) -> list[str | None]:
+    """What it was supplied with, spelled so that nobody hides it."""
+    given = (ctx.secret("KEY"), ctx.account.token, ctx.user_id)
+    return ["-".join(each or "") for each in given]
+
+
 @tool(isolated=True)
 async def greet(ctx: Context) -> str:
     """Ask the person."""

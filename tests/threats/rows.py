@@ -85,10 +85,25 @@ ROWS = {
         f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS)
         for number in range(1, 13)
     },
-    **{
-        f"E{number}": Row("requests to inner addresses", "comes with the egress guard", _UPSTREAMS)
-        for number in range(1, 10)
-    },
+    "D1": Row(
+        "a consent that somebody else began",
+        "our own page first, for each link; its cookie must come back with the answer",
+    ),
+    "D5": Row("tricks with the redirect address", "one exact address from the settings; https, or this machine"),
+    "D6": Row("an answer that nobody asked for", "256 random bits, once, ten minutes, one browser, one person"),
+    "D12": Row("a redirect that lands at an impostor", "the page names the exact host, and warns of this machine"),
+    "D7": Row(
+        "an authorize URL that runs something", "nothing opens URLs; a person is sent to https alone, read strictly"
+    ),
+    "E1": Row("inner addresses, in any spelling", "all addresses of a host are judged before one is connected to"),
+    "E2": Row("a name that leads elsewhere a moment later", "the address that was judged is the one connected to"),
+    "E3": Row("redirects to the inside", "not followed; who follows one by choice meets the same guard"),
+    "E4": Row("paths that climb", "every part is encoded; a client of one base goes nowhere else"),
+    "E5": Row("headers that choose the destination", "none is read; Host is that of the URL"),
+    "E6": Row("proxies in the environment", "not used"),
+    "E7": Row("replies that never end, or unpack to gigabytes", "caps on bytes, on growth and on the whole time"),
+    "E8": Row("line breaks in headers", "printable letters only"),
+    "E9": Row("sockets of this machine, other schemes", "https, and http to opened loopback; nothing else"),
     "F1": Row("duplicate or lookalike members", "a strict reader; exact names"),
     "F2": Row("numbers that readers disagree on", "finite, at most 20 digits, kept exactly"),
     "F3": Row("nesting without end", "depth is counted on the bytes"),
@@ -142,10 +157,13 @@ ROWS = {
     "J1": Row("records changed, removed, moved", "a chain of hashes with signed checkpoints; verify names the first"),
     "J2": Row("yesterday's log put back", "checkpoints are kept in a second place as well"),
     "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),
-    "J4": Row("secrets in records", "digests, never arguments"),
+    "J4": Row("secrets in records and files", "digests, never arguments; secrets sealed, with a key kept apart"),
     "J5": Row("SQL in search terms", "bound parameters only"),
     "J6": Row("files that others can read", "0600 and 0700"),
-    "J7": Row("rows written behind the hall's back", "every row carries a code that only the hall can make"),
+    "J7": Row(
+        "rows written behind the hall's back",
+        "every row carries a code that only the hall can make; what is sealed opens in its own row only",
+    ),
 }
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""A yes belongs to one user's call and is used up for good, and the records say what it was about."""
+"""A yes belongs to one user's call and is used up, and the records say what it was about."""
 
 import asyncio
 import re
@@ -76,7 +76,7 @@ async def test_C4_the_user_is_shown(house: House) -> None:
 
 
 @pytest.mark.threat("J7")
-async def test_J7_a_used_yes_cannot_be_made_unused(tmp_path: Path) -> None:
+async def test_J7_a_used_yes_that_was_rewritten_is_none(tmp_path: Path) -> None:
     """Whoever sets a used approval back to approved in the file gets no second call out of it."""
     house = House(Config(data=str(tmp_path)))
     with house.hall:
@@ -90,7 +90,7 @@ async def test_J7_a_used_yes_cannot_be_made_unused(tmp_path: Path) -> None:
 
 @pytest.mark.threat("C8")
 @pytest.mark.threat("J7")
-async def test_C8_J7_a_used_code_cannot_be_made_unused(tmp_path: Path) -> None:
+async def test_C8_J7_an_authenticator_that_was_rewritten_is_none(tmp_path: Path) -> None:
     """Whoever sets the counter of an authenticator back in the file makes it worth nothing, instead of an old code."""
     house = House(Config(data=str(tmp_path)))
     with house.hall:

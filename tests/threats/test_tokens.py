@@ -17,7 +17,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.secret import Secret
 from toolhall.transports.identity import settings
 from toolhall.transports.identity.base import Unproven
-from toolhall.transports.identity.fetching import fetch_json
+from toolhall.transports.identity.fetching import Fetcher
 from toolhall.transports.identity.keysets import AGAIN_SECONDS, FRESH_SECONDS, STALE_SECONDS
 from toolhall.transports.identity.tokens import REMEMBERED_SECONDS, IssuedTokens, SharedTokens
 
@@ -42,7 +42,7 @@ class Checked:
         self.issuer = issuer
         self.clock = Clock()
         told = settings.Issuer(name="idp", issuer=issuer.url, **stated)
-        self.tokens = IssuedTokens([told], {HERE}, fetch_json, self.clock)
+        self.tokens = IssuedTokens([told], {HERE}, Fetcher([told]), self.clock)
 
     async def caller(self, text: str) -> Caller | None:
         """Whom a token proves."""

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard, rates_of
+from toolhall.app.supplies import Supplies
 from toolhall.config import Config
 from toolhall.hall import Hall
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
-from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.pipeline import Pipeline, Stages
@@ -35,6 +35,7 @@ class Parts(NamedTuple):
     folder: Folder
     guard: Guard
     verify: Verify
+    supplies: Supplies
     staff: Staff
     checker: ProcessChecker
     telemetry: Telemetry
@@ -49,7 +50,7 @@ def build_hall(config: Config, parts: Parts) -> Hall:
         limit=Limit(rates_of(config), time.monotonic),
         validate=Validate(parts.checker),
         verify=parts.verify,
-        equip=Equip(),
+        equip=parts.supplies.equip,
         run=Run(config.call_timeout, parts.staff.activity),
         check=Check(config.max_output_bytes),
         sanitize=Sanitize(),

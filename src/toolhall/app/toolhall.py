@@ -9,6 +9,7 @@ from toolhall.app.calls import Parts, build_hall
 from toolhall.app.entrances import SPOKEN, Entrances
 from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard
+from toolhall.app.supplies import Supplies
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config
 from toolhall.pipeline.rulings import Rules
@@ -48,6 +49,8 @@ class Toolhall:
         self.journal = self._folder.journal
         self.guard = self._guarded()
         self.access, self.people = self.guard.access, self.guard.people
+        self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
+        self.supplies = self._supplied()
         parts = self._parts(approver)
         self.telemetry = parts.telemetry
         self.hall = build_hall(self.config, parts)
@@ -99,6 +102,7 @@ class Toolhall:
         self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
         hold = terms.hold and self.config.data is not None
         await self.guard.open(stores)
+        await self.supplies.open(stores)
         known = stores.readonly or terms.family == "sibling"  # another process has kept what is served
         await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=known)
         self.access.turns.frozen = terms.refusal if stores.readonly else None
@@ -112,6 +116,7 @@ class Toolhall:
     def without_pages(self) -> None:
         """Nobody can open this hall's pages, because it is not served over HTTP: then nobody is sent there."""
         self._verify.approvals = None
+        self.supplies.broker.pages = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve every dialect over HTTP, as an ASGI application."""
@@ -129,11 +134,16 @@ class Toolhall:
         """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
         self._entrances.end_streams()
 
+    async def settle(self) -> None:
+        """Finish what goes on by itself, before the loop ends; whoever serves the hall does this last."""
+        await self.supplies.settle()
+
     def close(self) -> None:
         """Write what is left and stop the worker threads."""
         self._entrances.close()
         self.registrar.close()
         self.access.close()
+        self.supplies.close()
         if self._stores is not None:
             self._stores.close()
         self._checker.close()
@@ -154,19 +164,27 @@ class Toolhall:
             self._folder.close()
             raise
 
+    def _supplied(self) -> Supplies:
+        place = self.guard.people.place
+        try:
+            return Supplies(self.config, self._folder.path, self._staff.outside, lambda: place.url)
+        except BaseException:
+            self._folder.close()
+            raise
+
     def _follow(self, rules: Rules) -> None:
         self.hall.follow(rules)  # which is there by the time that rules change
 
     def _parts(self, approver: Approver | None) -> Parts:
-        self._staff = Staff(means_of(self.config), Run.tool_in)
-        self._checker = ProcessChecker()
-        self._verify = Verify(self.guard.policy, approver, self.guard.people.approvals)
+        approvals, ready = self.guard.people.approvals, self.supplies.equip.ready
+        self._verify = Verify(self.guard.policy, approver, approvals, ready)
         figures = [*self._staff.figures(), self._audit_figure()]
         return Parts(
             registry=self.registry,
             folder=self._folder,
             guard=self.guard,
             verify=self._verify,
+            supplies=self.supplies,
             staff=self._staff,
             checker=self._checker,
             telemetry=Telemetry(spans_from(), figures),
@@ -174,7 +192,8 @@ class Toolhall:
 
     def _entry(self, definition: Definition) -> Entry:
         # Its schemas were checked when the function was marked.
-        return compile_entry(definition.tool, self._staff.runner(definition), known_good=True)
+        runner, bind = self._staff.runner(definition), definition.body.bind
+        return compile_entry(definition.tool, runner, known_good=True, bind=bind)
 
     def _search_entry(self) -> Entry:
         hall = self.hall

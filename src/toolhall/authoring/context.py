@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from toolhall.authoring.supplied import Linked, Outside, Supplied
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.requirements import NOTHING, Equipment
 from toolhall.schema.flat import flat_form, refuse_secrets
 from toolhall.schema.types import decoder_of, to_json
 from toolhall.schema.validator import Validator
+
+if TYPE_CHECKING:
+    import httpx2
 
 T = TypeVar("T")
 Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
@@ -56,18 +61,27 @@ class _Endless:
 
 
 _ENDLESS = _Endless()
+_OUTSIDE = Outside()
 
 
 class Context:
     """Hidden from the tool's schema; declare it as the first parameter to use it."""
 
     def __init__(
-        self, link: Link = SILENT, caller: Caller = LOCAL, tool: str = "", patience: Patience = _ENDLESS
+        self,
+        link: Link = SILENT,
+        caller: Caller = LOCAL,
+        tool: str = "",
+        patience: Patience = _ENDLESS,
+        equipment: Equipment | None = None,
+        outside: Outside = _OUTSIDE,
     ) -> None:
         self._link = link
         self._patience = patience
         self._tool = tool
         self._asked = 0
+        self._equipment = equipment
+        self._outside = outside
         self.caller = caller
         self.cancelled = False  # becomes True while a tool in a thread still runs for nobody
 
@@ -79,6 +93,33 @@ class Context:
         """Refuse the call, in the caller's dialect, unless its program can do this."""
         if self._link is not SILENT and not self._link.can(feature):
             raise Unsupported(feature)
+
+    def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
+        """The value of a secret that the tool declares: `@tool(secrets=["TWILIO_API_KEY"])`."""
+        return self._supplied.secret(id)
+
+    @property
+    def account(self) -> Linked:
+        """The user's account that the tool declares: `@tool(account="google:calendar.events")`."""
+        return self._supplied.account()
+
+    @property
+    def accounts(self) -> Mapping[str, Linked]:
+        """The user's accounts, by provider, for a tool that declares several."""
+        return self._supplied.accounts()
+
+    @property
+    def user_id(self) -> str | None:
+        """Who is called for, as proven; always there for a tool that declares `user_id=True`."""
+        return self.caller.user if self._equipment is None else self._equipment.user_id or self.caller.user
+
+    def http(self, **options: Any) -> "httpx2.AsyncClient":
+        """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""
+        return self._outside.client(**options)
+
+    @property
+    def _supplied(self) -> Supplied:
+        return Supplied(self._equipment or NOTHING, self._outside)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the work has come; `done` must rise."""

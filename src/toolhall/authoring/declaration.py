@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any, TypedDict, TypeVar, Unpack, get_args, get_type_hints, overload
+from typing import Any, TypeVar, Unpack, get_args, get_type_hints, overload
 
 import msgspec
 
 from toolhall.authoring.context import Context
+from toolhall.authoring.requiring import RequiringOptions, requiring_problems
 from toolhall.model.json import JsonObject
 from toolhall.model.names import meta_problem, name_problem, version_problem
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
@@ -19,7 +20,7 @@ _MARK = "__toolhall__"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class ToolOptions(TypedDict, total=False):
+class ToolOptions(RequiringOptions, total=False):
     """Everything `@tool(...)` takes; each has a sensible meaning when left out."""
 
     name: str  # the function's own name
@@ -37,6 +38,9 @@ class ToolOptions(TypedDict, total=False):
     returns: Any  # the type of the value, where the return annotation cannot say it
     input: JsonObject  # a JSON Schema to publish as it is; the function takes **arguments
     output: JsonObject  # a JSON Schema to publish as it is
+
+
+_KNOWN = get_type_hints(ToolOptions)
 
 
 class BadDeclaration(TypeError):
@@ -109,9 +113,9 @@ def _check_kind(function: Callable[..., Any], first: str | None) -> None:
 
 
 def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
-    unknown = sorted(set(options) - set(ToolOptions.__annotations__))
+    unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
-        known = ", ".join(ToolOptions.__annotations__)
+        known = ", ".join(_KNOWN)
         raise _located(function, f"@tool does not know {unknown[0]!r}; it takes {known}")
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
@@ -127,6 +131,7 @@ def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iter
         yield named
     if "version" in options and (versioned := version_problem(options["version"])):
         yield versioned
+    yield from requiring_problems(options)
     for option, (fits, fix) in _KINDS.items():
         if option in options and not fits(value := options[option]):  # type: ignore[literal-required]
             yield f"{option} is {value!r}; {fix}"

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of
+from toolhall.authoring.requiring import required
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
@@ -123,6 +124,7 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         level=options.get("level", toolkit.get("level")),
         timeout=options.get("timeout"),
         header_parameters=header_parameters(signature.input),
+        requirements=required(toolkit, options),
         about=home.about,
     )
     body = Body(

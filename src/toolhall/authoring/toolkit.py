@@ -1,14 +1,15 @@
 """`Toolkit`: tools that ship, are versioned and configured together."""
 
 import sys
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar, Unpack, get_type_hints
 
 from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.requiring import RequiringOptions, requiring_problems
 from toolhall.model.names import name_problem, version_problem
 from toolhall.model.tool import LEVELS
 
 
-class ToolkitOptions(TypedDict, total=False):
+class ToolkitOptions(RequiringOptions, total=False):
     """Everything a Toolkit subclass takes in its class line."""
 
     name: str  # the class's own name
@@ -16,6 +17,9 @@ class ToolkitOptions(TypedDict, total=False):
     level: int  # for tools that state none
     isolated: bool  # for tools that do not say
     tags: tuple[str, ...] | list[str]
+
+
+_KNOWN = get_type_hints(ToolkitOptions)
 
 
 class Toolkit:
@@ -35,9 +39,9 @@ class Toolkit:
 
 
 def _problem(class_name: str, options: ToolkitOptions) -> str | None:
-    unknown: Any = sorted(set(options) - set(ToolkitOptions.__annotations__))
+    unknown: Any = sorted(set(options) - set(_KNOWN))
     if unknown:
-        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(ToolkitOptions.__annotations__)}"
+        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(_KNOWN)}"
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         return f"level is {level!r}; use a whole number from 0 to 10"
@@ -46,4 +50,6 @@ def _problem(class_name: str, options: ToolkitOptions) -> str | None:
         return f"isolated is {isolated!r}; use True or False"
     if isinstance(options.get("tags", ()), str):
         return "tags is a text; use a list such as ['travel']"
+    if problem := next(requiring_problems(options), None):
+        return problem
     return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

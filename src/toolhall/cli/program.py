@@ -6,12 +6,14 @@ from importlib.metadata import version
 from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
+from toolhall.cli.accounts.commands import COMMANDS as ACCOUNT
 from toolhall.cli.approvals.commands import COMMANDS as APPROVAL
 from toolhall.cli.audit.commands import COMMANDS as AUDIT
 from toolhall.cli.factors.commands import COMMANDS as FACTOR
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.grants.commands import COMMANDS as GRANT
 from toolhall.cli.keys.commands import COMMANDS as KEY
+from toolhall.cli.secrets.commands import COMMANDS as SECRET
 from toolhall.cli.subcommands import add_subcommands
 from toolhall.cli.tools.commands import COMMANDS as TOOL
 
@@ -61,7 +63,7 @@ for _home, _group, _help, _example in (
         help=_help,
         help_epilogue=f"Example: toolhall {_example}\n\n{_CODES}",
     )
-add_subcommands(app, _MANAGE, _CODES, (TOOL, KEY, GRANT, APPROVAL, FACTOR, AUDIT))
+add_subcommands(app, _MANAGE, _CODES, (TOOL, KEY, GRANT, SECRET, ACCOUNT, APPROVAL, FACTOR, AUDIT))
 
 
 def run(words: Sequence[str]) -> int:

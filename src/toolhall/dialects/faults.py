@@ -7,6 +7,7 @@ from typing import TypeAlias, TypeVar
 from toolhall.dialects.findings import BadDocument
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
+from toolhall.model.requirements import Missing
 
 Row = TypeVar("Row")
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
@@ -50,14 +51,34 @@ def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
 
 
 def advice_of(error: errors.ToolhallError) -> JsonObject:
-    """What may help: where a person verifies the call, what scopes it needs, what to call instead, what a tool says."""
+    """What may help: where a person goes first, what is missing, what to call instead, what a tool says."""
     match error:
         case errors.NeedsVerification(how=how, url=str(url), id=approval):
             return {"how": how, "url": url, "id": approval}
+        case errors.NeedsRequirement(missing=(_, *_) as missing):
+            return _wanted(missing)
         case errors.Denied(scopes=(_, *_) as scopes):
             return {"scopes": list(scopes)}
         case _:
             return _later(error)
+
+
+def _wanted(missing: tuple[Missing, ...]) -> JsonObject:
+    """All that is missing; the first page to visit stands on top, as for a call that a person must verify."""
+    listed = [_missing(each) for each in missing]
+    page = next((each for each in listed if "url" in each), {})
+    return {**{key: said for key, said in page.items() if key != "kind"}, "missing": listed}
+
+
+def _missing(each: Missing) -> JsonObject:
+    said: JsonObject = {"kind": each.kind}
+    if each.id is not None:
+        said["id"] = each.id
+    if each.url is not None:
+        said |= {"url": each.url, "check_url": f"{each.url}/status"}
+    if each.account is not None:
+        said |= {"provider": each.account.provider, "scopes": list(each.account.scopes)}
+    return said
 
 
 def _later(error: errors.ToolhallError) -> JsonObject:

@@ -5,6 +5,7 @@ import msgspec
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Link
 from toolhall.model.json import JsonObject
+from toolhall.model.requirements import Brought, Equipment
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -18,3 +19,5 @@ class Call(msgspec.Struct, frozen=True):
     dialect: str
     size: int
     started: float
+    brought: Brought | None = None  # what the caller sent along for the tool
+    equipment: Equipment | None = None  # what the tool was supplied with, once it was

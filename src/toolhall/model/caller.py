@@ -36,6 +36,18 @@ class Caller(msgspec.Struct, frozen=True):
         """What limits count as one: those who proved nothing are told apart by where they come from."""
         return self.id if self.address is None else f"{self.id}@{self.address}"
 
+    @property
+    def user(self) -> str | None:
+        """Whose secrets and accounts its calls use: the user it acts for, or itself; None where nobody is proven."""
+        if self.acting_for is not None:
+            return self.acting_for
+        return None if self.proof in ("none", "shared") else self.person or self.id
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name of the caller itself: its id, its person, and of a token the subject alone."""
+        return tuple(filter(None, (self.id, self.person, self.id.partition(":")[2])))
+
 
 LOCAL = Caller("local", local=True, proof="local", person="local", scopes=frozenset({ALL_TOOLS, ADMIN, ACT_AS}))
 NOBODY = Caller("anonymous")

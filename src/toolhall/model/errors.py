@@ -22,6 +22,8 @@ from typing import Literal
 
 import msgspec
 
+from toolhall.model.requirements import Missing
+
 MOST_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
 
 
@@ -158,9 +160,15 @@ class NeedsVerification(Refused):
 
 
 class NeedsRequirement(Refused):
-    """A secret, a linked account or a user id is missing."""
+    """A secret, a linked account or a user id is missing; all that are missing are listed."""
 
     message = "this tool needs something that has not been set up"
+
+    def __init__(
+        self, message: str | None = None, *, missing: Sequence[Missing] = (), detail: str | None = None
+    ) -> None:
+        self.missing = tuple(missing)
+        super().__init__(message, detail=detail)
 
 
 class Limited(Refused):

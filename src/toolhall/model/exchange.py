@@ -9,6 +9,7 @@ from toolhall.model.content import Result
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
+from toolhall.model.requirements import Brought
 from toolhall.model.tool import Tool
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
@@ -96,6 +97,7 @@ class CallTool(msgspec.Struct, frozen=True):
     arguments: JsonObject
     dialect: str
     size: int = 0
+    brought: Brought | None = None
 
 
 Ask: TypeAlias = ListTools | CallTool

@@ -1,8 +1,8 @@
 """The forms in which a secret may turn up in a text, and how each is found.
 
-There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not; hex in
-lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded, JSON-escaped and HTML-escaped,
-in whole or in part, also twice. A secret shorter than six characters is looked for as it is only: in the other forms it
+There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not, in one
+line or several; hex in lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded,
+JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it is only: in the other forms it
 would be found where it is not. Time is linear in the text: what a clean text costs is a few searches for a substring.
 """
 
@@ -25,9 +25,12 @@ _LONG_SIGN = 12
 _ROUNDS = 3  # of escaping, one inside the other
 _MOST_PER_LETTER = 12
 _MOST_HELD = 16 * 1024
+_MOST_TRIES = 64
 
 _NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
 _LOWER = bytes(range(256)).lower()
+_BLANKS = b" \t\r\n\f\v\\"
+_LINE_END = r"(?:\s|\\{1,8}[nr]){0,80}+"
 _APART = r"(?:\\{1,8}[nrtx]|0x|[ :,;._%-]|\s){0,3}+"
 _BACKSLASHED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"/\\bfnrt']))")
 _CUT_OFF = re.compile(r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?)\Z")
@@ -49,11 +52,12 @@ class Disguises:
         self._escaped_itself = any(letter in secret for letter in "%&\\")
         self.short = len(secret) < SHORTEST_DISGUISED
         self._cores = [] if self.short else list({core: None for each in self._whole for core in _cores(each)})
+        self._core_signs = list(dict.fromkeys(map(_sign, self._cores)))
         self._hex = [] if self.short else [each.hex().encode() for each in self._whole]
         self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
         self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in secret if each in _JSON_SHORT)]
         self._shortest = min(map(len, self._whole))
-        self._signs = list(dict.fromkeys([*self._whole, *quoted, *map(_sign, self._cores)]))
+        self._signs = list(dict.fromkeys([*self._whole, *quoted, *self._core_signs]))
         self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
 
     def holds(self, text: bytes) -> bool:
@@ -65,6 +69,11 @@ class Disguises:
                 return True
         if self.short:
             return False
+        if _has_lines(text):
+            line = _one_line(text)
+            for sign in self._core_signs:
+                if sign in line and any(core in line for core in self._cores):
+                    return True
         digits = text.translate(_LOWER, _NOT_HEX)
         for each in self._hex:
             if each in digits and self._dumped.search(text):
@@ -85,6 +94,10 @@ class Disguises:
             return len(data[-literal:].decode(errors="replace"))
         if self.short:
             return 0
+        if _has_lines(data):
+            line = _one_line(data)
+            if any(_overlap(line, each, BEGINNING) for each in self._cores):
+                return len(text)
         digits = data.translate(_LOWER, _NOT_HEX)
         if any(_overlap(digits, each, 2 * BEGINNING) for each in self._hex):
             return len(text)
@@ -134,7 +147,10 @@ class Disguises:
         ways = [_spelling(each) for each in self._spellings if len(each) <= LONGEST_SPELLED and not self.short]
         ways += map(re.escape, self._spellings)
         if not self.short:
-            ways += [f"{_BASE64}?{re.escape(core.decode())}{_BASE64}?={{0,2}}" for core in self._cores]
+            ways += [
+                rf"(?:(?<!\\){_BASE64})?{written}{_BASE64}?={{0,2}}"
+                for written in dict.fromkeys(map(_lines, self._cores))
+            ]
             ways += [f"(?i:{_dump(each)})" for each in self._whole]
         return re.compile("|".join(ways))
 
@@ -152,6 +168,23 @@ def _sign(core: bytes) -> bytes:
     """A part that both alphabets write alike, if there is a long one: half as many searches find it."""
     longest = max(re.split(rb"[+/_-]", core), key=len)
     return longest if len(longest) >= _LONG_SIGN else core
+
+
+def _lines(core: bytes) -> str:
+    """A pattern for it in either alphabet, in one line or, unless it is long, in several."""
+    letters = [{"+": "[+-]", "-": "[+-]", "/": "[/_]", "_": "[/_]"}.get(letter, letter) for letter in core.decode()]
+    return (_LINE_END if len(letters) <= LONGEST_SPELLED else "").join(letters)
+
+
+def _has_lines(text: bytes) -> bool:
+    return b"\n" in text or b"\\" in text or b"\r" in text
+
+
+def _one_line(text: bytes) -> bytes:
+    """The text without the ends of its lines, written as they are or escaped."""
+    if b"\\" in text:
+        text = text.replace(b"\\n", b"").replace(b"\\r", b"")
+    return text.translate(None, _BLANKS)
 
 
 def _dump(secret: bytes) -> str:
@@ -222,10 +255,14 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def _overlap(text: bytes, form: bytes, least: int) -> int:
     """The longest end of the text that is a beginning of the form, if it is long enough to matter."""
-    for length in range(min(len(text), len(form) - 1), least - 1, -1):
-        if text.endswith(form[:length]):
-            return length
-    return 0
+    start, at = form[:least], max(len(text) - len(form) + 1, 0) - 1
+    for _ in range(_MOST_TRIES):
+        at = text.find(start, at + 1)
+        if at < 0:
+            return 0
+        if form.startswith(text[at:]):
+            break
+    return len(text) - at  # also of one that begins too often to try them all
 
 
 def _bytes(text: str) -> bytes:

@@ -112,13 +112,11 @@ class Limit:
 
     def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
         """Take from every bucket, or from none if any has too little."""
-        wait = 0.0
-        for bucket in self._buckets:
-            needed = bucket.wait(bucket.key(caller, tool), cost, now)
-            wait = max(wait, needed)
+        keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
+        wait = max([bucket.wait(key, cost, now) for bucket, key in keyed], default=0.0)
         if wait <= 0.0:
-            for bucket in self._buckets:
-                bucket.take(bucket.key(caller, tool), cost, now)
+            for bucket, key in keyed:
+                bucket.take(key, cost, now)
         return wait
 
     def refused(self, call: Call) -> None:

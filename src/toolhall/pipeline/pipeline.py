@@ -17,7 +17,7 @@ from toolhall.pipeline.limit import Limit
 from toolhall.pipeline.record import Recorder
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
-from toolhall.pipeline.states import Allowed, Valid, Verified
+from toolhall.pipeline.states import Allowed, Equipped, Valid, Verified
 from toolhall.pipeline.trace import Trace, outcome_of
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
@@ -63,7 +63,10 @@ class Pipeline:
             verified = stages.verify(valid)  # conditions of a grant; a person's yes to this exact call
             if not isinstance(verified, Verified):
                 verified = await verified
-            equipped = trace.reached = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
+            if not isinstance(equipped, Equipped):
+                equipped = await equipped
+            trace.reached = equipped
             trace.redactor = equipped.redactor
             if equipped.verdict.level >= GRANTED_FROM:
                 await stages.audit.intent(call, equipped)  # durable before any side effect

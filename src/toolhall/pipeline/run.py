@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
 from types import FrameType
 
 import msgspec
@@ -30,16 +29,15 @@ class Run:
         self._activity = activity or Activity()
         keep_discreet()
 
-    def __call__(self, equipped: Equipped) -> Awaitable[Raw]:
+    async def __call__(self, equipped: Equipped) -> Raw:
         """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised."""
-        return self._run(equipped)
-
-    async def _run(self, equipped: Equipped) -> Raw:
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
         telling = None
         if entry.tells and call.link is not SILENT:
             telling = Telling(call.link, redactor)
-            call = msgspec.structs.replace(call, link=telling)
+            call = msgspec.structs.replace(call, link=telling, equipment=equipped.equipment)
+        elif equipped.equipment is not None:
+            call = msgspec.structs.replace(call, equipment=equipped.equipment)
         deadline = Deadline(entry.tool.timeout or self._default_timeout)
         hushed = None if redactor is None else hush(redactor)
         activity = self._activity
@@ -71,7 +69,7 @@ class Run:
     @staticmethod
     def tool_in(frame: FrameType) -> str | None:
         """The id of the tool that this stack frame runs, if it is ours; whoever looks at stacks can name the tool."""
-        if frame.f_code is not Run._run.__code__:
+        if frame.f_code is not Run.__call__.__code__:
             return None
         equipped = frame.f_locals.get("equipped")
         return equipped.entry.id if isinstance(equipped, Equipped) else None

@@ -5,6 +5,7 @@ import msgspec
 from toolhall.model.call import Call
 from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
+from toolhall.model.requirements import Equipment
 from toolhall.model.verdict import Allow, Verify
 from toolhall.pipeline.redactor import Redactor
 from toolhall.registry.entry import Entry
@@ -61,6 +62,7 @@ class Equipped(msgspec.Struct, frozen=True, gc=False):
     arguments: JsonObject
     approval: str | None = None
     redactor: Redactor | None = None  # hides the secrets that the call uses; None: it uses none
+    equipment: Equipment | None = None  # what the tool declares to need; None: nothing
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):

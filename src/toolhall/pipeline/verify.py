@@ -1,6 +1,6 @@
 """The last word before a tool runs: grants with conditions, and a person's yes to this exact call."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from toolhall.model.call import Call
@@ -12,7 +12,7 @@ from toolhall.model.verdict import Verify as NeedsPerson
 from toolhall.pipeline.authorize import Policy, refusal
 from toolhall.pipeline.states import Valid, Verified
 from toolhall.registry.entry import Entry
-from toolhall.schema.defaults import with_defaults
+from toolhall.schema.readings import readings
 
 
 class Approver(Protocol):
@@ -34,8 +34,15 @@ class Approvals(Protocol):
 class Verify:
     """Nothing that a caller sends counts as a person's yes."""
 
-    def __init__(self, policy: Policy, approver: Approver | None = None, approvals: Approvals | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        approver: Approver | None = None,
+        approvals: Approvals | None = None,
+        ready: Callable[[Valid], Awaitable[None]] | None = None,
+    ) -> None:
         self._policy = policy
+        self._ready = ready
         self.approver = approver
         self.approvals = approvals
 
@@ -49,16 +56,19 @@ class Verify:
         return Verified(valid.call, valid.entry, verdict, valid.arguments)
 
     def settled(self, valid: Valid) -> Allow | NeedsPerson:
-        """A grant's conditions see what the tool would: what was left out is what the schema says."""
-        entry = valid.entry
-        arguments = with_defaults(entry.tool.input, valid.arguments)
-        settled = self._policy.settle(valid.verdict, valid.call.caller, entry.tool, arguments)
-        if isinstance(settled, Deny):
-            raise refusal(settled)
-        return settled
+        """A grant's conditions see what was sent and what the tool gets for it: a no to either is a no."""
+        entry, verdict = valid.entry, valid.verdict
+        for arguments in readings(entry.tool.input, valid.arguments, entry.bind):
+            settled = self._policy.settle(valid.verdict, valid.call.caller, entry.tool, arguments)
+            if isinstance(settled, Deny):
+                raise refusal(settled)
+            verdict = settled
+        return verdict
 
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         call, entry = valid.call, valid.entry
+        if entry.needs is not None and self._ready is not None:
+            await self._ready(valid)  # nobody is asked to agree to what could not run
         if call.caller.local and self.approver is not None:
             if not await self.approver.approve(entry.tool, call, valid.arguments, verdict):
                 raise NeedsVerification(

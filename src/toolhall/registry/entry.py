@@ -11,7 +11,9 @@ from toolhall.authoring.context import Patience
 from toolhall.contracts.digest import digests
 from toolhall.model.call import Call
 from toolhall.model.json import JsonObject
+from toolhall.model.requirements import Needs, needs_of
 from toolhall.model.tool import Tool
+from toolhall.schema.readings import Bind
 from toolhall.schema.validator import Validator
 
 
@@ -32,6 +34,8 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
     returns: Validator | None
     id: str  # str(tool.id), which every record repeats
     tells: bool = True  # whether it can tell or ask its caller anything while it runs
+    needs: Needs | None = None  # what a call must be supplied with; None: nothing
+    bind: Bind | None = None  # what its function gets for arguments; None: it is none of ours
 
     @cached_property
     def definition_sha256(self) -> str:
@@ -43,9 +47,9 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
 
 
-def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False) -> Entry:
+def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False, bind: Bind | None = None) -> Entry:
     """Do at registration what need not be done per call; raises BadSchema, unless the schemas are known to be good."""
     returned = tool.output.schema
     returns = None if returned is None else Validator(returned, known_good=known_good)
     accepts, tells = Validator(tool.input, known_good=known_good), getattr(runner, "tells", True)
-    return Entry(tool, runner, accepts, returns, str(tool.id), tells)
+    return Entry(tool, runner, accepts, returns, str(tool.id), tells, needs_of(tool.requirements), bind)

@@ -7,6 +7,7 @@ from functools import partial
 
 from toolhall.authoring.context import Context, Patience
 from toolhall.authoring.definition import Body
+from toolhall.authoring.supplied import Outside
 from toolhall.model.call import Call
 from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import Asking, Event, Link
@@ -21,6 +22,7 @@ from toolhall.schema.types import to_json
 
 MOST_LOST = 4  # threads that a tool may leave hanging
 MOST_BLOCKED = 3  # times that an async tool may hold up everybody for long
+_OUTSIDE = Outside()
 _log = logging.getLogger("toolhall.run")
 
 
@@ -30,12 +32,19 @@ class FunctionRunner:
     A tool that cannot be trusted with our threads or our loop is moved `elsewhere`, if there is such a place.
     """
 
-    __slots__ = ("_blocked", "_body", "_elsewhere", "_moved", "_threads", "tells")
+    __slots__ = ("_blocked", "_body", "_elsewhere", "_moved", "_outside", "_threads", "tells")
 
-    def __init__(self, body: Body, threads: Threads, elsewhere: Callable[[], Runner | None] | None = None) -> None:
+    def __init__(
+        self,
+        body: Body,
+        threads: Threads,
+        elsewhere: Callable[[], Runner | None] | None = None,
+        outside: Outside = _OUTSIDE,
+    ) -> None:
         self._body = body
         self._threads = threads
         self._elsewhere = elsewhere
+        self._outside = outside
         self._moved: Runner | None = None
         self._blocked = 0
         self.tells = body.takes_context
@@ -51,7 +60,8 @@ class FunctionRunner:
             return self._in_thread(tool, call, body.bind(arguments), patience)
         bound = body.bind(arguments)
         if body.takes_context:
-            return body.function(Context(call.link, call.caller, tool.name, patience), **bound)  # type: ignore[no-any-return]
+            context = Context(call.link, call.caller, tool.name, patience, call.equipment, self._outside)
+            return body.function(context, **bound)  # type: ignore[no-any-return]
         return body.function(**bound)  # type: ignore[no-any-return]
 
     def blocked(self, tool: Tool) -> None:
@@ -75,7 +85,13 @@ class FunctionRunner:
         loop = asyncio.get_running_loop()
         told = call.link
         link = _ThreadLink(told.link if isinstance(told, Telling) else told, loop)
-        context = Context(told.through(link) if isinstance(told, Telling) else link, call.caller, tool.name)
+        context = Context(
+            told.through(link) if isinstance(told, Telling) else link,
+            call.caller,
+            tool.name,
+            equipment=call.equipment,
+            outside=self._outside,
+        )
         work = partial(self._body.function, *((context,) if self._body.takes_context else ()), **bound)
         try:
             return await self._threads.run(str(tool.id), partial(_carried, work), partial(_grace, patience))

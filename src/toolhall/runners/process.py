@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from toolhall.authoring.context import Patience
+from toolhall.authoring.supplied import Outside
 from toolhall.model.call import Call
 from toolhall.model.errors import BadOutput, Crashed, ToolhallError
 from toolhall.model.exchange import Asking, Event, Log, Progress
@@ -16,6 +17,7 @@ from toolhall.model.tool import Tool
 from toolhall.runners.address import Address
 from toolhall.runners.carried import all_tagged, all_untagged, raised, returned, told
 from toolhall.runners.child import Child, Gone, Lied
+from toolhall.runners.supply import supply_of
 from toolhall.runners.wire import (
     Done,
     End,
@@ -34,6 +36,7 @@ from toolhall.runners.wire import (
 )
 from toolhall.runners.workers import Workers
 
+_OUTSIDE = Outside()
 _FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")
 _log = logging.getLogger("toolhall.run")
 
@@ -45,11 +48,12 @@ class ToolRaised(Exception):
 class ProcessRunner:
     """One call, one worker; when the call is cancelled or its time is up, the worker is killed."""
 
-    __slots__ = ("_address", "_seconds", "_workers")
+    __slots__ = ("_address", "_outside", "_seconds", "_workers")
 
-    def __init__(self, address: Address, workers: Workers, seconds: float) -> None:
+    def __init__(self, address: Address, workers: Workers, seconds: float, outside: Outside = _OUTSIDE) -> None:
         self._address = address
         self._workers = workers
+        self._outside = outside
         self._seconds = seconds  # for tools that state no timeout
 
     def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
@@ -63,7 +67,8 @@ class ProcessRunner:
         try:
             can = tuple(filter(call.link.can, _FEATURES))
             caller = msgspec.structs.replace(call.caller, credential=None)  # it is nothing to a tool
-            await child.say(Work(self._address, tool.name, arguments, caller, can, seconds))
+            supply, allow = supply_of(call.equipment), self._outside.allow
+            await child.say(Work(self._address, tool.name, arguments, caller, can, seconds, supply, allow))
             end, asking = await _conversation(child, call, patience)
             sound = not isinstance(end, Raised) or not end.spent
         except Lied as error:

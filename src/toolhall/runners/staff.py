@@ -7,8 +7,9 @@ from typing import Protocol
 import msgspec
 
 from toolhall.authoring.definition import Definition
+from toolhall.authoring.supplied import Outside
 from toolhall.registry.entry import Runner
-from toolhall.runners.address import address_of, stateless_address_of
+from toolhall.runners.address import Address, address_of, stateless_address_of
 from toolhall.runners.function import FunctionRunner
 from toolhall.runners.process import ProcessRunner
 from toolhall.runners.threads import Threads
@@ -24,6 +25,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     seconds: float  # for a tool that states no timeout
     limits: Limits = Limits()
+    allow: tuple[str, ...] = ()  # private hosts that tools may reach by the hall's own client
     variables: tuple[str, ...] = ()  # of the environment, that worker processes see besides the usual ones
 
 
@@ -45,11 +47,17 @@ class Settings(Protocol):
         """The largest result that is passed on."""
         ...
 
+    @property
+    def egress_allow(self) -> tuple[str, ...]:
+        """Private hosts that may be reached from here."""
+        ...
+
 
 def means_of(settings: Settings) -> Means:
     """As configured."""
     limits = Limits(result_bytes=2 * settings.max_output_bytes + 65_536)  # bytes grow when they are written as text
-    return Means(threads=settings.threads, seconds=settings.call_timeout, limits=limits)
+    allow = settings.egress_allow
+    return Means(threads=settings.threads, seconds=settings.call_timeout, limits=limits, allow=allow)
 
 
 class Staff:
@@ -61,13 +69,14 @@ class Staff:
         self.activity = Activity()
         self.watchdog = Watchdog(self.activity, named, self._blocked)
         self._seconds = means.seconds
+        self.outside = Outside(means.allow)
         self._functions: dict[str, tuple[Definition, FunctionRunner]] = {}
 
     def runner(self, definition: Definition) -> Runner:
         """Who runs it; BadDeclaration for an isolated tool that no other process can find."""
         if definition.body.isolated:
-            return ProcessRunner(address_of(definition.body), self.workers, self._seconds)
-        runner = FunctionRunner(definition.body, self.threads, lambda: self._elsewhere(definition))
+            return self._process(address_of(definition.body))
+        runner = FunctionRunner(definition.body, self.threads, lambda: self._elsewhere(definition), self.outside)
         self._functions[str(definition.tool.id)] = definition, runner
         return runner
 
@@ -90,7 +99,10 @@ class Staff:
     def _elsewhere(self, definition: Definition) -> Runner | None:
         """A process of its own, for a tool that would not notice: what it keeps in memory would be lost."""
         address = stateless_address_of(definition.body)
-        return None if address is None else ProcessRunner(address, self.workers, self._seconds)
+        return None if address is None else self._process(address)
+
+    def _process(self, address: Address) -> ProcessRunner:
+        return ProcessRunner(address, self.workers, self._seconds, self.outside)
 
     def _blocked(self, tool: str) -> None:
         if tool in self._functions:

@@ -11,6 +11,7 @@ from toolhall.model.errors import Problem
 from toolhall.model.exchange import LogLevel
 from toolhall.model.json import Json, JsonObject
 from toolhall.runners.address import Address
+from toolhall.runners.supply import Supply
 from toolhall.schema.types import to_json
 
 _LENGTH = struct.Struct(">I")
@@ -49,6 +50,8 @@ class Work(msgspec.Struct, frozen=True, tag="work"):
     caller: Caller
     can: tuple[str, ...]  # what the caller's program can do
     cpu_seconds: int
+    supply: Supply | None = None  # what the tool requires
+    allow: tuple[str, ...] = ()  # private hosts that it may reach
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):

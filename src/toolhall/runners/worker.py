@@ -14,6 +14,7 @@ import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.authoring.definition import Body, definitions_of
+from toolhall.authoring.supplied import Outside
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Asking, Event, Log
 from toolhall.model.question import Answered, Question
@@ -21,6 +22,7 @@ from toolhall.runners.address import Address, load_function, load_module
 from toolhall.runners.carried import all_tagged, all_untagged, done, raised, told
 from toolhall.runners.confine import allow_cpu, confine, end_group
 from toolhall.runners.inside import enter
+from toolhall.runners.supply import equipment_from
 from toolhall.runners.wire import (
     LENGTH_BYTES,
     End,
@@ -146,8 +148,7 @@ class Worker:
     def _outcome(self, work: Work, runner: asyncio.Runner) -> End:
         try:
             body = self._body(work.address)
-            context = Context(HallLink(self._line, work, self._pending), work.caller, work.tool)
-            given = (context,) if body.takes_context else ()
+            given = (self._context(work),) if body.takes_context else ()
             bound = body.bind(work.arguments)
             value = runner.run(body.function(*given, **bound)) if body.is_async else body.function(*given, **bound)
         except Asking:
@@ -157,6 +158,10 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - it fails this call only
             return _raised(error)
         return self._written(value)
+
+    def _context(self, work: Work) -> Context:
+        link, equipment = HallLink(self._line, work, self._pending), equipment_from(work.supply)
+        return Context(link, work.caller, work.tool, equipment=equipment, outside=Outside(work.allow))
 
     def _written(self, value: object) -> End:
         try:

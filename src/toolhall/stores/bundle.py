@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from toolhall.stores.accounts.base import AccountStore
+from toolhall.stores.accounts.memory import MemoryAccounts
 from toolhall.stores.approvals.base import ApprovalStore
 from toolhall.stores.approvals.memory import MemoryApprovals
 from toolhall.stores.base import ToolStore
@@ -13,6 +15,8 @@ from toolhall.stores.grants.memory import MemoryGrants
 from toolhall.stores.keys.base import KeyStore
 from toolhall.stores.keys.memory import MemoryKeys
 from toolhall.stores.memory import MemoryStore
+from toolhall.stores.vault.base import VaultStore
+from toolhall.stores.vault.memory import MemoryVault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +28,8 @@ class Stores:
     grants: GrantStore
     approvals: ApprovalStore
     factors: FactorStore
+    accounts: AccountStore
+    vault: VaultStore
     readonly: bool = False  # another process writes; every change is refused
     version: Callable[[], Awaitable[int]] | None = None  # another number once another process changed something
     close: Callable[[], None]  # finish what is being written; nothing can be asked afterwards
@@ -37,6 +43,8 @@ def in_memory() -> Stores:
         grants=MemoryGrants(),
         approvals=MemoryApprovals(),
         factors=MemoryFactors(),
+        accounts=MemoryAccounts(),
+        vault=MemoryVault(),
         close=_nothing,
     )
 

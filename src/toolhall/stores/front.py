@@ -3,12 +3,14 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from toolhall.stores.accounts.base import AccountReader
 from toolhall.stores.approvals.base import ApprovalReader
 from toolhall.stores.base import ToolReader
 from toolhall.stores.bundle import Stores
 from toolhall.stores.factors.base import FactorReader
 from toolhall.stores.grants.base import GrantReader
 from toolhall.stores.keys.base import KeyReader
+from toolhall.stores.vault.base import VaultReader
 
 # Of each store, what only reads it; everything else is a change.
 _READERS: dict[str, type] = {
@@ -17,6 +19,8 @@ _READERS: dict[str, type] = {
     "grants": GrantReader,
     "approvals": ApprovalReader,
     "factors": FactorReader,
+    "accounts": AccountReader,
+    "vault": VaultReader,
 }
 
 

@@ -12,7 +12,7 @@ _REFUSAL = (
 
 def acting(caller: Caller, user_id: str | None) -> Caller | None:
     """The caller, with the user it may act for; None where it may not."""
-    if user_id is None or user_id in _own(caller):
+    if user_id is None or user_id in caller.names:
         return caller
     if ACT_AS not in caller.scopes:
         return None
@@ -22,8 +22,3 @@ def acting(caller: Caller, user_id: str | None) -> Caller | None:
 def not_acting() -> Denied:
     """What is recorded of whoever may not."""
     return Denied(_REFUSAL, scopes=(ACT_AS,))
-
-
-def _own(caller: Caller) -> tuple[str | None, ...]:
-    """Every name of the caller itself: its id, its person, and of a token the subject alone."""
-    return caller.id, caller.person, caller.id.partition(":")[2] or None

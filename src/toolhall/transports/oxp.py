@@ -118,7 +118,7 @@ class OxpHttp:
         name = (request.toolkit, request.tool)
         entry = self._hall.registry.published.find(catalog.name, name, request.version)
         meant = entry.id if entry is not None and self._hall.find(entry.id, caller) else request.tool_id
-        return CallTool(meant, request.input, catalog.name, size)
+        return CallTool(meant, request.input, catalog.name, size, request.brought)
 
 
 def _told(error: ToolhallError) -> ToolhallError:

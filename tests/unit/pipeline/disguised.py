@@ -9,6 +9,12 @@ from urllib.parse import quote
 SECRET = "tk_canary9QwEr/R4nd0m+V4lu3"  # what the tools in tests/threats/leaky_tools.py use
 
 
+def _lines(secret: str, end: str) -> str:
+    """As mail and the command `base64` write it; their lines are longer, as secrets are."""
+    text = base64.b64encode(secret.encode()).decode()
+    return end.join(text[at : at + 9] for at in range(0, len(text), 9))
+
+
 def _pairs(data: bytes) -> list[tuple[int, int]]:
     return list(zip(data[::2], data[1::2], strict=True))
 
@@ -29,6 +35,10 @@ FORMS: dict[str, Callable[[str], str]] = {
 VARIANTS: dict[str, Callable[[str], str]] = {
     "base64 after one byte": lambda secret: base64.b64encode(b"x" + secret.encode() + b"yz").decode(),
     "base64 after two bytes": lambda secret: base64.b64encode(b"xy" + secret.encode() + b"z").decode(),
+    "base64 in lines": lambda secret: _lines(secret, "\n"),
+    "base64 in lines of another system": lambda secret: _lines(secret, "\r\n    "),
+    "base64 in lines, in json": lambda secret: _lines(secret, "\\r\\n"),
+    "base64 in lines, in json twice": lambda secret: _lines(secret, "\\\\n"),
     "base64url after one byte": lambda secret: base64.urlsafe_b64encode(b"?" + secret.encode()).decode(),
     "upper hex": lambda secret: secret.encode().hex().upper(),
     "reversed case": lambda secret: secret.encode().hex().swapcase(),

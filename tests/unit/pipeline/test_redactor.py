@@ -151,7 +151,25 @@ LETTERS = 4_000
 @pytest.mark.parametrize("end", ["", "q"])
 @pytest.mark.parametrize("start", ["\\u0041 %74 &#116; ", f"\\u0041{TOKEN}"])
 @pytest.mark.parametrize(
-    "again", ["\\", "\\u", "\\x7", "%", "%25", "25", "%74", "&", "&amp;", "amp;", "&#116;", "74:", "74 ", TOKEN[:-1]]
+    "again",
+    [
+        "\\",
+        "\\u",
+        "\\x7",
+        "%",
+        "%25",
+        "25",
+        "%74",
+        "&",
+        "&amp;",
+        "amp;",
+        "&#116;",
+        "74:",
+        "74 ",
+        TOKEN[:-1],
+        "dGtfY\n",
+        "dGtf\\n",
+    ],
 )
 def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -> None:
     """Four times the text takes about four times the work; sixteen times would let a tool stop the hall."""
@@ -166,6 +184,23 @@ def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -
 
     short = min(seconds(LETTERS) for _ in range(3))
     assert min(seconds(4 * LETTERS) for _ in range(2)) < 8 * short + 0.02
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
+def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
+    """A hall's own key is longer than a line of base64."""
+    key = f"tk_{'a8Zk2Lm9QwEr'}_{'x7-Q' * 10}abc_R4nd0m"
+    lines = base64.encodebytes(key.encode()).decode().rstrip("\n").replace("\n", end)
+    assert end in lines
+    assert redactor(key).text(f"before{end}{lines}{end}after") == f"before{end}{HIDDEN}{end}after"
+
+
+def test_a_secret_that_begins_again_and_again_is_found_when_cut() -> None:
+    for secret in ("ab" * 300 + "c", "a" * 600 + "c"):
+        hides = redactor(secret)
+        seen = hides.next(secret[:-1]) + hides.next("c")
+        assert "ababa" not in seen
+        assert "aaaaa" not in seen
 
 
 def test_base64_of_something_longer() -> None:

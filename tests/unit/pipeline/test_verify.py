@@ -5,11 +5,12 @@ import pytest
 from tests.unit.parts import Clock, call_of, entry_named
 from toolhall.model.call import Call
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Denied, NeedsVerification
+from toolhall.model.errors import Denied, NeedsRequirement, NeedsVerification
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow
 from toolhall.model.verdict import Verify as NeedsPerson
+from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.rulings import Conditional, Permitted, Ruling, Unmatched
 from toolhall.pipeline.states import Valid, Verified
@@ -121,3 +122,12 @@ async def test_conditions_come_before_the_person() -> None:
     with pytest.raises(Denied):
         stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
     assert page.asked == []
+
+
+async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
+    person = Person(yes=True)
+    entry = entry_named(requirements={"secrets": [{"id": "KEY"}]})
+    verify = Verify(LevelPolicy(clock=Clock()), person, ready=Equip().ready)
+    with pytest.raises(NeedsRequirement):
+        await verify(Valid(call_of(), entry, PERSON, {}))  # type: ignore[misc]
+    assert person.asked == []

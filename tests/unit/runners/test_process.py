@@ -17,9 +17,12 @@ from toolhall.model.content import Audio, Image, Notes, Reply, Resource, Resourc
 from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable
 from toolhall.model.exchange import Asking, Log, Progress
 from toolhall.model.question import Answered, Filled, Question
+from toolhall.model.requirements import Equipment, Token
+from toolhall.model.secret import Secret
 from toolhall.runners.address import Address, address_of
 from toolhall.runners.deadline import Deadline
 from toolhall.runners.process import ProcessRunner, ToolRaised
+from toolhall.runners.supply import equipment_from, supply_of
 from toolhall.runners.wire import Limits
 from toolhall.runners.workers import Workers
 
@@ -31,10 +34,13 @@ def workers() -> Iterator[Workers]:
     made.close()
 
 
-async def run(workers: Workers, function: Any, link: Any = None, **arguments: Any) -> Any:
+async def run(
+    workers: Workers, function: Any, link: Any = None, equipment: Equipment | None = None, **arguments: Any
+) -> Any:
     definition = next(definitions_of(function))
     runner = ProcessRunner(address_of(definition.body), workers, 60)
     call = call_of(arguments=arguments, caller=Caller("ada"), link=link or Hearing())
+    call = msgspec.structs.replace(call, equipment=equipment)
     return await runner.run(definition.tool, call, arguments, Deadline(60))
 
 
@@ -43,6 +49,20 @@ async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: Workers) ->
     assert first != os.getpid()
     assert await run(workers, tools.where_async) == first
     assert await run(workers, tools.move, point={"x": 1, "y": 2}, by=3) == {"x": 4, "y": 5}
+
+
+async def test_what_a_tool_requires_is_sent_to_its_process_for_this_call_only(workers: Workers) -> None:
+    equipment = Equipment({"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"))}, "ada")
+    assert await run(workers, tools.supplied, equipment=equipment) == ["S-K-0-1", "y-a-2-9", "a-d-a"]
+    with pytest.raises(ToolRaised, match="does not declare the secret"):
+        await run(workers, tools.supplied)
+
+
+def test_what_is_sent_there_is_never_printed() -> None:
+    equipment = Equipment({"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"))}, "ada")
+    assert repr(supply_of(equipment)) == "Supply(...)"
+    assert "ya29" not in repr(supply_of(equipment).accounts)  # type: ignore[union-attr]
+    assert equipment_from(supply_of(equipment)) == equipment
 
 
 async def test_values_of_every_kind_come_back_as_they_were(workers: Workers) -> None:

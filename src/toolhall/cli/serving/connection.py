@@ -11,11 +11,11 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from toolhall.cli.serving.cycle import Cycle, Signal
+from toolhall.cli.serving.cycle import Cycle
 from toolhall.cli.serving.deadlines import Wait
+from toolhall.cli.serving.outbox import outbox_of
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
 from toolhall.cli.serving.premises import GuardedConfig
-from toolhall.transports.exchange import WHOLE
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_PIPELINED = 512  # more than fit into what is read at once, unless they are tiny
@@ -40,6 +40,9 @@ def _locate(scope: App, url: bytes) -> None:
 class GuardedConnection(HttpToolsProtocol):
     """Relies on uvicorn's own parts by name; tests over real sockets say when they change."""
 
+    app: App
+    cycle: Any  # uvicorn's types do not say that there is none at first
+
     def __init__(
         self,
         config: GuardedConfig,
@@ -50,6 +53,7 @@ class GuardedConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._premises = config.premises
         self._room = config.premises.room
+        self._outbox = outbox_of(self.loop)
         self._entered = False
         self._wait = Wait()
         self._answering: RequestResponseCycle | None = None
@@ -89,7 +93,8 @@ class GuardedConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A request has begun: answer it, or let it wait for its turn."""
-        parser, scope, app = cast("Any", self.parser), self.scope, cast("App", self.app)
+        parser: Any = self.parser
+        scope, app = self.scope, self.app
         version = parser.get_http_version()
         scope["method"] = parser.get_method().decode("ascii")
         if version != "1.1":
@@ -97,29 +102,13 @@ class GuardedConnection(HttpToolsProtocol):
         if parser.should_upgrade() and self._should_upgrade():
             return
         _locate(scope, self.url)
-        before, cycle = self._latest, self._cycle(keep_alive=version != "1.0" and parser.should_keep_alive())
-        self.cycle = cycle
-        cast("dict[str, Any]", scope)[WHOLE] = cycle.whole  # for who knows us
+        before = self.cycle
+        self.cycle = cycle = Cycle(self, self._outbox, keep_alive=version != "1.0" and parser.should_keep_alive())
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, app)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, app))
-
-    def _cycle(self, *, keep_alive: bool) -> Cycle:
-        return Cycle(
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=self.server_state.default_headers,
-            message_event=Signal(),  # type: ignore[arg-type] # all that is asked of an event
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
 
     def handle_websocket_upgrade(self) -> None:
         """A connection whose earlier request is still being answered cannot become something else."""

@@ -7,7 +7,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from toolhall.cli.serving.outbox import Outbox
+from toolhall.transports.exchange import WHOLE
 
 Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
 App: TypeAlias = Any
@@ -64,19 +67,52 @@ class Cycle(RequestResponseCycle):
 
     opening = Opening()
     _head: bytes | None = None  # of a reply whose body is about to follow
+    _ready: bytes | None = None  # a whole reply that has not gone out yet
+    _taken = False  # whether the body was handed over: whoever asks again waits for the client to go
     tasks: set[asyncio.Task[None]]  # those of the server, which waits for them when it stops
     task: asyncio.Task[None]
+
+    # How every request begins; said once for all of them.
+    access_log = False
+    disconnected = False
+    more_body = True
+    response_started = False
+    response_complete = False
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
+
+    def __init__(self, connection: HttpToolsProtocol, outbox: Outbox, *, keep_alive: bool) -> None:
+        """In place of uvicorn's, which is told each thing by its name."""
+        self.scope = connection.scope
+        self.loop = connection.loop
+        self.outbox = outbox
+        self.transport = connection.transport
+        self.flow = connection.flow
+        self.logger = connection.logger
+        self.access_logger = connection.access_logger
+        self.default_headers = connection.server_state.default_headers
+        self.on_response = connection.on_response_complete
+        self.waiting_for_100_continue = connection.expect_100_continue
+        self.keep_alive = keep_alive
+        self.message_event = Signal()  # type: ignore[assignment] # all that is asked of an event
+        self.body = bytearray()
 
     async def run_asgi(self, app: App) -> None:
         """Let the application answer; what does not end as usual is left to uvicorn."""
         failed: BaseException | None = None
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word more than ASGI has
+        scope[WHOLE] = self.whole  # for who knows us
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001 - uvicorn's to judge
             failed = error
-        if failed is not None or not self.response_complete:
+        if failed is not None and self._ready is not None:
+            self.go()  # what was said before it failed was said
+        if failed is not None or not (self.response_complete or self._ready):
             await super().run_asgi(_Ended(failed))
-        self.on_response = _nothing
+        if self.response_complete:
+            self.on_response = _nothing
+        scope.pop(WHOLE, None)  # which leads back here: nothing of a request is left to the garbage collector
         self.tasks.discard(self.task)  # a callback would cost a turn of the loop for each request
 
     def whole(self, status: int, lines: bytes, body: bytes) -> bool:
@@ -84,13 +120,28 @@ class Cycle(RequestResponseCycle):
         unusual = self.response_started or self.flow.write_paused or self.disconnected or not self.keep_alive
         if unusual or self.scope["method"] == "HEAD":
             return False
-        self.response_started = self.response_complete = True
+        self.response_started = True
         self.waiting_for_100_continue = False
         opening = self.opening.lines(self.default_headers)
-        self.transport.write(b"%s%s%s\r\n%s" % (STATUS_LINE[status], opening, lines, body))
-        self.message_event.set()
-        self.on_response()
+        self._ready = b"%s%s%s\r\n%s" % (STATUS_LINE[status], opening, lines, body)
+        if self.more_body or len(self.tasks) == 1:  # nobody else has anything to send
+            self.go()
+        else:
+            self.outbox.put(self, self.loop)
         return True
+
+    def go(self) -> None:
+        """Send the whole reply that is ready."""
+        reply, self._ready = self._ready, None
+        on_response, self.on_response = self.on_response, _nothing
+        self.response_complete = True
+        self.message_event.set()
+        if self.disconnected or self.transport.is_closing() or reply is None:
+            return
+        self.transport.write(reply)
+        on_response()
+        if not self.keep_alive:  # the server has begun to stop
+            self.transport.close()
 
     async def receive(self) -> Message:
         """The body; at once, where it has come whole."""
@@ -106,8 +157,6 @@ class Cycle(RequestResponseCycle):
         self.message_event.clear()
         body, self.body = self.body, bytearray()
         return {"type": "http.request", "body": bytes(body), "more_body": False}
-
-    _taken = False  # whether the body was handed over: whoever asks again waits for the client to go
 
     async def send(self, message: Message) -> None:
         """A part of the reply; the head of one that is there whole waits for its body, and both go out together."""

@@ -43,6 +43,7 @@ TABLE: dict[type, Row] = {
 
 
 _STEP_UP = Row("STEP_UP_REQUIRED", 403)  # the person is known, and verifies again
+_NOT_SET_UP = Row("INTERNAL_ERROR", 500)  # a secret, which is no business of the caller
 
 # Of the hub itself: what it does not find was named by a parameter, and TOOL_NOT_FOUND is a code for tool calls only.
 MANAGEMENT: dict[type, Row] = TABLE | {
@@ -72,13 +73,21 @@ class BadParams(HubError, errors.Malformed):
 def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, Row] = TABLE) -> tuple[Row, JsonObject]:
     """The row of any error, and the error object."""
     row, message = told(table, error)
-    if isinstance(error, HubError):
-        row = error.row
-    elif isinstance(error, errors.NeedsVerification) and error.how == "step_up":
-        row = _STEP_UP
+    row = _closer(error) or row
     more = row.details | advice_of(error)
     if problems := problems_of(error):
         more["problems"] = problems
     if (wait := wait_of(error)) is not None:
         more["retry_after"] = round(wait, 3)
     return row, {"code": row.code, "message": message, "details": {**details, **more}}
+
+
+def _closer(error: errors.ToolhallError) -> Row | None:
+    """The row of what one class has several codes for."""
+    if isinstance(error, HubError):
+        return error.row
+    if isinstance(error, errors.NeedsVerification) and error.how == "step_up":
+        return _STEP_UP
+    if isinstance(error, errors.NeedsRequirement) and {each.kind for each in error.missing} == {"secret"}:
+        return _NOT_SET_UP
+    return None

@@ -117,6 +117,15 @@ def _verification(error: errors.ToolhallError) -> Said:
     return ErrorResult(error.message, told | ({"dev.toolhall/verification": said} if said else {}))
 
 
+def _requirement(error: errors.ToolhallError) -> Said:
+    """The same for what is missing: every link, and secrets by their name only."""
+    missing = advice_of(error).get("missing", [])
+    unsaid = [each["url"] for each in missing if "url" in each and each["url"] not in error.message]
+    text = "\n".join([error.message, *(f"Let the user open {url}" for url in unsaid)])
+    told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
+    return ErrorResult(text, told | ({"dev.toolhall/missing": missing} if missing else {}))
+
+
 def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words
     return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
 
@@ -131,7 +140,7 @@ TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.Unauthenticated: _unauthenticated,
     errors.Denied: _denied,
     errors.NeedsVerification: _verification,
-    errors.NeedsRequirement: _refused_result,
+    errors.NeedsRequirement: _requirement,
     errors.Limited: _limited,
     errors.ToolFailed: _failed,
     errors.Crashed: _result,

@@ -74,7 +74,7 @@ def _is_id(value: Json) -> bool:
 
 
 def _call(message: JsonObject, request_id: RequestId | None) -> Request | Notification:
-    if not message.keys() <= _CALL_MEMBERS:
+    if not _CALL_MEMBERS.issuperset(message):
         extra = min(message.keys() - _CALL_MEMBERS)
         raise Unreadable(McpRefusal(INVALID_REQUEST, f"a request has no member {extra[:64]!r}; remove it"), request_id)
     method, params = message["method"], message.get("params")
@@ -89,7 +89,7 @@ def _call(message: JsonObject, request_id: RequestId | None) -> Request | Notifi
 
 def _reply(message: JsonObject, request_id: RequestId | None) -> Response:
     error = message.get("error")
-    if request_id is None or not message.keys() <= _REPLY_MEMBERS or ("result" in message) == ("error" in message):
+    if request_id is None or not _REPLY_MEMBERS.issuperset(message) or ("result" in message) == ("error" in message):
         raise Unreadable(
             McpRefusal(INVALID_REQUEST, "a message has a method, or an id with either a result or an error"), request_id
         )

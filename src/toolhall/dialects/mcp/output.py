@@ -7,6 +7,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 
 WRAPPER = "result"
+_PLAIN_TEXT = {"type": "string"}
 _OF_THE_ROOT = ("$schema", "$id", "$defs", "definitions")
 
 
@@ -30,7 +31,7 @@ _FREE = Shown(None, structured=True)
 def shown_output(tool: Tool, revision: Revision) -> Shown:
     """Decided from what the tool declares, never from the shape of a value."""
     schema = tool.output.schema
-    if tool.output.kind == "none" or schema == {"type": "string"}:
+    if tool.output.kind == "none" or schema == _PLAIN_TEXT:
         return _NOTHING  # plain text is said once, as text
     if schema is None:
         return _FREE

@@ -1,5 +1,7 @@
 """Answers and notices as MCP bytes; every answer and every error has a form in every revision."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from toolhall.dialects.mcp.content import write_block
@@ -120,10 +122,13 @@ class Writer:
             return self._error_result(request_id, said)
         return write_error(request_id, error)
 
-    def visit(self, request_id: RequestId, visit: Visit) -> Wire:
-        """MCP 2025-11-25: the person must open a page before the call can succeed; the client then sends it again."""
-        page = {"mode": "url", "message": visit.message, "url": visit.url, "elicitationId": visit.id}
-        body = {"code": URL_ELICITATION_REQUIRED, "message": visit.message, "data": {"elicitations": [page]}}
+    def visits(self, request_id: RequestId, visits: Sequence[Visit]) -> Wire:
+        """MCP 2025-11-25: the person must open pages before the call can succeed; the client then sends it again."""
+        pages = [
+            {"mode": "url", "message": visit.message, "url": visit.url, "elicitationId": visit.id} for visit in visits
+        ]
+        message = "; ".join(visit.message for visit in visits)
+        body = {"code": URL_ELICITATION_REQUIRED, "message": message, "data": {"elicitations": pages}}
         return Wire(encode({"jsonrpc": "2.0", "id": request_id, "error": body}))
 
     def notice(self, method: str, params: JsonObject) -> bytes:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from toolhall.dialects.openapi import access, auditing, people
+from toolhall.dialects.openapi import access, auditing, people, supplies
 from toolhall.dialects.openapi.parts import (
     MANAGEMENT,
     MOMENT,
@@ -77,6 +77,7 @@ SCHEMAS: JsonObject = {
     **access.SCHEMAS,
     **auditing.SCHEMAS,
     **people.SCHEMAS,
+    **supplies.SCHEMAS,
     "Finding": object_of(path=TEXT, rule=TEXT, fix=TEXT, severity={"enum": ["error", "warning"]}),
 }
 _WHOLE = object_of(
@@ -172,6 +173,7 @@ def paths(readable: Sequence[str]) -> JsonObject:
         **access.paths(),
         **auditing.paths(),
         **people.paths(),
+        **supplies.paths(),
     }
 
 

@@ -26,6 +26,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 Said: TypeAlias = Refusal | Failure
 Row: TypeAlias = Callable[[errors.ToolhallError, str], Said]
+_CHALLENGE = ("id", "url", "check_url")
 
 
 def say(error: errors.ToolhallError) -> Said:
@@ -34,9 +35,9 @@ def say(error: errors.ToolhallError) -> Said:
     return row(error, message)
 
 
-def _refused(status: int, more: JsonObject | None = None) -> Row:
+def _refused(status: int) -> Row:
     def say_so(error: errors.ToolhallError, message: str) -> Said:
-        return Refusal(status, {"message": message, **(more or {})}, headers_of(error))
+        return Refusal(status, {"message": message}, headers_of(error))
 
     return say_so
 
@@ -56,6 +57,17 @@ def _verification(error: errors.ToolhallError, message: str) -> Said:
     said = advice_of(error)
     page = {"id": said["id"], "url": said["url"], "check_url": f"{said['url']}/status"} if said else None
     return Refusal(400, {"message": message, "missing_requirements": {"authorization": [page] if page else []}})
+
+
+def _requirement(error: errors.ToolhallError, message: str) -> Said:
+    """What is missing, by its kind; OXP has no member for secrets, but leaves the object open."""
+    missing = advice_of(error).get("missing", [])
+    # A challenge is a closed object with a page; an account that no page can link is in the message only.
+    pages = [{key: each[key] for key in _CHALLENGE} for each in missing if "url" in each]
+    secrets = [{"id": each["id"]} for each in missing if each["kind"] == "secret"]
+    said: JsonObject = {"authorization": pages} if pages else {}
+    said |= {"user_id": True} if any(each["kind"] == "user_id" for each in missing) else {}
+    return Refusal(400, {"message": message, "missing_requirements": said | ({"secrets": secrets} if secrets else {})})
 
 
 def _bad_arguments(error: errors.ToolhallError, message: str) -> Said:
@@ -88,7 +100,7 @@ TABLE: dict[type, Row] = {
     errors.Unauthenticated: _refused(401),
     errors.Denied: _refused(403),
     errors.NeedsVerification: _verification,
-    errors.NeedsRequirement: _refused(400, {"missing_requirements": {}}),
+    errors.NeedsRequirement: _requirement,
     errors.Limited: _come_back(429),
     errors.ToolFailed: _failed,
     errors.Crashed: _failed,

@@ -10,6 +10,8 @@ from toolhall.dialects.values import text_of, value_of
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.exchange import Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.requirements import Brought
+from toolhall.model.secret import SHORTEST, Secret
 
 SCHEMA = "urn:oxp:1.0"
 SUPPORTED = (
@@ -32,6 +34,7 @@ class CallRequest(msgspec.Struct, frozen=True):
     call_id: str | None
     trace_id: str | None
     context: JsonObject
+    brought: Brought | None = None  # credentials for the tool, from the context
 
     @property
     def user_id(self) -> str | None:
@@ -53,6 +56,7 @@ def read_call(body: bytes) -> CallRequest:
     if unknown is not None:
         raise Malformed(f"request has no member {unknown[:64]!r}; remove it")
     toolkit, tool, version = _tool_id(request.get("tool_id"))
+    context = _context(request.get("context"))
     return CallRequest(
         toolkit,
         tool,
@@ -60,7 +64,8 @@ def read_call(body: bytes) -> CallRequest:
         _input(request),
         _text(request, "call_id"),
         _text(request, "trace_id"),
-        _context(request.get("context")),
+        context,
+        _brought(context),
     )
 
 
@@ -133,6 +138,21 @@ def _context(context: Json) -> JsonObject:
             raise Malformed(f"context.{key} must be a list of objects, each with the texts id and {member}")
     _text(given, "user_id")
     return given
+
+
+def _brought(context: JsonObject) -> Brought | None:
+    """The credentials in a context, each under the id of the requirement it is for."""
+    brought = Brought(_credentials(context, "secrets", "value"), _credentials(context, "authorization", "token"))
+    return brought or None
+
+
+def _credentials(context: JsonObject, key: str, member: str) -> dict[str, Secret]:
+    listed = context.get(key) or []
+    if len({each["id"] for each in listed}) != len(listed):
+        raise Malformed(f"context.{key} has an id twice; leave out one")
+    if any(len(each[member]) < SHORTEST for each in listed):
+        raise Malformed(f"context.{key}: a {member} has at least {SHORTEST} characters")
+    return {each["id"]: Secret(each[member]) for each in listed}
 
 
 def _is_credential(value: Json, member: str) -> bool:

@@ -18,13 +18,14 @@ from toolhall.stores.approvals.base import (
     is_same,
     refuse_crowd,
 )
+from toolhall.stores.approvals.onward import Onward
 
 
 class MemoryApprovals:
     """Keeps them until the process ends; nothing here waits, so nothing comes in between."""
 
     def __init__(self, clock: Clock = time.time) -> None:
-        self._clock = clock
+        self._clock = Onward(clock)
         self._kept: dict[str, Approval] = {}
         self._live: dict[str, Approval] = {}  # those that a call may still meet: few, where many are kept
 

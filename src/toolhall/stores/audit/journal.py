@@ -56,6 +56,7 @@ class AuditJournal:
         self._queue: deque[Record | Unwritten | Waiter] = deque()  # a waiter waits for everything in front of it
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._asleep = True  # whether the thread must be told that something has come
+        self._gathering: asyncio.AbstractEventLoop | None = None  # whose turn is not over
         self._thread: threading.Thread | None = None
         self._closed = False
         self._overflow = 0  # records that came while too many waited
@@ -78,13 +79,18 @@ class AuditJournal:
 
     def commit(self, record: Record | Unwritten) -> Waiter:
         """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot."""
-        done = Moment(loop=asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        done = Moment(loop=loop)
         if self._closed:
             done.set_exception(Unavailable(REFUSAL))
             return done
         self._queue.append(record)
         self._queue.append(done)
-        self._ring(_NOW)
+        if self._gathering is None:
+            self._gathering = loop
+            loop.call_soon(self._gathered)
+        elif self._gathering is not loop:
+            self._ring(_NOW)
         return done
 
     async def flush(self) -> None:
@@ -112,6 +118,11 @@ class AuditJournal:
         if self._thread is not None:
             self._bell.put(_NOW)
             self._thread.join()
+
+    def _gathered(self) -> None:
+        """All that one turn of the loop wants to be safe has come: the disk is asked once for all of it."""
+        self._gathering = None
+        self._ring(_NOW)
 
     def _ring(self, word: bool) -> None:
         self._asleep = False

@@ -5,6 +5,7 @@ import time
 import msgspec
 
 from toolhall.stores.approvals.base import Clock
+from toolhall.stores.approvals.onward import Onward
 from toolhall.stores.factors.base import TRIES, Factor, in_order, wait_after
 
 
@@ -12,7 +13,7 @@ class MemoryFactors:
     """Keeps them until the process ends."""
 
     def __init__(self, clock: Clock = time.time) -> None:
-        self._clock = clock
+        self._clock = Onward(clock)
         self._kept: dict[str, Factor] = {}
         self._tries: dict[str, list[float]] = {}
 

@@ -1,6 +1,7 @@
 """Knows in a moment whose an API key is: everything is in memory, and replaced whole when a key comes or goes."""
 
 import hmac
+import logging
 import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from toolhall.stores.keys.text import Key, digest, fingerprint, read
 MOST_SEEN = 10_000
 REMEMBER_SECONDS = 60.0
 _NEVER = float("inf")
+_log = logging.getLogger("toolhall.keys")
 
 
 class _Held(NamedTuple):
@@ -35,14 +37,20 @@ class KeyRing:
         self._pepper = derived(root, API_KEYS)
         self._nobody = _Held("", os.urandom(32), Caller(""), 0.0)  # compared with, where there is no such key
         self._held: dict[str, _Held] = {}
+        self._revoked: set[str] = set()  # for good, also where the file says something else later
         self._seen: dict[bytes, _Held] = {}
         self._used: dict[str, float] = {}
         self._due = 0.0
         self.remember: Callable[[], None] = _nothing
 
     def load(self, keys: Iterable[ApiKey]) -> None:
-        """From now on these are all; what was revoked opens nothing."""
-        self._held = {key.id: _held(key) for key in keys if key.revoked_at is None}
+        """From now on these are all; what was revoked, now or ever before, opens nothing."""
+        every = list(keys)
+        self._revoked.update(key.id for key in every if key.revoked_at is not None)
+        for key in every:
+            if key.id in self._revoked and key.revoked_at is None:
+                _log.error("the key %s was revoked, and another program put it back; it stays revoked", key.id)
+        self._held = {key.id: _held(key) for key in every if key.id not in self._revoked}
         self._seen = {}
 
     def find(self, text: str, now: float) -> Caller | None:

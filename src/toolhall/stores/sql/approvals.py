@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, update
 
 from toolhall.stores.approvals.base import (
     COOL_DOWN_SECONDS,
@@ -22,6 +22,7 @@ from toolhall.stores.approvals.base import (
     is_same,
     refuse_crowd,
 )
+from toolhall.stores.approvals.onward import Onward
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.approval_tables import approvals
 from toolhall.stores.sql.database import Database
@@ -30,6 +31,7 @@ from toolhall.stores.sql.rows import rows_of
 _log = logging.getLogger("toolhall.store")
 _TABLE = "approvals"
 _COLUMNS = approvals.c
+_WRITTEN = (_COLUMNS.created, _COLUMNS.decided_at)
 
 
 class SqlApprovals:
@@ -65,24 +67,28 @@ class Approvals:
 
     def __init__(self, macs: Macs, clock: Clock) -> None:
         self._macs = macs
-        self._clock = clock
+        self._clock = Onward(clock)
+        self._caught_up = False
+        self._used: dict[str, float] = {}  # what was used up here, until it is too old anyway
 
     def find(self, connection: Connection, approval_id: str) -> Approval | None:
         """As it stands now."""
         with connection.begin():
+            now = self._now(connection)
             found = self._read(connection, _COLUMNS.id == approval_id)
-        return as_of(found[0], self._clock()) if found else None
+        return as_of(found[0], now) if found else None
 
     def pending(self, connection: Connection) -> tuple[Approval, ...]:
         """Everything that waits for an answer, the oldest first."""
         with connection.begin():
-            found = self._read(connection, *_open("pending", self._clock()))
+            found = self._read(connection, *_open("pending", self._now(connection)))
         return tuple(sorted(found, key=lambda each: (each.created, each.id)))
 
     def before(self, connection: Connection, approval: Approval) -> Approval | None:
         """The last one that was approved of the same caller and tool."""
         said_yes = _COLUMNS.state.in_(("approved", "consumed"))
         with connection.begin():
+            now = self._now(connection)
             found = self._read(
                 connection,
                 _COLUMNS.caller == approval.caller,
@@ -93,18 +99,24 @@ class Approvals:
                 _COLUMNS.id != approval.id,
             )
         last = max(found, key=lambda each: (each.decided_at or 0.0, each.id), default=None)
-        return None if last is None else as_of(last, self._clock())
+        return None if last is None else as_of(last, now)
 
     def claim(self, connection: Connection, wanted: Wanted, new_id: str) -> Approval:
         """Use up a yes, or ask for one."""
-        now = self._clock()
         if wanted.how == "step_up":  # not used up, so reading is mostly enough
             with connection.begin():
-                verified = self._read(connection, *_same(wanted), *_open("approved", now))
+                verified = self._read(connection, *_same(wanted), *_open("approved", self._now(connection)))
             if verified:
                 return verified[0]
+        found = self._claimed(connection, wanted, new_id)
+        if found.state == "consumed":  # which is on disk by now
+            self._used[found.id] = found.expires
+        return found
+
+    def _claimed(self, connection: Connection, wanted: Wanted, new_id: str) -> Approval:
         with connection.begin():
             _wait_for_others(connection)
+            now = self._now(connection)
             usable = self._usable(connection, wanted, now)
             if usable is not None:
                 return usable
@@ -122,9 +134,9 @@ class Approvals:
 
     def decide(self, connection: Connection, approval_id: str, decision: Decision) -> Approval | None:
         """Answer what is pending."""
-        now = self._clock()
         with connection.begin():
             _wait_for_others(connection)
+            now = self._now(connection)
             found = self._read(connection, _COLUMNS.id == approval_id, *_open("pending", now))
             if not found:
                 return None
@@ -147,15 +159,27 @@ class Approvals:
         return connection.execute(update(approvals).where(*still).values(**self._row(new))).rowcount > 0
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Approval]:
-        """The rows that are as we wrote them; of the others, nobody said yes."""
+        """The rows that are as we wrote them last; of the others, nobody said yes."""
         rows = rows_of(connection, select(approvals).where(*where))
         return [msgspec.convert(row, Approval) for row in rows if self._is_ours(row)]
 
     def _is_ours(self, row: dict[str, Any]) -> bool:
-        ours = self._macs.hold(_TABLE, row)
+        put_back = row["id"] in self._used and row["state"] != "consumed"  # a copy from before is genuine, but old
+        ours = self._macs.hold(_TABLE, row) and not put_back
         if not ours:
             _log.error("the approval %s was changed outside Toolhall; it counts for nothing", row["id"])
         return ours
+
+    def _now(self, connection: Connection) -> float:
+        """Never before what was written, by whichever process; what was used up is forgotten when it is too old."""
+        if not self._caught_up:
+            newest = [column == select(func.max(column)).scalar_subquery() for column in _WRITTEN]
+            for each in self._read(connection, or_(*newest)):
+                self._clock.saw(each.created, each.decided_at)
+            self._caught_up = True
+        now = self._clock()
+        self._used = {name: expires for name, expires in self._used.items() if expires > now}
+        return now
 
     def _row(self, approval: Approval) -> dict[str, Any]:
         return self._macs.signed(_TABLE, msgspec.structs.asdict(approval))

@@ -5,9 +5,10 @@ import time
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from toolhall.stores.approvals.base import Clock
+from toolhall.stores.approvals.onward import Onward
 from toolhall.stores.factors.base import TRY_SECONDS, Factor, in_order, wait_after
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.approval_tables import factors, tries
@@ -16,6 +17,7 @@ from toolhall.stores.sql.rows import rows_of
 
 _log = logging.getLogger("toolhall.store")
 _TABLE = "factors"
+_GONE = float("inf")
 
 
 class SqlFactors:
@@ -59,7 +61,9 @@ class Factors:
 
     def __init__(self, macs: Macs, clock: Clock) -> None:
         self._macs = macs
-        self._clock = clock
+        self._clock = Onward(clock)
+        self._caught_up = False
+        self._least: dict[str, float] = {}  # the counter of each that was used here; a row with less was put back
 
     def all(self, connection: Connection, person: str | None) -> tuple[Factor, ...]:
         """Every factor of a person, or of everybody, as far as it is as we wrote it."""
@@ -73,12 +77,19 @@ class Factors:
 
     def add(self, connection: Connection, factor: Factor, instead_of: str | None) -> bool:
         """Add it, in place of an invitation if one is named."""
-        now = self._clock()
+        added = self._added(connection, factor, instead_of)
+        if added:
+            self._least[factor.id] = factor.counter
+            if instead_of is not None:
+                self._least[instead_of] = _GONE
+        return added
+
+    def _added(self, connection: Connection, factor: Factor, instead_of: str | None) -> bool:
         with connection.begin():
-            connection.execute(delete(factors).where(factors.c.expires <= now))
+            connection.execute(delete(factors).where(factors.c.expires <= self._now(connection)))
             if instead_of is not None:
                 invited = connection.execute(delete(factors).where(factors.c.id == instead_of))
-                if not invited.rowcount:
+                if not invited.rowcount or self._least.get(instead_of) == _GONE:
                     return False
             if connection.scalar(select(factors.c.id).where(factors.c.id == factor.id)) is not None:
                 connection.rollback()  # the invitation stays what it was
@@ -89,14 +100,23 @@ class Factors:
     def remove(self, connection: Connection, factor_id: str) -> bool:
         """Forget it."""
         with connection.begin():
-            return connection.execute(delete(factors).where(factors.c.id == factor_id)).rowcount > 0
+            removed = connection.execute(delete(factors).where(factors.c.id == factor_id)).rowcount > 0
+        if removed:
+            self._least[factor_id] = _GONE
+        return removed
 
     def advance(self, connection: Connection, factor_id: str, counter: int) -> bool:
         """One statement: of several that bring the same code, one is right."""
-        now = self._clock()
+        advanced = self._advanced(connection, factor_id, counter)
+        if advanced:
+            self._least[factor_id] = counter
+        return advanced
+
+    def _advanced(self, connection: Connection, factor_id: str, counter: int) -> bool:
         rises = factors.c.counter < counter if counter else factors.c.counter == 0
         still = (factors.c.id == factor_id, rises)
         with connection.begin():
+            now = self._now(connection)
             connection.execute(delete(factors).where(factors.c.expires <= now))  # waits for every other writer
             found = self._read(connection, *still)
             if not found:
@@ -106,8 +126,8 @@ class Factors:
 
     def attempt(self, connection: Connection, person: str) -> float:
         """Count a try, unless there were too many."""
-        now = self._clock()
         with connection.begin():
+            now = self._now(connection)
             connection.execute(delete(tries).where(tries.c.at <= now - TRY_SECONDS))
             wait = wait_after(list(connection.scalars(select(tries.c.at).where(tries.c.person == person))), now)
             if not wait:
@@ -120,15 +140,27 @@ class Factors:
             connection.execute(delete(tries).where(tries.c.person == person))
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> tuple[Factor, ...]:
-        rows = rows_of(connection, select(factors).where(*where))
-        return in_order([msgspec.convert(row, Factor) for row in rows if self._genuine(row)], self._clock())
+        return in_order(self._genuine(connection, *where), self._now(connection))
+
+    def _now(self, connection: Connection) -> float:
+        """Never before what was written, by whichever process."""
+        if not self._caught_up:
+            last = factors.c.used_at == select(func.max(factors.c.used_at)).scalar_subquery()
+            self._clock.saw(*(each.used_at for each in self._genuine(connection, last)))
+            self._caught_up = True
+        return self._clock()
 
     def _row(self, factor: Factor) -> dict[str, Any]:
         return self._macs.signed(_TABLE, msgspec.structs.asdict(factor))
 
-    def _genuine(self, row: dict[str, Any]) -> bool:
-        """Whether it is as we wrote it; if not, it proves nobody."""
-        genuine = self._macs.hold(_TABLE, row)
-        if not genuine:
+    def _genuine(self, connection: Connection, *where: ColumnElement[bool]) -> list[Factor]:
+        rows = rows_of(connection, select(factors).where(*where))
+        return [msgspec.convert(row, Factor) for row in rows if self._is_ours(row)]
+
+    def _is_ours(self, row: dict[str, Any]) -> bool:
+        """Whether it is as we wrote it last; if not, it proves nobody."""
+        put_back = row["counter"] < self._least.get(row["id"], 0)  # a copy from before is genuine, but old
+        ours = self._macs.hold(_TABLE, row) and not put_back
+        if not ours:
             _log.error("the factor %s was changed outside Toolhall; it counts for nothing", row["id"])
-        return genuine
+        return ours

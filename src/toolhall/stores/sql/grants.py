@@ -1,4 +1,4 @@
-"""Grants in SQL; what forbids cannot be taken out of the file unnoticed."""
+"""Grants in SQL; none can be taken out of the file or put back unnoticed."""
 
 import hmac
 from typing import Any
@@ -10,7 +10,6 @@ from toolhall.stores.base import Stale, StoreFailed
 from toolhall.stores.grants.base import Grant, in_order
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.database import Database
-from toolhall.stores.sql.rows import rows_of
 from toolhall.stores.sql.signing import put_signed, read_signed, seal_of
 from toolhall.stores.sql.tables import grants, seals
 from toolhall.stores.storable import refuse_unstorable_row
@@ -28,7 +27,7 @@ class SqlGrants:
         self._macs = macs
 
     async def all(self) -> tuple[Grant, ...]:
-        """Every grant, what was made first first; StoreFailed if one that forbids was changed or taken out."""
+        """Every grant, what was made first first; StoreFailed if one was changed, taken out or put back."""
         return await self._database.run(_read_all, self._macs)
 
     async def add(self, grant: Grant) -> None:
@@ -59,23 +58,22 @@ def _remove(connection: Connection, grant_id: str, macs: Macs) -> Grant | None:
     with connection.begin():
         there = _grants(connection, macs)
         found = next((each for each in there if each.id == grant_id), None)
-        # One that is left out because it was changed can be removed, too; it permits nothing.
+        # One that is left out because another program made it can be removed, too; it permits nothing.
         connection.execute(delete(grants).where(grants.c.id == grant_id))
         _seal(connection, [each for each in there if each.id != grant_id], macs)
     return found
 
 
 def _grants(connection: Connection, macs: Macs) -> list[Grant]:
-    for row in rows_of(connection, select(grants).where(grants.c.effect == "forbid")):
-        if not macs.hold(grants.name, row):
-            raise StoreFailed(f"another program changed the grant {row['id']!r}, which forbids; {_FIX}")
     rows = read_signed(connection, grants, macs)
     for row in rows:
         row["conditions"] = msgspec.json.decode(row["conditions"])
     found = msgspec.convert(rows, list[Grant])
     kept = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
     if not hmac.compare_digest(kept, _sealed(found, macs)):
-        raise StoreFailed(f"a grant that forbids was taken out by another program, or state.key is another; {_FIX}")
+        raise StoreFailed(
+            f"a grant was changed, taken out or put back by another program, or state.key is another; {_FIX}"
+        )
     return found
 
 
@@ -84,7 +82,7 @@ def _seal(connection: Connection, there: list[Grant], macs: Macs) -> None:
 
 
 def _sealed(there: list[Grant], macs: Macs) -> bytes:
-    return seal_of(grants.name, [_row(each) for each in there if each.effect == "forbid"], macs)
+    return seal_of(grants.name, [_row(each) for each in there], macs)
 
 
 def _row(grant: Grant) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Rows with a code over their columns: written with it, and left out where it is wrong."""
 
+import hmac
 import logging
 from typing import Any
 
@@ -11,6 +12,7 @@ from toolhall.stores.sql.tables import grants, seals, tools
 
 _log = logging.getLogger("toolhall.stores")
 _UNSIGNED = "0001"  # the revision before there were codes
+_FORBIDS_SEALED = ("0002", "0003")  # those whose seal was not about what permits
 
 
 def read_signed(connection: Connection, table: Table, macs: Macs) -> list[dict[str, Any]]:
@@ -46,6 +48,17 @@ def sign_all(macs: Macs, connection: Connection, before: str | None) -> None:
     if before == _UNSIGNED:
         for row in rows_of(connection, select(tools).where(tools.c.origin == "code")):
             connection.execute(update(tools).where(tools.c.id == row["id"]).values(mac=macs.of(tools.name, row)))
+    if before in _FORBIDS_SEALED:
+        _seal_permits(macs, connection)
+
+
+def _seal_permits(macs: Macs, connection: Connection) -> None:
+    """Also what permits is sealed from now on; what was tampered with stays so."""
+    there = [row for row in rows_of(connection, select(grants)) if macs.hold(grants.name, row)]
+    kept = connection.scalar(select(seals.c.mac).where(seals.c.name == grants.name)) or b""
+    if hmac.compare_digest(kept, seal_of(grants.name, [row for row in there if row["effect"] == "forbid"], macs)):
+        sealed = seal_of(grants.name, there, macs)
+        connection.execute(update(seals).where(seals.c.name == grants.name).values(mac=sealed))
 
 
 def seal_of(name: str, rows: list[dict[str, Any]], macs: Macs) -> bytes:

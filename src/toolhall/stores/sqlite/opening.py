@@ -10,11 +10,13 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.lock import LOCK_NAME, Lock
 from toolhall.stores.macs import Macs
 from toolhall.stores.seal import KEY_BYTES, KEY_NAME, kept_key
+from toolhall.stores.sql.accounts import SqlAccounts
 from toolhall.stores.sql.approvals import SqlApprovals
 from toolhall.stores.sql.factors import SqlFactors
 from toolhall.stores.sql.grants import SqlGrants
 from toolhall.stores.sql.keys import SqlKeys
 from toolhall.stores.sql.tools import SqlTools
+from toolhall.stores.sql.vault import SqlVault
 from toolhall.stores.sqlite.connection import open_to_read, open_to_write
 from toolhall.stores.sqlite.database import Database
 from toolhall.stores.sqlite.faults import explained
@@ -59,6 +61,8 @@ def _stores(database: Database, macs: Macs) -> Stores:
         grants=SqlGrants(database, macs),
         approvals=SqlApprovals(database, macs),
         factors=SqlFactors(database, macs),
+        accounts=SqlAccounts(database, macs),
+        vault=SqlVault(database, macs),
         close=database.close,
     )
 

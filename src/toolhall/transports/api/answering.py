@@ -1,5 +1,6 @@
 """Answers a request of management, if it did not come from a page of somebody else."""
 
+import logging
 from collections.abc import Coroutine
 from typing import Any
 
@@ -7,6 +8,8 @@ from toolhall.model.errors import Denied, ToolhallError
 from toolhall.model.exchange import Wire
 from toolhall.transports.api.replies import refusal
 from toolhall.transports.exchange import Exchange
+
+_log = logging.getLogger("toolhall.api")
 
 
 async def answer(exchange: Exchange, work: Coroutine[Any, Any, Wire]) -> None:
@@ -18,6 +21,8 @@ async def answer(exchange: Exchange, work: Coroutine[Any, Any, Wire]) -> None:
     try:
         wire = await work
     except ToolhallError as error:
+        if error.detail:
+            _log.warning("%s: %s", type(error).__name__, error.detail)
         wire = refusal(error)
     await exchange.reply(wire)
 

@@ -1,19 +1,20 @@
 """Fetches a small JSON document from a URL of the settings; nothing else about the outside is trusted."""
 
-import asyncio
-import ssl
-from functools import cache
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-import httpx2
-
 from toolhall.dialects import strict
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.door import FETCH_BYTES, Door
+from toolhall.egress.errors import EgressFailed, EgressRefused
+from toolhall.egress.urls import shown
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
+from toolhall.transports.identity.settings import Issuer
 
-MOST_BYTES = 64 * 1024
-MOST_SECONDS = 5.0
+MOST_BYTES = FETCH_BYTES
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_PORTS = {"http": 80, "https": 443}
 
 
 class FetchFailed(Exception):
@@ -30,41 +31,48 @@ def is_safe(url: str) -> bool:
     return safe and bool(parts.hostname) and parts.username is None and not parts.fragment
 
 
+class Fetcher:
+    """Asks the issuers that the operator named, also inside; where their documents lead, the door decides."""
+
+    def __init__(self, issuers: Iterable[Issuer], allow: Iterable[str] = ()) -> None:
+        named = [url for each in issuers for url in (each.issuer, each.jwks_url) if url]
+        self._door = Door(Allowed([*allow, *(entry for url in named for entry in _entries(url))]))
+
+    async def __call__(self, url: str) -> JsonObject:
+        """The object at a URL; no redirect is followed, and no proxy or certificate of the environment is used."""
+        return await _fetched(self._door, url)
+
+
 async def fetch_json(url: str) -> JsonObject:
-    """The object at a URL; no redirect is followed, and no proxy or certificate of the environment is used."""
+    """The object at a URL that the caller vouches for, wherever it is."""
     if not is_safe(url):
-        raise FetchFailed(f"{url} is not an https URL")
+        raise FetchFailed(f"{shown(url)} is not an https URL")
+    return await _fetched(Door(Allowed(_entries(url))), url)
+
+
+async def _fetched(door: Door, url: str) -> JsonObject:
     try:
-        async with asyncio.timeout(MOST_SECONDS), _client(await asyncio.to_thread(_trusted)) as client:
-            body = await _body(client, url)
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:  # a timeout is an OSError too
-        raise FetchFailed(f"{url} cannot be fetched: {type(error).__name__} {error}") from None
+        reply = await door.fetch("GET", url, headers={"accept": "application/json"})
+    except (EgressRefused, EgressFailed) as error:
+        raise FetchFailed(str(error)) from None
+    if reply.status != 200:
+        raise FetchFailed(f"{shown(url)} answers with status {reply.status}")
     try:
-        found = strict.decode(body)
+        found = strict.decode(reply.body)
     except Malformed as error:
-        raise FetchFailed(f"{url}: {error.message}") from None
+        raise FetchFailed(f"{shown(url)}: {error.message}") from None
     if not isinstance(found, dict):
-        raise FetchFailed(f"{url} is no JSON object")
+        raise FetchFailed(f"{shown(url)} is no JSON object")
     return found
 
 
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Whose certificates are believed; to read them all takes so long that calls would notice, so it is done once."""
-    return httpx2.create_ssl_context(trust_env=False)
-
-
-def _client(trusted: ssl.SSLContext) -> httpx2.AsyncClient:
-    return httpx2.AsyncClient(verify=trusted, trust_env=False, timeout=MOST_SECONDS)
-
-
-async def _body(client: httpx2.AsyncClient, url: str) -> bytes:
-    async with client.stream("GET", url, headers={"accept": "application/json"}, follow_redirects=False) as reply:
-        if reply.status_code != 200:
-            raise FetchFailed(f"{url} answers with status {reply.status_code}")
-        body = b""
-        async for part in reply.aiter_bytes(8_192):
-            body += part
-            if len(body) > MOST_BYTES:
-                raise FetchFailed(f"{url} is larger than {MOST_BYTES} bytes")
-    return body
+def _entries(url: str) -> list[str]:
+    """Exactly the host and the port of a URL; nothing for one that has none, which the door refuses on its own."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        Allowed([entry])
+    except (ValueError, KeyError):
+        return []
+    return [entry]

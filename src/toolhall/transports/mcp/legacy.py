@@ -22,7 +22,7 @@ from toolhall.model.question import Question, Visit
 from toolhall.transports.mcp.links import LegacyLink, Outlet
 from toolhall.transports.mcp.storefront import Audience, called, hear, page
 from toolhall.transports.mcp.tracing import join_trace
-from toolhall.transports.mcp.verifying import VERIFICATION, verifiable
+from toolhall.transports.mcp.verifying import verifiable
 
 QUESTION_SECONDS = 300.0
 GREETING_SECONDS = 1.0
@@ -99,8 +99,8 @@ class Session:
 
     def _written(self, request: Request, answer: object) -> Wire:
         match answer:
-            case Asked(questions) if isinstance(visit := questions.get(VERIFICATION), Visit):
-                return self.writer.visit(request.id, visit)
+            case Asked(questions) if visits := [each for each in questions.values() if isinstance(each, Visit)]:
+                return self.writer.visits(request.id, visits)
             case Finished():
                 return self.writer.finished(request.id, answer)
             case ToolhallError():

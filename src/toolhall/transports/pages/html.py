@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from html import escape
+from typing import TypeAlias
 from urllib.parse import quote
 
 from toolhall.transports.exchange import Exchange
@@ -22,8 +23,9 @@ _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
 )
+Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
 # `same-origin` and not `no-referrer`: with that, browsers would not say that a form comes from here.
-HEADERS = (
+HEADERS: Headers = (
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -82,16 +84,23 @@ def document(title: str, *parts: str, hall: str = "Toolhall") -> bytes:
     return page.encode("utf-8", "replace")
 
 
-async def send_page(exchange: Exchange, status: int, page: bytes, *extra: tuple[bytes, bytes]) -> None:
+async def send_page(
+    exchange: Exchange, status: int, page: bytes, *extra: tuple[bytes, bytes], headers: Headers = HEADERS
+) -> None:
     """Send it with everything that keeps a browser from doing more with it than showing it."""
     kind = ((b"content-type", b"text/html; charset=utf-8"), (b"content-length", b"%d" % len(page)))
-    await exchange.start(status, [*kind, *HEADERS, *extra])
+    await exchange.start(status, [*kind, *headers, *extra])
     await exchange.part(page, more=False)
 
 
 async def send_elsewhere(exchange: Exchange, target: str, *extra: tuple[bytes, bytes]) -> None:
     """After a form was taken: look at this page, by an ordinary request that can be repeated."""
-    await exchange.start(303, [(b"location", quote(target).encode()), (b"content-length", b"0"), *HEADERS, *extra])
+    await send_to(exchange, quote(target).encode(), *extra)
+
+
+async def send_to(exchange: Exchange, location: bytes, *extra: tuple[bytes, bytes]) -> None:
+    """The same to any address, which is sent as it is."""
+    await exchange.start(303, [(b"location", location), (b"content-length", b"0"), *HEADERS, *extra])
     await exchange.part(b"", more=False)
 
 

@@ -46,7 +46,7 @@ class Sessions:
 
     def read(self, headers: Headers) -> Session | None:
         """The session of a request, if it has one that is ours and not over."""
-        found = [value for name, value in _cookies(headers) if name == self._name]
+        found = [value for name, value in cookies_of(headers) if name == self._name]
         if len(found) != 1:  # two would leave open which one counts
             return None
         text = self._seal.open(found[0], _BOUND)
@@ -74,7 +74,8 @@ class Sessions:
         return f"__Host-{_NAME}" if self._place.secure else _NAME
 
 
-def _cookies(headers: Headers) -> list[tuple[str, str]]:
+def cookies_of(headers: Headers) -> list[tuple[str, str]]:
+    """Every cookie of a request, in order; a name may be there twice."""
     sent = headers.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
     pairs = [each.strip().partition("=") for each in sent]
     return [(name, value) for name, _, value in pairs]

@@ -54,13 +54,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 def sign_in(word: str, wrong: str = "") -> bytes:
     """For whoever is not known yet."""
     says = paragraph("A program waits for a decision. Sign in with your own key to see it.")
-    return document("Sign in", alert(wrong) if wrong else "", says, _key_form(word))
+    return document("Sign in", alert(wrong) if wrong else "", says, key_form(word))
 
 
 def refused(message: str, word: str | None = None, wrong: str = "", person: str = "") -> bytes:
     """For whom this is none of their business, or where there is nothing."""
     title = "Nothing to decide here" if word is None else "Not yours to decide"
-    again = "" if word is None else paragraph("You are ", text(person), ". Sign in as somebody else:") + _key_form(word)
+    again = "" if word is None else paragraph("You are ", text(person), ". Sign in as somebody else:") + key_form(word)
     return document(title, alert(wrong) if wrong else "", paragraph(sentence(message)), again)
 
 
@@ -105,7 +105,7 @@ def _facts(asked: Question) -> list[tuple[str, str]]:
         ("For", text(approval.person)),
         *([] if approval.acting_for is None else [("User", text(approval.acting_for))]),
         ("Asked by", f"{text(approval.dialect)} at {_moment(approval.created)}"),
-        ("Time left", f'<span data-left="{left:.0f}">{_duration(left)}</span>'),
+        ("Time left", f'<span data-left="{left:.0f}">{duration(left)}</span>'),
         ("You are", text(asked.person)),
     ]
 
@@ -195,7 +195,8 @@ def _not_you(asked: Question) -> str:
     )
 
 
-def _key_form(word: str) -> str:
+def key_form(word: str) -> str:
+    """Where people sign in."""
     field = (
         '<label for="key">API key</label>\n<input id="key" name="key" type="password" autocomplete="off" '
         'spellcheck="false" maxlength="16384" required>\n'
@@ -208,6 +209,7 @@ def _moment(seconds: float) -> str:
     return f'<time datetime="{when.isoformat(timespec="seconds")}">{when:%Y-%m-%d %H:%M:%S} UTC</time>'
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """As people say it."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -79,6 +79,17 @@ async def test_a_committed_record_is_there_with_all_before_it(tmp_path: Path) ->
         made.close()
 
 
+async def test_what_one_turn_commits_is_synced_once(tmp_path: Path) -> None:
+    made = journal(tmp_path, disk := SlowDisk())
+    try:
+        await made.commit(record(0))
+        before = disk.syncs
+        await asyncio.gather(*[made.commit(record(number)) for number in range(1, 500)])
+        assert disk.syncs == before + 1
+    finally:
+        made.close()
+
+
 async def test_a_crowd_shares_one_wait(tmp_path: Path) -> None:
     disk = SlowDisk()
     made = journal(tmp_path, disk)

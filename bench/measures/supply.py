@@ -1,0 +1,73 @@
+"""What it costs to supply a call: the same tool in one process, plain and with a secret."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import uvloop
+
+from bench.report import Section, Verdict
+from bench.rounds import Effort
+from bench.spread import Spread
+from toolhall import Config, Context, Toolhall, tool
+from toolhall.model.caller import LOCAL
+from toolhall.model.exchange import CallTool
+from toolhall.model.secret import Secret
+
+MOST_MICROSECONDS = 15.0
+CALLS = 2_000
+BREATH = 32  # calls between two turns of the loop
+NAME, VALUE = "BENCH_API_KEY", "SK0123456789abcdef0123456789abcdef"
+
+ABOUT = f"""A tool that returns a number, called {CALLS:,} times a round in this process, without sockets. `secret`
+declares one secret of {len(VALUE)} characters and reads it; it is fetched from the vault, and looked for in the result
+in nine forms. CPU is this process's, of all its threads; `more` is what the secret adds, round by round."""
+
+
+@tool
+async def plain(ctx: Context, n: int) -> int:
+    """A number."""
+    return n + len(ctx.caller.id)
+
+
+@tool(secrets=[NAME])
+async def secret(ctx: Context, n: int) -> int:
+    """A number, with a secret."""
+    return n + len(ctx.secret(NAME))
+
+
+def measure_supply(effort: Effort) -> Section:
+    """Both in turn."""
+    seen = uvloop.run(_measured(effort.rounds * 3))
+    more = [with_one - without for with_one, without in zip(seen["secret"], seen["plain"], strict=True)]
+    rows = [[name, Spread.of(cpu).text(1)] for name, cpu in [*seen.items(), ("more", more)]]
+    added = Spread.of(more)
+    verdict = Verdict(
+        f"a call with one secret costs at most {MOST_MICROSECONDS:g} µs more",
+        added.median <= MOST_MICROSECONDS,
+        f"{added.text(1)} µs",
+    )
+    return Section("Requirements", ABOUT, ["tool", "CPU µs per call"], rows, [verdict], {**seen, "more": more})
+
+
+async def _measured(rounds: int) -> dict[str, list[float]]:
+    seen: dict[str, list[float]] = {"plain": [], "secret": []}
+    with Toolhall(plain, secret, config=Config(calls_per_second=1e9, call_burst=1e9)) as hall:
+        await hall.open()
+        await hall.supplies.vault.set(NAME, Secret(VALUE), None, "bench")
+        for number in range(rounds + 1):
+            for name, figures in seen.items():
+                microseconds = await _timed(partial(hall.hall.answer, CallTool(name, {"n": 1}, "bench", 7), LOCAL))
+                if number:  # the first round only warms up
+                    figures.append(microseconds)
+    return seen
+
+
+async def _timed(call: Callable[[], Awaitable[object]]) -> float:
+    start = time.process_time()
+    for number in range(CALLS):
+        await call()
+        if number % BREATH == 0:
+            await asyncio.sleep(0)
+    return (time.process_time() - start) / CALLS * 1e6

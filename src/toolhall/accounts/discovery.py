@@ -1,0 +1,92 @@
+"""Finds a provider's endpoints by its issuer (RFC 8414, OpenID Connect), and believes only what it must."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from toolhall.accounts.asking import Asker
+from toolhall.accounts.failures import Unreachable
+from toolhall.accounts.presets import TokenAuth
+from toolhall.accounts.providers import Endpoints, Provider, is_safe
+from toolhall.model.json import Json, JsonObject
+
+KEPT_SECONDS = 3_600.0
+_AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+
+
+class Discovery:
+    """What an issuer said is good for an hour; what it failed to say is asked again at once."""
+
+    def __init__(self, asker: Asker, clock: Callable[[], float]) -> None:
+        self._asker = asker
+        self._clock = clock
+        self._known: dict[str, tuple[float, Endpoints]] = {}
+
+    async def endpoints(self, provider: Provider) -> Endpoints:
+        """Where this provider is asked; Unreachable says why that is not known."""
+        if provider.endpoints is not None:
+            return provider.endpoints
+        until, known = self._known.get(provider.name, (0.0, None))
+        if known is not None and self._clock() < until:
+            return known
+        try:
+            document = await self._document(provider)
+        except Unreachable:
+            if known is None:
+                raise
+            return known  # an issuer that says nothing has not changed its mind
+        found = read_metadata(document, provider)
+        self._known[provider.name] = (self._clock() + KEPT_SECONDS, found)
+        return found
+
+    async def _document(self, provider: Provider) -> JsonObject:
+        for url in places(provider.issuer or ""):
+            document = await self._asker.document(url)
+            if document is not None:
+                return document
+        raise Unreachable(f"the issuer of {provider.name} publishes no metadata; set authorize_url and token_url")
+
+
+def places(issuer: str) -> tuple[str, ...]:
+    """Where an issuer's metadata may be, in the order of trying."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    urls = (f"{origin}{_AUTHORIZATION_SERVER}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}")
+    return tuple(dict.fromkeys(urls))
+
+
+def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
+    """The endpoints, of the issuer that was asked and no other, and only with PKCE by S256."""
+    said = document.get("issuer")
+    if said != provider.issuer:
+        raise Unreachable(f"the metadata of {provider.name} names another issuer than the settings, byte for byte")
+    methods = document.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        raise Unreachable(f"{provider.name} does not say that it supports PKCE with S256; it is not used without")
+    found = Endpoints(
+        authorize_url=_endpoint(document, "authorization_endpoint", provider) or "",
+        token_url=_endpoint(document, "token_endpoint", provider) or "",
+        revoke_url=_endpoint(document, "revocation_endpoint", provider),
+        device_url=_endpoint(document, "device_authorization_endpoint", provider),
+        token_auth=provider.token_auth or _auth(document.get("token_endpoint_auth_methods_supported")),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+    )
+    if not found.authorize_url or not found.token_url:
+        raise Unreachable(f"the metadata of {provider.name} names no authorization and token endpoint")
+    return found
+
+
+def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None:
+    url = document.get(name)
+    if url is None:
+        return None
+    plain = (provider.issuer or "").startswith("http:")  # only this very machine may speak plain http
+    if not isinstance(url, str) or not is_safe(url) or (url.startswith("http:") and not plain):
+        raise Unreachable(f"{name} in the metadata of {provider.name} is not a plain https URL")
+    return url
+
+
+def _auth(methods: Json) -> TokenAuth:
+    """RFC 8414: basic, if nothing is said."""
+    listed = methods if isinstance(methods, list) else []
+    return "post" if "client_secret_post" in listed and "client_secret_basic" not in listed else "basic"

@@ -1,0 +1,134 @@
+"""The authorization code flow with PKCE as pure functions: what is asked, and whether an answer may be believed."""
+
+import base64
+import hashlib
+import hmac
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from toolhall.accounts.failures import LinkFailed
+from toolhall.accounts.providers import Endpoints, Provider
+from toolhall.model.secret import SHORTEST, Secret
+
+CALLBACK = "/oauth/callback"
+_MOST_CODE = 8_192
+# RFC 6749, 4.1.2.1, and OpenID Connect: these words may be shown; what else a provider says may not.
+_ERRORS = {
+    "access_denied": "access was denied: nothing was connected",
+    "invalid_scope": "the provider does not know what was asked for; the operator checks the tool's scopes",
+    "unauthorized_client": "the provider does not let this hall ask; the operator checks the hall's registration there",
+    "temporarily_unavailable": "the provider is not available now; try again later",
+    "server_error": "the provider failed; try again later",
+    "consent_required": "the provider needs your consent; try again",
+    "interaction_required": "the provider needs you to sign in; try again",
+    "login_required": "the provider needs you to sign in; try again",
+}
+_OTHER_ERROR = "the provider refused; the operator checks the hall's registration there"
+_MIXED_UP = "the answer does not come from the provider that was asked; nothing was connected"
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer is checked with; nobody but the hall knows the verifier."""
+
+    state: Secret
+    verifier: Secret
+    redirect_uri: str
+    issuer: str
+    scopes: tuple[str, ...]
+    resource: str | None
+
+
+def state_of(link_id: str, random: str) -> Secret:
+    """What comes back with the answer; it names the link, and nobody can guess the rest."""
+    return Secret(f"{link_id}.{random}")
+
+
+def link_of(state: str | None) -> str | None:
+    """The link that an answer says it is for."""
+    link_id, dot, random = (state or "").partition(".")
+    return link_id if dot and random and len(link_id) <= 64 else None
+
+
+def challenge_of(verifier: Secret) -> str:
+    """RFC 7636, S256."""
+    digest = hashlib.sha256(verifier.reveal().encode()).digest()
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def authorize_url(provider: Provider, endpoints: Endpoints, attempt: Attempt) -> str:
+    """Where the person's browser is sent."""
+    said = {
+        **provider.authorize_params,
+        "response_type": "code",
+        "client_id": provider.client_id,
+        "redirect_uri": attempt.redirect_uri,
+        "scope": " ".join(attempt.scopes),
+        "state": attempt.state.reveal(),
+        "code_challenge": challenge_of(attempt.verifier),
+        "code_challenge_method": "S256",
+        "resource": attempt.resource,
+    }
+    query = urlencode({name: value for name, value in said.items() if value})
+    return f"{endpoints.authorize_url}{'&' if '?' in endpoints.authorize_url else '?'}{query}"
+
+
+def is_same_state(attempt: Attempt, state: str | None) -> bool:
+    """Whether an answer is to this attempt; compared in constant time."""
+    given = (state or "").encode(errors="surrogatepass")
+    return hmac.compare_digest(attempt.state.reveal().encode(), given)
+
+
+def check_callback(attempt: Attempt, provider: Provider, endpoints: Endpoints, query: Mapping[str, str]) -> Secret:
+    """The code in an answer that may be believed; LinkFailed otherwise.
+
+    Nothing of an answer is looked at, an error neither, before it is clear who gives it.
+    """
+    if not is_same_state(attempt, query.get("state")):
+        raise LinkFailed
+    check_issuer(attempt, provider, endpoints, query.get("iss"))
+    if "error" in query:
+        raise LinkFailed(_ERRORS.get(query["error"], _OTHER_ERROR))
+    code = query.get("code", "")
+    if not SHORTEST <= len(code) <= _MOST_CODE:
+        raise LinkFailed(_OTHER_ERROR)
+    return Secret(code)
+
+
+def check_issuer(attempt: Attempt, provider: Provider, endpoints: Endpoints, iss: str | None) -> None:
+    """RFC 9207: who answers must be who was asked, byte for byte; who says to name itself must."""
+    if attempt.issuer != provider.identity:
+        raise LinkFailed("the provider was changed in between; call the tool again to get a new link")
+    if iss is None:
+        if endpoints.sends_iss:
+            raise LinkFailed(_MIXED_UP)
+        return
+    if provider.issuer is None:
+        raise LinkFailed(f"the provider names an issuer; the operator sets providers.{provider.name}.issuer to it")
+    if not hmac.compare_digest(iss.encode(errors="surrogatepass"), provider.issuer.encode()):
+        raise LinkFailed(_MIXED_UP)
+
+
+def read_redirect(redirect_uri: str, url: str) -> dict[str, str]:
+    """The answer in an address that a person copied; it must be the redirect address, exactly, with a query."""
+    address, mark, query = url.strip().partition("?")
+    if not mark or address != redirect_uri or "#" in query:
+        raise LinkFailed(f"paste the whole address that your browser was sent to; it begins with {redirect_uri}?")
+    return read_query(query)
+
+
+def read_query(query: str) -> dict[str, str]:
+    """The parameters of an answer; one that is there twice is none."""
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=50, errors="strict")
+    except ValueError:
+        raise LinkFailed from None
+    if len(dict(pairs)) != len(pairs):
+        raise LinkFailed
+    return dict(pairs)
+
+
+def host_of(url: str) -> str:
+    """The host of an address, for a person to read."""
+    return urlsplit(url).netloc

@@ -1,0 +1,42 @@
+"""What the hall supplies its tools with: secrets, accounts of users, and a guarded way to the outside."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from toolhall.accounts.broker import Broker
+from toolhall.accounts.failures import BadProvider
+from toolhall.authoring.supplied import Outside
+from toolhall.config import BadConfig, Config
+from toolhall.egress.addresses import Allowed, BadEntry
+from toolhall.pipeline.equip import Equip
+from toolhall.stores.base import StoreFailed
+from toolhall.stores.bundle import Stores
+from toolhall.stores.vault.keys import find_keks
+from toolhall.stores.vault.vault import Vault
+
+
+class Supplies:
+    """`address` is where people reach the hall's pages."""
+
+    def __init__(self, config: Config, folder: Path | None, outside: Outside, address: Callable[[], str]) -> None:
+        try:
+            Allowed(config.egress_allow)
+            self.vault = Vault(find_keks(config.vault_key, folder, profile=config.profile), time.time)
+            self.broker = Broker(config.providers, outside, self.vault, time.time, address)
+        except (BadEntry, BadProvider, StoreFailed) as bad:
+            raise BadConfig(str(bad)) from None
+        self.equip = Equip(self.vault, self.broker, config.accept_credentials)
+
+    async def open(self, stores: Stores) -> None:
+        """Bring back what is kept; raises StoreFailed, also where secrets are and their key is not."""
+        await self.vault.open(stores.vault)
+        await self.broker.open(stores.accounts)
+
+    async def settle(self) -> None:
+        """Finish what must not be lost: a token that was fetched is kept before anything ends."""
+        await self.broker.close()
+
+    def close(self) -> None:
+        """Forget what was opened."""
+        self.vault.close()

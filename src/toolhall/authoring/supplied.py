@@ -1,0 +1,102 @@
+"""What a running tool was supplied with: its secrets, its linked accounts, and a guarded way to the outside."""
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolhall.model.requirements import Equipment, Token
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from toolhall.egress.door import Door, Reply
+
+_UNDECLARED = "the tool does not declare the {what} {id!r}; write {fix} where it is marked"
+
+
+class Outside(msgspec.Struct, frozen=True, dict=True):
+    """The way out of the hall: every request is checked; `allow` are private hosts that its operator opened."""
+
+    allow: tuple[str, ...] = ()
+
+    @property
+    def door(self) -> "Door":
+        """Made when it is first needed: an HTTP client takes long to import, and most tools need none."""
+        made: Door | None = self.__dict__.get("made")
+        if made is None:
+            module = importlib.import_module("toolhall.egress.door")
+            made = self.__dict__["made"] = module.Door(module.Allowed(self.allow))
+        return made
+
+    def client(self, **options: Any) -> "httpx2.AsyncClient":
+        """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""
+        return self.door.client(**options)
+
+    async def fetch(self, method: str, url: str, **options: Any) -> "Reply":
+        """One request and its whole reply, through the same door."""
+        return await self.door.fetch(method, url, **options)
+
+
+class Linked:
+    """An account of the user at a provider, for as long as the call runs."""
+
+    __slots__ = ("_account", "_outside")
+
+    def __init__(self, account: Token, outside: Outside) -> None:
+        self._account = account
+        self._outside = outside
+
+    @property
+    def provider(self) -> str:
+        """As the tool declared it."""
+        return self._account.provider
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the user agreed to."""
+        return self._account.scopes
+
+    @property
+    def token(self) -> str:
+        """The access token; send it to the provider and to nobody else."""
+        return self._account.token.reveal()
+
+    def client(self, base_url: str, **options: Any) -> "httpx2.AsyncClient":
+        """An HTTP client that brings the token to `base_url`, and to no other host."""
+        bearer = importlib.import_module("toolhall.egress.bearer").Bearer(base_url, self._account.token)
+        return self._outside.client(base_url=base_url, auth=bearer, **options)
+
+    def __repr__(self) -> str:
+        return f"Linked({self.provider!r})"
+
+
+class Supplied:
+    """By the ids that the tool declared."""
+
+    __slots__ = ("_equipment", "_outside")
+
+    def __init__(self, equipment: Equipment, outside: Outside) -> None:
+        self._equipment = equipment
+        self._outside = outside
+
+    def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
+        """The value; only of what the tool declared."""
+        found = self._equipment.secrets.get(id)
+        if found is None:
+            raise LookupError(_UNDECLARED.format(what="secret", id=id, fix=f"@tool(secrets=[{id!r}])"))
+        return found.reveal()
+
+    def accounts(self) -> Mapping[str, Linked]:
+        """All of them, by provider."""
+        return {provider: Linked(account, self._outside) for provider, account in self._equipment.accounts.items()}
+
+    def account(self) -> Linked:
+        """The only one."""
+        linked = list(self.accounts().values())
+        if len(linked) != 1:
+            said = "declares no account" if not linked else "declares several accounts"
+            fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
+            raise LookupError(f"the tool {said}; write {fix}")
+        return linked[0]

@@ -1,0 +1,1 @@
+"""Secrets: kept sealed, opened for the call that needs one, shown to nobody."""

@@ -1,0 +1,112 @@
+"""Replies that are ready together go out together, and nothing of a call is left to the garbage collector."""
+
+import asyncio
+import gc
+import logging
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.threats.shielded import Client, Shielded, connected, shielded
+from toolhall.cli.serving.cycle import Cycle
+from toolhall.cli.serving.outbox import Outbox, outbox_of
+
+CALLS = 20
+
+
+class Said:
+    """A reply that tells when it goes."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self._name = name
+        self._told = told
+
+    def go(self) -> None:
+        if not self._name:
+            raise OSError("the client is gone")
+        self._told.append(self._name)
+
+
+async def test_replies_of_one_turn_go_after_it_and_in_order() -> None:
+    loop, told = asyncio.get_running_loop(), list[str]()
+    outbox = Outbox()
+    outbox.put(Said("first", told), loop)
+    outbox.put(Said("second", told), loop)
+    told.append("the turn")
+    await asyncio.sleep(0)
+    assert told == ["the turn", "first", "second"]
+    outbox.put(Said("third", told), loop)
+    await asyncio.sleep(0)
+    assert told[3:] == ["third"]
+
+
+async def test_a_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    loop, told = asyncio.get_running_loop(), list[str]()
+    outbox = outbox_of(loop)
+    assert outbox is outbox_of(loop), "connections of a loop share it"
+    with caplog.at_level(logging.ERROR, "toolhall.http"):
+        for name in ("first", "", "third"):
+            outbox.put(Said(name, told), loop)
+        await asyncio.sleep(0)
+    assert told == ["first", "third"]
+    assert "a reply could not be sent" in caplog.text
+
+
+async def held(served: Shielded, stack: AsyncExitStack, count: int) -> list[Client]:
+    """So many clients, each of which waits for the gate."""
+    clients = [await stack.enter_async_context(connected(served)) for _ in range(count)]
+    for client in clients:
+        client.send(served.call("holds"))
+    await served.until(lambda: served.held == count)
+    return clients
+
+
+def ready(served: Shielded) -> bool:
+    """Whether a reply is there that has not gone out."""
+    return any(each.cycle.response_started and not each.cycle.response_complete for each in served.connections)
+
+
+async def test_each_client_gets_its_reply() -> None:
+    async with shielded() as served, AsyncExitStack() as stack:
+        clients = await held(served, stack, CALLS)
+        served.gate.set()
+        await served.until(lambda: ready(served))
+        assert [await client.status() for client in clients] == [200] * CALLS
+
+
+async def test_what_is_ready_goes_out_before_a_server_that_stops_hangs_up() -> None:
+    async with shielded() as served, AsyncExitStack() as stack:
+        clients = await held(served, stack, 2)
+        served.gate.set()
+        await served.until(lambda: ready(served))
+        for connection in served.connections:
+            connection.shutdown()
+        for client in clients:
+            assert await client.status() == 200
+            assert await client.rest() == b""
+
+
+async def test_a_client_that_goes_while_its_reply_is_ready_disturbs_nobody() -> None:
+    async with shielded() as served, AsyncExitStack() as stack:
+        _, other = await held(served, stack, 2)
+        served.gate.set()
+        await served.until(lambda: ready(served))
+        leaving = next(each for each in served.connections if each.cycle.response_started)
+        leaving.connection_lost(None)
+        await served.until(lambda: leaving.cycle.response_complete)
+        assert leaving.cycle.disconnected
+        assert await other.some()
+
+
+async def test_a_call_leaves_nothing_for_the_garbage_collector() -> None:
+    async with shielded() as served, connected(served) as client:
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(CALLS):
+                client.send(served.call("large", size=1))
+                assert await client.status() == 200
+            cycles = [each for each in gc.get_objects() if type(each) is Cycle]
+        finally:
+            gc.enable()
+        assert len(cycles) == 1, "the connection knows its latest"

@@ -1,0 +1,236 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""What comes back from a provider, or pretends to: only the one answer that was asked for, in its time, counts."""
+
+import logging
+import re
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from tests.servers.authority import Authority, authority
+from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
+from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from toolhall.accounts.broker import Broker
+from toolhall.accounts.links import LINK_SECONDS
+from toolhall.accounts.providers import is_safe
+from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.errors import NeedsRequirement
+from toolhall.stores.vault.keys import new_key
+
+CALLBACK = "/oauth/callback"
+PUBLIC = "https://hall.example"
+HOSTILE_URLS = [
+    "javascript:alert(1)",
+    "data:text/html,<script>alert(1)</script>",
+    "file:///etc/passwd",
+    "http://x$(calc)/",
+    "http://acme.example/authorize",
+    "https://user:pass@acme.example/",
+    "https://acme.example/\r\nset-cookie: a=b",
+    "https://acme.example/a b",
+    "https://acme.example/#x",
+    "https://",
+    "//acme.example/",
+    "https:acme.example",
+    "https://acme.example:99999/",
+    "http://localhost.evil.example/",
+    "vscode://install",
+    "",
+]
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    with authority() as server:
+        yield server
+
+
+@pytest.fixture
+async def office(acme: Authority) -> AsyncIterator[PostOffice]:
+    async with post_office(acme) as office:
+        yield office
+
+
+def answer_of(back: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(back).query))
+
+
+def exchanged(office: PostOffice) -> int:
+    """How many codes were taken to the provider."""
+    return office.acme.count("/token")
+
+
+@pytest.mark.threat("D5")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/oauth/callback/",
+        "/oauth/callback/../x",
+        "/oauth/Callback",
+        "//oauth/callback",
+        "/oauth",
+        "/connect/oauth/callback",
+    ],
+)
+async def test_D5_other_spellings_of_the_callback(office: PostOffice, path: str) -> None:
+    """An answer that arrives anywhere else is not taken, and uses nothing up."""
+    browser, link = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, link))
+    assert (await arrive(browser, back.replace(CALLBACK, path))).status == 404
+    assert exchanged(office) == 0
+    assert (await arrive(browser, back)).status == 200
+
+
+@pytest.mark.threat("D5")
+async def test_D5_no_header_chooses_where_the_browser_comes_back(acme: Authority) -> None:
+    """The redirect address is the one from the settings, byte for byte, whatever the request says of itself."""
+    forged = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+        await office.key("ci", owner="alice")
+        path, browser = await office.ask(ALICE), Browser(office.hall)
+        page = await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
+        reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"}, **forged)
+    assert reply.status == 303
+    assert answer_of(reply.header("location"))["redirect_uri"] == f"{ORIGIN}{CALLBACK}"
+
+
+@pytest.mark.threat("D5")
+async def test_D5_a_hall_that_is_not_encrypted_links_nothing(acme: Authority) -> None:
+    """Where the browser would come back in the clear, there is no link at all."""
+    async with post_office(acme, public_url="http://hall.example") as office:
+        answer = await office.call()
+        assert isinstance(answer, NeedsRequirement)
+        assert (answer.missing[0].url, "https" in answer.message) == (None, True)
+
+
+@pytest.mark.threat("D6")
+async def test_D6_an_answer_counts_once(office: PostOffice) -> None:
+    """The same answer again, also with its cookie kept, is nothing."""
+    browser, path = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, path))
+    kept = dict(browser.cookies)
+    done = await arrive(browser, back)
+    (taken,) = [value.decode() for name, value in done.headers if name == b"set-cookie"]
+    assert (done.status, "Max-Age=0" in taken.split("; ")) == (200, True)
+    assert (await arrive(browser, back)).status == 400
+    browser.cookies = kept
+    assert (await arrive(browser, back)).status == 400
+    assert exchanged(office) == 1
+
+
+@pytest.mark.threat("D6")
+async def test_D6_what_is_made_up_uses_nothing_up(office: PostOffice) -> None:
+    """A state that is missing, changed, doubled or of another link is refused; the right answer still counts."""
+    browser, path = Browser(office.hall), await office.ask()
+    right = answer_of(await agreed_there(await agreed(browser, path)))
+    other = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+    elsewhere = answer_of(await agreed_there(await agreed(Browser(office.hall), f"/connect/{other.id}")))
+    link_id, _, random = right["state"].partition(".")
+    wrong = [
+        urlencode(right | {"state": state})
+        for state in ("", "x", link_id, f"{link_id}.", f"{link_id}.x", f"{link_id}.{random}x", f".{random}")
+    ]
+    wrong += [urlencode({name: value for name, value in right.items() if name != "state"}), "", "%ff", "a=b;state=x"]
+    wrong += [f"{urlencode(right)}&{urlencode({name: right[name]})}" for name in ("state", "code", "iss")]
+    wrong += [urlencode(elsewhere), urlencode(right | {"state": elsewhere["state"]})]
+    for query in wrong:
+        reply = await arrive(browser, f"{CALLBACK}?{query}")
+        assert (reply.status, reply.header("set-cookie")) == (400, ""), query
+    assert exchanged(office) == 0
+    assert (await arrive(browser, f"{CALLBACK}?{urlencode(right)}")).status == 200
+
+
+@pytest.mark.threat("D6")
+async def test_D6_the_cookie_must_be_this_one(office: PostOffice) -> None:
+    """Without the cookie, with another value, or with two of them, the answer is nothing."""
+    browser, path = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, path))
+    (name,) = [each for each in browser.cookies if "link" in each]
+    good = browser.cookies[name]
+    for cookie in (
+        "a=b",
+        f"{name}=",
+        f"{name}=x",
+        f"{name}={good}x",
+        f"{name}={good}; {name}={good}",
+        f"x{name}={good}",
+    ):
+        assert (await arrive(Browser(office.hall), back, cookie=cookie)).status == 400, cookie
+    assert exchanged(office) == 0
+    assert (await arrive(browser, back)).status == 200
+    assert len(good) >= 43, "256 bits"
+
+
+@pytest.mark.threat("D6")
+async def test_D6_an_answer_comes_in_time(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten minutes after it was asked for, a link is gone, and so is what was on its way."""
+    browser, path = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, path))
+    link = await office.link(path)
+    assert link.expires - link.created == LINK_SECONDS == 600
+    store = office.hall.supplies.broker.tokens.store
+    monkeypatch.setattr(store, "_clock", lambda: link.expires + 1)
+    assert (await arrive(browser, back)).status == 400
+    assert (await browser.get(path)).status == 404
+    assert exchanged(office) == 0
+
+
+@pytest.mark.threat("D6")
+async def test_D6_only_a_page_that_is_visited_takes_an_answer(office: PostOffice) -> None:
+    """Nothing that another site's page loads in the background, or posts, gets there."""
+    browser, path = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, path))
+    for mode in ("no-cors", "cors", "websocket"):
+        assert (await arrive(browser, back, **{"sec-fetch-mode": mode})).status == 403
+    assert (await browser.post(back, {})).status == 405
+    assert (await arrive(browser, back)).status == 200
+
+
+@pytest.mark.threat("D6")
+@pytest.mark.parametrize("url", [PUBLIC, ORIGIN])
+async def test_D6_the_cookie(acme: Authority, url: str) -> None:
+    """No script reads it; where the hall is served by https nobody else can set it; it ends with the link."""
+    async with post_office(acme, public_url=url) as office:
+        browser = Browser(office.hall)
+        link = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+        host = {"host": urlsplit(url).netloc, "origin": url}
+        page = await browser.get(f"/connect/{link.id}", host=host["host"])
+        reply = await browser.post(f"/connect/{link.id}", {"word": page.word("connect"), "action": "connect"}, **host)
+    name, _, said = reply.header("set-cookie").partition("=")
+    secure = url == PUBLIC
+    assert name == f"{'__Host-' if secure else ''}toolhall-link-{link.id}"
+    expected = {"Path=/", "Max-Age=600", "HttpOnly", "SameSite=Lax"} | ({"Secure"} if secure else set())
+    assert set(said.split("; ")[1:]) == expected
+
+
+@pytest.mark.threat("D7")
+@pytest.mark.parametrize("url", HOSTILE_URLS)
+async def test_D7_nobody_is_sent_to_an_address_that_runs_something(
+    office: PostOffice, url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Even if everything before it let such an address through, the page does not; the operator reads why."""
+
+    async def misled(_: Broker, link_id: str, visitor: Caller) -> tuple[str, str]:
+        return url, "nonce"
+
+    assert not is_safe(url)
+    browser, path = Browser(office.hall), await office.ask()
+    page = await browser.get(path)
+    monkeypatch.setattr(Broker, "consent", misled)
+    with caplog.at_level(logging.WARNING, "toolhall.pages"):
+        reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"})
+    assert (reply.status, reply.header("location"), reply.header("set-cookie")) == (400, "", "")
+    assert "nobody is sent to acme" in caplog.text
+    assert not url or url not in reply.body + caplog.text
+    assert [each.outcome for each in office.recorded()] == ["LinkFailed"]
+
+
+@pytest.mark.threat("D7")
+@pytest.mark.parametrize("name", ["x</code><script>alert(1)</script>", 'x" onload="alert(1)', "x\u202ecod.exe"])
+async def test_D7_names_are_text(office: PostOffice, name: str) -> None:
+    """Whatever a caller or a tool is called, it is text on the page."""
+    link = await office.hall.supplies.broker.begin(LOCAL, "acme", (), name)
+    page = await Browser(office.hall).get(f"/connect/{link.id}")
+    assert page.status == 200
+    assert not re.search(r"<script(?! src=\"/approve/-/page.js\" defer></script>)|\" onload=|\u202e", page.body)

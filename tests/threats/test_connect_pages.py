@@ -1,0 +1,143 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""The pages that link accounts: nobody is sent away unasked, and everybody reads where it leads."""
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from tests.servers.authority import Authority, authority
+from tests.threats.test_approval_pages import FOREIGN
+from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
+from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import NeedsRequirement
+from toolhall.stores.vault.keys import new_key
+
+CALLBACK = "/oauth/callback"
+PUBLIC = "https://hall.example"
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    with authority() as server:
+        yield server
+
+
+@pytest.fixture
+async def office(acme: Authority) -> AsyncIterator[PostOffice]:
+    async with post_office(acme) as office:
+        yield office
+
+
+def answer_of(back: str) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(back).query))
+
+
+def exchanged(office: PostOffice) -> int:
+    """How many codes were taken to the provider."""
+    return office.acme.count("/token")
+
+
+@pytest.mark.threat("D1")
+async def test_D1_an_address_that_another_browser_was_sent_to(office: PostOffice) -> None:
+    """The victim follows the attacker's own authorize URL and agrees there: at the callback that is nothing."""
+    path = await office.ask()
+    captured = await agreed(Browser(office.hall), path)
+    victim = Browser(office.hall)
+    await victim.get(path)
+    reply = await arrive(victim, await agreed_there(captured))
+    assert (reply.status, "did not begin here" in reply.text) == (400, True)
+    assert (exchanged(office), (await office.link(path)).state) == (0, "pending")
+    assert isinstance(await office.call(), NeedsRequirement)
+
+
+@pytest.mark.threat("D1")
+async def test_D1_nothing_happens_before_the_person_agrees(office: PostOffice) -> None:
+    """Looking at the page sets no cookie of the link, and leaves nothing that an answer could belong to."""
+    path, browser = await office.ask(), Browser(office.hall)
+    await browser.get(path)
+    assert not [name for name in browser.cookies if "link" in name]
+    link = await office.link(path)
+    assert (link.sealed, link.browser) == (b"", "")
+    assert office.acme.count("/authorize") == 0
+    forged = urlencode({"state": f"{link.id}.x", "code": "stolen"})
+    assert (await arrive(browser, f"{CALLBACK}?{forged}")).status == 400
+
+
+@pytest.mark.threat("D1")
+@pytest.mark.parametrize("kind", FOREIGN)
+async def test_D1_pages_of_others_cannot_agree(office: PostOffice, kind: str) -> None:
+    """A form that a browser sends for another origin's page sends nobody away, even with the right word."""
+    browser, path = Browser(office.hall), await office.ask()
+    word = (await browser.get(path)).word("connect")
+    reply = await browser.post(path, {"word": word, "action": "connect"}, **FOREIGN[kind])
+    assert (reply.status, reply.header("location")) == (403, "")
+    assert (await office.link(path)).browser == ""
+
+
+@pytest.mark.threat("D1")
+async def test_D1_a_form_brings_its_own_word(office: PostOffice) -> None:
+    """Without the word, or with that of another action, link or browser, nobody is sent away."""
+    browser, path = Browser(office.hall), await office.ask()
+    other = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+    words = ["", "x", (await browser.get(f"/connect/{other.id}")).word("connect")]
+    words.append((await Browser(office.hall).get(path)).word("connect"))
+    for word in words:
+        assert (await browser.post(path, {"word": word, "action": "connect"})).status == 403
+    assert (await office.link(path)).browser == ""
+
+
+@pytest.mark.threat("D1")
+@pytest.mark.parametrize("shared", [False, True])
+async def test_D1_another_person_is_told_nothing(acme: Authority, shared: bool) -> None:
+    """Whoever else is signed in reads that it is not for them, and can send nobody away; so does a shared key."""
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+        await office.key("ci", owner="alice")
+        path, browser = await office.ask(ALICE), Browser(office.hall)
+        key = await office.key("alice" if shared else "mallory", "admin", owner=None, shared=shared)
+        page = await browser.act(path, "sign_in", key=key)
+        assert (page.status, "for another person" in page.text) == (403, True)
+        assert not re.search(r"acme|mail\.read|Post\.read", page.text)
+        word = office.hall.people.sessions.word
+        session = office.hall.people.sessions.read({b"cookie": _cookie(browser)})
+        assert session is not None
+        sent = await browser.post(path, {"word": word(session, f"connect {path}"), "action": "connect"})
+        assert (sent.status, sent.header("location")) == (403, "")
+        assert (await office.link(path)).browser == ""
+
+
+def _cookie(browser: Browser) -> bytes:
+    return "; ".join(f"{name}={value}" for name, value in browser.cookies.items()).encode()
+
+
+@pytest.mark.threat("D12")
+@pytest.mark.parametrize(("url", "host", "warned"), [(PUBLIC, "hall.example", False), (ORIGIN, "localhost:8000", True)])
+async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: str, host: str, warned: bool) -> None:
+    """Where the browser comes back is on the page; that any program of this machine could be there, too."""
+    async with post_office(acme, public_url=url) as office:
+        link = await office.hall.supplies.broker.begin(LOCAL, "acme", ("mail.read",))
+        page = await Browser(office.hall).get(f"/connect/{link.id}", host=host)
+    assert f"<dt>Leads back to</dt><dd><code>{host}</code></dd>" in page.body
+    assert ("the computer that you sit at" in page.text) is warned
+
+
+@pytest.mark.threat("D1")
+async def test_D1_a_page_loads_nothing_and_is_framed_by_nobody(office: PostOffice) -> None:
+    """As for approvals; the page before a provider may send its form on to https, because browsers ask that of it."""
+    browser, path = Browser(office.hall), await office.ask()
+    pages = [await browser.get(path), await browser.get("/connect/nothing"), await arrive(browser, CALLBACK)]
+    for page in pages:
+        policy = page.header("content-security-policy")
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert page.header("x-frame-options") == "DENY"
+        assert page.header("cache-control") == "no-store"
+        assert not re.search(
+            r"<script(?! src=\"/approve/-/page.js\" defer></script>)|<style| style=| on\w+=", page.body
+        )
+        assert not re.search(r"https?://", page.body)
+    assert [each.status for each in pages] == [200, 404, 400]
+    assert [each.header("content-security-policy").count("https:") for each in pages] == [1, 0, 0]

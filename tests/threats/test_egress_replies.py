@@ -1,0 +1,126 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""A server that is asked for a little answers with too much: in bytes, in what they unpack to, or in time."""
+
+import asyncio
+import sys
+import zlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.unit.egress.outside import endless, outside, reply
+from toolhall.egress.addresses import Address, Allowed
+from toolhall.egress.door import Door
+from toolhall.egress.errors import EgressFailed
+
+ROOT = Path(__file__).parents[2]
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
+PACKED = HEAD + b"Content-Encoding: gzip\r\n\r\n"
+MOST_GROWN = 20 * 1024 * 1024
+MOST_BYTES = 64 * 1024 * 1024
+
+# In a process of its own: only there does the most memory that was ever used tell something.
+READER = f"""
+import asyncio, resource, sys
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.door import Door
+from toolhall.egress.errors import EgressFailed
+
+async def main(port):
+    door = Door(Allowed([f"127.0.0.1:{{port}}"]))
+    await door.fetch("GET", f"http://127.0.0.1:{{port}}/small")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        await door.fetch("GET", f"http://127.0.0.1:{{port}}/bomb", max_bytes={MOST_BYTES}, seconds=30)
+    except EgressFailed as error:
+        print(error)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def bomb() -> tuple[bytes, bytes]:
+    """The beginning of a gzip stream, and a part of it that unpacks to ten megabytes however often it comes."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    head = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
+    part = packer.compress(bytes(10_000_000)) + packer.flush(zlib.Z_FULL_FLUSH)
+    return head, part
+
+
+@pytest.mark.threat("E7")
+async def test_E7_a_small_reply_that_unpacks_to_gigabytes_is_left() -> None:
+    """Reading ends when it has grown a hundredfold, and the memory of the hall has grown by less than 20 MB."""
+    head, part = bomb()
+    small = reply()
+
+    async def answer(asked: str) -> AsyncIterator[bytes]:
+        async for each in (small if "/small" in asked else endless(PACKED + head, part))(asked):
+            yield each
+
+    async with outside(answer) as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", READER, str(server.port), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        )
+        told, _ = await process.communicate()
+    message, grown = told.decode().splitlines()
+    assert message.endswith("grows to more than 100 times its size when it is unpacked")
+    assert int(grown) < MOST_GROWN
+
+
+@pytest.mark.threat("E7")
+async def test_E7_what_unpacks_to_more_than_the_cap_is_left() -> None:
+    """The cap counts what is unpacked, also where it grows little."""
+    packed = zlib.compressobj(0, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+    part = packed.compress(bytes(50_000)) + packed.flush(zlib.Z_FULL_FLUSH)
+    async with outside(endless(PACKED + part, b"")) as server:
+        with pytest.raises(EgressFailed, match="larger than 10000 bytes"):
+            await server.door.fetch("GET", server.url, max_bytes=10_000)
+
+
+@pytest.mark.threat("E7")
+@pytest.mark.parametrize("head", [b"", b"Content-Length: 99999999999\r\n", b"Transfer-Encoding: chunked\r\n"])
+async def test_E7_a_reply_without_end_is_left_at_the_cap(head: bytes) -> None:
+    """Stated, streamed or in chunks: no more than the cap is read, by either way through the door."""
+    part = b"400\r\n" + b"x" * 1_024 + b"\r\n"
+    async with outside(endless(HEAD + head + b"\r\n", part)) as server:
+        with pytest.raises(EgressFailed, match="larger than 65536 bytes"):
+            await server.door.fetch("GET", server.url)
+        async with server.door.client(max_bytes=1_000) as client:
+            with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
+                await client.get(server.url)
+            with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
+                await read_some(client, server.url)
+
+
+async def read_some(client: httpx2.AsyncClient, url: str) -> None:
+    """Read a stream in parts, as a tool may."""
+    async with client.stream("GET", url) as found:
+        async for _ in found.aiter_bytes():
+            pass
+
+
+@pytest.mark.threat("E7")
+@pytest.mark.parametrize("head", [HEAD + b"\r\n", b"HTTP/1.1 200 OK\r\nX-Slow: ", b""], ids=["body", "header", "start"])
+async def test_E7_a_slow_reply_ends_with_its_time(head: bytes) -> None:
+    """A byte now and then keeps no connection: the time is for the whole reply, not for the next byte."""
+    async with outside(endless(head, b"1", pause=0.01)) as server:
+        with pytest.raises(EgressFailed, match="in time"):
+            await server.door.fetch("GET", server.url, seconds=0.3)
+        async with server.door.client(timeout=0.3) as client:
+            with pytest.raises(httpx2.ReadTimeout, match=r"within 0\.3 seconds"):
+                await client.get(server.url)
+
+
+@pytest.mark.threat("E7")
+async def test_E7_a_name_that_takes_for_ever_ends_with_its_time() -> None:
+    """Looking for the address is part of the time."""
+
+    async def resolve(host: str, port: int) -> list[Address]:
+        await asyncio.Event().wait()
+        return []
+
+    with pytest.raises(EgressFailed, match="in time"):
+        await Door(Allowed(), resolve).fetch("GET", "https://slow.example/", seconds=0.1)

@@ -1,0 +1,248 @@
+"""Connecting an account at an authorization server that is not ours, over real HTTP."""
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx2
+import pytest
+
+from tests.servers.authority import Authority
+from tests.servers.linking import ALICE, BOB, HALL, MAIL, REDIRECT, Visit, linking, register, settings, visited
+from toolhall.accounts.broker import status_of
+from toolhall.accounts.failures import LinkFailed, TooManyLinks, UnknownProvider
+from toolhall.accounts.links import LINK_SECONDS
+from toolhall.model.caller import NOBODY, Caller
+from toolhall.model.requirements import AccountNeed
+from toolhall.stores.accounts.base import MOST_PENDING
+
+
+async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) -> None:
+    async with linking(
+        {"acme": settings(acme.issuer, scopes=("profile",), resource="https://api.acme.example")}
+    ) as hall:
+        assert await hall.token() is None
+        missing, words = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        assert missing.url == f"{HALL}/connect/{missing.id}"
+        assert f"{HALL}/connect/{missing.id}" in words
+        link = await hall.broker.find(missing.id or "")
+        assert link is not None
+        assert status_of(link) == "pending"
+        consent = await hall.broker.describe(link.id, ALICE)
+        assert consent.scopes == ("mail.read", "profile")
+        assert consent.redirect_host == "127.0.0.1:8000"
+
+        visit = await hall.agree(link)
+        assert visit.back.startswith(f"{REDIRECT}?")
+        done = await hall.broker.finish(visit.query, visit.nonce)
+
+        assert status_of(done) == "completed"
+        assert status_of(await hall.broker.find(link.id)) == "completed"
+        token = await hall.token()
+        assert token is not None
+        assert token.token.reveal() == acme.issued[0].access
+        assert set(token.scopes) == {"mail.read", "profile"}
+        assert hall.broker.ready("alice", MAIL) == token
+        assert await hall.token(user="bob") is None
+
+
+async def test_what_goes_to_the_provider(acme: Authority) -> None:
+    """PKCE with S256, the exact redirect, the resource; the hall's secret goes to the token endpoint alone."""
+    async with linking({"acme": settings(acme.issuer, resource="https://api.acme.example")}) as hall:
+        visit = await hall.agree(await hall.begin())
+        sent = visit.sent
+        assert sent["code_challenge_method"] == "S256"
+        assert len(sent["code_challenge"]) == 43
+        assert sent["redirect_uri"] == REDIRECT
+        assert sent["resource"] == "https://api.acme.example"
+        assert "client_secret" not in sent
+        await hall.broker.finish(visit.query, visit.nonce)
+        form = next(each.form for each in acme.asked if each.path == "/token")
+        assert form["redirect_uri"] == REDIRECT
+        assert form["resource"] == "https://api.acme.example"
+        assert len(form["code_verifier"]) >= 43
+        assert "client_secret" not in form  # it is in the header: the server wants basic
+
+
+@pytest.mark.parametrize("way", ["client_secret_post", "none"])
+async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str) -> None:
+    register(acme, way)
+    auth: dict[str, Any] = {"client_secret_post": {"token_auth": "post"}, "none": {"client_secret": None}}[way]
+    async with linking({"acme": settings(acme.issuer, **auth)}) as hall:
+        assert status_of(await hall.connect()) == "completed"
+
+
+async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme: Authority) -> None:
+    """Proof that the server checks what the hall always sends: without it, neither step succeeds."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        url, _ = await hall.broker.consent((await hall.begin()).id, ALICE)
+        visit = Visit(url, "", "")
+        bare = {name: value for name, value in visit.sent.items() if not name.startswith("code_challenge")}
+        refused = Visit("", "", await visited(f"{acme.issuer}/authorize?{urlencode(bare)}"))
+        assert refused.query["error"] == "invalid_request"
+        stolen = Visit("", "", await visited(url)).query["code"]
+        form = {"grant_type": "authorization_code", "code": stolen, "redirect_uri": REDIRECT}
+        async with httpx2.AsyncClient(trust_env=False) as thief:
+            reply = await thief.post(f"{acme.issuer}/token", data=form, auth=("hall", "client-secret-of-the-hall"))
+        assert reply.status_code == 400
+        assert acme.issued == []
+
+
+async def test_denial(acme: Authority) -> None:
+    acme.agrees = False
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        link = await hall.begin()
+        visit = await hall.agree(link)
+        with pytest.raises(LinkFailed, match="access was denied"):
+            await hall.broker.finish(visit.query, visit.nonce)
+        ended = await hall.broker.find(link.id)
+        assert status_of(ended) == "failed"
+        assert ended is not None
+        assert ended.reason == "access was denied: nothing was connected"
+        assert await hall.token() is None
+
+
+async def test_wrong_state_changes_nothing(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        link = await hall.begin()
+        visit = await hall.agree(link)
+        for state in ("", "x", f"{link.id}.", f"{link.id}.guess", visit.query["state"] + "x", "\ud800"):
+            with pytest.raises(LinkFailed, match="not good any more"):
+                await hall.broker.finish(visit.query | {"state": state}, visit.nonce)
+        assert acme.count("/token") == 0
+        assert status_of(await hall.broker.finish(visit.query, visit.nonce)) == "completed"
+
+
+async def test_a_callback_is_good_once(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        visit = await hall.agree(await hall.begin())
+        tries = [hall.broker.finish(visit.query, visit.nonce) for _ in range(10)]
+        ended = await asyncio.gather(*tries, return_exceptions=True)
+        assert sum(not isinstance(each, BaseException) for each in ended) == 1
+        assert acme.count("/token") == 1
+        with pytest.raises(LinkFailed):
+            await hall.broker.finish(visit.query, visit.nonce)
+
+
+async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> None:
+    """The provider finds the replay, and revokes what came of the code; so the first account breaks as well."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        first = await hall.agree(await hall.begin())
+        await hall.broker.finish(first.query, first.nonce)
+        second = await hall.agree(await hall.begin(BOB), BOB)
+        with pytest.raises(LinkFailed, match="invalid_grant"):
+            await hall.broker.finish(second.query | {"code": first.query["code"]}, second.nonce)
+        assert await hall.token(user="bob") is None
+        hall.clock.now += 4000
+        assert await hall.token() is None
+
+
+async def test_another_browser(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        visit = await hall.agree(await hall.begin())
+        for nonce in (None, "", "guessed", visit.nonce + "x"):
+            with pytest.raises(LinkFailed):
+                await hall.broker.finish(visit.query, nonce)
+        assert acme.count("/token") == 0
+
+
+async def test_the_last_browser_in_which_the_person_agreed_counts(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        link = await hall.begin()
+        first, second = await hall.agree(link), await hall.agree(link)
+        with pytest.raises(LinkFailed):
+            await hall.broker.finish(first.query, first.nonce)
+        assert status_of(await hall.broker.finish(second.query, second.nonce)) == "completed"
+
+
+SERVICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}))
+FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}), acting_for="alice")
+
+
+@pytest.mark.parametrize("visitor", [BOB, NOBODY, SERVICE, FOR_ALICE], ids=["bob", "nobody", "service", "for alice"])
+async def test_another_person(acme: Authority, visitor: Caller) -> None:
+    """Also the service that asked for Alice cannot connect in her place."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        for asker in (ALICE, FOR_ALICE):
+            link = await hall.begin(asker)
+            for attempt in (hall.broker.describe, hall.broker.consent):
+                with pytest.raises(LinkFailed, match="not good any more"):
+                    await attempt(link.id, visitor)
+            assert status_of(await hall.broker.find(link.id)) == "pending"
+
+
+async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        visit = await hall.agree(await hall.begin(FOR_ALICE))
+        await hall.broker.finish(visit.query, visit.nonce)
+        assert await hall.token() is not None
+        assert await hall.token(user="service") is None
+
+
+async def test_a_link_ends(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        link = await hall.begin()
+        visit = await hall.agree(link)
+        hall.clock.now += LINK_SECONDS + 1
+        with pytest.raises(LinkFailed):
+            await hall.broker.finish(visit.query, visit.nonce)
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent(link.id, ALICE)
+        assert status_of(await hall.broker.find(link.id)) == "failed"
+        assert acme.count("/token") == 0
+
+
+async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        assert (await hall.begin()).id == (await hall.begin()).id
+        assert (await hall.begin(BOB)).id != (await hall.begin()).id
+        for number in range(MOST_PENDING - 1):
+            await hall.begin(scopes=(f"scope{number}",))
+        with pytest.raises(TooManyLinks, match="open one of the links"):
+            await hall.begin(scopes=("one.more",))
+
+
+@pytest.mark.parametrize("caller", [NOBODY, Caller("all", proof="shared")], ids=["nobody", "shared"])
+async def test_an_account_needs_a_person(acme: Authority, caller: Caller) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        with pytest.raises(LinkFailed, match="credential of your own"):
+            await hall.begin(caller)
+
+
+async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        with pytest.raises(UnknownProvider, match="known are acme"):
+            await hall.begin(provider="evil")
+        missing, words = await hall.broker.wanted(ALICE, AccountNeed("evil", ()), "Mail.list@1.0.0")
+        assert missing.url is None
+        assert "the operator adds it" in words
+
+
+async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authority) -> None:
+    """Two tools that need different scopes do not take the account from each other."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        send = AccountNeed("acme", ("mail.send",))
+        assert await hall.token(send) is None
+        link = await hall.begin(scopes=send.scopes)
+        assert link.scopes == ("mail.send",)
+        assert (await hall.broker.describe(link.id, ALICE)).scopes == ("mail.send", "mail.read")
+        visit = await hall.agree(link)
+        await hall.broker.finish(visit.query, visit.nonce)
+        assert await hall.token(send) is not None
+        assert await hall.token() is not None
+        assert len(await hall.broker.accounts("alice")) == 1
+
+
+async def test_a_browser_that_leaves_loses_nothing(acme: Authority) -> None:
+    """The code is worth nothing once it was used, so the exchange is finished whoever waits."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        visit = await hall.agree(await hall.begin())
+        with acme.holding("/token") as held:
+            waiting = asyncio.ensure_future(hall.broker.finish(visit.query, visit.nonce))
+            await held.reached()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        await hall.broker.close()
+        assert await hall.token() is not None

@@ -1,0 +1,319 @@
+"""Keeping tokens fresh: one refresh for all who ask, kept before it is used, and honest when it fails."""
+
+import asyncio
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.servers.authority import Authority
+from tests.servers.liar import Liar, answered
+from tests.servers.linking import ALICE, MAIL, Clock, Kept, Linking, linking, settings
+from toolhall.accounts.broker import status_of
+from toolhall.accounts.renewing import EARLY_SECONDS, LEASE_SECONDS
+from toolhall.model.errors import Unavailable
+from toolhall.model.requirements import Token
+from toolhall.stores.accounts.base import Account
+from toolhall.stores.accounts.memory import MemoryAccounts
+from toolhall.stores.base import StoreFailed
+from toolhall.stores.choosing import choose_stores
+from toolhall.stores.vault.memory import MemoryVault
+
+REFRESH = ("/token", "refresh_token")
+
+
+def distinct(tokens: list[Token | None]) -> set[str]:
+    assert all(tokens)
+    return {each.token.reveal() for each in tokens if each is not None}
+
+
+async def test_fifty_at_once_refresh_once(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 3600
+        tokens = await asyncio.gather(*(hall.token() for _ in range(50)))
+        assert acme.count(*REFRESH) == 1
+        assert distinct(list(tokens)) == {acme.issued[1].access}
+
+
+async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_path: Path) -> None:
+    """Two halls over one file: one claims the refresh, the other waits for what it brings."""
+    clock = Clock()
+    with (
+        closing(choose_stores(tmp_path, share=False, family="first")) as first,
+        closing(choose_stores(tmp_path, share=False, family="sibling")) as second,
+    ):
+        mine = Kept(first.accounts, first.vault)
+        theirs = Kept(second.accounts, second.vault, mine.key)
+        providers = {"acme": settings(acme.issuer)}
+        async with (
+            linking(providers, kept=mine, clock=clock) as one,
+            linking(providers, kept=theirs, clock=clock) as two,
+        ):
+            await one.connect()
+            clock.now += 3600
+            tokens = await asyncio.gather(*(hall.token() for _ in range(25) for hall in (one, two)))
+            assert acme.count(*REFRESH) == 1
+            assert distinct(list(tokens)) == {acme.issued[1].access}
+
+
+async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 3600 - EARLY_SECONDS - 1
+        await hall.token()
+        assert acme.count(*REFRESH) == 0
+        hall.clock.now += 2
+        assert hall.broker.ready("alice", MAIL) is None
+        assert distinct([await hall.token()]) == {acme.issued[1].access}
+
+
+async def test_a_short_lived_token_is_used_for_most_of_its_time(acme: Authority) -> None:
+    acme.lifetime = 40
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 29
+        await hall.token()
+        assert acme.count(*REFRESH) == 0
+        hall.clock.now += 2
+        await hall.token()
+        assert acme.count(*REFRESH) == 1
+
+
+class Dying(MemoryAccounts):
+    """The process dies right after the save with this number."""
+
+    def __init__(self, clock: Clock, number: int) -> None:
+        super().__init__(clock)
+        self.left = number
+
+    async def save(self, account: Account, serial: int) -> Account | None:
+        saved = await super().save(account, serial)
+        self.left -= 1
+        if self.left == 0:
+            raise Died
+        return saved
+
+
+class Died(Exception):
+    """Nothing runs after this."""
+
+
+async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Authority) -> None:
+    """Saves: the account, the claim, the new tokens; then the process dies, and the next one has them."""
+    clock = Clock()
+    kept = Kept(Dying(clock, 3), MemoryVault())
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+        await hall.connect()
+        clock.now += 3600
+        with pytest.raises(Died):
+            await hall.token()
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as again:
+        assert distinct([await again.token()]) == {acme.issued[1].access}
+        assert acme.count(*REFRESH) == 1
+        clock.now += 3600
+        assert distinct([await again.token()]) == {acme.issued[2].access}
+
+
+async def test_a_crash_while_the_provider_is_asked_holds_others_up_for_a_while(acme: Authority) -> None:
+    """Nobody knows whether the provider was asked, so the claim stands until that can no longer be under way."""
+    clock = Clock()
+    kept = Kept(Dying(clock, 2), MemoryVault())
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+        clock.now += LEASE_SECONDS / 3
+
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+        await hall.connect()
+        clock.now += 3600
+        with pytest.raises(Died):
+            await hall.token()
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock, sleep=sleep) as again:
+        assert distinct([await again.token()]) == {acme.issued[1].access}
+        assert len(waited) == 3
+
+
+class Full(MemoryAccounts):
+    """Its disk is full for the save with this number."""
+
+    def __init__(self, clock: Clock, number: int) -> None:
+        super().__init__(clock)
+        self.left = number
+
+    async def save(self, account: Account, serial: int) -> Account | None:
+        self.left -= 1
+        if self.left == 0:
+            raise StoreFailed("the disk is full; free some space")
+        return await super().save(account, serial)
+
+
+async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) -> None:
+    clock = Clock()
+    kept = Kept(Full(clock, 3), MemoryVault())
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+        await hall.connect()
+        clock.now += 3600
+        with pytest.raises(Unavailable):
+            await hall.token()
+        assert distinct([await hall.token()]) == {acme.issued[1].access}
+        assert acme.count(*REFRESH) == 1
+
+
+async def test_a_caller_that_leaves_does_not_end_the_refresh(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 3600
+        with acme.holding("/token") as held:
+            waiting = asyncio.ensure_future(hall.token())
+            await held.reached()
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+        await hall.broker.close()
+        assert distinct([await hall.token()]) == {acme.issued[1].access}
+        assert acme.count(*REFRESH) == 1
+
+
+async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        acme.revoke_all()
+        hall.clock.now += 3600
+        tokens = await asyncio.gather(*(hall.token() for _ in range(10)))
+        assert set(tokens) == {None}
+        (account,) = await hall.broker.accounts("alice")
+        assert account.state == "broken"
+        assert await hall.token() is None
+        assert acme.count(*REFRESH) == 1  # a grant that is over is not asked for again
+        missing, _ = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        assert missing.url
+        assert status_of(await hall.connect()) == "completed"
+        assert await hall.token() is not None
+        assert [each.state for each in await hall.broker.accounts("alice")] == ["connected"]
+
+
+async def test_an_old_token_is_used_while_the_provider_is_down(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        acme.down = True
+        hall.clock.now += 3600 - 30
+        assert distinct([await hall.token()]) == {acme.issued[0].access}
+        hall.clock.now += 30
+        with pytest.raises(Unavailable, match="cannot be renewed now"):
+            await hall.token()
+
+
+async def test_a_provider_that_is_down_is_left_alone_for_longer_and_longer(acme: Authority) -> None:
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        acme.down = True
+        hall.clock.now += 3600
+        asked: list[float] = []
+        for _ in range(200):
+            before = acme.count("/token")
+            with pytest.raises(Unavailable):
+                await hall.token()
+            if acme.count("/token") > before:
+                asked.append(hall.clock.now)
+            hall.clock.now += 1.0
+        gaps = [round(later - sooner) for sooner, later in pairwise(asked)]
+        assert gaps == [1, 2, 4, 8, 16, 32, 60, 60]
+        acme.down = False
+        hall.clock.now += 60
+        assert await hall.token() is not None
+
+
+async def test_a_lost_race_reads_again(acme: Authority) -> None:
+    """Another process has renewed it between our look and our claim: its token is used, and nobody is asked."""
+    clock = Clock()
+
+    class Faster(MemoryAccounts):
+        after: Account | None = None
+
+        async def save(self, account: Account, serial: int) -> Account | None:
+            if self.after is not None:
+                theirs, self.after = self.after, None
+                await super().save(theirs, serial)
+            return await super().save(account, serial)
+
+    store = Faster(clock)
+    async with linking({"acme": settings(acme.issuer)}, kept=Kept(store, MemoryVault()), clock=clock) as hall:
+        await hall.connect()
+        (account,) = await hall.broker.accounts()
+        clock.now += 3600
+        store.after = msgspec.structs.replace(account, expires_at=clock.now + 3600, refreshed_at=clock.now)
+        assert distinct([await hall.token()]) == {acme.issued[0].access}
+        assert acme.count(*REFRESH) == 0
+
+
+async def connected(hall: Linking, lying: Liar) -> None:
+    await hall.connect()
+    hall.clock.now += 3600
+    lying.asked.clear()
+
+
+async def test_without_a_new_refresh_token_the_old_one_stays(lying: Liar) -> None:
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await connected(hall, lying)
+        lying.tokens = {"refresh_token": None}
+        for _ in range(2):
+            assert await hall.token() is not None
+            hall.clock.now += 3600
+        sent = [each.form["refresh_token"] for each in lying.asked if each.path == "/token"]
+        assert len(sent) == 2
+        assert len(set(sent)) == 1
+
+
+async def test_an_account_without_a_refresh_token_ends_with_its_token(lying: Liar) -> None:
+    lying.tokens = {"refresh_token": None}
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 3600 - 30
+        assert await hall.token() is not None
+        hall.clock.now += 30
+        assert await hall.token() is None
+        assert lying.count("/token") == 1
+        assert [each.state for each in await hall.broker.accounts()] == ["broken"]
+
+
+async def test_a_token_without_an_end_is_used_for_ever(lying: Liar) -> None:
+    lying.tokens = {"refresh_token": None, "expires_in": None}
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await hall.connect()
+        hall.clock.now += 10 * 365 * 86_400
+        assert await hall.token() is not None
+
+
+async def test_scopes_that_a_refresh_takes_away_are_gone(lying: Liar) -> None:
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await connected(hall, lying)
+        lying.tokens = {"scope": "something.else"}
+        assert await hall.token() is None
+        (account,) = await hall.broker.accounts()
+        assert account.scopes == ()
+
+
+@pytest.mark.parametrize("code", ["invalid_grant", "bad_refresh_token", "invalid_refresh_token"])
+@pytest.mark.parametrize("status", [200, 400, 401])
+async def test_ways_to_say_that_a_grant_is_over(lying: Liar, code: str, status: int) -> None:
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await connected(hall, lying)
+        lying.token = lambda _: answered({"ok": False, "error": code}, status)
+        assert await hall.token() is None
+        assert [each.state for each in await hall.broker.accounts()] == ["broken"]
+
+
+@pytest.mark.parametrize("code", ["invalid_client", "unauthorized_client", "server_error", "\u202eevil", 7])
+async def test_what_the_operator_can_mend_breaks_no_account(lying: Liar, code: object) -> None:
+    async with linking({"acme": settings(lying.issuer)}) as hall:
+        await connected(hall, lying)
+        lying.token = lambda _: answered({"error": code}, 400)
+        with pytest.raises(Unavailable):
+            await hall.token()
+        lying.token = None
+        hall.clock.now += 5
+        assert await hall.token() is not None

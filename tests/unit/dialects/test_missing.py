@@ -1,0 +1,104 @@
+"""What a call needs and has not, in every dialect: an account with its page, a secret by its name, a user id."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.conformance.dialects.kit import CANARY
+from tests.unit.dialects.test_error_messages import WAYS
+from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.model.errors import NeedsRequirement
+from toolhall.model.requirements import AccountNeed, Missing
+
+URL = "https://hall.example/connect/l-1"
+MAIL = Missing("account", "l-1", URL, AccountNeed("google", ("mail.read", "mail.send")))
+CODE = Missing("account", "l-2", "https://hall.example/connect/l-2", AccountNeed("github"))
+NOWHERE = Missing("account", account=AccountNeed("slack"))
+KEY, USER = Missing("secret", "SMS_KEY"), Missing("user_id")
+MAIL_SAID = {
+    "kind": "account",
+    "id": "l-1",
+    "url": URL,
+    "check_url": f"{URL}/status",
+    "provider": "google",
+    "scopes": ["mail.read", "mail.send"],
+}
+EVERYTHING = (MAIL, CODE, KEY, USER)
+
+
+def said(way: str, *missing: Missing, message: str = "not yet") -> Any:
+    body = WAYS[way](NeedsRequirement(message, missing=missing, detail=CANARY)).body
+    assert CANARY.encode() not in body
+    return json.loads(body)
+
+
+def details(way: str, *missing: Missing) -> Any:
+    return said(way, *missing)["error"]["details"]
+
+
+def test_oxp_has_a_member_for_each_kind_and_no_other() -> None:
+    challenges = [
+        {"id": "l-1", "url": URL, "check_url": f"{URL}/status"},
+        {"id": "l-2", "url": CODE.url, "check_url": f"{CODE.url}/status"},
+    ]
+    for missing, expected in (
+        (EVERYTHING, {"authorization": challenges, "secrets": [{"id": "SMS_KEY"}], "user_id": True}),
+        ((MAIL,), {"authorization": challenges[:1]}),
+        ((KEY,), {"secrets": [{"id": "SMS_KEY"}]}),
+        ((USER,), {"user_id": True}),
+        ((NOWHERE,), {}),  # a challenge needs a page; the message says what to do
+    ):
+        assert said("oxp", *missing)["missing_requirements"] == expected
+    assert WAYS["oxp"](NeedsRequirement(missing=EVERYTHING)).status == 400
+
+
+@pytest.mark.parametrize(
+    ("missing", "code", "status"),
+    [
+        ((MAIL,), "AUTHORIZATION_REQUIRED", 403),
+        ((KEY, MAIL), "AUTHORIZATION_REQUIRED", 403),
+        ((USER,), "AUTHORIZATION_REQUIRED", 403),
+        ((KEY,), "INTERNAL_ERROR", 500),  # nothing that the caller could do
+    ],
+)
+def test_the_hub_tells_apart_what_the_caller_can_do(missing: tuple[Missing, ...], code: str, status: int) -> None:
+    assert said("hub", *missing)["error"]["code"] == code
+    assert WAYS["hub"](NeedsRequirement(missing=missing)).status == status
+
+
+def test_details_begin_with_the_first_page_and_list_everything() -> None:
+    page = {key: value for key, value in MAIL_SAID.items() if key != "kind"}
+    listed = [{"kind": "secret", "id": "SMS_KEY"}, MAIL_SAID, {"kind": "user_id"}]
+    expected = {**page, "missing": listed}
+    assert details("rest", KEY, MAIL, USER) == expected
+    assert details("hub", KEY, MAIL, USER) == {"tool": "Kit", "method": "tool", **expected}
+    assert details("machine", KEY, MAIL, USER) == {"reason": "requirement_missing", **expected}
+
+
+def test_without_a_page_there_is_only_the_list() -> None:
+    assert details("rest", KEY, NOWHERE) == {
+        "missing": [
+            {"kind": "secret", "id": "SMS_KEY"},
+            {"kind": "account", "provider": "slack", "scopes": []},
+        ]
+    }
+    assert "details" not in said("rest")["error"]
+
+
+def test_rest_says_that_something_has_to_be_done_first() -> None:
+    assert (WAYS["rest"](NeedsRequirement(missing=[KEY])).status, said("rest", KEY)["error"]["code"]) == (
+        403,
+        "needs_requirement",
+    )
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_mcp_has_every_link_in_the_text_once(revision: str) -> None:
+    told = said(f"mcp@{revision}", *EVERYTHING, message=f"open {URL}")["result"]
+    assert told["isError"] is True
+    assert told["content"][0]["text"] == f"open {URL}\nLet the user open {CODE.url}"
+    assert told["_meta"]["dev.toolhall/refused"] == "NeedsRequirement"
+    listed = told["_meta"]["dev.toolhall/missing"]
+    assert [each["kind"] for each in listed] == ["account", "account", "secret", "user_id"]
+    assert listed[0] == MAIL_SAID

@@ -1,0 +1,188 @@
+"""Which addresses are closed, and what an operator can open."""
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from toolhall.egress.addresses import Allowed, BadEntry, is_loopback, is_name, refused
+
+CLOSED = [
+    "0.0.0.0",
+    "0.1.2.3",
+    "10.0.0.1",
+    "10.255.255.255",
+    "100.64.0.1",
+    "100.100.100.200",
+    "127.0.0.1",
+    "127.255.255.254",
+    "168.63.129.16",
+    "169.254.169.254",
+    "172.16.0.1",
+    "172.31.255.255",
+    "192.0.0.1",
+    "192.0.0.192",
+    "192.0.2.1",
+    "192.88.99.1",
+    "192.168.0.1",
+    "198.18.0.1",
+    "198.19.255.255",
+    "198.51.100.1",
+    "203.0.113.1",
+    "224.0.0.1",
+    "239.255.255.255",
+    "240.0.0.1",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::127.0.0.1",
+    "::8.8.8.8",
+    "::ffff:127.0.0.1",
+    "::ffff:8.8.8.8",
+    "::ffff:0:127.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b::808:808",
+    "64:ff9b:1::1",
+    "100::1",
+    "2001::1",
+    "2001:2::1",
+    "2001:10::1",
+    "2001:20::1",
+    "2001:db8::1",
+    "2002:7f00:1::1",
+    "3fff::1",
+    "4000::1",
+    "5f00::1",
+    "fc00::1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "fe80::1%1",
+    "fec0::1",
+    "ff02::1",
+    "2606:4700:4700::1111%1",
+]
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "100.63.255.255",
+    "100.128.0.1",
+    "172.15.0.1",
+    "172.32.0.1",
+    "192.0.1.1",
+    "223.255.255.255",
+    "2606:4700:4700::1111",
+    "2a00:1450:4001::1",
+    "2001:4860:4860::8888",
+]
+
+
+@pytest.mark.parametrize("address", CLOSED)
+def test_what_is_not_public_is_closed(address: str) -> None:
+    assert refused(ip_address(address))
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_what_is_public_is_open(address: str) -> None:
+    assert refused(ip_address(address)) is None
+
+
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "fc00::/7", "224.0.0.0/4"])
+def test_a_network_is_closed_from_its_first_address_to_its_last(network: str) -> None:
+    whole = ip_network(network)
+    assert refused(whole[0])
+    assert refused(whole[-1])
+
+
+@pytest.mark.parametrize(
+    ("entry", "host", "port", "address", "is_open"),
+    [
+        ("db.internal", "db.internal", 5432, "10.0.0.5", True),
+        ("DB.internal", "db.internal", 5432, "10.0.0.5", True),
+        ("db.internal:443", "db.internal", 443, "10.0.0.5", True),
+        ("db.internal:443", "db.internal", 444, "10.0.0.5", False),
+        ("db.internal", "evil.example", 443, "10.0.0.5", False),
+        ("db.internal", "x.db.internal", 443, "10.0.0.5", False),
+        ("db.internal", "db.internal", 443, "169.254.169.254", False),
+        ("db.internal", "db.internal", 443, "fd00:ec2::254", False),
+        ("db.internal", "db.internal", 443, "0.0.0.0", True),
+        ("127.0.0.1:9000", "127.0.0.1", 9000, "127.0.0.1", True),
+        ("127.0.0.1:9000", "127.0.0.1", 9001, "127.0.0.1", False),
+        ("127.0.0.1:9000", "evil.example", 9000, "127.0.0.1", False),
+        ("127.0.0.1:9000", "localhost", 9000, "127.0.0.1", False),
+        ("169.254.169.254", "169.254.169.254", 80, "169.254.169.254", True),
+        ("[::1]:9000", "::1", 9000, "::1", True),
+        ("[0:0::1]", "::1", 9000, "::1", True),
+        ("10.0.0.0/8", "any.example", 443, "10.1.2.3", True),
+        ("10.0.0.0/8", "any.example", 443, "11.1.2.3", True),
+        ("10.0.0.0/8", "any.example", 443, "192.168.1.1", False),
+        ("10.0.0.0/8", "any.example", 443, "::ffff:10.1.2.3", False),
+        ("localhost:80", "localhost", 80, "127.0.0.1", True),
+        ("localhost:80", "localhost", 80, "10.0.0.1", False),
+        ("localhost:80", "localhost", 80, "8.8.8.8", False),
+    ],
+)
+def test_an_entry_opens_what_it_names(entry: str, host: str, port: int, address: str, is_open: bool) -> None:
+    assert (Allowed([entry]).why_not(host, port, ip_address(address)) is None) is is_open
+
+
+@pytest.mark.parametrize(
+    ("entry", "fix"),
+    [
+        ("", "write host"),
+        ("*", "no wildcards"),
+        ("*.internal", "no wildcards"),
+        ("https://db.internal", "without scheme"),
+        ("db.internal/path", "without scheme"),
+        ("::1", "[::1]:9000"),
+        ("::1:9000", "[::1]:9000"),
+        ("[127.0.0.1]", "neither a name"),
+        ("[::1%1]", "[::1]:9000"),
+        ("host:0", "write host"),
+        ("host:99999", "65535"),
+        ("host:", "write host"),
+        ("host: 80", "write host"),
+        ("ho st", "plain letters"),
+        ("exämple", "xn--"),
+        ("0x7f.1", "neither a name"),
+        ("2130706433", "neither a name"),
+        ("127.1", "neither a name"),
+        ("host.", "neither a name"),
+        ("10.0.0.1/8", "write 10.0.0.0/8"),
+        ("10.0.0.0/255.0.0.0", "write 10.0.0.0/8"),
+        ("0.0.0.0/0", "every address"),
+        ("::/0", "every address"),
+        ("10.0.0.0/33", "no network"),
+        ("user@host", "neither a name"),
+    ],
+)
+def test_an_entry_that_cannot_be_meant_says_what_to_write(entry: str, fix: str) -> None:
+    with pytest.raises(BadEntry) as bad:
+        Allowed([entry])
+    assert fix in str(bad.value)
+    assert str(bad.value).startswith("egress_allow: ")
+
+
+def test_names_and_what_only_looks_like_one() -> None:
+    assert all(map(is_name, ["localhost", "a", "a-b.c_d.example", "xn--exmple-cua.com", "1.example", "0x7f.example"]))
+    wrong = [
+        "",
+        ".",
+        "a.",
+        ".a",
+        "a..b",
+        "-a",
+        "a-",
+        "127.1",
+        "0x7f",
+        "a.1",
+        "a.0x1",
+        "ä",
+        "a b",
+        "a" * 64,
+        "a." * 127 + "a",
+    ]
+    assert not any(map(is_name, wrong))
+
+
+def test_this_machine_by_name() -> None:
+    assert all(map(is_loopback, ["localhost", "a.localhost", "127.0.0.1", "127.9.9.9", "::1"]))
+    assert not any(map(is_loopback, ["localhost.example", "notlocalhost", "10.0.0.1", "0.0.0.0", "::"]))

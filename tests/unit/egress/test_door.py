@@ -1,0 +1,200 @@
+"""Requests through the door to a real server: what arrives there, and what comes back."""
+
+import gzip
+import ssl
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from tests.unit.egress.outside import answering, certified, endless, outside, reply, whole
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.bearer import Bearer
+from toolhall.egress.door import Door
+from toolhall.egress.errors import EgressFailed, EgressRefused
+from toolhall.model.secret import Secret
+
+
+async def test_a_reply_is_there_whole() -> None:
+    async with outside(reply(b"hello", "X-Kind: greeting", status="418 Teapot")) as server:
+        found = await server.door.fetch("GET", f"{server.url}/a?b=c", headers={"accept": "text/plain"})
+    assert (found.status, found.headers["x-kind"], found.body) == (418, "greeting", b"hello")
+    assert server.heads[0].startswith("GET /a?b=c HTTP/1.1\r\n")
+    assert "accept: text/plain" in server.heads[0].lower()
+    assert f"host: 127.0.0.1:{server.port}" in server.heads[0].lower()
+
+
+async def test_forms_and_documents_are_sent() -> None:
+    async with outside() as server:
+        await server.door.fetch("POST", server.url, form={"a": "b c", "d": "é"})
+        await server.door.fetch("PUT", server.url, json={"a": [1, None]})
+    assert server.bodies == [b"a=b+c&d=%C3%A9", b'{"a":[1,null]}']
+    assert "application/x-www-form-urlencoded" in server.heads[0]
+    assert "application/json" in server.heads[1]
+
+
+async def test_a_reply_does_not_show_itself() -> None:
+    async with outside(reply(b"hunter2", "Set-Cookie: hunter2")) as server:
+        found = await server.door.fetch("GET", server.url)
+    assert repr(found) == "<reply 200, 7 bytes>"
+
+
+async def test_packed_replies_are_unpacked() -> None:
+    text = b"some text " * 5_000
+    members = gzip.compress(text[:20_000]) + gzip.compress(text[20_000:])
+    for packed in (gzip.compress(text), members, gzip.compress(text, compresslevel=0)):
+        async with outside(reply(packed, "Content-Encoding: gzip")) as server:
+            found = await server.door.fetch("GET", server.url)
+            assert found.body == text
+            assert "content-encoding" not in found.headers
+    assert "accept-encoding: gzip\r\n" in server.heads[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("packed", "coding", "why"),
+    [
+        (b"no gzip", "gzip", "cannot be unpacked"),
+        (gzip.compress(b"text")[:-4], "gzip", "ends too early"),
+        (gzip.compress(b"text") + b"more", "gzip", "cannot be unpacked"),
+        (gzip.compress(b"") * 17, "gzip", "cannot be unpacked"),
+        (b"text", "br", "not asked for"),
+        (b"text", "gzip, gzip", "not asked for"),
+    ],
+    ids=["damaged", "cut", "more", "many", "other", "twice"],
+)
+async def test_what_cannot_be_unpacked_is_not_read(packed: bytes, coding: str, why: str) -> None:
+    async with outside(reply(packed, f"Content-Encoding: {coding}")) as server:
+        with pytest.raises(EgressFailed, match=why):
+            await server.door.fetch("GET", server.url)
+
+
+async def test_a_head_may_speak_of_more_than_is_read() -> None:
+    async with outside(
+        whole(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\nContent-Encoding: gzip\r\n\r\n")
+    ) as server:
+        assert (await server.door.fetch("HEAD", server.url)).body == b""
+
+
+async def test_the_name_is_kept_for_the_certificate_and_the_host(tmp_path: Path) -> None:
+    tls, trust = certified(tmp_path, "provider.example")
+    named: list[str | None] = []
+    tls.sni_callback = lambda _socket, name, _context: named.append(name)
+    async with outside(tls=tls) as server:
+        allowed = Allowed([f"provider.example:{server.port}"])
+        door = Door(allowed, answering(["127.0.0.1"]), lambda: trust)
+        found = await door.fetch("GET", f"https://provider.example:{server.port}/x")
+    assert found.status == 200
+    assert named == ["provider.example"]
+    assert f"host: provider.example:{server.port}\r\n" in server.heads[0].lower()
+
+
+async def test_a_certificate_of_another_name_is_not_believed(tmp_path: Path) -> None:
+    tls, trust = certified(tmp_path, "other.example")
+    async with outside(tls=tls) as server:
+        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]), lambda: trust)
+        with pytest.raises(EgressFailed, match="certificate"):
+            await door.fetch("GET", f"https://provider.example:{server.port}/x")
+    assert server.heads == []
+
+
+async def test_nobody_is_believed_whom_the_machine_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls, _ = certified(tmp_path, "provider.example")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "provider.example.pem"))
+    async with outside(tls=tls) as server:
+        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]))
+        with pytest.raises(EgressFailed, match="certificate"):
+            await door.fetch("GET", f"https://provider.example:{server.port}/x")
+
+
+async def test_the_next_address_is_tried() -> None:
+    """A host has several addresses so that one of them may be away."""
+    async with outside() as server:
+        door = Door(Allowed(["127.0.0.0/8"]), answering(["127.0.0.3", "127.0.0.1"]))
+        assert (await door.fetch("GET", f"http://a.localhost:{server.port}")).status == 200
+
+
+@pytest.mark.parametrize("addresses", [[], ["127.0.0.3"]])
+async def test_a_host_that_is_not_there(addresses: list[str]) -> None:
+    async with outside() as server:
+        port = server.port
+    door = Door(Allowed(["127.0.0.0/8"]), answering(addresses))
+    with pytest.raises(EgressFailed, match="cannot be reached"):
+        await door.fetch("GET", f"http://a.localhost:{port}")
+
+
+async def test_a_name_that_leads_nowhere() -> None:
+    async def resolve(host: str, port: int) -> list[object]:
+        raise OSError(-2, "Name or service not known")
+
+    with pytest.raises(EgressFailed, match=r"nowhere\.example cannot be resolved"):
+        await Door(Allowed(), resolve).fetch("GET", "https://nowhere.example")  # type: ignore[arg-type]
+
+
+async def test_what_is_no_http_fails() -> None:
+    async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server:
+        with pytest.raises(EgressFailed, match="did not answer as it should"):
+            await server.door.fetch("GET", server.url)
+
+
+async def test_a_client_speaks_the_errors_of_its_library() -> None:
+    async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server, server.door.client() as client:
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await client.get(server.url)
+    async with server.door.client() as client:
+        with pytest.raises(httpx2.ConnectError):
+            await client.get(server.url)
+
+
+async def test_a_client_reads_in_parts_and_may_stop() -> None:
+    forever = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000)
+    async with outside(forever) as server, server.door.client() as client:
+        async with client.stream("GET", server.url) as found:
+            async for part in found.aiter_bytes():
+                assert part
+                break
+        async with client.stream("GET", server.url) as found:
+            assert found.status_code == 200
+
+
+async def test_a_client_with_a_base_goes_nowhere_else() -> None:
+    async with outside() as server, outside() as other:
+        door = Door(Allowed([server.entry, other.entry]))
+        async with door.client(base_url=f"{server.url}/v1", headers={"x-key": "hunter2"}) as client:
+            for inside in ("", "items", "/items/1?a=b", f"{server.url}/v1", f"{server.url}/v1/items"):
+                assert (await client.get(inside)).status_code == 200
+            for elsewhere in (other.url, f"{other.url}/v1/items", f"{server.url}/v10", "../admin", "items/../../admin"):
+                with pytest.raises(EgressRefused, match="is not below http"):
+                    await client.get(elsewhere)
+    assert (server.connections, other.connections) == (5, 0)
+    assert all("x-key: hunter2" in head.lower() for head in server.heads)
+
+
+async def test_a_token_goes_with_the_requests_of_its_client() -> None:
+    async with outside() as server:
+        auth = Bearer(server.url, Secret("hunter2"))
+        async with server.door.client(base_url=server.url, auth=auth) as client:
+            await client.get("/me")
+    assert "authorization: Bearer hunter2\r\n" in server.heads[0].replace("Authorization", "authorization")
+
+
+async def test_a_base_that_is_closed_makes_no_client() -> None:
+    with pytest.raises(EgressRefused, match="egress_allow"):
+        Door(Allowed()).client(base_url="https://127.0.0.1")
+
+
+async def test_certificates_are_read_once_for_all_requests(tmp_path: Path) -> None:
+    asked: list[ssl.SSLContext] = []
+    tls, trust = certified(tmp_path, "provider.example")
+
+    def trusted() -> ssl.SSLContext:
+        asked.append(trust)
+        return trust
+
+    async with outside(tls=tls) as server:
+        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]), trusted)
+        async with door.client(base_url=f"https://provider.example:{server.port}") as client:
+            await client.get("/1")
+            await client.get("/2")
+    assert len(asked) == 1

@@ -1,0 +1,183 @@
+"""URLs that may be asked for, URLs that may not, and what messages say of them."""
+
+import httpx2
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.errors import EgressRefused
+from toolhall.egress.urls import Url, checked, header, segment, shown
+
+
+@pytest.mark.parametrize(
+    ("url", "read"),
+    [
+        ("https://example.com", Url("https", "example.com", 443, "", None)),
+        ("HTTPS://Example.COM:8443/a/b?c=d&e", Url("https", "example.com", 8443, "/a/b", "c=d&e")),
+        ("https://example.com/?", Url("https", "example.com", 443, "/", "")),
+        ("https://1.1.1.1/a%2Fb", Url("https", "1.1.1.1", 443, "/a%2Fb", None)),
+        ("https://[2606:4700:4700:0::1111]/", Url("https", "2606:4700:4700::1111", 443, "/", None)),
+        ("https://bücher.example:444/x", Url("https", "xn--bcher-kva.example", 444, "/x", None)),
+        ("https://example.com/a:b@c", Url("https", "example.com", 443, "/a:b@c", None)),
+        ("https://example.com/...", Url("https", "example.com", 443, "/...", None)),
+    ],
+)
+def test_what_a_url_says(url: str, read: Url) -> None:
+    assert checked(url) == read
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com/a?b=c",
+        "https://example.com:8443",
+        "https://[2606:4700:4700::1111]:8443/",
+        "https://1.1.1.1",
+    ],
+)
+def test_a_plain_url_is_written_as_it_was(url: str) -> None:
+    assert str(checked(url)) == url
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("", "no https URL"),
+        ("example.com", "no https URL"),
+        ("//example.com", "no https URL"),
+        ("https:example.com", "no https URL"),
+        ("https:/example.com", "no https URL"),
+        (" https://example.com", "no https URL"),
+        ("wss://example.com", "no https URL"),
+        ("http://example.com", "write https"),
+        ("https://", "must be https://host"),
+        ("https:///path", "must be https://host"),
+        ("https://user@example.com", "without a user"),
+        ("https://user:password@example.com", "without a user"),
+        ("https://example.com#top", "a fragment"),
+        ("https://example.com:", "must be"),
+        ("https://example.com:0", "must be"),
+        ("https://example.com:080", "must be"),
+        ("https://example.com:65536", "65535"),
+        ("https://example.com:٤٤٣", "percent-encode"),
+        ("https://example.com\\@evil.example", "percent-encode"),
+        ("https://example.com/\r\nHost: evil", "percent-encode"),
+        ("https://example.com/a b", "percent-encode"),
+        ("https://example.com/\x00", "percent-encode"),
+        ("https://example.com/ä", "percent-encode"),
+        ("https://example.com/%zz", "percent-encode"),
+        ("https://exa%6dple.com/", "neither a name"),
+        ("https://example.com./", "neither a name"),
+        ("https://example..com/", "neither a name"),
+        ("https://[fe80::1%25eth0]/", "must be"),
+        ("https://[::1", "must be"),
+        ("https://[1.1.1.1]/", "neither a name"),
+        ("https://[v1.a]/", "must be"),
+        ("https://1.1.1/", "neither a name"),
+        ("https://example.com/../admin", ". or .."),
+        ("https://example.com/a/./b", ". or .."),
+        ("https://example.com/%2e%2E/admin", ". or .."),
+        ("https://example.com/..%2fadmin", ". or .."),
+        ("https://example.com/%252e%252e/", ". or .."),
+        ("https://example.com/..%5cadmin", ". or .."),
+        ("https://example.com/" + "a" * 9_000, "longer than"),
+    ],
+)
+def test_what_is_unclear_is_refused(url: str, why: str) -> None:
+    with pytest.raises(EgressRefused) as refused:
+        checked(url)
+    assert why in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost:9", "http://127.0.0.1:9/a", "http://[::1]:9", "http://a.localhost:9"]
+)
+def test_plain_http_is_for_this_machine_where_it_is_open(url: str) -> None:
+    with pytest.raises(EgressRefused, match="egress_allow"):
+        checked(url)
+    with pytest.raises(EgressRefused, match="egress_allow"):
+        checked(url.replace("http:", "https:"))
+    host = url.removeprefix("http://").partition("/")[0]
+    assert checked(url, Allowed([host])).scheme == "http"
+
+
+def test_plain_http_stays_closed_beyond_this_machine() -> None:
+    allowed = Allowed(["10.0.0.0/8", "db.internal"])
+    assert checked("https://10.0.0.1/", allowed).host == "10.0.0.1"
+    for url in ("http://10.0.0.1/", "http://db.internal/"):
+        with pytest.raises(EgressRefused, match="write https"):
+            checked(url, allowed)
+
+
+def test_the_refusal_names_the_entry_that_would_open_it() -> None:
+    for url in ("https://10.0.0.1:8443/", "https://[fc00::1]/", "https://169.254.169.254/", "http://localhost:9/"):
+        with pytest.raises(EgressRefused) as refused:
+            checked(url)
+        entry = str(refused.value).split("'")[-2]
+        assert str(checked(url, Allowed([entry]))) == url
+
+
+@given(st.text(max_size=60) | st.text("ht ps:/.@[]%?#\\0x7f1a。１ä-", max_size=40).map("https://".__add__))
+@example("https://a.example?b@evil.example")
+@example("https://\uff41.example")
+def test_whatever_is_accepted_means_the_same_to_the_client(url: str) -> None:
+    """Two readers that disagree are how a check is fooled."""
+    try:
+        read = checked(url)
+    except EgressRefused:
+        return
+    for other in (httpx2.URL(url), httpx2.URL(str(read))):
+        assert (other.scheme, other.raw_host.decode(), other.port or 443) == (read.scheme, read.host, read.port)
+        assert not other.userinfo
+
+
+@given(st.text(max_size=40) | st.text("./%2eEfF\\5c", max_size=12))
+def test_a_part_of_a_path_stays_one_part(value: str) -> None:
+    try:
+        part = segment(value)
+    except (EgressRefused, UnicodeEncodeError):
+        return
+    url = httpx2.URL(f"https://example.com/items/{part}/end")
+    assert url.raw_path == f"/items/{part}/end".encode()
+    assert not set(part) & set("/\\?#")
+    assert checked(str(url)).path == f"/items/{part}/end"
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "../admin", "a/../b", "..\\admin", "%2e%2e", "%252e%252e%252fadmin"])
+def test_a_step_is_no_part_of_a_path(value: str) -> None:
+    with pytest.raises(EgressRefused, match="send the plain name"):
+        segment(value)
+
+
+def test_parts_of_a_path_are_encoded_whole() -> None:
+    assert segment("a b/c?d#e%ä") == "a%20b%2Fc%3Fd%23e%25%C3%A4"
+    assert segment("v1.2..3") == "v1.2..3"
+
+
+@pytest.mark.parametrize("value", ["a\r\nX: y", "a\n", "\x00", "\x7f", "ä"])
+def test_a_header_ends_where_it_ends(value: str) -> None:
+    with pytest.raises(EgressRefused, match="encode them"):
+        header(value)
+    assert header("plain \t value~") == "plain \t value~"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("https://user:hunter2@example.com/a?token=hunter2#hunter2", "https://example.com/a"),
+        ("https://user:hunt@hunter2@example.com/a", "https://example.com/a"),
+        ("ftp://hunter2@example.com", "example.com"),
+        ("https://example.com/\r\nforged", "https://example.com/\\r\\nforged"),
+        ("https://example.com/" + "a" * 500, "https://example.com/" + "a" * 180 + "..."),
+    ],
+)
+def test_messages_show_no_secrets_and_no_forged_lines(url: str, said: str) -> None:
+    assert shown(url) == said
+
+
+def test_a_url_does_not_show_its_query() -> None:
+    url = checked("https://example.com/a?token=hunter2")
+    assert "hunter2" not in repr(url)
+    assert url.shown == "https://example.com/a"

@@ -1,0 +1,105 @@
+"""What a condition is asked about: the arguments as sent, and as the function gets them."""
+
+import datetime
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import pytest
+
+from toolhall.model.errors import BadArguments
+from toolhall.model.json import JsonObject
+from toolhall.schema.defaults import UNKNOWN
+from toolhall.schema.readings import readings
+from toolhall.schema.signature import read_signature
+
+
+def both(function: Any, arguments: JsonObject) -> list[JsonObject]:
+    signature = read_signature(function, 0)
+    return list(readings(signature.input, arguments, signature.bind))
+
+
+def test_what_becomes_nothing_else_is_read_once() -> None:
+    def add(one: int, words: list[str], more: bool = True) -> None: ...
+
+    sent = {"one": 1, "words": ["a"]}
+    assert both(add, sent) == [{**sent, "more": True}]
+
+
+def test_what_is_not_our_own_is_read_as_its_schema_says() -> None:
+    schema = {"properties": {"mode": {"default": "delete"}}}
+    assert list(readings(schema, {}, None)) == [{"mode": "delete"}]
+
+
+def test_values_are_read_in_the_spelling_that_the_function_gets() -> None:
+    def book(at: datetime.datetime, pair: tuple[int, int], names: set[str], lasts: datetime.timedelta) -> None: ...
+
+    sent = {"at": "2026-01-01t00:00:00+00:00", "pair": [1, 2], "names": ["b", "a"], "lasts": "PT60S"}
+    got = {"at": "2026-01-01T00:00:00Z", "pair": [1, 2], "names": ["a", "b"], "lasts": "PT60S"}
+    assert both(book, sent) == [sent, got]
+
+
+def test_defaults_stand_in_both() -> None:
+    def take(number: float, mode: str = "keep") -> None: ...
+
+    assert both(take, {"number": 2}) == [{"number": 2, "mode": "keep"}, {"number": 2.0, "mode": "keep"}]
+
+
+def test_what_the_function_would_refuse_is_refused() -> None:
+    def take(at: datetime.timedelta) -> None: ...
+
+    with pytest.raises(BadArguments):
+        both(take, {"at": "soon"})
+
+
+class Model(pydantic.BaseModel):
+    """Holds what has no JSON of its own."""
+
+    model_config = pydantic.ConfigDict(extra="allow", validate_by_name=True)
+
+    place: Path = Path("/")
+    mode: str = pydantic.Field(default="keep", alias="Mode", serialization_alias="how")
+
+
+def test_only_what_cannot_be_written_is_unknown() -> None:
+    def take(model: Model) -> None: ...
+
+    sent, got = both(take, {"model": {"place": "/tmp", "mode": "delete", "other": 1}})
+    assert sent["model"]["Mode"] == "keep"
+    assert got == {"model": {"place": UNKNOWN, "Mode": "delete", "other": 1}}, "by whichever name it was sent"
+
+
+class Listed(pydantic.RootModel[list[int]]):
+    """A list by another name."""
+
+
+class Choosy(pydantic.BaseModel):
+    """Has no one name for its member."""
+
+    mode: str = pydantic.Field(default="keep", validation_alias=pydantic.AliasChoices("a", "b"))
+
+
+def test_models_of_other_shapes() -> None:
+    def take(numbers: Listed, choosy: Choosy) -> None: ...
+
+    _, got = both(take, {"numbers": [1], "choosy": {}})
+    assert got == {"numbers": [1], "choosy": UNKNOWN}
+
+
+def _broken() -> str:
+    raise OSError
+
+
+@dataclass
+class Broken:
+    """Fails while it is made."""
+
+    mode: str = field(default_factory=_broken)
+
+
+def test_what_cannot_be_made_is_unknown() -> None:
+    def take(broken: Broken, mode: str, more: int = 1) -> None: ...
+
+    _, got = both(take, {"broken": {}, "mode": "x"})
+    assert got == {"broken": UNKNOWN, "mode": UNKNOWN, "more": 1}

@@ -1,0 +1,35 @@
+"""Vaults to try: their keys, a clock to turn, and a place in which keys are kept."""
+
+from collections.abc import Sequence
+
+from toolhall.model.secret import Secret
+from toolhall.stores.vault.base import VaultStore
+from toolhall.stores.vault.keys import Keks
+from toolhall.stores.vault.places import Given, written
+from toolhall.stores.vault.vault import Vault
+
+OLD, NEW = bytes(range(32)), bytes(range(32, 64))
+VALUE = Secret("tk_canary9QwEr/R4nd0m+V4lu3")
+START = 1_000_000.0
+
+
+class Clock:
+    """Turned by hand."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def given(keys: Sequence[bytes] = (OLD,)) -> Keks:
+    """Keys from a setting."""
+    return Keks(tuple(keys), Given(" ".join(map(written, keys)), "TOOLHALL_VAULT_KEY"))
+
+
+async def opened(store: VaultStore, *keys: bytes, clock: Clock | None = None) -> Vault:
+    """A vault over this store, with these keys."""
+    vault = Vault(given(keys or (OLD,)), clock or Clock())
+    await vault.open(store)
+    return vault

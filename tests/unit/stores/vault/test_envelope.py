@@ -1,0 +1,116 @@
+"""Data keys and what they seal: it opens with its key, for what it belongs to, unchanged, or not at all."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.stores.vault.sealing import NEW, OLD
+from toolhall.stores.vault.envelope import Envelope, OpenKey, UnknownKey, Unopened, kek_id, key_of
+
+PLAIN = b"tk_canary"
+BOUND = ("ada", "secret", "TOKEN", "s1")
+
+
+@pytest.fixture
+def key() -> OpenKey:
+    return Envelope([OLD]).new_key("user:ada", "secrets", 1.0)
+
+
+@pytest.mark.parametrize("plain", [b"", b"\x00", b"x" * 65_536])
+def test_what_was_sealed_opens(key: OpenKey, plain: bytes) -> None:
+    assert key.open(key.seal(plain, *BOUND), *BOUND) == plain
+
+
+def test_the_form_is_the_one_that_later_versions_must_read(key: OpenKey) -> None:
+    """`v1`, eight bytes of the key's id, twelve of a nonce, and sixteen more than the value has."""
+    sealed = key.seal(PLAIN, *BOUND)
+    assert sealed[:2] == b"v1"
+    assert sealed[2:10].hex() == key.kept.id == key_of(sealed)
+    assert len(sealed) == 2 + 8 + 12 + len(PLAIN) + 16
+
+
+def test_one_value_is_never_sealed_to_the_same_text_twice(key: OpenKey) -> None:
+    sealed = [key.seal(PLAIN, *BOUND) for _ in range(2_000)]
+    assert len({each[10:22] for each in sealed}) == len({each[22:] for each in sealed}) == 2_000
+
+
+def test_no_bit_can_be_changed(key: OpenKey) -> None:
+    sealed = key.seal(PLAIN, *BOUND)
+    for bit in range(len(sealed) * 8):
+        changed = bytearray(sealed)
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(Unopened):
+            key.open(bytes(changed), *BOUND)
+
+
+def test_nothing_can_be_cut_off_or_added(key: OpenKey) -> None:
+    sealed = key.seal(PLAIN, *BOUND)
+    for wrong in (*(sealed[:length] for length in range(len(sealed))), sealed + b"\x00"):
+        with pytest.raises(Unopened):
+            key.open(wrong, *BOUND)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        ("bob", *BOUND[1:]),
+        ("ada", "record", *BOUND[2:]),
+        (*BOUND[:2], "OTHER", "s1"),
+        (*BOUND[:3], "s2"),
+        BOUND[:3],
+        (*BOUND, ""),
+        ("adas", "ecret", "TOKEN", "s1"),
+        ("ada", "secretTOKEN", "", "s1"),
+        (),
+    ],
+)
+def test_it_opens_only_for_what_it_belongs_to(key: OpenKey, bound: tuple[str, ...]) -> None:
+    with pytest.raises(Unopened):
+        key.open(key.seal(PLAIN, *BOUND), *bound)
+
+
+@pytest.mark.parametrize("other", [{"tenant": "hall"}, {"use": "records"}])
+def test_the_same_key_for_another_tenant_or_use_does_not_open_it(key: OpenKey, other: dict[str, str]) -> None:
+    """Though it has the right bytes: whose it is, is part of what is sealed."""
+    moved = OpenKey(msgspec.structs.replace(key.kept, **other), key.raw)
+    with pytest.raises(Unopened):
+        moved.open(key.seal(PLAIN, *BOUND), *BOUND)
+
+
+def test_a_data_key_comes_back_only_as_it_was() -> None:
+    envelope = Envelope([OLD])
+    key = envelope.new_key("user:ada", "secrets", 1.0)
+    assert envelope.unwrap(key.kept).open(key.seal(PLAIN, *BOUND), *BOUND) == PLAIN
+    assert key.raw not in key.kept.wrapped
+    wrong: list[dict[str, Any]] = [{"tenant": "user:bob"}, {"use": "records"}, {"id": "00" * 8}]
+    wrong += [{"wrapped": wrapped} for wrapped in (key.kept.wrapped[:-1], b"", bytes(60))]
+    for other in wrong:
+        with pytest.raises(Unopened):
+            envelope.unwrap(msgspec.structs.replace(key.kept, **other))
+
+
+def test_the_first_key_wraps_and_all_of_them_unwrap() -> None:
+    old = Envelope([OLD]).new_key("hall", "secrets", 1.0)
+    both = Envelope([NEW, OLD])
+    assert both.unwrap(old.kept).raw == old.raw
+    again = both.rewrap(both.unwrap(old.kept))
+    assert (again.kept.id, again.kept.kek) == (old.kept.id, kek_id(NEW))
+    assert Envelope([NEW]).unwrap(again.kept).raw == old.raw
+    with pytest.raises(UnknownKey):
+        Envelope([OLD]).unwrap(again.kept)
+    with pytest.raises(Unopened):
+        Envelope([OLD]).unwrap(msgspec.structs.replace(again.kept, kek=kek_id(OLD)))
+
+
+def test_a_hint_is_another_for_another_value_name_or_key(key: OpenKey) -> None:
+    other = Envelope([OLD]).new_key("user:ada", "secrets", 1.0)
+    hints = [key.hint(PLAIN, "A"), key.hint(PLAIN, "B"), key.hint(PLAIN + b"x", "A"), other.hint(PLAIN, "A")]
+    assert len(set(hints)) == 4
+    assert key.hint(PLAIN, "A") == hints[0]
+    assert all(len(hint) == 8 for hint in hints)
+
+
+def test_the_name_of_a_key_says_nothing_of_it() -> None:
+    assert kek_id(OLD) != kek_id(NEW)
+    assert kek_id(OLD) not in OLD.hex()

@@ -1,0 +1,286 @@
+"""Changing the keys of a vault: nothing is lost, whenever it is interrupted and whoever comes between."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from tests.unit.stores.vault.sealing import NEW, OLD, VALUE, Clock, opened
+from toolhall.model.secret import Secret
+from toolhall.stores.base import StoreFailed
+from toolhall.stores.bundle import Stores
+from toolhall.stores.sqlite.opening import open_stores
+from toolhall.stores.vault.base import Contents, DataKey, SecretRow
+from toolhall.stores.vault.envelope import Unopened, kek_id
+from toolhall.stores.vault.keys import Keks, NoKey, find_keks, new_key
+from toolhall.stores.vault.memory import MemoryVault
+from toolhall.stores.vault.places import FILE_NAME, KeyFile, written
+from toolhall.stores.vault.vault import Vault
+
+USERS = (None, "ada", "bob")
+
+
+async def filled(vault: Vault) -> None:
+    for user in USERS:
+        for name in ("ONE", "TWO"):
+            await vault.set(name, Secret(f"{name} of {user}"), user, "local")
+
+
+def whole(vault: Vault) -> bool:
+    return all(vault.get(name, user) == Secret(f"{name} of {user}") for user in USERS for name in ("ONE", "TWO"))
+
+
+def keks_in(folder: Path) -> Keks | NoKey:
+    return find_keks(None, folder, profile="local", environment={})
+
+
+async def in_folder(stores: Stores, folder: Path) -> Vault:
+    vault = Vault(keks_in(folder), Clock())
+    await vault.open(stores.vault)
+    return vault
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
+    opened_here = open_stores(tmp_path)
+    yield opened_here
+    opened_here.close()
+
+
+async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go() -> None:
+    store = MemoryVault()
+    await filled(await opened(store, OLD))
+    vault = await opened(store, NEW, OLD)
+    assert whole(vault)
+    assert {key.kek for key in (await store.all()).keys} == {kek_id(OLD)}
+    before = await store.all()
+    assert await vault.rotate() == 6
+    after = await store.all()
+    assert whole(vault)
+    assert {key.kek for key in after.keys} == {kek_id(NEW)}
+    assert not {key.id for key in before.keys} & {key.id for key in after.keys}
+    assert not {row.sealed for row in before.rows} & {row.sealed for row in after.rows}
+    assert [(row.id, row.hint, row.changed_at) for row in after.rows] == [
+        (row.id, row.hint, row.changed_at) for row in before.rows
+    ]
+    assert whole(await opened(store, NEW))
+    with pytest.raises(StoreFailed, match="another vault key sealed"):
+        await opened(store, OLD)
+
+
+async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_key() -> None:
+    store = MemoryVault()
+    vault = await opened(store, OLD)
+    sealer = await vault.sealer("user:ada")
+    sealed = sealer.seal(b"tokens", "a1")
+    vault = await opened(store, NEW, OLD)
+    mine = await vault.sealer("user:ada")
+    await vault.rotate()
+    assert mine.open(sealed, "a1") == b"tokens"
+    again = mine.seal(b"tokens", "a1")
+    assert again[2:10] != sealed[2:10]
+    with pytest.raises(Unopened):
+        sealer.open(again, "a1")
+    alone = await (await opened(store, NEW)).sealer("user:ada")
+    assert (alone.open(sealed, "a1"), alone.open(again, "a1")) == (b"tokens", b"tokens")
+
+
+async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tmp_path: Path) -> None:
+    one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
+    theirs = await other.sealer("user:ada")
+    mine = await one.sealer("user:ada")
+    await one.rotate(new_key())
+    sealed = mine.seal(b"tokens", "a1")
+    with pytest.raises(Unopened):
+        theirs.open(sealed, "a1")
+    assert await theirs.find(sealed, "a1") == b"tokens"
+
+
+async def test_a_new_key_takes_the_place_of_the_one_in_the_folder(stores: Stores, tmp_path: Path) -> None:
+    vault = await in_folder(stores, tmp_path)
+    await filled(vault)
+    assert await vault.rotate(written(NEW)) == 6
+    found = keks_in(tmp_path)
+    assert isinstance(found, Keks)
+    assert found.keys == (NEW,)
+    assert whole(vault)
+    assert whole(await in_folder(stores, tmp_path))
+
+
+async def test_a_key_from_a_setting_cannot_be_replaced_from_here() -> None:
+    store = MemoryVault()
+    vault = await opened(store, OLD)
+    await filled(vault)
+    before = await store.all()
+    with pytest.raises(StoreFailed, match="put the new key before the old one"):
+        await vault.rotate(written(NEW))
+    assert (await store.all(), whole(vault)) == (before, True)
+
+
+async def test_wherever_the_power_goes_everything_opens(
+    stores: Stores, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The folder as it is before every statement is what a machine would find after a power loss there."""
+    vault = await in_folder(stores, tmp_path)
+    await filled(vault)
+    copies = tmp_path_factory.mktemp("copies")
+    seen: set[tuple[bytes, ...]] = set()
+
+    def copy(*_: object) -> None:
+        shutil.copytree(tmp_path, copies / str(len(list(copies.iterdir()))))
+
+    event.listen(Engine, "before_cursor_execute", copy)
+    event.listen(Engine, "commit", copy)
+    try:
+        await vault.rotate(written(NEW))
+    finally:
+        event.remove(Engine, "before_cursor_execute", copy)
+        event.remove(Engine, "commit", copy)
+    copy()
+    for folder in copies.iterdir():
+        left = open_stores(folder)
+        try:
+            again = await in_folder(left, folder)
+            assert whole(again), folder
+            found = keks_in(folder)
+            assert isinstance(found, Keks)
+            seen.add(found.keys)
+            await again.rotate()  # and it can be done again
+            assert whole(again)
+        finally:
+            left.close()
+    assert len(list(copies.iterdir())) > 20
+    assert len(seen) == 2, "with both keys while it lasts, and with the new one alone"
+
+
+async def test_a_rotation_that_fails_half_way_changes_nothing(stores: Stores, tmp_path: Path) -> None:
+    vault = await in_folder(stores, tmp_path)
+    await filled(vault)
+    before = await stores.vault.all()
+    count = 0
+
+    def fail(*given: Any) -> None:
+        nonlocal count
+        count += "INSERT INTO secrets" in given[2]
+        if count == 3:
+            raise OSError(28, "No space left on device")
+
+    event.listen(Engine, "before_cursor_execute", fail)
+    try:
+        with pytest.raises(StoreFailed, match="No space left"):
+            await vault.rotate(written(NEW))
+    finally:
+        event.remove(Engine, "before_cursor_execute", fail)
+    assert count == 3
+    assert await stores.vault.all() == before
+    assert whole(vault)
+    assert whole(await in_folder(stores, tmp_path))
+    assert await vault.rotate(new_key()) == 6
+
+
+# --- several processes
+
+
+class Interrupted(MemoryVault):
+    """Something else happens just before, or just after, the next data key is stored."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: Callable[[], Awaitable[Any]] | None = None
+        self.after: Callable[[], Awaitable[Any]] | None = None
+
+    async def put(self, row: SecretRow, key: DataKey | None = None) -> None:
+        await self._take("before")
+        await super().put(row, key)
+        await self._take("after")
+
+    async def add_data_key(self, key: DataKey) -> None:
+        await self._take("before")
+        await super().add_data_key(key)
+        await self._take("after")
+
+    async def _take(self, when: str) -> None:
+        happens: Callable[[], Awaitable[Any]] | None = getattr(self, when)
+        if happens is not None:
+            setattr(self, when, None)
+            await happens()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("what", ["secret", "first of a user", "record"])
+async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, when: str, what: str) -> None:
+    """The old key is dropped at the end, and nothing may be left that only the old key opens."""
+    KeyFile(tmp_path / FILE_NAME).make(OLD)
+    store = Interrupted()
+    one, other = Vault(keks_in(tmp_path)), Vault(keks_in(tmp_path))
+    await one.open(store)
+    await filled(one)
+    await other.open(store)
+    setattr(store, when, lambda: other.rotate(written(NEW)))
+    if what == "record":
+        await one.sealer("user:carol")
+    else:
+        await one.set("NEW", VALUE, None if what == "secret" else "carol", "local")
+    assert {key.kek for key in (await store.all()).keys} == {kek_id(NEW)}
+    again = Vault(keks_in(tmp_path))
+    await again.open(store)
+    for vault in (one, again):
+        assert whole(vault)
+        assert what == "record" or vault.get("NEW", None if what == "secret" else "carol") == VALUE
+
+
+async def test_what_comes_between_reading_and_replacing_is_kept(tmp_path: Path) -> None:
+    store = MemoryVault()
+    one, other = await opened(store, OLD), await opened(store, OLD)
+    await filled(one)
+    await asyncio.gather(one.rotate(), other.set("NEW", VALUE, None, "local"), one.rotate(), other.rotate())
+    await one.refresh()
+    await other.refresh()
+    assert whole(one)
+    assert whole(other)
+    assert one.get("NEW") == other.get("NEW") == VALUE
+
+
+async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores, tmp_path: Path) -> None:
+    one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
+    await one.set("TOKEN", VALUE, None, "local")
+    assert other.get("TOKEN") is None
+    await other.refresh()
+    assert other.get("TOKEN") == VALUE
+    await one.rotate(new_key())
+    await other.refresh()
+    assert other.get("TOKEN") == VALUE
+    await other.set("TOKEN", Secret("another"), "ada", "local")
+    await one.refresh()
+    assert one.get("TOKEN", "ada") == Secret("another")
+
+
+async def test_of_two_first_secrets_at_once_both_open(stores: Stores, tmp_path: Path) -> None:
+    one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
+    await asyncio.gather(one.set("ONE", VALUE, None, "a"), other.set("TWO", VALUE, None, "b"))
+    again = await in_folder(stores, tmp_path)
+    assert again.get("ONE") == again.get("TWO") == VALUE
+
+
+async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Path) -> None:
+    """What it sealed would be lost with the process."""
+    vault = await in_folder(stores, tmp_path)
+    await filled(vault)
+    (tmp_path / FILE_NAME).unlink()
+    with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
+        await vault.set("NEW", VALUE, "carol", "local")
+    with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
+        await vault.rotate()
+    assert not (tmp_path / FILE_NAME).exists()
+    assert whole(vault)
+
+
+async def test_nothing_is_rotated_too() -> None:
+    store = MemoryVault()
+    vault = await opened(store)
+    assert await vault.rotate() == 0
+    assert await store.all() == Contents()

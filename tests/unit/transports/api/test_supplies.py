@@ -1,0 +1,264 @@
+"""`/api/secrets`, `/api/providers`, `/api/accounts`: values go in and never out, and accounts are everybody's own."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.servers.authority import Authority, authority
+from tests.unit.transports.api.managing import manage
+from tests.unit.transports.api.test_description import check
+from tests.unit.transports.pages.browsing import ORIGIN
+from tests.unit.transports.pages.post_office import PostOffice, agreed_there, post_office
+from toolhall.model.caller import LOCAL
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.stores.vault.keys import new_key
+
+VALUE = "tw-4f1e0b7c-canary"
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    with authority() as server:
+        yield server
+
+
+@pytest.fixture
+async def office(acme: Authority) -> AsyncIterator[PostOffice]:
+    async with post_office(acme) as office:
+        yield office
+
+
+@pytest.fixture
+async def served(acme: Authority) -> AsyncIterator[PostOffice]:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+        yield office
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+async def test_a_secret_that_is_set_is_used_and_never_told(office: PostOffice) -> None:
+    path = "/api/secrets/SMS_KEY"
+    made = await manage(office.hall, "PUT", path, {"value": VALUE})
+    assert (made.status, made.body["name"], made.body["user"], made.body["by"]) == (200, "SMS_KEY", None, "local")
+    answer = await office.hall.hall.answer(CallTool("Post_ring", {}, "test"), LOCAL)
+    assert isinstance(answer, Finished)
+    assert answer.result.encoded == str(len(VALUE)).encode()
+    listed = await manage(office.hall, "GET", "/api/secrets")
+    assert listed.body == {"secrets": [made.body]}
+    again = await manage(office.hall, "PUT", path, {"value": VALUE + "2"})
+    assert again.body["hint"] != made.body["hint"]
+    rotated = await manage(office.hall, "POST", "/api/secrets/rotate")
+    assert (rotated.status, rotated.body) == (200, {"rotated": 1})
+    gone = await manage(office.hall, "DELETE", path)
+    assert (gone.body, (await manage(office.hall, "DELETE", path)).status) == ({"removed": "SMS_KEY"}, 404)
+    assert VALUE not in repr((made, listed, again, rotated, gone, *office.recorded()))
+
+
+async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
+    for user in ("alice", "bob"):
+        await manage(office.hall, "PUT", f"/api/secrets/SMS_KEY?user={user}", {"value": f"{VALUE}-{user}"})
+    vault = office.hall.supplies.vault
+    found = [vault.get("SMS_KEY", user) for user in ("alice", "bob", "carol")]
+    assert [each and each.reveal() for each in found] == [f"{VALUE}-alice", f"{VALUE}-bob", None]
+    assert (await manage(office.hall, "DELETE", "/api/secrets/SMS_KEY")).status == 404
+    assert (await manage(office.hall, "DELETE", "/api/secrets/SMS_KEY?user=bob")).status == 200
+    assert [each["user"] for each in (await manage(office.hall, "GET", "/api/secrets")).body["secrets"]] == ["alice"]
+
+
+async def test_a_value_cannot_be_guessed_from_the_records(office: PostOffice) -> None:
+    """The record of two values is the same: it is about the name."""
+    digests = []
+    for value in (VALUE, "1234"):
+        await manage(office.hall, "PUT", "/api/secrets/PIN?user=ada", {"value": value})
+        record = office.recorded()[-1]
+        assert (record.tool, record.outcome, record.dialect) == ("set secret PIN of ada", "ok", "api/management")
+        digests.append(record.arguments_sha256)
+        for guess in (value, {"value": value}, {"given": {"value": value}}):
+            assert hashlib.sha256(json.dumps(guess).encode()).hexdigest() not in repr(record)
+    assert digests[0] == digests[1]
+
+
+WRONG: list[tuple[str, str, Any, int]] = [
+    ("PUT", "/api/secrets/SMS_KEY", {}, 400),
+    ("PUT", "/api/secrets/SMS_KEY", {"value": "abc"}, 400),
+    ("PUT", "/api/secrets/SMS_KEY", {"value": 12345}, 400),
+    ("PUT", "/api/secrets/SMS_KEY", {"value": VALUE, "name": "x"}, 400),
+    ("PUT", "/api/secrets/SMS_KEY", {"value": "x" * 65_537}, 400),
+    ("PUT", "/api/secrets/SMS_KEY", {"value": "\u00e9" * 40_000}, 409),
+    ("PUT", "/api/secrets/1KEY", {"value": VALUE}, 400),
+    ("PUT", "/api/secrets/a%2Fb", {"value": VALUE}, 400),
+    ("PUT", "/api/secrets/SMS_KEY?who=x", {"value": VALUE}, 400),
+    ("PUT", "/api/secrets/SMS_KEY?user=", {"value": VALUE}, 400),
+    ("PUT", "/api/secrets/", {"value": VALUE}, 404),
+    ("DELETE", "/api/secrets/a/b", None, 404),
+    ("DELETE", "/api/secrets/SMS_KEY", {"value": VALUE}, 400),
+    ("GET", "/api/secrets/SMS_KEY", None, 405),
+    ("POST", "/api/secrets/SMS_KEY", {"value": VALUE}, 405),
+    ("POST", "/api/accounts", {}, 400),
+    ("POST", "/api/accounts", {"provider": "acme", "how": "pigeon"}, 400),
+    ("POST", "/api/accounts", {"provider": "acme", "scopes": "mail"}, 400),
+    ("POST", "/api/accounts", {"provider": "acme", "scopes": ["a b"]}, 409),
+    ("POST", "/api/accounts", {"provider": "umbrella"}, 404),
+    ("POST", "/api/accounts/x", {"url": "y"}, 404),
+    ("POST", "/api/accounts/x/paste", {"link": "y"}, 400),
+    ("POST", "/api/accounts/x/paste", {"url": f"{ORIGIN}/oauth/callback?state=x.y&code=abcd"}, 409),
+    ("DELETE", "/api/accounts/x", None, 404),
+    ("DELETE", "/api/accounts/", None, 404),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), WRONG)
+async def test_what_is_wrong_is_said_and_changes_nothing(
+    office: PostOffice, method: str, path: str, body: Any, status: int
+) -> None:
+    reply = await manage(office.hall, method, path, body)
+    assert (reply.status, VALUE in repr(reply.body)) == (status, False), reply
+    assert (await manage(office.hall, "GET", "/api/secrets")).body == {"secrets": []}
+    assert (await manage(office.hall, "GET", "/api/accounts")).body == {"accounts": []}
+
+
+async def test_only_the_scope_admin_sees_and_sets_secrets(served: PostOffice) -> None:
+    plain, admin = await served.key("ada", "act_as", "approve"), await served.key("root", "admin")
+    for method, path, body in (
+        ("GET", "/api/secrets", None),
+        ("PUT", "/api/secrets/SMS_KEY", {"value": VALUE}),
+        ("PUT", "/api/secrets/SMS_KEY?user=ada", {"value": VALUE}),
+        ("DELETE", "/api/secrets/SMS_KEY", None),
+        ("POST", "/api/secrets/rotate", None),
+    ):
+        assert (await manage(served.hall, method, path, body)).status == 401
+        assert (await manage(served.hall, method, path, body, bearer(plain))).status == 403
+    assert (await manage(served.hall, "PUT", "/api/secrets/SMS_KEY", {"value": VALUE}, bearer(admin))).status == 200
+    (listed,) = (await manage(served.hall, "GET", "/api/secrets", None, bearer(admin))).body["secrets"]
+    assert listed["by"] == "root"
+
+
+async def test_a_server_without_a_key_for_its_vault_says_what_to_do(acme: Authority) -> None:
+    async with post_office(acme, profile="server", public_url=ORIGIN) as office:
+        admin = await office.key("root", "admin")
+        reply = await manage(office.hall, "PUT", "/api/secrets/SMS_KEY", {"value": VALUE}, bearer(admin))
+        assert (reply.status, "TOOLHALL_VAULT_KEY" in reply.body["error"]["message"]) == (503, True)
+
+
+async def link(office: PostOffice, headers: dict[str, str] | None = None, **wanted: Any) -> Any:
+    reply = await manage(office.hall, "POST", "/api/accounts", {"provider": "acme", **wanted}, headers)
+    assert reply.status == 201, reply
+    return reply.body
+
+
+async def pasted(office: PostOffice, headers: dict[str, str] | None = None) -> str:
+    """Link an account by pasting; its id."""
+    begun = await link(office, headers, scopes=["mail.read"], how="paste")
+    back = f"{ORIGIN}{await agreed_there(begun['authorize_url'])}"
+    done = await manage(office.hall, "POST", f"/api/accounts/{begun['id']}/paste", {"url": back}, headers)
+    assert (done.status, done.body) == (200, {"id": begun["id"], "status": "completed"})
+    (account,) = (await manage(office.hall, "GET", "/api/accounts", None, headers)).body["accounts"]
+    return str(account["id"])
+
+
+async def test_a_link_can_be_asked_for(office: PostOffice) -> None:
+    begun = await link(office, scopes=["mail.read"])
+    assert begun["url"] == f"{ORIGIN}/connect/{begun['id']}"
+    assert (begun["check_url"], begun["device"], begun["authorize_url"]) == (f"{begun['url']}/status", None, None)
+    assert (await manage(office.hall, "GET", f"/connect/{begun['id']}/status")).body == {"status": "pending"}
+
+
+async def test_a_code_for_another_device(office: PostOffice) -> None:
+    begun = await link(office, how="device")
+    assert begun["device"]["verification_uri"] == f"{office.acme.issuer}/device"
+    ((code, kept),) = office.acme.devices.items()
+    assert begun["device"]["user_code"] == kept["user_code"]
+    assert code not in repr(begun), "that part is the hall's alone"
+
+
+async def test_an_address_that_is_pasted(office: PostOffice) -> None:
+    account = await pasted(office)
+    (issued,) = office.acme.issued
+    (listed,) = (await manage(office.hall, "GET", "/api/accounts")).body["accounts"]
+    assert (listed["user"], listed["provider"], listed["scopes"]) == ("local", "acme", ["mail.read"])
+    gone = await manage(office.hall, "DELETE", f"/api/accounts/{account}")
+    assert (gone.body, issued.revoked) == ({"removed": account, "unrevoked": None}, True)
+    told = repr((listed, gone, *office.recorded()))
+    assert issued.access not in told
+    assert [each.tool.rpartition(" ")[0] for each in office.recorded()] == [
+        "begin to link",
+        "link by pasting",
+        "disconnect",
+    ]
+
+
+async def test_accounts_are_everybodys_own(served: PostOffice) -> None:
+    ada, bob, admin = await keys(served)
+    account = await pasted(served, ada)
+    assert (await manage(served.hall, "GET", "/api/accounts", None, bob)).body == {"accounts": []}
+    assert (await manage(served.hall, "GET", "/api/accounts?user=ada", None, bob)).status == 403
+    assert (await manage(served.hall, "DELETE", f"/api/accounts/{account}", None, bob)).status == 404
+    assert len((await manage(served.hall, "GET", "/api/accounts?user=ada", None, ada)).body["accounts"]) == 1
+    assert len((await manage(served.hall, "GET", "/api/accounts", None, admin)).body["accounts"]) == 1
+    assert (await manage(served.hall, "GET", "/api/accounts?user=bob", None, admin)).body == {"accounts": []}
+    assert (await manage(served.hall, "DELETE", f"/api/accounts/{account}", None, admin)).status == 200
+
+
+async def keys(office: PostOffice) -> tuple[dict[str, str], ...]:
+    wanted: dict[str, tuple[str, ...]] = {"ada": (), "bob": (), "root": ("admin",)}
+    return tuple([bearer(await office.key(name, *scopes)) for name, scopes in wanted.items()])
+
+
+async def test_nobody_pastes_into_the_link_of_another(served: PostOffice) -> None:
+    ada, bob, _ = await keys(served)
+    begun = await link(served, ada, how="paste")
+    back = f"{ORIGIN}{await agreed_there(begun['authorize_url'])}"
+    path = f"/api/accounts/{begun['id']}/paste"
+    assert (await manage(served.hall, "POST", path, {"url": back}, bob)).status == 409
+    assert served.acme.count("/token") == 0
+    assert (await manage(served.hall, "POST", path, {"url": back}, ada)).status == 200
+
+
+async def test_a_shared_key_has_no_accounts(served: PostOffice) -> None:
+    crew = bearer(await served.key("crew", shared=True))
+    for method, path, body in (
+        ("GET", "/api/accounts", None),
+        ("GET", "/api/providers", None),
+        ("POST", "/api/accounts", {"provider": "acme"}),
+    ):
+        assert (await manage(served.hall, method, path, body, crew)).status == 403
+
+
+async def test_providers_are_told_without_their_secrets(office: PostOffice) -> None:
+    reply = await manage(office.hall, "GET", "/api/providers")
+    assert reply.body == {"providers": [{"name": "acme", "issuer": office.acme.issuer, "scopes": []}]}
+
+
+async def test_every_answer_is_as_described(office: PostOffice) -> None:
+    document = (await manage(office.hall, "GET", "/openapi.json")).body
+    account = await pasted(office)
+    for method, path, target, body in (
+        ("put", "/api/secrets/{name}", "/api/secrets/A_KEY", {"value": VALUE}),
+        ("put", "/api/secrets/{name}", "/api/secrets/A_KEY", {}),
+        ("get", "/api/secrets", "/api/secrets", None),
+        ("post", "/api/secrets/rotate", "/api/secrets/rotate", {}),
+        ("delete", "/api/secrets/{name}", "/api/secrets/A_KEY", None),
+        ("delete", "/api/secrets/{name}", "/api/secrets/A_KEY", None),
+        ("get", "/api/providers", "/api/providers", None),
+        ("get", "/api/accounts", "/api/accounts", None),
+        ("post", "/api/accounts", "/api/accounts", {"provider": "acme"}),
+        ("post", "/api/accounts", "/api/accounts", {"provider": "acme", "how": "device"}),
+        ("post", "/api/accounts", "/api/accounts", {"provider": "acme", "how": "paste"}),
+        ("post", "/api/accounts", "/api/accounts", {"provider": "nobody"}),
+        ("post", "/api/accounts/{link}/paste", "/api/accounts/x/paste", {"url": "x"}),
+        ("delete", "/api/accounts/{id}", f"/api/accounts/{account}", None),
+    ):
+        check(document, path, method, await manage(office.hall, method.upper(), target, body))
+
+
+async def test_a_caller_waits_for_a_few_links_at_a_time(office: PostOffice) -> None:
+    statuses = [
+        (await manage(office.hall, "POST", "/api/accounts", {"provider": "acme", "how": "paste"})).status
+        for _ in range(21)
+    ]
+    assert statuses == [201] * 20 + [429]

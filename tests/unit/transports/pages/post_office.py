@@ -1,0 +1,133 @@
+"""A hall whose one tool needs an account at a provider that is not ours, and whoever calls it."""
+
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from tests.servers.authority import Authority, Client
+from tests.unit.transports.pages.browsing import ORIGIN, Browser, Reply
+from toolhall import Config, Context, Toolhall, Toolkit, tool
+from toolhall.accounts.providers import ProviderSettings
+from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
+from toolhall.model.errors import NeedsRequirement
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.record import Record
+from toolhall.registrar.grants import NewGrant
+from toolhall.registrar.keys import NewKey
+from toolhall.stores.accounts.base import Link
+from toolhall.stores.journal import MemoryJournal
+from toolhall.transports.api.accounts import AccountsApi
+from toolhall.transports.api.secrets import SecretsApi
+from toolhall.transports.http import HttpApp
+from toolhall.transports.pages.connecting import link_pages
+from toolhall.transports.pages.visiting import Visiting
+
+SECRET = "client-secret-of-the-hall"
+SCOPES = ("mail.read", "mail.send")
+
+
+class Post(Toolkit, name="Post", version="1.0.0"):
+    """Reads letters."""
+
+    @tool(account=f"acme:{' '.join(SCOPES)}")
+    async def read(self, ctx: Context) -> str:
+        """Read the letters of an account."""
+        return ctx.account.provider
+
+    @tool(secrets=["SMS_KEY"])
+    async def ring(self, ctx: Context) -> int:
+        """Ring somebody."""
+        return len(ctx.secret("SMS_KEY"))
+
+
+class PostOffice:
+    """The hall, and ways to its links."""
+
+    def __init__(self, hall: Toolhall, acme: Authority) -> None:
+        self.hall = hall
+        self.acme = acme
+
+    async def ask(self, caller: Caller = LOCAL) -> str:
+        """The path of the page that a call is sent to."""
+        answer = await self.call(caller)
+        assert isinstance(answer, NeedsRequirement), answer
+        (missing,) = answer.missing
+        assert missing.url == f"{ORIGIN}/connect/{missing.id}"
+        assert missing.url in answer.message
+        return f"/connect/{missing.id}"
+
+    async def call(self, caller: Caller = LOCAL) -> Any:
+        """What a call ends with: a value, or an error."""
+        answer = await self.hall.hall.answer(CallTool("Post_read", {}, "test"), caller)
+        return answer.result.encoded if isinstance(answer, Finished) else answer
+
+    async def link(self, path: str) -> Link:
+        found = await self.hall.supplies.broker.find(path.rpartition("/")[2])
+        assert found is not None
+        return found
+
+    async def key(self, name: str, *scopes: str, owner: str | None = None, shared: bool = False) -> str:
+        """A new API key, whose caller may call everything."""
+        wanted = NewKey(name=name, owner=owner, shared=shared, scopes=(ALL_TOOLS, *scopes))
+        _, secret = await self.hall.access.keys.create(wanted, "local")
+        await self.hall.access.grants.add(NewGrant(callers=name, tools="*"), "local")
+        return secret
+
+    def recorded(self) -> list[Record]:
+        assert isinstance(self.hall.journal, MemoryJournal)
+        return [each for each in self.hall.journal.records if each.phase is None and "management" in each.dialect]
+
+
+async def agreed(browser: Browser, path: str) -> str:
+    """Agree on our page; where the browser is sent then."""
+    page = await browser.get(path)
+    reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"})
+    assert reply.status == 303, reply.text
+    return reply.header("location")
+
+
+async def agreed_there(url: str) -> str:
+    """Agree at the provider, over real HTTP; the path and query that it leads back to."""
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        reply = await client.get(url, follow_redirects=False)
+    back: str = reply.headers["location"]
+    assert back.startswith(f"{ORIGIN}/oauth/callback?"), reply.text
+    return back.removeprefix(ORIGIN)
+
+
+async def arrive(browser: Browser, back: str, **headers: str) -> Reply:
+    """As a browser does that another site sends here."""
+    return await browser.get(back, **{"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", **headers})
+
+
+@asynccontextmanager
+async def post_office(acme: Authority, **settings: Any) -> AsyncGenerator[PostOffice]:
+    """Open it, registered at the provider."""
+    redirect = f"{settings.get('public_url', ORIGIN)}/oauth/callback"
+    acme.clients["hall"] = Client("hall", SECRET, redirect, "client_secret_basic")
+    provider = ProviderSettings(issuer=acme.issuer, client_id="hall", client_secret=SECRET)
+    config = Config(providers={"acme": provider}, egress_allow=(urlsplit(acme.issuer).netloc,), **settings)
+    with Toolhall(Post(), config=config) as hall:
+        await hall.open()
+        yield PostOffice(_wired(hall), acme)
+        await hall.settle()
+
+
+def _wired(hall: Toolhall) -> Toolhall:
+    """The hall with the pages and paths of accounts and secrets."""
+    if "/connect/" not in hall.http.endpoints:
+        guard, supplies, managed = hall.guard, hall.supplies, hall.api.managed
+        visiting = Visiting(guard.people.sessions, guard.door.identity)
+        pages = link_pages(supplies.broker, managed.hall.manage, visiting, guard.people.place, time.time)
+        endpoints = {
+            **hall.http.endpoints,
+            **pages,
+            **SecretsApi(managed, supplies.vault, guard.shield).endpoints(),
+            **AccountsApi(managed, supplies.broker, guard.shield).endpoints(),
+        }
+        hall.http = HttpApp(guard.shield, guard.door.identity, endpoints, {}, hall.open, guard.door.challenges)
+    return hall

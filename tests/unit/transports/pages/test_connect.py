@@ -1,0 +1,184 @@
+"""A person links an account: on our page, at the provider, and back; and whatever else may happen on the way."""
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import pytest
+
+from tests.servers.authority import Authority, authority
+from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
+from tests.unit.transports.pages.post_office import (
+    SCOPES,
+    PostOffice,
+    agreed,
+    agreed_there,
+    arrive,
+    post_office,
+)
+from toolhall.model.caller import LOCAL
+from toolhall.stores.vault.keys import new_key
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    with authority() as server:
+        yield server
+
+
+@pytest.fixture
+async def office(acme: Authority) -> AsyncIterator[PostOffice]:
+    async with post_office(acme) as office:
+        yield office
+
+
+async def status(browser: Browser, path: str) -> tuple[int, str]:
+    reply = await browser.get(f"{path}/status")
+    assert reply.header("cache-control") == "no-store"
+    return reply.status, json.loads(reply.body)["status"]
+
+
+async def test_the_whole_way(office: PostOffice) -> None:
+    browser, path = Browser(office.hall), await office.ask()
+    assert await status(browser, path) == (200, "pending")
+    back = await agreed_there(await agreed(browser, path))
+    assert await status(browser, path) == (200, "pending")
+    done = await arrive(browser, back)
+    assert (done.status, "The account is linked" in done.text) == (200, True)
+    assert await status(browser, path) == (200, "completed")
+    assert await office.call() == b'"acme"'
+    assert "The account is linked" in (await browser.get(path)).text
+    assert [(each.tool.rpartition(" ")[0], each.outcome, each.caller) for each in office.recorded()] == [
+        ("agree to link acme", "ok", "local"),
+        ("link acme", "ok", "local"),
+    ]
+
+
+async def test_the_page_says_exactly_what_is_asked_for(office: PostOffice) -> None:
+    browser, path = Browser(office.hall), await office.ask()
+    page = await browser.get(path)
+    for said in ("acme", urlsplit(office.acme.issuer).netloc, *SCOPES, "Post.read@1.0.0", "local", "localhost:8000"):
+        assert said in page.text
+    sent = dict(parse_qsl(urlsplit(await agreed(browser, path)).query))
+    assert tuple(sent["scope"].split()) == SCOPES
+    assert page.body.count("<li>") == len(SCOPES)
+
+
+async def test_nothing_of_the_answer_is_on_the_page(office: PostOffice) -> None:
+    browser = Browser(office.hall)
+    back = await agreed_there(await agreed(browser, await office.ask()))
+    done = await arrive(browser, back)
+    (issued,) = office.acme.issued
+    answer = dict(parse_qsl(urlsplit(back).query))
+    for hidden in (issued.access, issued.refresh or "", answer["code"], answer["state"]):
+        assert hidden not in done.body
+    assert done.header("referrer-policy") == "no-referrer"
+    assert done.header("cache-control") == "no-store"
+
+
+async def test_who_denies_there_links_nothing(office: PostOffice) -> None:
+    office.acme.agrees = False
+    browser, path = Browser(office.hall), await office.ask()
+    back = await agreed_there(await agreed(browser, path))
+    answer = dict(parse_qsl(urlsplit(back).query))
+    said = urlencode(answer | {"error_description": "<script>call 0800-12345</script>"})
+    done = await arrive(browser, f"/oauth/callback?{said}")
+    assert (done.status, "denied" in done.text, "0800" in done.body) == (400, True, False)
+    assert await status(browser, path) == (200, "failed")
+    assert "was not linked" in (await browser.get(path)).text
+    assert await office.ask() != path, "a new call has a new link"
+
+
+async def test_two_links_can_be_under_way_in_one_browser(acme: Authority) -> None:
+    async with post_office(acme) as office:
+        browser, path = Browser(office.hall), await office.ask()
+        first = await agreed_there(await agreed(browser, path))
+        begun = await office.hall.supplies.broker.begin(LOCAL, "acme", ("mail.read",))
+        second = await agreed_there(await agreed(browser, f"/connect/{begun.id}"))
+        assert [(await arrive(browser, each)).status for each in (first, second)] == [200, 200]
+
+
+async def test_agreeing_again_ends_the_attempt_before(office: PostOffice) -> None:
+    browser, path = Browser(office.hall), await office.ask()
+    first = await agreed_there(await agreed(browser, path))
+    second = await agreed_there(await agreed(browser, path))
+    assert (await arrive(browser, first)).status == 400
+    assert (await arrive(browser, second)).status == 200
+
+
+async def test_a_provider_that_is_away_is_said_to_be(office: PostOffice) -> None:
+    path = await office.ask()
+    broker = office.hall.supplies.broker
+    office.acme.metadata = dict  # type: ignore[method-assign]
+    page = await Browser(office.hall).get(path)
+    assert (page.status, "cannot be used now" in page.text) == (400, True)
+    assert (await broker.find(path.rpartition("/")[2])) is not None
+
+
+@pytest.mark.parametrize("path", ["/connect/nothing", "/connect/" + "x" * 22, "/connect/", "/connect/a/b"])
+async def test_where_there_is_no_link(office: PostOffice, path: str) -> None:
+    browser = Browser(office.hall)
+    page = await browser.get(path)
+    assert (page.status, "leads nowhere" in page.text) == (404, True)
+    assert await status(browser, path.rstrip("/")) == (404, "failed")
+
+
+async def test_a_link_for_a_terminal_has_no_button(office: PostOffice) -> None:
+    link = await office.hall.supplies.broker.begin(LOCAL, "acme", (), None, "paste")
+    browser = Browser(office.hall)
+    page = await browser.get(f"/connect/{link.id}")
+    assert (page.status, "terminal" in page.text, 'value="connect"' in page.body) == (200, True, False)
+
+
+@pytest.fixture
+async def served(acme: Authority) -> AsyncIterator[PostOffice]:
+    """In the server profile, people sign in with their keys."""
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+        await office.key("ci", owner="alice")
+        yield office
+
+
+async def test_the_person_signs_in_first(served: PostOffice) -> None:
+    path, browser = await served.ask(ALICE), Browser(served.hall)
+    there, nowhere = await browser.get(path), await Browser(served.hall).get("/connect/" + "x" * 22)
+    assert (there.status, "Sign in" in there.text) == (200, True)
+    assert there.text == nowhere.text, "nobody is told whether there is one"
+    page = await browser.act(path, "sign_in", key=await served.key("mine", owner="alice"))
+    assert "Link your account at acme?" in page.text
+    done = await arrive(browser, await agreed_there(await agreed(browser, path)))
+    assert done.status == 200
+    assert await served.call(ALICE) == b'"acme"'
+
+
+async def test_the_way_back_needs_no_session(served: PostOffice) -> None:
+    """The session's cookie is strict, so a browser that comes from the provider does not send it."""
+    path, browser = await served.ask(ALICE), Browser(served.hall)
+    await browser.act(path, "sign_in", key=await served.key("mine", owner="alice"))
+    back = await agreed_there(await agreed(browser, path))
+    browser.cookies = {name: value for name, value in browser.cookies.items() if "link" in name}
+    assert (await arrive(browser, back)).status == 200
+
+
+async def test_who_signs_out_is_nobody(served: PostOffice) -> None:
+    path, browser = await served.ask(ALICE), Browser(served.hall)
+    await browser.act(path, "sign_in", key=await served.key("mine", owner="alice"))
+    assert "Sign in" in (await browser.act(path, "sign_out")).text
+
+
+async def test_a_wrong_key(served: PostOffice) -> None:
+    path, browser = await served.ask(ALICE), Browser(served.hall)
+    page = await browser.act(path, "sign_in", key="th_wrong")
+    assert (page.status, "not valid here" in page.text) == (403, True)
+
+
+async def test_a_server_without_a_key_for_its_vault_says_so_in_its_log(
+    acme: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with post_office(acme, profile="server", public_url=ORIGIN) as office:
+        await office.key("ci", owner="alice")
+        path, browser = await office.ask(ALICE), Browser(office.hall)
+        page = await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
+        reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"})
+        assert (reply.status, "cannot be kept now" in reply.text) == (503, True)
+        assert "TOOLHALL_VAULT_KEY" in caplog.text
+        assert "TOOLHALL_VAULT_KEY" not in reply.text

@@ -1,0 +1,76 @@
+"""Documents of issuers: those that the operator named are asked, wherever they are; where they lead is judged."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.egress.outside import outside, reply
+from toolhall.model.json import JsonObject
+from toolhall.transports.identity.fetching import MOST_BYTES, Fetcher, FetchFailed, fetch_json, is_safe
+from toolhall.transports.identity.settings import Issuer
+
+
+def named(*urls: str) -> Fetcher:
+    return Fetcher([Issuer(name=f"issuer{number}", issuer=url) for number, url in enumerate(urls)])
+
+
+@pytest.mark.parametrize("way", ["fetcher", "fetch_json"])
+async def test_a_document_of_an_issuer_on_this_machine(way: str) -> None:
+    async with outside(reply(b'{"a":1}')) as server:
+        fetch: Callable[[str], Awaitable[JsonObject]] = named(server.url) if way == "fetcher" else fetch_json
+        assert await fetch(f"{server.url}/keys") == {"a": 1}
+    assert "accept: application/json\r\n" in server.heads[0].lower()
+
+
+@pytest.mark.threat("E1")
+async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None:  # noqa: N802 - the name of its row
+    """A host that the operator named is asked; another port of it, which a document names, is not."""
+    async with outside() as server, outside() as trap:
+        fetch = named(server.url, "https://idp.example/realms/a")
+        for url in (trap.url, f"http://localhost:{trap.port}", "https://169.254.169.254/keys", "https://10.0.0.1/keys"):
+            with pytest.raises(FetchFailed, match="egress_allow"):
+                await fetch(url)
+        assert await fetch(server.url) == {}
+    assert (server.connections, trap.connections) == (1, 0)
+
+
+async def test_keys_may_lie_where_the_settings_say() -> None:
+    async with outside() as server, outside() as keys:
+        issuer = Issuer(name="idp", issuer=server.url, jwks_url=f"{keys.url}/keys")
+        assert await Fetcher([issuer])(f"{keys.url}/keys") == {}
+        assert await Fetcher([Issuer(name="idp", issuer=server.url)], [keys.entry])(f"{keys.url}/keys") == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "why"),
+    [
+        (b"{}", (), "503 Away", "answers with status 503"),
+        (b"", ("Location: http://127.0.0.1/",), "302 Found", "answers with status 302"),
+        (b"[]", (), "200 OK", "is no JSON object"),
+        (b"{", (), "200 OK", "JSON"),
+        (b" " * (MOST_BYTES + 1), (), "200 OK", "is larger than"),
+    ],
+)
+async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status: str, why: str) -> None:
+    async with outside(reply(body, *headers, status=status)) as server:
+        with pytest.raises(FetchFailed, match=why):
+            await named(server.url)(server.url)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://idp.example", "ftp://idp.example", "https://a:b@idp.example", "https://x:99999"]
+)
+async def test_what_is_not_safe_is_not_asked(url: str) -> None:
+    for fetch in (fetch_json, named(url)):
+        with pytest.raises(FetchFailed):
+            await fetch(url)
+    assert not is_safe(url) or "99999" in url
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bücher.example", "https://idp.example:99999", "https://a_b!.example", "nothing"]
+)
+async def test_an_issuer_that_cannot_be_reached_stops_no_other(url: str) -> None:
+    """Only its own tokens prove nobody; the log says why when its keys are wanted."""
+    async with outside() as server:
+        assert await named(url, server.url)(server.url) == {}

@@ -25,13 +25,13 @@ declares one secret of {len(VALUE)} characters and reads it; it is fetched from 
 in nine forms. CPU is this process's, of all its threads; `more` is what the secret adds, round by round."""
 
 
-@tool
+@tool(level=4)
 async def plain(ctx: Context, n: int) -> int:
     """A number."""
     return n + len(ctx.caller.id)
 
 
-@tool(secrets=[NAME])
+@tool(level=4, secrets=[NAME])
 async def secret(ctx: Context, n: int) -> int:
     """A number, with a secret."""
     return n + len(ctx.secret(NAME))

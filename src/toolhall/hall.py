@@ -66,6 +66,10 @@ class Hall:
         """Record and count a call that its dialect refuses already; the error, or Limited, is the answer."""
         return self._pipeline.refuse(self._call(ask, caller, SILENT), error)
 
+    def note(self, ask: CallTool, caller: Caller, error: ToolhallError) -> None:
+        """Record what was refused and counted before."""
+        self._pipeline.note(self._call(ask, caller, SILENT), error)
+
     async def repeat(self, ask: CallTool, caller: Caller) -> ToolhallError | None:
         """Record a call whose answer is known; the error if a new call would be refused now."""
         try:

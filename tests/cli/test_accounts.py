@@ -1,5 +1,6 @@
 """`toolhall account` on a data folder, with an authorization server that is not ours."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -195,3 +196,20 @@ def test_a_servers_key_is_never_made_unasked(shell: Shell, acme: Authority) -> N
     shell.environment["TOOLHALL_PROFILE"] = "server"
     assert "TOOLHALL_VAULT_KEY" in shell.run("account", "connect", "acme", "--paste").complaint()
     assert not (shell.data / "vault.key").exists()
+
+
+def test_no_browser_is_sent_to_what_is_no_page(shell: Shell) -> None:
+    """A hall that lies: whoever reads its answer is not led anywhere."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with shell.started("account", "connect", "acme", "--url", url) as process:
+            server.settimeout(30)
+            asked, _ = server.accept()
+            with asked:
+                asked.recv(65_536)
+                body = b'{"id": "x", "url": "javascript:alert(1)", "device": null, "authorize_url": null}'
+                head = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                asked.sendall(head % len(body) + body)
+            out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (1, b"")
+    assert (b"no browser should open" in err, b"javascript" in err) == (True, False)

@@ -122,6 +122,13 @@ def test_what_goes_wrong_is_one_line_and_a_code(
     assert not (shell.data / "toolhall.db").exists(), "nothing was made, either"
 
 
+def test_what_is_no_text_is_refused(shell: Shell) -> None:
+    with shell.started("secret", "set", "KEY") as process:
+        out, err = process.communicate(b"\xff\xfe\x00\x01 key", timeout=30)
+    assert (process.returncode, out) == (1, b"")
+    assert b"no text in UTF-8" in err
+
+
 def test_the_longest_value_fits(shell: Shell) -> None:
     assert shell.run("secret", "set", "KEY", text="x" * 65_536 + "\n").code == 0
 

@@ -6,25 +6,12 @@ from typing import Any
 
 from tests.unit.pipeline.disguised import EVERY, SECRET
 from toolhall import Context, Image, Reply, Resource, ResourceLink, Text, ToolFailed, tool
-from toolhall.model.secret import Secret
-from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.redactor import redactor_for
-from toolhall.pipeline.states import Equipped, Verified
 
-_SECRET = Secret(SECRET)
+NAME = "LEAKY"
 _log = logging.getLogger("toolhall.leaky")
 _own_log = logging.getLogger("leaky.http_client")
 _own_log.addHandler(logging.StreamHandler())
-
-
-def _equip(_: Equip, verified: Verified) -> Equipped:
-    """Every call uses the one secret, as if the tool had required it."""
-    call = verified.call
-    redactor = redactor_for(call.caller.credential, (_SECRET,))
-    return Equipped(call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor)
-
-
-setattr(Equip, "__call__", _equip)  # noqa: B010 - no tool can require a secret yet
+leaky = tool(secrets=[NAME])  # every tool here uses the one secret
 
 
 def disguised(form: str) -> str:
@@ -32,7 +19,7 @@ def disguised(form: str) -> str:
     return EVERY[form](SECRET)
 
 
-@tool
+@leaky
 async def shows(form: str, where: str) -> Reply:
     """Put the secret into one part of the result."""
     return _RESULTS[where](disguised(form))  # type: ignore[no-any-return]
@@ -53,7 +40,7 @@ _RESULTS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@tool
+@leaky
 async def in_pieces(ctx: Context, form: str, cut: int) -> Reply:
     """Tell the secret in two pieces: over events of both kinds, and over blocks."""
     text = disguised(form)
@@ -65,7 +52,7 @@ async def in_pieces(ctx: Context, form: str, cut: int) -> Reply:
     return Reply((Text(first), Text(second)))
 
 
-@tool
+@leaky
 def in_pieces_in_thread(ctx: Context, form: str, cut: int) -> Reply:
     """The same in a thread."""
     text = disguised(form)
@@ -74,14 +61,14 @@ def in_pieces_in_thread(ctx: Context, form: str, cut: int) -> Reply:
     return Reply((Text(text[:cut]), Text(text[cut:])))
 
 
-@tool
+@leaky
 async def refuses(form: str) -> str:
     """Fail with the secret in every text that an error has."""
     text = disguised(form)
     raise ToolFailed(f"not with {text}", detail=f"detail {text}", prompt=f"try {text}")
 
 
-@tool
+@leaky
 async def crashes(form: str) -> str:
     """Raise and log the secret, as a client of HTTP may."""
     text = disguised(form)
@@ -93,20 +80,20 @@ async def crashes(form: str) -> str:
         raise RuntimeError(f"https://h.example/?key={text}") from error
 
 
-@tool
+@leaky
 def crashes_in_thread(form: str) -> str:
     """The same in a thread."""
     _log.error("%r", {"key": disguised(form)})
     raise RuntimeError(disguised(form))
 
 
-@tool
+@leaky
 async def takes(note: str) -> str:
     """Take the secret as an argument, and repeat it."""
     return note
 
 
-@tool
+@leaky
 async def floods(ctx: Context, count: int) -> str:
     """Tell more than anybody can hear."""
     for step in range(count):
@@ -114,7 +101,7 @@ async def floods(ctx: Context, count: int) -> str:
     return "told"
 
 
-@tool
+@leaky
 def floods_in_thread(ctx: Context, count: int) -> str:
     """The same in a thread."""
     for step in range(count):

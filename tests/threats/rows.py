@@ -57,7 +57,8 @@ ROWS = {
     "B8": Row("another caller's task", "tasks are keyed on their caller", _TASKS),
     "B9": Row("a service's credential used for a user", "who acts for whom is proven, never claimed"),
     "B10": Row(
-        "other arguments than those that were allowed", "conditions are checked on every round, with defaults filled in"
+        "other arguments than those that were allowed",
+        "conditions are checked on every round, on what was sent and on what the tool gets for it",
     ),
     "B11": Row(
         "tools or lists leak to other callers", "lists are made per caller and never shared; hidden equals unknown"
@@ -80,7 +81,7 @@ ROWS = {
     "C6": Row("so many questions that one is waved through", "three at a time, and a pause after a no"),
     "C7": Row("approving one's own level-10 call", "another person, with the scope to approve"),
     "C8": Row("a code used again or guessed", "each time step once; five tries in five minutes"),
-    "C9": Row("a clock turned back", "expiry is judged where the approval is kept, when it is used"),
+    "C9": Row("a clock turned back", "expiry is judged where the approval is kept, and time never goes back there"),
     **{
         f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS)
         for number in range(1, 13)
@@ -89,12 +90,18 @@ ROWS = {
         "a consent that somebody else began",
         "our own page first, for each link; its cookie must come back with the answer",
     ),
+    "D3": Row("an answer of another provider", "each attempt has one issuer; `iss` is compared byte for byte"),
+    "D4": Row("PKCE left out", "S256 always; a provider that does not say S256 is not used"),
     "D5": Row("tricks with the redirect address", "one exact address from the settings; https, or this machine"),
     "D6": Row("an answer that nobody asked for", "256 random bits, once, ten minutes, one browser, one person"),
     "D12": Row("a redirect that lands at an impostor", "the page names the exact host, and warns of this machine"),
     "D7": Row(
         "an authorize URL that runs something", "nothing opens URLs; a person is sent to https alone, read strictly"
     ),
+    "D8": Row("metadata that leads inside", "through the door; the issuer that was asked, no redirects, 64 KiB, 5 s"),
+    "D9": Row("two refreshes of one token", "claimed before it is asked for, kept before it is used; reuse breaks it"),
+    "D10": Row("scopes by way of other tools", "granted scopes are kept; what is missing is asked for on a page"),
+    "D11": Row("credentials for another issuer", "an account belongs to one issuer; nothing of it goes to another"),
     "E1": Row("inner addresses, in any spelling", "all addresses of a host are judged before one is connected to"),
     "E2": Row("a name that leads elsewhere a moment later", "the address that was judged is the one connected to"),
     "E3": Row("redirects to the inside", "not followed; who follows one by choice meets the same guard"),

@@ -25,7 +25,9 @@ when {{
   context.arguments has order && context.arguments.order has options && context.arguments.order.options.mode == "delete"
 }};
 forbid(principal, action, resource)
-when {{ context.arguments has order && context.arguments.order has tags && context.arguments.order.tags == ["delete"] }};
+when {{
+  context.arguments has order && context.arguments.order has tags && context.arguments.order.tags == ["delete"]
+}};
 forbid(principal, action, resource) when {{ context.arguments has id && context.arguments.id == "{USED}" }};
 """
 

@@ -4,11 +4,14 @@
 import base64
 import json
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.threats.leaky_tools import NAME
 from tests.threats.lines import MODERN, PREFIX, REVISIONS, HttpLine, calling, encoded, messages_of, value
 from tests.threats.served import Served, eventually, serving
 from tests.unit.pipeline.disguised import EVERY, FORMS, SECRET
@@ -25,7 +28,16 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(LEAKY.parents[2]))
         with serving(tmp_path_factory.mktemp("leaky"), LEAKY, record="leaky_tools.*") as served:
+            set_secret(served.port, NAME, SECRET)
             yield served
+
+
+def set_secret(port: int, name: str, value: str) -> None:
+    """Put it into the vault of a running hall, as its operator would."""
+    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        body, headers = json.dumps({"value": value}), {"content-type": "application/json"}
+        connection.request("PUT", f"/api/secrets/{name}", body, headers)
+        assert connection.getresponse().status == 200
 
 
 def disguised(form: str) -> str:

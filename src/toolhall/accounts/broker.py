@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import logging
 import secrets
+import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
@@ -102,7 +103,7 @@ class Broker:
     async def wanted(self, caller: Caller, need: AccountNeed, tool: str) -> tuple[Missing, str]:
         """Where the user connects the account, and the words that say so; it names this tool's scopes alone."""
         if not self.pages and need.provider in self._providers:
-            scopes = f" --scopes '{' '.join(need.scopes)}'" if need.scopes else ""
+            scopes = f" --scopes {shlex.quote(' '.join(need.scopes))}" if need.scopes else ""
             how = f"run 'toolhall account connect {need.provider}{scopes}', then repeat the call"
             return Missing("account", account=need), f"an account at {need.provider} must be connected: {how}"
         try:

@@ -6,12 +6,18 @@ from urllib.parse import urlsplit
 from toolhall.accounts.asking import Asker
 from toolhall.accounts.failures import Unreachable
 from toolhall.accounts.presets import TokenAuth
-from toolhall.accounts.providers import Endpoints, Provider, is_safe
+from toolhall.accounts.providers import Endpoints, Provider, may_name
 from toolhall.model.json import Json, JsonObject
 
 KEPT_SECONDS = 3_600.0
 _AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
+_ENDPOINTS = {
+    "authorize_url": "authorization_endpoint",
+    "token_url": "token_endpoint",
+    "revoke_url": "revocation_endpoint",
+    "device_url": "device_authorization_endpoint",
+}
 
 
 class Discovery:
@@ -63,11 +69,12 @@ def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
     methods = document.get("code_challenge_methods_supported")
     if not isinstance(methods, list) or "S256" not in methods:
         raise Unreachable(f"{provider.name} does not say that it supports PKCE with S256; it is not used without")
+    urls = {ours: _endpoint(document, theirs, provider) for ours, theirs in _ENDPOINTS.items()}
     found = Endpoints(
-        authorize_url=_endpoint(document, "authorization_endpoint", provider) or "",
-        token_url=_endpoint(document, "token_endpoint", provider) or "",
-        revoke_url=_endpoint(document, "revocation_endpoint", provider),
-        device_url=_endpoint(document, "device_authorization_endpoint", provider),
+        authorize_url=urls["authorize_url"] or "",
+        token_url=urls["token_url"] or "",
+        revoke_url=urls["revoke_url"],
+        device_url=urls["device_url"],
         token_auth=provider.token_auth or _auth(document.get("token_endpoint_auth_methods_supported")),
         sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
     )
@@ -80,9 +87,11 @@ def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None
     url = document.get(name)
     if url is None:
         return None
-    plain = (provider.issuer or "").startswith("http:")  # only this very machine may speak plain http
-    if not isinstance(url, str) or not is_safe(url) or (url.startswith("http:") and not plain):
-        raise Unreachable(f"{name} in the metadata of {provider.name} is not a plain https URL")
+    if not isinstance(url, str) or not may_name(provider.issuer or "", url):
+        raise Unreachable(
+            f"{name} in the metadata of {provider.name} is not a public https URL, nor at the issuer"
+            "; if it is right, set authorize_url and token_url"
+        )
     return url
 
 

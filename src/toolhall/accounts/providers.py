@@ -139,6 +139,17 @@ def is_safe(url: str) -> bool:
     return True
 
 
+def may_name(issuer: str, url: str) -> bool:
+    """Whether an issuer's metadata may name this endpoint: a public one, or one at the very place that it is at."""
+    try:
+        if checked(url, _INSIDE).origin == checked(issuer, _INSIDE).origin:
+            return True
+        checked(url)
+    except EgressRefused:
+        return False
+    return True
+
+
 def _preset(name: str, settings: ProviderSettings) -> Preset:
     """The one that is named; a name that has one picks it, unless the settings say where else the provider is."""
     if settings.preset is not None:

@@ -11,7 +11,9 @@ from toolhall.dialects.openapi.catalog import Info
 from toolhall.hall import Hall
 from toolhall.registrar.registrar import Registrar
 from toolhall.stores.seal import Seal
+from toolhall.transports.api.accounts import AccountsApi
 from toolhall.transports.api.managed import Managed
+from toolhall.transports.api.secrets import SecretsApi
 from toolhall.transports.api.tools import Api
 from toolhall.transports.description import Description
 from toolhall.transports.health import Health
@@ -29,8 +31,9 @@ from toolhall.transports.mcp.stdio import McpStdio
 from toolhall.transports.metrics import Metrics
 from toolhall.transports.overload import Room
 from toolhall.transports.oxp import OxpHttp
+from toolhall.transports.pages.connecting import link_pages
+from toolhall.transports.pages.visiting import Visiting
 from toolhall.transports.rest import Rest
-from toolhall.transports.strangers import Strangers
 from toolhall.transports.websocket import WebSocket
 
 SPOKEN = ("mcp", "machine", "hub")  # over lines
@@ -84,6 +87,7 @@ class Entrances:
     def close(self) -> None:
         """End every stream and every session."""
         self._mcp.close()
+        self.machine.strangers.close()
 
     def _modern(self) -> Modern:
         return Modern(self._hall, self._server, self._rounds)
@@ -92,8 +96,18 @@ class Entrances:
         guard, sockets = self._parts.guard, {"/hub": WebSocket(self.hub.answer, self._config.max_body_bytes)}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
         app.room = Room(self._config.max_concurrency)
-        app.strangers = Strangers(self._hall, time.monotonic)
+        app.strangers = self.machine.strangers
         return app
+
+    def _supplies(self) -> dict[str, Methods]:
+        """How secrets are set and accounts are linked."""
+        guard, supplies, managed = self._parts.guard, self._parts.supplies, self.api.managed
+        visiting = Visiting(guard.people.sessions, guard.door.identity)
+        return {
+            **link_pages(supplies.broker, self._hall.manage, visiting, guard.people.place, time.time),
+            **SecretsApi(managed, supplies.vault, guard.shield).endpoints(),
+            **AccountsApi(managed, supplies.broker, guard.shield).endpoints(),
+        }
 
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
@@ -116,6 +130,7 @@ class Entrances:
             **self.api.endpoints(),
             **guard.door.endpoints,
             **guard.people.endpoints(self.api.managed, guard.shield, guard.door.identity),
+            **self._supplies(),
             "/metrics": {"GET": Metrics(hall, self._parts.telemetry, public=config.public_metrics)},
             "/health": {"GET": health, "HEAD": health},
             "/health/live": {"GET": health.live, "HEAD": health.live},

@@ -51,11 +51,13 @@ class Toolhall:
         self.access, self.people = self.guard.access, self.guard.people
         self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
         self.supplies = self._supplied()
+        self.access.also.append(self.supplies.vault.refresh)
         parts = self._parts(approver)
         self.telemetry = parts.telemetry
         self.hall = build_hall(self.config, parts)
         self._entrances = Entrances(self.config, parts, self.hall, self.registrar, self.open)
         self.api, self.http = self._entrances.api, self._entrances.http
+        self.http.settle = self.settle
         self.machine, self.hub = self._entrances.machine, self._entrances.hub
         try:
             if self.config.search:
@@ -129,6 +131,7 @@ class Toolhall:
         self.without_pages()
         await self.open()  # in this loop, whoever opened it before
         await self._entrances.serve_lines(dialect)
+        await self.settle()
 
     def end_streams(self) -> None:
         """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import msgspec
 
-from toolhall.authoring.supplied import Linked, Outside, Supplied
+from toolhall.authoring.supplied import Linked, Outside, account_in, accounts_in, secret_in
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
@@ -96,17 +96,17 @@ class Context:
 
     def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
         """The value of a secret that the tool declares: `@tool(secrets=["TWILIO_API_KEY"])`."""
-        return self._supplied.secret(id)
+        return secret_in(self._equipment or NOTHING, id)
 
     @property
     def account(self) -> Linked:
         """The user's account that the tool declares: `@tool(account="google:calendar.events")`."""
-        return self._supplied.account()
+        return account_in(self._equipment or NOTHING, self._outside)
 
     @property
     def accounts(self) -> Mapping[str, Linked]:
         """The user's accounts, by provider, for a tool that declares several."""
-        return self._supplied.accounts()
+        return accounts_in(self._equipment or NOTHING, self._outside)
 
     @property
     def user_id(self) -> str | None:
@@ -116,10 +116,6 @@ class Context:
     def http(self, **options: Any) -> "httpx2.AsyncClient":
         """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""
         return self._outside.client(**options)
-
-    @property
-    def _supplied(self) -> Supplied:
-        return Supplied(self._equipment or NOTHING, self._outside)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the work has come; `done` must rise."""

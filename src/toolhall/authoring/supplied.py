@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from toolhall.egress.door import Door, Reply
 
-_UNDECLARED = "the tool does not declare the {what} {id!r}; write {fix} where it is marked"
-
 
 class Outside(msgspec.Struct, frozen=True, dict=True):
     """The way out of the hall: every request is checked; `allow` are private hosts that its operator opened."""
@@ -72,31 +70,24 @@ class Linked:
         return f"Linked({self.provider!r})"
 
 
-class Supplied:
-    """By the ids that the tool declared."""
+def secret_in(equipment: Equipment, id: str) -> str:  # noqa: A002 - as OXP calls it
+    """The value of a secret; only of one that the tool declared."""
+    found = equipment.secrets.get(id)
+    if found is None:
+        raise LookupError(f"the tool does not declare the secret {id!r}; write @tool(secrets=[{id!r}])")
+    return found.reveal()
 
-    __slots__ = ("_equipment", "_outside")
 
-    def __init__(self, equipment: Equipment, outside: Outside) -> None:
-        self._equipment = equipment
-        self._outside = outside
+def accounts_in(equipment: Equipment, outside: Outside) -> Mapping[str, Linked]:
+    """All accounts that the tool declared, by provider."""
+    return {provider: Linked(account, outside) for provider, account in equipment.accounts.items()}
 
-    def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
-        """The value; only of what the tool declared."""
-        found = self._equipment.secrets.get(id)
-        if found is None:
-            raise LookupError(_UNDECLARED.format(what="secret", id=id, fix=f"@tool(secrets=[{id!r}])"))
-        return found.reveal()
 
-    def accounts(self) -> Mapping[str, Linked]:
-        """All of them, by provider."""
-        return {provider: Linked(account, self._outside) for provider, account in self._equipment.accounts.items()}
-
-    def account(self) -> Linked:
-        """The only one."""
-        linked = list(self.accounts().values())
-        if len(linked) != 1:
-            said = "declares no account" if not linked else "declares several accounts"
-            fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
-            raise LookupError(f"the tool {said}; write {fix}")
-        return linked[0]
+def account_in(equipment: Equipment, outside: Outside) -> Linked:
+    """The only account."""
+    linked = list(accounts_in(equipment, outside).values())
+    if len(linked) != 1:
+        said = "declares no account" if not linked else "declares several accounts"
+        fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
+        raise LookupError(f"the tool {said}; write {fix}")
+    return linked[0]

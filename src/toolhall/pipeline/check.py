@@ -19,7 +19,7 @@ from toolhall.model.content import (
 )
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
-from toolhall.pipeline.discretion import Discreetly
+from toolhall.pipeline.discretion import hush, unhush
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
 from toolhall.schema.types import to_json
@@ -39,8 +39,11 @@ class Check:
         redactor = raw.redactor
         if redactor is None:
             return Checked(raw.entry, self._result(raw.value, raw.entry))
-        with Discreetly(redactor):  # what is wrong with a value goes to the log
+        hushed = hush(redactor)  # what is wrong with a value goes to the log
+        try:
             return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
+        finally:
+            unhush(hushed)
 
     def _result(self, value: object, entry: Entry) -> Result:
         if type(value) is dict:  # what most tools return

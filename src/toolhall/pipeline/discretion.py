@@ -10,23 +10,9 @@ from toolhall.pipeline.redactor import Redactor
 _running: ContextVar[Redactor | None] = ContextVar("toolhall_redactor", default=None)
 
 
-hush = _running.set  # as below, bare, for what every call with a credential goes through
+# What this task and its threads log in between is told without the secrets that the redactor knows.
+hush = _running.set
 unhush = _running.reset
-
-
-class Discreetly:
-    """`with Discreetly(redactor)`: what this task and its threads log meanwhile is told without these secrets."""
-
-    __slots__ = ("_redactor", "_token")
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-
-    def __enter__(self) -> None:
-        self._token = hush(self._redactor)
-
-    def __exit__(self, *_: object) -> None:
-        unhush(self._token)
 
 
 class Discreet:

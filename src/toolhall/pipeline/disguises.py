@@ -2,8 +2,9 @@
 
 There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not, in one
 line or several; hex in lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded,
-JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it is only: in the other forms it
-would be found where it is not. Time is linear in the text: what a clean text costs is a few searches for a substring.
+JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it
+is only: in the other forms it would be found where it is not. Time is linear in the text: what a clean text costs is a
+few searches for a substring.
 """
 
 import re

@@ -97,8 +97,12 @@ class Pipeline:
             self._stages.limit.refused(call)
         except Limited as limited:
             error = limited
-        self.audit.write(call, None, outcome_of(type(error)), ended=error)
+        self.note(call, error)
         return error
+
+    def note(self, call: Call, error: ToolhallError) -> None:
+        """Record a call that was refused before it came here, and nothing more."""
+        self.audit.write(call, None, outcome_of(type(error)), ended=error)
 
     async def repeat(self, call: Call) -> None:
         """Record a call that is answered as the same call was before; raises what a new one would be refused with."""

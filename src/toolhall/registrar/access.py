@@ -1,6 +1,6 @@
 """Keys and grants of one hall, opened together."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolhall.registrar.following import Following
 from toolhall.registrar.grants import Changed, Grants
@@ -19,6 +19,7 @@ class Access:
         self.ring = KeyRing(root, clock)
         self.keys = Keys(self.ring, turns, clock)
         self.grants = Grants(changed, turns, clock)
+        self.also: list[Callable[[], Awaitable[None]]] = []  # what else takes over what other processes changed
 
     async def open(self, stores: Stores) -> None:
         """Bring back what there is; raises StoreFailed."""
@@ -38,3 +39,5 @@ class Access:
         """Keys first: one that was revoked does not wait for grants that cannot be read."""
         await self.keys.follow()
         await self.grants.follow()
+        for take in self.also:
+            await take()

@@ -42,6 +42,7 @@ class HttpApp:
     ) -> None:
         self.room = Room()  # how many requests are answered at once
         self.strangers: Strangers | None = None  # records those who prove nobody
+        self.settle: Callable[[], Awaitable[None]] | None = None  # finishes what goes on by itself
         self._shield = shield
         self._sockets = sockets
         self._startup = startup
@@ -132,6 +133,8 @@ class HttpApp:
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
             await send({"type": "lifespan.startup.complete"})
+        if self.settle is not None:
+            await self.settle()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -53,7 +53,7 @@ class Hub:
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
-            return messages.write_unreadable(unreadable)
+            return messages.write_unreadable(unreadable, self._refused(unreadable, caller, len(body or b"")))
         if isinstance(message, messages.CoreRequest):
             return await self._manage(message, caller, line)
         try:
@@ -68,6 +68,13 @@ class Hub:
         if isinstance(answer, ToolhallError):
             return messages.write_tool_error(message, answer)
         raise TypeError("this dialect has no way to ask a caller back")
+
+    def _refused(self, unreadable: messages.Unreadable, caller: Caller, size: int) -> ToolhallError:
+        """What would have run a tool is recorded and counts, as far as it could be read."""
+        if unreadable.kind != "tool_response":
+            return unreadable.error
+        call = CallTool(".".join(unreadable.named.values()), {}, catalog.name, size)
+        return self._hall.refuse(call, caller, unreadable.error)
 
     async def _run(self, request: messages.ToolRequest, caller: Caller, size: int) -> Answer:
         name = (request.tool, request.method)

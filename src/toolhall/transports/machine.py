@@ -1,7 +1,7 @@
 """Machine Context Protocol: messages on `POST /machine`, definitions under `/machine/tools`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
@@ -35,7 +35,7 @@ class Machine:
         self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._memory = Memory(time.monotonic)
-        self._strangers = Strangers(hall, time.monotonic)
+        self.strangers = Strangers(hall, time.monotonic)
         self.stamp = Stamps(time.time).new
 
     async def answer(
@@ -45,6 +45,7 @@ class Machine:
 
         `prove` tells who sends it, where that depends on the token inside.
         """
+        size = len(body or b"")
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
@@ -56,24 +57,35 @@ class Machine:
             try:
                 caller = await proven(prove(message.token))
             except Unproven as unproven:
-                self._strangers.refused(_asked(message.payload, len(body or b"")), caller, unproven.error)
+                self.strangers.refused(_asked(message.payload, size), caller, unproven.error)
                 wire = messages.write_error(message.header, unproven.error, self.stamp())
                 return said_invalid(wire) if unproven.sent else wire
+        return await self._answer(message, caller, line, size)
+
+    async def _answer(self, message: messages.Message, caller: Caller, line: str, size: int) -> Wire:
+        """The reply to whoever has been proven."""
         asked = message.payload
         if isinstance(asked, messages.Execute):
-            started, cpu = time.perf_counter(), time.thread_time()
-            try:
-                answer = await self._cancellation.run(
-                    _keys(message.id, asked, caller, line), self._run(asked, caller, len(body or b""))
-                )
-            except ToolhallError as error:
-                answer = error
-            taken, used = time.perf_counter() - started, time.thread_time() - cpu
-            return self._executed(message.header, asked, answer, messages.Usage(taken, used, self._memory.most()))
+            keys = _keys(message.id, asked, caller, line)
+            return await self._execute(message.header, asked, keys, self._run(asked, caller, size))
         if isinstance(asked, messages.Cancel):
             self._cancellation.cancel((caller.id, line, asked.request_id))
             return _ACCEPTED
+        if isinstance(asked, messages.Misread):
+            refused = self._hall.refuse(_asked(asked, size), caller, asked.error)
+            return messages.write_error(message.header, refused, self.stamp())
         return await self._manage(message.header, asked, caller)
+
+    async def _execute(
+        self, header: messages.Header, execute: messages.Execute, keys: tuple[Key, ...], work: Awaitable[Answer]
+    ) -> Wire:
+        started, cpu = time.perf_counter(), time.thread_time()
+        try:
+            answer = await self._cancellation.run(keys, work)
+        except ToolhallError as error:
+            answer = error
+        taken, used = time.perf_counter() - started, time.thread_time() - cpu
+        return self._executed(header, execute, answer, messages.Usage(taken, used, self._memory.most()))
 
     def _executed(
         self, header: messages.Header, execute: messages.Execute, answer: Answer, usage: messages.Usage
@@ -164,6 +176,8 @@ def _called(execute: messages.Execute, size: int) -> CallTool:
 
 def _asked(payload: object, size: int) -> CallTool:
     """What a message wants, for its record."""
+    if isinstance(payload, messages.Misread):
+        return CallTool(payload.tool, {}, catalog.name, size)
     return _called(payload, size) if isinstance(payload, messages.Execute) else asked_at("/machine")
 
 

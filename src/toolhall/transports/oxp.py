@@ -63,6 +63,7 @@ class OxpHttp:
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
         body = await self._shield.body(exchange.headers, exchange.receive)
+        wire: Wire | None
         try:
             request = messages.read_call(body)
             if request.call_id is None:
@@ -70,6 +71,9 @@ class OxpHttp:
             else:
                 # Whoever comes back with the same id wants this answer, so it does not end with the connection.
                 wire = await self._once(request, exchange.caller, len(body))
+        except messages.Unreadable as unreadable:
+            call = CallTool(unreadable.tool_id, {}, catalog.name, len(body))
+            wire = messages.write_error(None, self._hall.refuse(call, exchange.caller, unreadable.error))
         except ToolhallError as error:
             wire = messages.write_error(None, error)
         if wire is not None:

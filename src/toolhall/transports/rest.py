@@ -10,6 +10,7 @@ from toolhall.dialects.values import text_of, value_of
 from toolhall.hall import Hall
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
@@ -31,28 +32,32 @@ class Rest:
     async def call(self, exchange: Exchange) -> None:
         """Run one tool."""
         body = b"" if _is_bare(exchange.headers) else await self._shield.body(exchange.headers, exchange.receive)
-        answer: Answer | None
-        try:
-            answer = await WhilePresent(exchange, self._answer(exchange, body))
-        except ToolhallError as error:
-            answer = error
+        answer = await WhilePresent(exchange, self._answer(exchange, body))
         if answer is not None:
             await exchange.reply(_written(answer))
 
     async def _answer(self, exchange: Exchange, body: bytes) -> Answer:
         parts = exchange.below(PREFIX)
-        if len(parts) != 2:
-            return NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
-        arguments = strict.decode(body) if body else {}
-        if not isinstance(arguments, dict):
-            raise Malformed("the body must be an object with the tool's arguments")
-        version = _version(exchange.parameters) if exchange.query else None
+        try:
+            if len(parts) != 2:
+                raise NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
+            arguments = _arguments(body)
+            version = _version(exchange.parameters) if exchange.query else None
+        except ToolhallError as error:
+            return self._hall.refuse(CallTool(".".join(parts), {}, DIALECT, len(body)), exchange.caller, error)
         entry = self._hall.registry.published.find(DIALECT, (parts[0], parts[1]), version)
         if entry is not None and self._hall.find(entry.id, exchange.caller):
             return await self._hall.answer(CallTool(entry.id, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         name = ".".join(parts) + ("" if version is None else f"@{version}")
         answer = await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
+
+
+def _arguments(body: bytes) -> JsonObject:
+    arguments = strict.decode(body) if body else {}
+    if isinstance(arguments, dict):
+        return arguments
+    raise Malformed("the body must be an object with the tool's arguments")
 
 
 def _version(parameters: dict[str, str]) -> str | None:

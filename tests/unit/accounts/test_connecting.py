@@ -64,10 +64,13 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
         assert "client_secret" not in form  # it is in the header: the server wants basic
 
 
-@pytest.mark.parametrize("way", ["client_secret_post", "none"])
-async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "auth"),
+    [("client_secret_post", {"token_auth": "post"}), ("none", {"client_secret": None})],
+    ids=["post", "none"],
+)
+async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str, auth: dict[str, Any]) -> None:
     register(acme, way)
-    auth: dict[str, Any] = {"client_secret_post": {"token_auth": "post"}, "none": {"client_secret": None}}[way]
     async with linking({"acme": settings(acme.issuer, **auth)}) as hall:
         assert status_of(await hall.connect()) == "completed"
 

@@ -1,12 +1,9 @@
 """Documents of issuers: those that the operator named are asked, wherever they are; where they lead is judged."""
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 
 from tests.unit.egress.outside import outside, reply
-from toolhall.model.json import JsonObject
-from toolhall.transports.identity.fetching import MOST_BYTES, Fetcher, FetchFailed, fetch_json, is_safe
+from toolhall.transports.identity.fetching import MOST_BYTES, Fetcher, FetchFailed, is_safe
 from toolhall.transports.identity.settings import Issuer
 
 
@@ -14,11 +11,9 @@ def named(*urls: str) -> Fetcher:
     return Fetcher([Issuer(name=f"issuer{number}", issuer=url) for number, url in enumerate(urls)])
 
 
-@pytest.mark.parametrize("way", ["fetcher", "fetch_json"])
-async def test_a_document_of_an_issuer_on_this_machine(way: str) -> None:
+async def test_a_document_of_an_issuer_on_this_machine() -> None:
     async with outside(reply(b'{"a":1}')) as server:
-        fetch: Callable[[str], Awaitable[JsonObject]] = named(server.url) if way == "fetcher" else fetch_json
-        assert await fetch(f"{server.url}/keys") == {"a": 1}
+        assert await named(server.url)(f"{server.url}/keys") == {"a": 1}
     assert "accept: application/json\r\n" in server.heads[0].lower()
 
 
@@ -61,9 +56,8 @@ async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status
     "url", ["http://idp.example", "ftp://idp.example", "https://a:b@idp.example", "https://x:99999"]
 )
 async def test_what_is_not_safe_is_not_asked(url: str) -> None:
-    for fetch in (fetch_json, named(url)):
-        with pytest.raises(FetchFailed):
-            await fetch(url)
+    with pytest.raises(FetchFailed):
+        await named(url)(url)
     assert not is_safe(url) or "99999" in url
 
 

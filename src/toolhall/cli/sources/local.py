@@ -1,7 +1,9 @@
 """Tools of a target, run in this process through every stage of the pipeline."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -24,6 +26,8 @@ from toolhall.model.errors import Crashed, NeedsVerification, ToolFailed, Toolha
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
+from toolhall.stores.base import StoreFailed
+from toolhall.stores.choosing import choose_stores
 
 _DIALECT = "cli"
 
@@ -53,8 +57,9 @@ class LocalSource:
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Through the hall, as any caller's call."""
-        with strays_aside(), asyncio.Runner() as runner:
+        with strays_aside(), asyncio.Runner() as runner, self._supplied(offer, runner):
             answer = runner.run(self._answer(offer, arguments, attendant, seconds))
+            runner.run(self._hall.settle())
         match answer:
             case Finished():
                 writer = Writer(Server(name="toolhall", version=""), MODERN)
@@ -73,6 +78,24 @@ class LocalSource:
     def close(self) -> None:
         """Close the hall."""
         self._hall.close()
+
+    @contextlib.contextmanager
+    def _supplied(self, offer: Offer, runner: asyncio.Runner) -> Generator[None]:
+        """What the tool requires is in the data folder, also while another process serves from there."""
+        data = self._hall.config.data
+        if not offer.requirements or data is None:
+            yield
+            return
+        try:
+            stores = choose_stores(Path(data), share=True)
+        except StoreFailed as failed:
+            raise CommandFailed(str(failed)) from None
+        with contextlib.closing(stores):
+            try:
+                runner.run(self._hall.supplies.open(stores))
+            except StoreFailed as failed:
+                raise CommandFailed(str(failed)) from None
+            yield
 
     async def _answer(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Answer:
         try:

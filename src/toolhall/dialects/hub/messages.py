@@ -130,10 +130,9 @@ def write_error(request: CoreRequest, error: ToolhallError) -> Wire:
     return _refusal(request.id, "response", error, say(error, {}, MANAGEMENT))
 
 
-def write_unreadable(unreadable: Unreadable) -> Wire:
-    """A message that could not be read."""
-    said = say(unreadable.error, unreadable.named)
-    return _refusal(unreadable.id, unreadable.kind, unreadable.error, said)
+def write_unreadable(unreadable: Unreadable, error: ToolhallError) -> Wire:
+    """A message that could not be read, and what is said to that."""
+    return _refusal(unreadable.id, unreadable.kind, error, say(error, unreadable.named))
 
 
 def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, said_by: tuple[Row, JsonObject]) -> Wire:

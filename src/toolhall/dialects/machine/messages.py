@@ -69,7 +69,14 @@ class Cancel(msgspec.Struct, frozen=True):
     request_id: str
 
 
-Payload: TypeAlias = Execute | Discover | Register | Cancel
+class Misread(msgspec.Struct, frozen=True):
+    """What wants to run a capability, but is refused; `tool` is what could be read of its name."""
+
+    tool: str
+    error: Malformed
+
+
+Payload: TypeAlias = Execute | Discover | Register | Cancel | Misread
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -107,21 +114,33 @@ class Unreadable(Exception):
 
 def read_message(body: bytes | None) -> Message:
     """One message, or Unreadable; None is one that was too large to be read."""
-    header = UNKNOWN
+    header, payload = UNKNOWN, None
     try:
         if not body:
             raise Malformed(TOO_LARGE if body is None else EMPTY)
         message = _object(strict.decode(body, ENVELOPE), "the message")
         said = _object(message.get("header"), "header")
-        header = _header(said, message.get("metadata"))
+        header, payload = _header(said, message.get("metadata")), message.get("payload")
         if said.get("version") != VERSION:
             _check_version(said.get("version"))
         sender_id = _text(said, "messageId")
-        payload = _object(message.get("payload"), "payload")
-        token = _token(payload["security"]) if "security" in payload else None
-        return Message(sender_id, header, _payload(payload, header.message_type), token)
+        asked = _payload(_object(payload, "payload"), header.message_type)
+        return Message(sender_id, header, asked, _token(payload))
     except Malformed as error:
-        raise Unreadable(error, header) from None
+        if header.one_way or not isinstance(payload, dict) or "tool" not in payload:
+            raise Unreadable(error, header) from None
+        return _misread(payload, header, error)
+
+
+def _misread(payload: JsonObject, header: Header, error: Malformed) -> Message:
+    """Who sent it must still be proven."""
+    tool = payload["tool"]
+    names = [_known(tool.get(key)) for key in ("id", "capability")] if isinstance(tool, dict) else []
+    misread = Misread(".".join(filter(None, names)), error)
+    try:
+        return Message("", header, misread, _token(payload))
+    except Malformed:
+        return Message("", header, misread)
 
 
 def _check_version(version: Json) -> None:
@@ -220,8 +239,9 @@ def _usage(usage: Usage) -> JsonObject:
     return {"execution_time_ms": round(usage.seconds * 1000, 3), "resource_usage": used}
 
 
-def _token(security: Json) -> str | None:
+def _token(payload: JsonObject) -> str | None:
     """What an empty text means is that there is none."""
+    security = payload.get("security")
     token = security.get("token") if isinstance(security, dict) else None
     if token is not None and not isinstance(token, str):
         raise Malformed("payload.security.token must be a text")

@@ -44,11 +44,17 @@ _REPLY_MEMBERS = {"jsonrpc", "id", "result", "error"}
 
 
 class Unreadable(Exception):
-    """A message that was refused; `id` is the request's where it could be read."""
+    """A message that was refused; `id` is the request's where it could be read, `request` what it wanted."""
 
-    def __init__(self, refusal: McpRefusal, id: RequestId | None = None) -> None:  # noqa: A002 - JSON-RPC's word
+    def __init__(
+        self,
+        refusal: McpRefusal,
+        id: RequestId | None = None,  # noqa: A002 - JSON-RPC's word
+        request: Request | None = None,
+    ) -> None:
         self.refusal = refusal
         self.id = id
+        self.request = request
         super().__init__(refusal.message)
 
 
@@ -62,11 +68,14 @@ def read_message(body: bytes) -> Message:
         raise Unreadable(McpRefusal(INVALID_REQUEST, "send one JSON-RPC object; batches are not taken"))
     request_id = message.get("id")
     known = request_id if _is_id(request_id) else None
-    if message.get("jsonrpc") != "2.0":
-        raise Unreadable(McpRefusal(INVALID_REQUEST, 'the member "jsonrpc" must be "2.0"'), known)
-    if "id" in message and known is None:
-        raise Unreadable(McpRefusal(INVALID_REQUEST, "the id must be a string or a whole number"))
-    return _call(message, known) if "method" in message else _reply(message, known)
+    try:
+        if message.get("jsonrpc") != "2.0":
+            raise McpRefusal(INVALID_REQUEST, 'the member "jsonrpc" must be "2.0"')
+        if "id" in message and known is None:
+            raise McpRefusal(INVALID_REQUEST, "the id must be a string or a whole number")
+        return _call(message, known) if "method" in message else _reply(message, known)
+    except McpRefusal as refusal:
+        raise Unreadable(refusal, known, _wanted(message)) from None
 
 
 def _is_id(value: Json) -> bool:
@@ -76,21 +85,25 @@ def _is_id(value: Json) -> bool:
 def _call(message: JsonObject, request_id: RequestId | None) -> Request | Notification:
     if not _CALL_MEMBERS.issuperset(message):
         extra = min(message.keys() - _CALL_MEMBERS)
-        raise Unreadable(McpRefusal(INVALID_REQUEST, f"a request has no member {extra[:64]!r}; remove it"), request_id)
+        raise McpRefusal(INVALID_REQUEST, f"a request has no member {extra[:64]!r}; remove it")
     method, params = message["method"], message.get("params")
     if type(method) is not str:
-        raise Unreadable(McpRefusal(INVALID_REQUEST, "the method must be a string"), request_id)
+        raise McpRefusal(INVALID_REQUEST, "the method must be a string")
     if params is None:
         params = {}
     elif type(params) is not dict:
-        raise Unreadable(bad_params("params must be an object", status=400), request_id)
+        raise bad_params("params must be an object", status=400)
     return Notification(method, params) if request_id is None else Request(request_id, method, params)
 
 
 def _reply(message: JsonObject, request_id: RequestId | None) -> Response:
     error = message.get("error")
     if request_id is None or not _REPLY_MEMBERS.issuperset(message) or ("result" in message) == ("error" in message):
-        raise Unreadable(
-            McpRefusal(INVALID_REQUEST, "a message has a method, or an id with either a result or an error"), request_id
-        )
+        raise McpRefusal(INVALID_REQUEST, "a message has a method, or an id with either a result or an error")
     return Response(request_id, message.get("result"), error if isinstance(error, dict) else None)
+
+
+def _wanted(message: JsonObject) -> Request | None:
+    """As much as can be read of a request that was refused."""
+    method, params = message.get("method"), message.get("params")
+    return Request("", method, params if type(params) is dict else {}) if type(method) is str else None

@@ -47,11 +47,29 @@ class CallRequest(msgspec.Struct, frozen=True):
         return f"{self.toolkit}.{self.tool}" + (f"@{self.version}" if self.version else "")
 
 
+class Unreadable(Exception):
+    """A call that was refused; that is 400, whatever is wrong with it. `tool_id` is what could be read of its name."""
+
+    def __init__(self, error: Malformed, tool_id: str) -> None:
+        self.error = error
+        self.tool_id = tool_id
+        super().__init__(error.message)
+
+
 def read_call(body: bytes) -> CallRequest:
-    """A call, or Malformed: that is 400, whatever is wrong with the message."""
-    message = _object(strict.decode(body, ENVELOPE), "the body")
-    check_schema(message.get("$schema"))
-    request = _object(message.get("request"), "request")
+    """A call, or Unreadable."""
+    request: JsonObject = {}
+    try:
+        message = _object(strict.decode(body, ENVELOPE), "the body")
+        request = _object(message.get("request"), "request")
+        check_schema(message.get("$schema"))
+        return _call(request)
+    except Malformed as error:
+        named = request.get("tool_id")
+        raise Unreadable(error, named if isinstance(named, str) else "") from None
+
+
+def _call(request: JsonObject) -> CallRequest:
     unknown = min(request.keys() - _MEMBERS, default=None)
     if unknown is not None:
         raise Malformed(f"request has no member {unknown[:64]!r}; remove it")

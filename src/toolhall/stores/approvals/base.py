@@ -1,7 +1,7 @@
 """What must be remembered of the yes and no that people say to calls, and the protocol that every engine keeps.
 
-Time is the store's own and never goes back: nobody who asks it says what time it is, and a clock that is set back extends
-nothing.
+Time is the store's own and never goes back: nobody who asks it says what time it is, and a clock that is wrong or set
+back extends nothing.
 """
 
 import hashlib

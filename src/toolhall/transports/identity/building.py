@@ -30,7 +30,8 @@ def build_identity(
     tokens: Tokens | None = None
     oxp: Tokens | None = None
     if issuers:
-        tokens = _module("tokens").IssuedTokens(issuers, audiences, _module("fetching").fetch_json, clock)
+        fetch = _module("fetching").Fetcher(issuers, settings.egress_allow)
+        tokens = _module("tokens").IssuedTokens(issuers, audiences, fetch, clock)
     if settings.oxp_secret is not None:
         oxp = _module("tokens").SharedTokens(settings.oxp_secret, audiences, clock)
     gate = Gate(keys, clock, tokens=tokens, oxp=oxp)

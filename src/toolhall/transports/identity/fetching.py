@@ -40,30 +40,19 @@ class Fetcher:
 
     async def __call__(self, url: str) -> JsonObject:
         """The object at a URL; no redirect is followed, and no proxy or certificate of the environment is used."""
-        return await _fetched(self._door, url)
-
-
-async def fetch_json(url: str) -> JsonObject:
-    """The object at a URL that the caller vouches for, wherever it is."""
-    if not is_safe(url):
-        raise FetchFailed(f"{shown(url)} is not an https URL")
-    return await _fetched(Door(Allowed(_entries(url))), url)
-
-
-async def _fetched(door: Door, url: str) -> JsonObject:
-    try:
-        reply = await door.fetch("GET", url, headers={"accept": "application/json"})
-    except (EgressRefused, EgressFailed) as error:
-        raise FetchFailed(str(error)) from None
-    if reply.status != 200:
-        raise FetchFailed(f"{shown(url)} answers with status {reply.status}")
-    try:
-        found = strict.decode(reply.body)
-    except Malformed as error:
-        raise FetchFailed(f"{shown(url)}: {error.message}") from None
-    if not isinstance(found, dict):
-        raise FetchFailed(f"{shown(url)} is no JSON object")
-    return found
+        try:
+            reply = await self._door.fetch("GET", url, headers={"accept": "application/json"})
+        except (EgressRefused, EgressFailed) as error:
+            raise FetchFailed(str(error)) from None
+        if reply.status != 200:
+            raise FetchFailed(f"{shown(url)} answers with status {reply.status}")
+        try:
+            found = strict.decode(reply.body)
+        except Malformed as error:
+            raise FetchFailed(f"{shown(url)}: {error.message}") from None
+        if not isinstance(found, dict):
+            raise FetchFailed(f"{shown(url)} is no JSON object")
+        return found
 
 
 def _entries(url: str) -> list[str]:

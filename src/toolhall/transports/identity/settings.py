@@ -72,6 +72,11 @@ class IdentitySettings(Protocol):
         """Whether anybody may read the metrics."""
         ...
 
+    @property
+    def egress_allow(self) -> Sequence[str]:
+        """Private hosts that may be reached from here."""
+        ...
+
 
 class Resource(msgspec.Struct, frozen=True):
     """What this server is called by tokens: one name that the settings give, or its public URL and what is below it."""

@@ -16,6 +16,7 @@ from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.delivery import Delivery
 from toolhall.transports.mcp.legacy_http import LegacyHttp
 from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.refusing import refused
 from toolhall.transports.mcp.storefront import meant
 from toolhall.transports.shield import Shield
 from toolhall.transports.sse import serve_events, start_events
@@ -40,7 +41,8 @@ class McpHttp:
         try:
             message = read_message(body)
         except Unreadable as unreadable:
-            await exchange.reply(write_error(unreadable.id, unreadable.refusal))
+            error = refused(self._hall, unreadable.request, exchange.caller, len(body), unreadable.refusal)
+            await exchange.reply(write_error(unreadable.id, error))
             return
         says_modern = exchange.headers.get(b"mcp-protocol-version") == _MODERN
         if isinstance(message, Request):
@@ -70,7 +72,8 @@ class McpHttp:
     async def _answer(self, exchange: Exchange, request: Request, size: int) -> None:
         try:
             terms = self._terms(exchange, request)
-        except ToolhallError as error:
+        except McpRefusal as refusal:
+            error = refused(self._hall, request, exchange.caller, size, refusal)
             await exchange.reply(self._modern.writer.error(request.id, error))
             return
         if request.method == LISTEN:

@@ -20,6 +20,7 @@ from toolhall.model.exchange import Asked, Finished, LogLevel, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.question import Question, Visit
 from toolhall.transports.mcp.links import LegacyLink, Outlet
+from toolhall.transports.mcp.refusing import refused
 from toolhall.transports.mcp.storefront import Audience, called, hear, page
 from toolhall.transports.mcp.tracing import join_trace
 from toolhall.transports.mcp.verifying import verifiable
@@ -92,8 +93,12 @@ class Session:
 
     async def _call(self, request: Request, outlet: Outlet, size: int, caller: Caller) -> Wire:
         join_trace(request)
-        call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
-        terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
+        dialect = f"mcp@{self.revision.name}"
+        try:
+            call = called(self._hall, read_call(request, dialect, size))
+            terms = Terms(self.revision, self._capabilities, self._log_level, progress_token(request))
+        except McpRefusal as refusal:
+            raise refused(self._hall, request, caller, size, refusal, dialect) from None
         link = LegacyLink(outlet, terms, self.writer, self._put)
         return self._written(request, verifiable(await self._hall.answer(call, caller, link), terms))
 

@@ -11,6 +11,7 @@ from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.legacy import Session
+from toolhall.transports.mcp.refusing import refused
 from toolhall.transports.mcp.sessions import HttpSession, Sessions
 from toolhall.transports.sse import Place, primer, serve_events, start_events
 from toolhall.transports.stream import Stream
@@ -34,13 +35,13 @@ class LegacyHttp:
         if request.method == "initialize" and SESSION_HEADER not in exchange.headers:
             await self._initialize(exchange, request)
             return
-        session = await self._session(exchange, request)
+        session = await self._session(exchange, request, size)
         if session:
             await self._answer(exchange, session, request, size)
 
     async def other_message(self, exchange: Exchange, message: Notification | Response) -> None:
         """Take a notification or a reply to a question of ours."""
-        session = await self._session(exchange, None)
+        session = await self._session(exchange)
         if session is None:
             return
         if isinstance(message, Response):
@@ -60,7 +61,7 @@ class LegacyHttp:
                 405, "use POST; GET and DELETE need the session of an older revision", (b"allow", b"POST")
             )
             return
-        session = await self._session(exchange, None)
+        session = await self._session(exchange)
         if session is None:
             return
         if exchange.method == "DELETE":
@@ -87,24 +88,26 @@ class LegacyHttp:
             return
         await exchange.reply(writer.initialized(request.id), (SESSION_HEADER, opened.id.encode()))
 
-    async def _session(self, exchange: Exchange, request: Request | None) -> HttpSession | None:
+    async def _session(self, exchange: Exchange, request: Request | None = None, size: int = 0) -> HttpSession | None:
         """The caller's session; where there is none, the refusal has been sent."""
-        request_id = request.id if request else None
+        try:
+            return self._found(exchange)
+        except McpRefusal as refusal:
+            error = refused(self._hall, request, exchange.caller, size, refusal)
+            await exchange.reply(write_error(request.id if request else None, error))
+            return None
+
+    def _found(self, exchange: Exchange) -> HttpSession:
         version = exchange.headers.get(b"mcp-protocol-version")
         if version is not None and version.decode("latin-1") not in LEGACY:
             known = ", ".join(LEGACY)
-            refusal = McpRefusal(INVALID_REQUEST, f"in a session MCP-Protocol-Version must be one of {known}")
-            await exchange.reply(write_error(request_id, refusal))
-            return None
+            raise McpRefusal(INVALID_REQUEST, f"in a session MCP-Protocol-Version must be one of {known}")
         session_id = exchange.headers.get(SESSION_HEADER)
         if session_id is None:
-            refusal = McpRefusal(INVALID_REQUEST, "send initialize first, then its Mcp-Session-Id with every request")
-            await exchange.reply(write_error(request_id, refusal))
-            return None
+            raise McpRefusal(INVALID_REQUEST, "send initialize first, then its Mcp-Session-Id with every request")
         session = self._sessions.find(session_id.decode("latin-1"), exchange.caller)
         if session is None:
-            refusal = McpRefusal(INVALID_REQUEST, "there is no such session; send initialize again", status=404)
-            await exchange.reply(write_error(request_id, refusal))
+            raise McpRefusal(INVALID_REQUEST, "there is no such session; send initialize again", status=404)
         return session
 
     async def _answer(self, exchange: Exchange, session: HttpSession, request: Request, size: int) -> None:

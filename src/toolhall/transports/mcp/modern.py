@@ -10,9 +10,10 @@ from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Broken, ToolhallError
+from toolhall.model.errors import Broken, Malformed, ToolhallError
 from toolhall.model.exchange import Answer, Asked, CallTool, Finished, Wire
 from toolhall.transports.mcp.links import ModernLink, Outlet
+from toolhall.transports.mcp.refusing import refused
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.storefront import called, page
 from toolhall.transports.mcp.subscriptions import Subscriptions
@@ -39,12 +40,8 @@ class Modern:
             if request.method == "tools/call":
                 if "traceparent" in request.params["_meta"]:  # modern terms are in there, so it is an object
                     join_trace(request)
-                call = read_call(request, _DIALECT, size)
-                if self._hall.shortlist.pins:
-                    call = called(self._hall, call)
                 link = ModernLink(outlet, terms, self.writer)
-                if "requestState" in request.params or "inputResponses" in request.params:
-                    link.replies = self._rounds.replies(request, call, caller)
+                call = self._call(request, caller, link, size)
                 answer = await self._hall.answer(call, caller, link)
                 if type(answer) is Finished:  # the usual case
                     return self.writer.finished(request.id, answer)
@@ -59,6 +56,18 @@ class Modern:
         except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
             _log.exception("the answer to %s could not be written", request.method)
             return self.writer.error(request.id, Broken())
+
+    def _call(self, request: Request, caller: Caller, link: ModernLink, size: int) -> CallTool:
+        """The call that a request stands for; its link gets the replies that came along."""
+        try:
+            call = read_call(request, _DIALECT, size)
+            if self._hall.shortlist.pins:
+                call = called(self._hall, call)
+            if "requestState" in request.params or "inputResponses" in request.params:
+                link.replies = self._rounds.replies(request, call, caller)
+        except Malformed as error:
+            raise refused(self._hall, request, caller, size, error, _DIALECT) from None
+        return call
 
     def _written(self, request: Request, call: CallTool, caller: Caller, answer: Answer) -> Wire:
         match answer:

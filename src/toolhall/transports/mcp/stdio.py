@@ -14,6 +14,7 @@ from toolhall.model.errors import ToolhallError
 from toolhall.transports.lines import Lines
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.modern import LISTEN, Modern
+from toolhall.transports.mcp.refusing import refused
 from toolhall.transports.mcp.running import Running
 from toolhall.transports.stream import Stream
 
@@ -63,16 +64,17 @@ class McpStdio:
         try:
             self._handle(read_message(line), len(line))
         except Unreadable as unreadable:
-            self.send(write_error(unreadable.id, unreadable.refusal).body)
+            error = refused(self._hall, unreadable.request, LOCAL, len(line), unreadable.refusal)
+            self.send(write_error(unreadable.id, error).body)
 
     def _handle(self, message: Message, size: int) -> None:
         match message:
             case Request() if len(self._running) >= MAX_AT_ONCE:
                 refusal = McpRefusal(LIMITED, f"{MAX_AT_ONCE} requests are running; wait for some to be answered")
-                raise Unreadable(refusal, message.id)
+                raise Unreadable(refusal, message.id, message)
             case Request() if message.id in self._running:
                 refusal = McpRefusal(INVALID_REQUEST, "a request with this id is still running; use another id")
-                raise Unreadable(refusal, message.id)
+                raise Unreadable(refusal, message.id, message)
             case Request() if is_modern(message):
                 work = self._listen(message) if message.method == LISTEN else self._answer(message, size)
                 self._running.start(message.id, work)
@@ -104,7 +106,8 @@ class McpStdio:
     async def _answer(self, request: Request, size: int) -> None:
         try:
             terms = modern_terms(request)
-        except ToolhallError as error:
+        except McpRefusal as refusal:
+            error = refused(self._hall, request, LOCAL, size, refusal)
             self.send(self._modern.writer.error(request.id, error).body)
             return
         with _Voice(self._lines) as voice:
@@ -116,7 +119,7 @@ class McpStdio:
             refusal = McpRefusal(
                 INVALID_REQUEST, "send initialize first, or put the protocol version into params._meta"
             )
-            self.send(write_error(request.id, refusal).body)
+            self.send(write_error(request.id, refused(self._hall, request, LOCAL, size, refusal)).body)
         else:
             with _Voice(self._lines) as voice:
                 answer = await self._session.answer(request, voice, size)

@@ -78,7 +78,7 @@ def test_a_servers_is_not_made(ring: Remembering) -> None:
 
 @pytest.mark.parametrize("backend", [Locked, fail.Keyring], ids=["locked", "none"])
 def test_one_that_does_not_answer_is_said(ring: Remembering, backend: type[KeyringBackend]) -> None:
-    keyring.set_keyring(backend())  # type: ignore[no-untyped-call]
+    keyring.set_keyring(backend())
     with pytest.raises(StoreFailed, match="unlock it, or set TOOLHALL_VAULT_KEY instead"):
         found()
 

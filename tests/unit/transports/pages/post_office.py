@@ -1,6 +1,5 @@
 """A hall whose one tool needs an account at a provider that is not ours, and whoever calls it."""
 
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,11 +19,6 @@ from toolhall.registrar.grants import NewGrant
 from toolhall.registrar.keys import NewKey
 from toolhall.stores.accounts.base import Link
 from toolhall.stores.journal import MemoryJournal
-from toolhall.transports.api.accounts import AccountsApi
-from toolhall.transports.api.secrets import SecretsApi
-from toolhall.transports.http import HttpApp
-from toolhall.transports.pages.connecting import link_pages
-from toolhall.transports.pages.visiting import Visiting
 
 SECRET = "client-secret-of-the-hall"
 SCOPES = ("mail.read", "mail.send")
@@ -56,9 +50,10 @@ class PostOffice:
         answer = await self.call(caller)
         assert isinstance(answer, NeedsRequirement), answer
         (missing,) = answer.missing
-        assert missing.url == f"{ORIGIN}/connect/{missing.id}"
-        assert missing.url in answer.message
-        return f"/connect/{missing.id}"
+        path = f"/connect/{missing.id}"
+        assert missing.url == f"{ORIGIN}{path}"
+        assert f"{ORIGIN}{path}" in answer.message
+        return path
 
     async def call(self, caller: Caller = LOCAL) -> Any:
         """What a call ends with: a value, or an error."""
@@ -113,21 +108,5 @@ async def post_office(acme: Authority, **settings: Any) -> AsyncGenerator[PostOf
     config = Config(providers={"acme": provider}, egress_allow=(urlsplit(acme.issuer).netloc,), **settings)
     with Toolhall(Post(), config=config) as hall:
         await hall.open()
-        yield PostOffice(_wired(hall), acme)
+        yield PostOffice(hall, acme)
         await hall.settle()
-
-
-def _wired(hall: Toolhall) -> Toolhall:
-    """The hall with the pages and paths of accounts and secrets."""
-    if "/connect/" not in hall.http.endpoints:
-        guard, supplies, managed = hall.guard, hall.supplies, hall.api.managed
-        visiting = Visiting(guard.people.sessions, guard.door.identity)
-        pages = link_pages(supplies.broker, managed.hall.manage, visiting, guard.people.place, time.time)
-        endpoints = {
-            **hall.http.endpoints,
-            **pages,
-            **SecretsApi(managed, supplies.vault, guard.shield).endpoints(),
-            **AccountsApi(managed, supplies.broker, guard.shield).endpoints(),
-        }
-        hall.http = HttpApp(guard.shield, guard.door.identity, endpoints, {}, hall.open, guard.door.challenges)
-    return hall

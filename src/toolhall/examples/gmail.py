@@ -1,0 +1,99 @@
+"""Mail: a tool that needs an account of the user, and gets it for the time of one call."""
+
+import html
+import os
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from toolhall import Context, ToolFailed, Toolkit, tool
+from toolhall.egress.urls import segment
+from toolhall.examples.standins.addresses import GMAIL_ADDRESS
+
+_GMAIL = "https://gmail.googleapis.com"  # for a hall whose operator has set up Google as a provider
+_MESSAGES = "/gmail/v1/users/me/messages"
+_MOST = 10
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Email:
+    """An email, without its text."""
+
+    id: str
+    subject: str
+    snippet: str
+
+
+@dataclass(frozen=True)
+class Emails:
+    """What was found."""
+
+    emails: Annotated[list[Email], "List of retrieved emails."]
+
+
+# Level 4: it changes nothing, but mail is private, so whoever runs the hall says who may read it.
+class Gmail(
+    Toolkit,
+    version="1.2.0",
+    level=4,
+    account="google:https://www.googleapis.com/auth/gmail.readonly",
+    user_id=True,
+    tags=["mail"],
+):
+    """Reads the user's mail."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address or os.environ.get(GMAIL_ADDRESS, _GMAIL)
+
+    @tool(name="GetEmails", title="Get emails", effect="reads")
+    async def get_emails(
+        self, ctx: Context, query: Annotated[str, "Search query for filtering emails."] = ""
+    ) -> Emails:
+        """Retrieves emails from Gmail using OAuth 2.0 authentication."""
+        async with ctx.account.client(self._address) as gmail:
+            found = await gmail.get(_MESSAGES, params={"q": query, "maxResults": _MOST})
+            references = _read(found.status_code, found.content, _Found).messages[:_MOST]
+            emails: list[Email] = []
+            for reference in references:
+                place = f"{_MESSAGES}/{segment(reference.id)}"
+                one = await gmail.get(place, params={"format": "metadata", "metadataHeaders": "Subject"})
+                emails.append(_read(one.status_code, one.content, _Message).email)
+        return Emails(emails)
+
+
+class _Reference(msgspec.Struct):
+    id: str
+
+
+class _Found(msgspec.Struct):
+    messages: list[_Reference] = []
+
+
+class _Header(msgspec.Struct):
+    name: str
+    value: str
+
+
+class _Payload(msgspec.Struct):
+    headers: list[_Header] = []
+
+
+class _Message(msgspec.Struct):
+    id: str
+    snippet: str = ""
+    payload: _Payload = msgspec.field(default_factory=_Payload)
+
+    @property
+    def email(self) -> Email:
+        subjects = [header.value for header in self.payload.headers if header.name.lower() == "subject"]
+        return Email(self.id, subjects[0] if subjects else "", html.unescape(self.snippet))  # Gmail sends HTML
+
+
+def _read(status: int, body: bytes, kind: type[_T]) -> _T:
+    if status == 401:
+        raise ToolFailed("Gmail does not accept the account any more; disconnect it, connect it again, then repeat")
+    if status != 200:
+        raise ToolFailed("Gmail cannot be read now", can_retry=status in (429, 500, 502, 503, 504))
+    return msgspec.json.decode(body, type=kind)

@@ -1,0 +1,56 @@
+"""Messages to phones: a tool that needs a secret, which nobody but the hall and the tool ever sees."""
+
+import os
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+
+from toolhall import Context, ToolFailed, Toolkit, tool
+from toolhall.examples.standins.addresses import TEXTING_ADDRESS
+
+_MESSAGES = "/2010-04-01/Messages.json"
+_NOWHERE = "nobody takes messages here; serve the examples with 'toolhall serve', which starts a stand-in for Twilio"
+_WRONG_KEY = (
+    "Twilio does not know the key: set it again with 'toolhall secret set TWILIO_API_KEY'; a key begins with SK and has"
+    " 34 characters"
+)
+_WRONG = {
+    21211: "this is no phone number; write it with the code of its country, such as +4915112345678",
+    21617: "the message is empty or too long; send 1 to 1600 characters",
+}
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of a message."""
+
+    status: Annotated[str, "Status of the SMS sending operation."]
+
+
+class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
+    """Sends short messages to phones."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address or os.environ.get(TEXTING_ADDRESS)
+
+    # Level 4: a message reaches a stranger, costs money and cannot be called back, so somebody says who may send.
+    @tool(name="Send", title="Send an SMS", level=4, effect="writes")
+    async def send(
+        self,
+        ctx: Context,
+        to: Annotated[str, "Recipient phone number."],
+        message: Annotated[str, "Message content to send."],
+    ) -> Sent:
+        """Sends SMS messages using Twilio."""
+        if self._address is None:
+            raise ToolFailed(_NOWHERE)
+        key = {"authorization": f"Bearer {ctx.secret('TWILIO_API_KEY')}"}
+        async with ctx.http(base_url=self._address, headers=key) as twilio:
+            reply = await twilio.post(_MESSAGES, data={"To": to, "Body": message})
+        if reply.status_code == 401:
+            raise ToolFailed(_WRONG_KEY)
+        said: dict[str, Any] = msgspec.json.decode(reply.content)
+        if reply.status_code != 201:
+            raise ToolFailed(_WRONG.get(said.get("code", 0), "the message was not taken; try again later"))
+        return Sent(said["status"])

@@ -1,0 +1,128 @@
+"""A hall that is served by a process of its own, as programs and people reach it, and all that ever came out of it."""
+
+import asyncio
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from tests.properties.callers.house import Reply
+from tests.servers.authority import Authority, Client
+from tests.servers.linking import visited
+from tests.unit.transports.pages import browsing
+
+SECRET = "client+Secret/of-the-h4ll"
+PATIENCE = 60.0
+
+
+def settings_for(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
+    """What the hall's operator sets up: the provider acme, and the way to it; its secret is in a file."""
+    file = folder / "client-secret"
+    file.write_text(SECRET)
+    known = {"client_id": "hall", "client_secret_file": str(file)} if not client else client
+    providers = {"acme": {"issuer": issuer, **known}}
+    return {"providers": json.dumps(providers), "egress_allow": urlsplit(issuer).netloc}
+
+
+class Answered(NamedTuple):
+    """The status and the value of a reply."""
+
+    status: int
+    value: Any
+
+
+class Hall:
+    """Asked over HTTP; every way of tests/properties/callers/ways.py leads here too."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = f"http://localhost:{port}"
+        self.seen = bytearray()  # everything that ever came out
+        self.keys: dict[str, str] = {}
+
+    def registered_at(self, server: Authority) -> "Hall":
+        """Its address is known now, so that it can be registered."""
+        server.clients["hall"] = Client("hall", SECRET, f"{self.url}/oauth/callback", "client_secret_basic")
+        return self
+
+    def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browsing.Reply:
+        """One request on a connection of its own."""
+        with closing(HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)) as line:
+            line.request(method, path, body or None, {"host": f"localhost:{self.port}", **headers})
+            reply = line.getresponse()
+            said = [(name.lower().encode(), value.encode()) for name, value in reply.getheaders()]
+            content = reply.read()
+        self.seen += b"\n".join([*(b": ".join(each) for each in said), content, b""])
+        return browsing.Reply(reply.status, said, content.decode())
+
+    def ask(self, method: str, path: str, message: Any = None, caller: str | None = None) -> Answered:
+        """A request of a program, with the key of a caller; without one, by the person at this machine."""
+        typed = {} if message is None else {"content-type": "application/json"}
+        body = b"" if message is None else json.dumps(message).encode()
+        reply = self.send(method, path, body, typed | self._proof(caller))
+        return Answered(reply.status, json.loads(reply.body))
+
+    async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
+        """The same for whoever calls in a dialect."""
+        sent = {"content-type": "application/json", **self._proof(caller), **headers}
+        reply = await asyncio.to_thread(self.send, "POST", path, body, sent)
+        return Reply(
+            reply.status, {name.decode(): value.decode() for name, value in reply.headers}, reply.body.encode()
+        )
+
+    def admit(self, name: str, **special: Any) -> str:
+        """A new key, whose caller may call everything."""
+        made = self.ask("POST", "/api/keys", {"name": name, **special})
+        assert made.status == 201, made
+        self.keys[name] = made.value["secret"]
+        assert self.ask("POST", "/api/grants", {"callers": name, "tools": "*"}).status == 201
+        return name
+
+    def status(self, check_url: str) -> str:
+        """What a program that waits is told."""
+        return str(self.ask("GET", check_url.removeprefix(self.url)).value["status"])
+
+    def _proof(self, caller: str | None) -> dict[str, str]:
+        return {} if caller is None else {"authorization": f"Bearer {self.keys[caller]}"}
+
+
+class Person(browsing.Browser):
+    """Somebody with a browser without scripts, who goes wherever it is sent; `name` is whose key signs in."""
+
+    def __init__(self, served: Hall, name: str | None = None) -> None:
+        super().__init__(hall=None)  # type: ignore[arg-type]  # it is reached by its port
+        self._served = served
+        self._name = name
+
+    async def send(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> browsing.Reply:
+        """Over the network, with the cookies so far."""
+        cookie = {"cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items() if value)}
+        usual = {"origin": self._served.url} if method == "POST" else {}
+        reply = await asyncio.to_thread(self._served.send, method, path, body, headers | usual | cookie)
+        for name, value in reply.headers:
+            if name == b"set-cookie":
+                key, _, content = value.decode().partition(";")[0].partition("=")
+                self.cookies[key] = content
+        return reply
+
+    async def open(self, url: str) -> browsing.Reply:
+        """The page of a link, after signing in where the person is not the one at this machine."""
+        path = url.removeprefix(self._served.url)
+        if self._name is None:
+            return await self.get(path)
+        return await self.act(path, "sign_in", key=self._served.keys[self._name])
+
+    async def agree(self, url: str) -> str:
+        """Agree on the page and at the provider; the path and query that this leads back to."""
+        page, path = await self.open(url), url.removeprefix(self._served.url)
+        reply = await self.post(path, {"word": page.word("connect"), "action": "connect"})
+        assert reply.status == 303, reply.text
+        back = await visited(reply.header("location"))
+        assert back.startswith(f"{self._served.url}/oauth/callback?"), back
+        return back.removeprefix(self._served.url)
+
+    async def connect(self, url: str) -> browsing.Reply:
+        """The whole way; the page on which it ends."""
+        return await self.get(await self.agree(url))

@@ -1,0 +1,168 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""Answers of authorization servers: who gives them, with which proof, and to which address."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.servers.liar import Liar, liar
+from tests.servers.linking import ALICE, REDIRECT, Linking, linking, settings, visited
+from toolhall.accounts.broker import status_of
+from toolhall.accounts.failures import LinkFailed
+
+MIXED_UP = "does not come from the provider that was asked"
+
+
+@pytest.fixture
+def honest() -> Iterator[Liar]:
+    """The provider that the person means."""
+    with liar() as server:
+        yield server
+
+
+@pytest.fixture
+def evil() -> Iterator[Liar]:
+    """A provider of an attacker, set up beside the other."""
+    with liar() as server:
+        yield server
+
+
+async def answer(hall: Linking) -> str:
+    """How an attempt ends, in words."""
+    visit = await hall.agree(await hall.begin())
+    try:
+        return status_of(await hall.broker.finish(visit.query, visit.nonce))
+    except LinkFailed as failed:
+        return failed.message
+
+
+@pytest.mark.threat("D3")
+@pytest.mark.parametrize(
+    ("advertised", "iss", "believed"),
+    [
+        (True, "right", True),
+        (True, None, False),
+        (True, "wrong", False),
+        (None, "right", True),
+        (None, "wrong", False),
+        (None, None, True),
+    ],
+)
+async def test_D3_the_table_of_rfc_9207(honest: Liar, advertised: bool | None, iss: str | None, believed: bool) -> None:
+    """An issuer that says to name itself must; one that does is compared byte for byte, whatever it says."""
+    honest.metadata = {"authorization_response_iss_parameter_supported": advertised}
+    honest.callback = {"iss": {"right": honest.issuer, "wrong": f"{honest.issuer}/", None: None}[iss]}
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        ended = await answer(hall)
+        assert (ended == "completed") is believed
+        assert believed or MIXED_UP in ended
+        assert honest.count("/token") == (1 if believed else 0)
+
+
+@pytest.mark.threat("D3")
+async def test_D3_near_misses_are_misses(honest: Liar) -> None:
+    """Nothing is normalised: case, port, slash, encoding."""
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        for iss in (honest.issuer.upper(), f"{honest.issuer}/", honest.issuer.replace("127", "%3127"), "", "null"):
+            honest.callback = {"iss": iss}
+            assert MIXED_UP in await answer(hall)
+        assert honest.count("/token") == 0
+
+
+@pytest.mark.threat("D3")
+async def test_D3_an_error_of_somebody_else_is_not_shown(honest: Liar) -> None:
+    """Who is not known has nothing to say, not even that access was denied."""
+    honest.callback = {"iss": "https://evil.example", "error": "access_denied", "code": None}
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        assert MIXED_UP in await answer(hall)
+
+
+@pytest.mark.threat("D3")
+async def test_D3_a_code_of_one_provider_never_goes_to_another(honest: Liar, evil: Liar) -> None:
+    """The mix-up: the person means the evil one, which sends the browser on to the honest one with the hall's state."""
+    providers = {"acme": settings(honest.issuer), "evil": settings(evil.issuer, client_secret="another-secret")}
+    async with linking(providers) as hall:
+        link = await hall.begin(provider="evil")
+        visit = await hall.agree(link)
+        stolen = visit.query | {"code": "code-of-the-honest-one", "iss": honest.issuer}
+        with pytest.raises(LinkFailed, match=MIXED_UP):
+            await hall.broker.finish(stolen, visit.nonce)
+        assert evil.count("/token") == 0
+        assert honest.count("/token") == 0
+
+
+@pytest.mark.threat("D4")
+@pytest.mark.parametrize("methods", [None, [], ["plain"], "S256", ["s256"], {"S256": True}])
+async def test_D4_without_S256_a_provider_is_not_used(honest: Liar, methods: Any) -> None:
+    """No downgrade: who does not say S256 gets no person sent, and no code is exchanged."""
+    honest.metadata = {"code_challenge_methods_supported": methods}
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        link = await hall.begin()
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent(link.id, ALICE)
+        assert honest.count("/token") == honest.count("/authorize") == 0
+
+
+@pytest.mark.threat("D4")
+async def test_D4_every_attempt_has_a_challenge_of_its_own(honest: Liar) -> None:
+    """A verifier goes with every code, and never twice."""
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        for _ in range(5):
+            assert await answer(hall) == "completed"
+        challenges = {each.query["code_challenge"] for each in honest.asked if each.path == "/authorize"}
+        methods = {each.query["code_challenge_method"] for each in honest.asked if each.path == "/authorize"}
+        verifiers = {each.form["code_verifier"] for each in honest.asked if each.path == "/token"}
+        assert (len(challenges), methods, len(verifiers)) == (5, {"S256"}, 5)
+
+
+TRICKS = (
+    f"{REDIRECT}/../x",
+    f"{REDIRECT}/",
+    REDIRECT.upper(),
+    REDIRECT.replace("callback", "CallBack"),
+    REDIRECT.replace("callback", "%63allback"),
+    REDIRECT.replace("http://", "http://me@"),
+    REDIRECT.replace("127.0.0.1", "localhost"),
+    REDIRECT.replace("http://", "https://"),
+    REDIRECT.replace(":8000", ""),
+    REDIRECT.replace("127.0.0.1:8000", "evil.example"),
+    "/oauth/callback",
+    "",
+)
+
+
+@pytest.mark.threat("D5")
+@pytest.mark.parametrize("address", TRICKS)
+async def test_D5_a_pasted_address_is_exactly_ours(honest: Liar, address: str) -> None:
+    """A right code and state in another address are not taken, nor with a fragment, nor named twice."""
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        link = await hall.begin(how="paste")
+        url, _ = await hall.broker.consent(link.id, ALICE)
+        query = (await visited(url)).partition("?")[2]
+        twice = f"{REDIRECT}?{query}&code=another"
+        for pasted in (f"{address}?{query}", f"{REDIRECT}?{query}#x", f"{REDIRECT}#{query}", twice, REDIRECT):
+            with pytest.raises(LinkFailed):
+                await hall.broker.paste(link.id, ALICE, pasted)
+        assert honest.count("/token") == 0
+        assert status_of(await hall.broker.paste(link.id, ALICE, f"{REDIRECT}?{query}")) == "completed"
+
+
+@pytest.mark.threat("D5")
+@pytest.mark.parametrize(
+    "public", ["http://hall.example", "http://10.0.0.1:8000", "https://me@hall.example", "ftp://x"]
+)
+async def test_D5_no_code_comes_back_in_the_clear(honest: Liar, public: str) -> None:
+    """Over https or on this machine, or not at all."""
+    async with linking({"acme": settings(honest.issuer)}, address=public) as hall:
+        with pytest.raises(LinkFailed, match="public_url"):
+            await hall.begin()
+
+
+@pytest.mark.threat("D5")
+async def test_D5_the_same_redirect_is_sent_to_both_endpoints(honest: Liar) -> None:
+    """As text, never put together anew."""
+    async with linking({"acme": settings(honest.issuer)}) as hall:
+        assert await answer(hall) == "completed"
+        asked = [each for each in honest.asked if each.path in ("/authorize", "/token")]
+        assert [(each.query or each.form)["redirect_uri"] for each in asked] == [REDIRECT, REDIRECT]

@@ -1,0 +1,221 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""What the hall holds for people: asked for where it may be, renewed once, for one tool's scopes, at one issuer."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.authority import Authority, authority
+from tests.servers.liar import Liar, liar
+from tests.servers.linking import (
+    ALICE,
+    MAIL,
+    SECRET,
+    Clock,
+    Kept,
+    linking,
+    opened,
+    register,
+    settings,
+)
+from tests.servers.serving import Answer
+from toolhall.accounts.failures import LinkFailed
+from toolhall.model.requirements import AccountNeed
+from toolhall.stores.accounts.memory import MemoryAccounts
+from toolhall.stores.choosing import choose_stores
+from toolhall.stores.vault.memory import MemoryVault
+
+METADATA = "/.well-known/oauth-authorization-server"
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    """Authlib's server."""
+    with authority() as server:
+        yield register(server)
+
+
+@pytest.fixture
+def evil() -> Iterator[Liar]:
+    """A server that answers as the test says."""
+    with liar() as server:
+        yield server
+
+
+@pytest.fixture
+def inner() -> Iterator[Liar]:
+    """A server inside, which nobody opened."""
+    with liar() as server:
+        yield server
+
+
+INNER = ("http://169.254.169.254", "https://169.254.169.254", "https://[::ffff:169.254.169.254]", "https://10.0.0.1")
+
+
+@pytest.mark.threat("D8")
+@pytest.mark.parametrize("place", ["token_endpoint", "authorization_endpoint", "revocation_endpoint"])
+@pytest.mark.parametrize("url", [*INNER, "file:///etc/passwd", "javascript:alert(1)", "http://evil.example"])
+async def test_D8_endpoints_inside_are_not_asked(evil: Liar, place: str, url: str) -> None:
+    """Metadata may name what it likes; what is not a public https address is refused, or not connected to."""
+    evil.metadata = {place: f"{url}/x" if url.startswith("http") else url}
+    async with linking({"acme": settings(evil.issuer)}) as hall:
+        link = await hall.begin()
+        with pytest.raises(LinkFailed):
+            await _the_whole_way(hall, link.id, evil)
+        assert await hall.broker.accounts() == ()
+
+
+async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
+    url, nonce = await hall.broker.consent(link_id, ALICE)
+    state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
+    link = await hall.broker.finish({"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
+    if link.state == "completed":  # only revoking was left to go wrong
+        (account,) = await hall.broker.accounts()
+        ended = await hall.broker.disconnect(account.id, ALICE)
+        assert ended.unrevoked is not None
+        raise LinkFailed
+
+
+@pytest.mark.threat("D8")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_D8_redirects_are_not_followed(evil: Liar, inner: Liar, status: int) -> None:
+    """Neither from the metadata nor from the token endpoint; the server inside hears nothing."""
+    moved = Answer(status, headers=(("Location", f"{inner.issuer}{METADATA}"),))
+    door = opened(evil.issuer, inner.issuer)  # even where the other one could be reached
+    async with linking({"acme": settings(evil.issuer)}, door=door) as hall:
+        evil.paths[METADATA] = lambda _: moved
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent((await hall.begin()).id, ALICE)
+        del evil.paths[METADATA]
+        evil.token = lambda _: moved
+        visit = await hall.agree(await hall.begin())
+        with pytest.raises(LinkFailed):
+            await hall.broker.finish(visit.query, visit.nonce)
+    assert inner.asked == []
+
+
+@pytest.mark.threat("D8")
+async def test_D8_an_issuer_inside_is_asked_only_where_the_operator_opened_it(inner: Liar) -> None:
+    """The settings name it, and that alone opens nothing."""
+    async with linking({"acme": settings(inner.issuer)}, door=opened()) as hall:
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent((await hall.begin()).id, ALICE)
+    assert inner.asked == []
+
+
+@pytest.mark.threat("D8")
+@pytest.mark.parametrize(
+    "body", [b"{" + b" " * 70_000 + b"}", b'{"a":' * 5_000, b"\xff\xfe"], ids=["large", "deep", "bytes"]
+)
+async def test_D8_metadata_is_small_and_plain(evil: Liar, body: bytes) -> None:
+    """64 KiB of JSON, and no more."""
+    evil.paths[METADATA] = lambda _: Answer(200, body)
+    async with linking({"acme": settings(evil.issuer)}) as hall:
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent((await hall.begin()).id, ALICE)
+
+
+@pytest.mark.threat("D9")
+async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> None:
+    """50 calls on two replicas with an expired token: one request, and the server, which detects reuse, finds none."""
+    clock = Clock()
+    with (
+        closing(choose_stores(tmp_path, share=False, family="first")) as first,
+        closing(choose_stores(tmp_path, share=False, family="sibling")) as second,
+    ):
+        mine = Kept(first.accounts, first.vault)
+        theirs = Kept(second.accounts, second.vault, mine.key)
+        given = {"acme": settings(acme.issuer)}
+        async with linking(given, kept=mine, clock=clock) as one, linking(given, kept=theirs, clock=clock) as two:
+            await one.connect()
+            for round_ in (1, 2, 3):
+                clock.now += 3600
+                tokens = await asyncio.gather(*(hall.token() for _ in range(25) for hall in (one, two)))
+                assert acme.count("/token", "refresh_token") == round_
+                assert {each.token.reveal() for each in tokens if each} == {acme.issued[-1].access}
+                assert None not in tokens
+            assert not acme.issued[-1].revoked
+
+
+@pytest.mark.threat("D9")
+async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authority) -> None:
+    """Somebody stole a refresh token and used it: the family is revoked, and the person is asked anew."""
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        acme.issued[0].revoked = True
+        hall.clock.now += 3600
+        assert await hall.token() is None
+        assert [each.state for each in await hall.broker.accounts()] == ["broken"]
+        missing, _ = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        assert missing.url is not None
+
+
+@pytest.mark.threat("D10")
+async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authority) -> None:
+    """A scope that was not granted is asked for anew; other tools' scopes are not slipped in."""
+    send = AccountNeed("acme", ("mail.send",))
+    async with linking({"acme": settings(acme.issuer)}) as hall:
+        await hall.connect()
+        assert await hall.token(send) is None
+        await hall.broker.wanted(ALICE, AccountNeed("acme", ("files.delete",)), "Files.delete@1.0.0")
+        missing, _ = await hall.broker.wanted(ALICE, send, "Mail.send@1.0.0")
+        assert missing.account == send
+        link = await hall.broker.find(missing.id or "")
+        assert link is not None
+        assert link.scopes == ("mail.send",)
+        visit = await hall.agree(link)
+        # What was agreed to before is named again, so that it is not lost; what another tool waits for is not.
+        assert visit.sent["scope"].split() == ["mail.send", "mail.read"]
+        assert (await hall.broker.describe(link.id, ALICE)).scopes == ("mail.send", "mail.read")
+
+
+@pytest.mark.threat("D10")
+async def test_D10_what_nobody_asked_for_is_not_held(evil: Liar) -> None:
+    """A provider that grants more gives a tool nothing that its person was not shown."""
+    evil.tokens = {"scope": "mail.read admin files.delete"}
+    async with linking({"acme": settings(evil.issuer)}) as hall:
+        await hall.connect()
+        assert await hall.token(AccountNeed("acme", ("admin",))) is None
+        hall.clock.now += 3600
+        assert await hall.token() is not None
+        assert await hall.token(AccountNeed("acme", ("admin",))) is None
+
+
+@pytest.mark.threat("D11")
+async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: Liar) -> None:
+    """The settings name another issuer: the account is not used there, and its tokens stay where they are."""
+    clock = Clock()
+    kept = Kept(MemoryAccounts(clock), MemoryVault())
+    async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
+        await hall.connect()
+        (account,) = await hall.broker.accounts()
+        link = await hall.begin(scopes=("mail.send",))
+        visit = await hall.agree(link)
+    clock.now += 3600
+    changed = {"acme": settings(evil.issuer, client_secret="the-secret-for-the-new-one")}
+    async with linking(changed, kept=kept, clock=clock) as hall:
+        assert await hall.token() is None
+        with pytest.raises(LinkFailed):
+            await hall.broker.finish(visit.query, visit.nonce)
+        with pytest.raises(LinkFailed):
+            await hall.broker.consent(link.id, ALICE)
+        assert (await hall.broker.disconnect(account.id, ALICE)).unrevoked is not None
+    assert [each.path for each in evil.asked if each.path != METADATA] == []
+
+
+@pytest.mark.threat("D11")
+async def test_D11_metadata_that_names_another_issuer_gets_no_secret(evil: Liar) -> None:
+    """Also when the metadata changes later, between two refreshes."""
+    async with linking({"acme": settings(evil.issuer)}) as hall:
+        await hall.connect()
+        before = evil.count("/token")
+        evil.metadata = {"issuer": "https://new.example"}
+        hall.clock.now += 3600
+        with pytest.raises(Exception, match="cannot be renewed"):
+            await hall.token()
+        assert evil.count("/token") == before
+        assert SECRET not in str([each.headers for each in evil.asked[-1:]])

@@ -1,0 +1,262 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""A call that its dialect refuses itself is an attempt like any other: it leaves a record, and it counts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.threats.guarded import PUBLIC_URL, Inside, inside
+from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers
+from tests.threats.test_entrance import records
+from tests.threats.test_identity import WAYS
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Unauthenticated
+from toolhall.model.exchange import CallTool
+from toolhall.transports.identity.failures import WINDOW_SECONDS
+from toolhall.transports.strangers import MOST_RECORDS, Strangers
+
+TOOL = "hostile_tools.nonce"
+JSON = {"Content-Type": "application/json"}
+
+
+class Attempt:
+    """What is sent, and what its record says."""
+
+    def __init__(self, path: str, body: bytes, dialect: str, tool: str, **headers: str) -> None:
+        self.path, self.body, self.dialect, self.tool, self.headers = path, body, dialect, tool, headers
+
+    async def send(self, hall: Inside, caller: str = "alice") -> httpx2.Response:
+        """Send it as somebody who is proven."""
+        transport = httpx2.ASGITransport(app=hall.hall.http, client=("192.0.2.1", 1))
+        async with httpx2.AsyncClient(transport=transport, base_url=PUBLIC_URL) as client:
+            headers = JSON | self.headers | hall.bearer(caller)
+            return await client.post(self.path, content=self.body, headers=headers)
+
+
+def modern(tool: str = "nonce", **params: Any) -> Attempt:
+    """A call in the newest revision, with other parameters."""
+    message = calling(MODERN, "nonce", {"nonce": "here"})
+    message["params"].update(params)
+    return Attempt("/mcp", encoded(message), f"mcp@{MODERN}", tool, **dict(modern_headers(encoded(message))))
+
+
+def contradicted(**headers: str) -> Attempt:
+    """The same, where headers or terms say something else."""
+    attempt = modern()
+    return Attempt("/mcp", attempt.body, "mcp", "nonce", **(attempt.headers | headers))
+
+
+def jsonrpc(tool: str, **members: Any) -> Attempt:
+    """A call that is not even JSON-RPC."""
+    message = calling(MODERN, "nonce", {"nonce": "here"})
+    headers = dict(modern_headers(encoded(message)))
+    return Attempt("/mcp", encoded(message | members), "mcp", tool, **headers)
+
+
+def legacy(tool: str = "nonce", **headers: str) -> Attempt:
+    """A call in an older revision, without a session."""
+    return Attempt("/mcp", encoded(calling(NOVEMBER, "nonce", {"nonce": "here"})), "mcp", tool, **headers)
+
+
+def oxp(tool: str = "", **request: Any) -> Attempt:
+    """A call in OXP."""
+    return Attempt("/oxp/tools/call", encoded({"request": request}), "oxp", tool)
+
+
+def hub(named: str, **message: Any) -> Attempt:
+    """A call in the hub's dialect."""
+    return Attempt("/hub", encoded({"type": "tool_request", "id": "1"} | message), "hub", named)
+
+
+def machine(tool: str, called: Any, **header: Any) -> Attempt:
+    """A call in Machine Context."""
+    said = {"version": "1.0", "messageId": "m1", "messageType": "request", "source": "test"} | header
+    return Attempt("/machine", encoded({"header": said, "payload": {"tool": called}}), "machine", tool)
+
+
+def rest(body: bytes, path: str = "/tools/hostile_tools/nonce", tool: str = TOOL) -> Attempt:
+    """A call in plain REST."""
+    return Attempt(path, body, "openapi", tool)
+
+
+ATTEMPTS: dict[str, Attempt] = {
+    "mcp: a forged state": modern(requestState="forged"),
+    "mcp: responses that are none": modern(inputResponses=[]),
+    "mcp: another tool in the header": contradicted(**{"Mcp-Name": "other"}),
+    "mcp: another method in the header": contradicted(**{"Mcp-Method": "tools/list"}),
+    "mcp: another revision in the header": contradicted(**{"MCP-Protocol-Version": NOVEMBER}),
+    "mcp: arguments that are none": modern(arguments=[]),
+    "mcp: a name that is none": modern("", name=["nonce"]),
+    "mcp: parameters that are none": jsonrpc("", params=[]),
+    "mcp: one member more": jsonrpc("nonce", more=1),
+    "mcp: an id that is none": jsonrpc("nonce", id=[1]),
+    "mcp: no session": legacy(),
+    "mcp: a session that is none": legacy(**{"Mcp-Session-Id": "guessed"}),
+    "mcp: a session of no revision": legacy(**{"MCP-Protocol-Version": "1999-01-01", "Mcp-Session-Id": "guessed"}),
+    "oxp: input that is none": oxp(TOOL, tool_id=TOOL, input=[]),
+    "oxp: one member more": oxp(TOOL, tool_id=TOOL, more=1),
+    "oxp: a name that is none": oxp("nonce", tool_id="nonce"),
+    "oxp: no name": oxp("", input={}),
+    "oxp: no request": Attempt("/oxp/tools/call", b"[]", "oxp", ""),
+    "oxp: no JSON": Attempt("/oxp/tools/call", b"{", "oxp", ""),
+    "hub: no method": hub("hostile_tools", tool="hostile_tools"),
+    "hub: parameters that are none": hub(TOOL, tool="hostile_tools", method="nonce", params=[]),
+    "machine: no capability": machine("hostile_tools", {"id": "hostile_tools"}),
+    "machine: parameters that are none": machine(
+        TOOL, {"id": "hostile_tools", "capability": "nonce", "parameters": []}
+    ),
+    "machine: a version that is none": machine(TOOL, {"id": "hostile_tools", "capability": "nonce"}, version="2.0"),
+    "machine: a tool that is none": machine("", []),
+    "rest: a list": rest(b"[]"),
+    "rest: a key twice": rest(b'{"a":1,"a":2}'),
+    "rest: a number without end": rest(b'{"a":1e999}'),
+    "rest: no JSON": rest(b"{"),
+    "rest: a query of nothing": rest(b"{}", "/tools/hostile_tools/nonce?more=1"),
+    "rest: a path of nothing": rest(b"{}", "/tools/hostile_tools/nonce/more", f"{TOOL}.more"),
+}
+
+
+@pytest.mark.threat("B17")
+@pytest.mark.threat("C3")
+@pytest.mark.threat("J3")
+@pytest.mark.parametrize("name", ATTEMPTS)
+async def test_B17_C3_J3_an_attempt_leaves_one_record(name: str) -> None:
+    """Whoever forges, guesses or probes is in the audit, with as much of the tool's name as could be read."""
+    attempt = ATTEMPTS[name]
+    async with inside() as hall:
+        reply = await attempt.send(hall)
+        found = [(each.caller, each.dialect, each.tool, each.bytes_in) for each in records(hall)]
+    assert b"error" in reply.content or reply.status_code == 400, reply.text
+    assert found == [("alice", attempt.dialect, attempt.tool, len(attempt.body))]
+
+
+@pytest.mark.threat("I4")
+@pytest.mark.parametrize("name", ATTEMPTS)
+async def test_I4_attempts_are_limited(name: str) -> None:
+    """The third attempt is told to wait, in the words of its dialect, and so is a good call then."""
+    async with inside(calls_per_second=0.001, call_burst=2) as hall:
+        replies = [await ATTEMPTS[name].send(hall) for _ in range(3)]
+        good = await rest(b'{"nonce":"here"}').send(hall)
+        other = await rest(b'{"nonce":"here"}').send(hall, "bob")
+        outcomes = [each.outcome for each in records(hall)]
+    assert replies[2].status_code == 429 or b"42900" in replies[2].content
+    assert replies[0].status_code != 429
+    assert (good.status_code, other.status_code) == (429, 200)
+    assert outcomes[2:4] == ["Limited", "Limited"]
+
+
+@pytest.mark.threat("C3")
+async def test_C3_a_session_leaves_records_too() -> None:
+    """In an older revision a call of no shape is recorded with its revision, and counted."""
+    async with inside(calls_per_second=0.001, call_burst=2) as hall:
+        opened = await hall.send("POST", "/mcp", handshake(NOVEMBER), hall.bearer("alice"))
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]} | hall.bearer("alice")
+        message = calling(NOVEMBER, "nonce", {}) | {"params": {"name": "nonce", "arguments": []}}
+        replies = [await hall.send("POST", "/mcp", message, session) for _ in range(3)]
+        found = [(each.dialect, each.tool, each.outcome) for each in records(hall)]
+    assert b"must be an object" in replies[0].content
+    assert b"42900" in replies[2].content
+    assert {(dialect, tool) for dialect, tool, _ in found} == {(f"mcp@{NOVEMBER}", "nonce")}
+    assert [outcome for *_, outcome in found][2] == "Limited"
+
+
+async def test_what_is_no_call_leaves_no_record() -> None:
+    """A list, a greeting or noise is no attempt at a tool."""
+    noise = [
+        Attempt("/mcp", b"{", "mcp", ""),
+        Attempt("/mcp", encoded({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": []}), "mcp", ""),
+        Attempt("/mcp", encoded({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}), "mcp", ""),
+        Attempt("/hub", encoded({"type": "request", "id": "1", "method": 1}), "hub", ""),
+        Attempt("/machine", b"{", "machine", ""),
+    ]
+    async with inside() as hall:
+        for each in noise:
+            assert b"error" in (await each.send(hall)).content
+        assert records(hall) == []
+
+
+@pytest.mark.threat("B1")
+async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_it() -> None:
+    """Only its body proves a message of Machine Context: whoever proves nobody is refused for that, first."""
+    _, message = WAYS["machine"]()
+    del message["payload"]["tool"]["capability"]
+    async with inside() as hall:
+        stranger = await hall.send("POST", "/machine", message)
+        message["payload"]["security"] = {"token": hall.keys["alice"]}
+        proven = await hall.send("POST", "/machine", message)
+        found = [(each.caller, each.tool, each.outcome) for each in records(hall)]
+    assert (stranger.status_code, proven.status_code) == (401, 400)
+    assert found == [("anonymous", "hostile_tools", "Unauthenticated"), ("alice", "hostile_tools", "Malformed")]
+
+
+# --- strangers --------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """Strangers at a hall, in a time that the test moves."""
+
+    def __init__(self, hall: Inside) -> None:
+        self.hall = hall
+        self.now = 0.0
+        self.strangers = Strangers(hall.hall.hall, lambda: self.now)
+
+    def refuse(self, times: int, address: str = "203.0.113.9") -> None:
+        """So many wrong credentials."""
+        for _ in range(times):
+            asked = CallTool("/mcp", {}, "mcp", 0)
+            self.strangers.refused(asked, Caller("anonymous", address=address), Unauthenticated("no"))
+
+    @property
+    def reasons(self) -> list[str | None]:
+        """Why, of each record."""
+        return [each.reason for each in records(self.hall)]
+
+
+@pytest.mark.threat("B13")
+@pytest.mark.parametrize("end", ["another address", "the same address", "the end"])
+async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
+    """Beyond twenty a minute there is one record a minute, which says how many more there were."""
+    async with inside(calls_per_second=0.001, call_burst=100) as hall:
+        counted = Counted(hall)
+        counted.refuse(MOST_RECORDS + 37)
+        assert counted.reasons == ["no"] * MOST_RECORDS
+        counted.now = WINDOW_SECONDS + 1
+        finish: dict[str, Callable[[], None]] = {
+            "another address": lambda: counted.refuse(1, "203.0.113.10"),
+            "the same address": lambda: counted.refuse(1),
+            "the end": counted.strangers.close,
+        }
+        finish[end]()
+        reasons = counted.reasons[MOST_RECORDS:]
+        told = [each for each in reasons if each and each.startswith("37 more")]
+        assert (len(told), len(reasons)) == (1, 1 if end == "the end" else 2)
+        counted.strangers.close()
+        assert len(counted.reasons) == MOST_RECORDS + len(reasons)
+
+
+@pytest.mark.threat("B13")
+async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
+    """The count begins anew with each window."""
+    async with inside() as hall:
+        counted = Counted(hall)
+        for minute in range(2):
+            counted.now = minute * (WINDOW_SECONDS + 1)
+            counted.refuse(MOST_RECORDS + 3 + minute)
+            counted.refuse(MOST_RECORDS + 5 + minute, "203.0.113.10")
+        counted.strangers.close()
+        told = [each.split()[0] for each in counted.reasons if each and "more" in each]
+    assert told == ["3", "5", "4", "6"]
+
+
+@pytest.mark.threat("B13")
+async def test_B13_the_count_is_written_when_the_hall_stops() -> None:
+    """Nothing that was refused is lost with the server's end."""
+    async with inside() as hall:
+        for _ in range(MOST_RECORDS + 2):
+            await hall.send("GET", "/tools", headers={"Authorization": "Bearer tk_x"})
+        hall.hall.close()
+        reasons = [each.reason or "" for each in records(hall)]
+    assert len(reasons) == MOST_RECORDS + 1
+    assert reasons[-1].startswith("2 more")

@@ -146,6 +146,15 @@ async def test_what_is_too_old_is_gone(store: AccountStore, clock: Clock) -> Non
     assert await store.link_find("l1") is not None, "its row was swept, so its id is free"
 
 
+async def test_a_clock_that_is_set_back_brings_nothing_back(store: AccountStore, clock: Clock) -> None:
+    await agreed(store)
+    clock.now += 10 * MINUTES
+    assert await store.link_find("l1") is None
+    clock.now -= 10 * MINUTES
+    assert await store.link_find("l1") is None
+    assert await store.link_claim("l1", BROWSER) is None
+
+
 async def test_what_was_claimed_in_time_may_end_later(store: AccountStore, clock: Clock) -> None:
     await agreed(store)
     clock.now += 10 * MINUTES - 1
@@ -262,6 +271,17 @@ async def test_of_many_threads_that_claim_at_once_one_wins(tmp_path: Path, clock
             await agreed(stores[number % 4], id=f"l{number}")
             found = await asyncio.gather(*(each.link_claim(f"l{number}", BROWSER) for each in stores * 3))
             assert sum(each is not None for each in found) == 1
+
+
+async def test_a_link_that_was_put_back_is_not_claimed_again(tmp_path: Path, clock: Clock) -> None:
+    with sqlite_engine(tmp_path, clock) as store:
+        await agreed(store)
+        by_hand(tmp_path, "CREATE TABLE copied AS SELECT * FROM account_links")
+        assert await store.link_claim("l1", BROWSER) is not None
+        by_hand(tmp_path, "REPLACE INTO account_links SELECT * FROM copied")
+        assert await store.link_find("l1") is None
+        assert await store.link_claim("l1", BROWSER) is None
+        assert await store.link_pending("ci") == ()
 
 
 FORGERIES = (

@@ -269,7 +269,7 @@ class Authority(Holding, AuthorizationServer):
         self.slow_downs: list[bool] = []
         self.asked: list[Asked] = []
         self.agrees = True
-        self.lifetime = 3600
+        self.lifetime = 3600.0  # seconds; Authlib takes 0 for no end
         self.lock = threading.Lock()
         self.down = False
         self.register_grant(CodeGrant, [Challenge()])
@@ -355,7 +355,7 @@ class Authority(Holding, AuthorizationServer):
     def handle_response(self, status: int, body: Any, headers: Any) -> Any:
         return Reply(status, body, dict(headers))
 
-    def _life(self, *_: Any) -> int:
+    def _life(self, *_: Any) -> float:
         return self.lifetime
 
     @staticmethod

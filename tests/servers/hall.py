@@ -21,7 +21,7 @@ def settings_for(issuer: str, folder: Path, **client: Any) -> dict[str, Any]:
     """What the hall's operator sets up: the provider acme, and the way to it; its secret is in a file."""
     file = folder / "client-secret"
     file.write_text(SECRET)
-    known = {"client_id": "hall", "client_secret_file": str(file)} if not client else client
+    known = client or {"client_id": "hall", "client_secret_file": str(file)}
     providers = {"acme": {"issuer": issuer, **known}}
     return {"providers": json.dumps(providers), "egress_allow": urlsplit(issuer).netloc}
 
@@ -61,12 +61,12 @@ class Hall:
         """A request of a program, with the key of a caller; without one, by the person at this machine."""
         typed = {} if message is None else {"content-type": "application/json"}
         body = b"" if message is None else json.dumps(message).encode()
-        reply = self.send(method, path, body, typed | self._proof(caller))
+        reply = self.send(method, path, body, typed | self.proof(caller))
         return Answered(reply.status, json.loads(reply.body))
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
         """The same for whoever calls in a dialect."""
-        sent = {"content-type": "application/json", **self._proof(caller), **headers}
+        sent = {"content-type": "application/json", **self.proof(caller), **headers}
         reply = await asyncio.to_thread(self.send, "POST", path, body, sent)
         return Reply(
             reply.status, {name.decode(): value.decode() for name, value in reply.headers}, reply.body.encode()
@@ -84,7 +84,8 @@ class Hall:
         """What a program that waits is told."""
         return str(self.ask("GET", check_url.removeprefix(self.url)).value["status"])
 
-    def _proof(self, caller: str | None) -> dict[str, str]:
+    def proof(self, caller: str | None) -> dict[str, str]:
+        """The header that proves a caller."""
         return {} if caller is None else {"authorization": f"Bearer {self.keys[caller]}"}
 
 

@@ -128,7 +128,10 @@ ROWS = {
     "G1": Row("invisible characters", "removed, unless a script or an emoji needs them"),
     "G2": Row("terminal escape sequences", "stripped whole"),
     "G3": Row("towers of accents", "eight to a letter"),
-    "G4": Row("instructions in results", "marked with where they come from"),
+    "G4": Row(
+        "instructions in results",
+        "marked with where they come from; later calls are held by levels and approvals, not by the mark",
+    ),
     "G5": Row("results that break their schema", "refused, and the caller hears that the tool broke its word"),
     "G6": Row("results without end", "capped"),
     "G7": Row("a secret in the answer, however written", "searched for in nine encodings, across chunks too"),

@@ -14,6 +14,7 @@ from tests.threats.test_identity import WAYS
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Unauthenticated
 from toolhall.model.exchange import CallTool
+from toolhall.pipeline.audit import Draft
 from toolhall.transports.identity.failures import WINDOW_SECONDS
 from toolhall.transports.strangers import MOST_RECORDS, Strangers
 
@@ -189,6 +190,37 @@ async def test_B1_a_token_in_a_message_that_cannot_be_read_still_says_who_sent_i
         found = [(each.caller, each.tool, each.outcome) for each in records(hall)]
     assert (stranger.status_code, proven.status_code) == (401, 400)
     assert found == [("anonymous", "hostile_tools", "Unauthenticated"), ("alice", "hostile_tools", "Malformed")]
+
+
+# --- secrets in names -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.threat("J4")
+@pytest.mark.parametrize("proven", [True, False], ids=["proven", "stranger"])
+async def test_J4_a_credential_in_a_name_is_not_in_the_record(proven: bool) -> None:
+    """Whoever puts a key where a tool's name belongs does not find it in the audit, however long the name is."""
+    async with inside() as hall:
+        key, said = hall.keys["alice"], hall.bearer("alice") if proven else {}
+        for tail in (f"Shop/{key}", f"{'x' * 100}/{key}", f"Shop/ghp_{'0123456789' * 4}", f"Shop/{key}/more"):
+            await hall.send("POST", f"/tools/{tail}", {}, said)
+        _, message = WAYS["hub"]()
+        await hall.send("POST", "/hub", message | {"method": key}, said)
+        found = records(hall)
+        assert len(found) == 5
+        for each in found:
+            assert key[:24] not in each.tool
+            assert "0123456789" not in each.tool
+        assert found[0].tool == "[redacted]"
+
+
+@pytest.mark.threat("J4")
+def test_J4_a_credential_in_the_name_of_a_caller_is_not_in_the_record() -> None:
+    """Also not in the names that a token or a message brings."""
+    secret = "ghp_" + "0123456789" * 4
+    caller = Caller(f"corp:{secret}", person=f"corp:{secret}2", acting_for=secret)
+    record = Draft(0.0, "1", caller, "oxp", "Shop.sell", "ok", None, b"", 0, 0).record()
+    assert "0123456789" not in str(record)
+    assert (record.caller, record.acting_for) == ("corp:[redacted]", "[redacted]")
 
 
 # --- strangers --------------------------------------------------------------------------------------------------------

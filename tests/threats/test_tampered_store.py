@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""Whoever writes to the file of a hall, but has not its key, cannot change what a row says; see test_put_back.py too."""
+"""Whoever writes to the file of a hall, but has not its key, cannot change what a row says; see test_put_back.py."""
 
 import logging
 import sqlite3

@@ -12,7 +12,7 @@ from toolhall.egress.addresses import Allowed, BadEntry
 from toolhall.pipeline.equip import Equip
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.bundle import Stores
-from toolhall.stores.vault.keys import find_keks
+from toolhall.stores.vault.keys import NoKey, find_keks
 from toolhall.stores.vault.vault import Vault
 
 
@@ -22,7 +22,10 @@ class Supplies:
     def __init__(self, config: Config, folder: Path | None, outside: Outside, address: Callable[[], str]) -> None:
         try:
             Allowed(config.egress_allow)
-            self.vault = Vault(find_keks(config.vault_key, folder, profile=config.profile), time.time)
+            keks = find_keks(config.vault_key, folder, profile=config.profile)
+            if isinstance(keks, NoKey) and config.providers and config.profile == "server":
+                raise BadConfig(f"'providers' are set up, and accounts are kept sealed: {keks.fix}")
+            self.vault = Vault(keks, time.time)
             self.broker = Broker(config.providers, outside, self.vault, time.time, address)
         except (BadEntry, BadProvider, StoreFailed) as bad:
             raise BadConfig(str(bad)) from None

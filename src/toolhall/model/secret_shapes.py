@@ -18,7 +18,8 @@ Found: TypeAlias = Callable[[str], None]
 # A run of the letters that keys are made of is hidden as a whole if a key begins anywhere in it.
 _RUN = re.compile(r"[A-Za-z0-9_.+/=~-]{12,}")
 _KEY = re.compile(
-    r"(?<![A-Za-z0-9])sk-[\w-]{12}|(?<![A-Za-z])[rsp]k_(?:live|test)_\w{8}|(?<![A-Za-z])gsk_\w{16}"
+    r"(?<![A-Za-z0-9])tk_[0-9A-Za-z]{12}_[\w-]{8}"  # a key of ours
+    r"|(?<![A-Za-z0-9])sk-[\w-]{12}|(?<![A-Za-z])[rsp]k_(?:live|test)_\w{8}|(?<![A-Za-z])gsk_\w{16}"
     r"|gh[opsur]_[A-Za-z0-9]{16}|github_pat_\w{16}|glpat-[\w-]{12}|xox[a-z]-[\w-]{8}|xapp-[\w-]{8}"
     r"|(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{12}"
     r"|AIza[\w-]{24}|ya29\.[\w-]{12}|GOCSPX-[\w-]{12}|npm_[A-Za-z0-9]{24}|pypi-[\w-]{16}|hf_[A-Za-z0-9]{16}"

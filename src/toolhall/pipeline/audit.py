@@ -1,6 +1,7 @@
 """Writes one record for every call, however it ends; and one before a side effect, which is there before it can be."""
 
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, Protocol, TypeAlias
 
@@ -11,6 +12,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, NeedsVerification, NotFound, Unauthenticated
 from toolhall.model.json import encode
 from toolhall.model.record import Record
+from toolhall.model.secret_shapes import hide
 from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.find import Hidden
 from toolhall.pipeline.states import Allowed, Equipped, Found
@@ -18,6 +20,8 @@ from toolhall.registry.entry import Entry
 
 MOST_NAME = 128  # of a tool that was not found
 MOST_TEXT = 256
+MOST_SECRET = 1_024  # of a secret that begins where a name is cut
+MOST_REMEMBERED = 1_024  # names; most callers come again
 MOST_KEPT = 1_024  # bytes of arguments that wait for their digest; more would fill the memory, where a disk is slow
 _UNSEEN = "\ufffd"
 
@@ -49,9 +53,9 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
         return Record(
             self.time,
             self.call,
-            plain(caller.id),
+            named(caller.id),
             self.dialect,
-            plain(self.tool, MOST_NAME) if isinstance(self.tool, str) else self.tool.id,
+            named(self.tool, MOST_NAME) if isinstance(self.tool, str) else self.tool.id,
             self.outcome,
             None if verdict is None else verdict.by,
             given if isinstance(given, str) else sha256(given).hexdigest(),
@@ -63,8 +67,8 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
             None if verdict is None else _SAID[type(verdict)],
             plain(verdict.reason) if isinstance(verdict, Deny) else None,
             self.approval,
-            None if caller.person is None or caller.person == caller.id else plain(caller.person),
-            None if caller.acting_for is None else plain(caller.acting_for),
+            None if caller.person is None or caller.person == caller.id else named(caller.person),
+            None if caller.acting_for is None else named(caller.acting_for),
             self.redactions,
             self.phase,
         )
@@ -156,6 +160,12 @@ class Audit:
         )
 
 
+@lru_cache(MOST_REMEMBERED)
+def named(name: str, most: int = MOST_TEXT) -> str:
+    """A name from outside as a record has it: plain, and without what has the shape of a secret."""
+    return plain(hide(name[: most + MOST_SECRET], _forget), most)
+
+
 def plain(text: str, most: int = MOST_TEXT) -> str:
     """Text from outside that can neither fill nor forge a record: cut, and without what does not print."""
     if len(text) > most:
@@ -163,6 +173,10 @@ def plain(text: str, most: int = MOST_TEXT) -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else _UNSEEN for letter in text)
+
+
+def _forget(_: str) -> None:
+    """Which secret it was does not matter."""
 
 
 def _given(call: Call) -> bytes | str:

@@ -47,7 +47,7 @@ class Manage:
         """
         dialect = f"{change.dialect}/management"
         call = Call(self._new_id(), change.what, {"given": change.given}, caller, SILENT, dialect, 0, self._timer())
-        outcome = "Broken"
+        outcome, ended = "Broken", None
         try:
             if not change.personal and not self.allows(caller):
                 raise Denied(REFUSAL)
@@ -56,7 +56,8 @@ class Manage:
             outcome = "ok"
         except (ToolhallError, CancelledError) as error:
             outcome = "Cancelled" if isinstance(error, CancelledError) else type(error).__name__
+            ended = error
             raise
         finally:
-            self._audit.write(call, None, outcome)
+            self._audit.write(call, None, outcome, ended=ended)
         return done

@@ -87,6 +87,7 @@ KEYS = [
     WEB_TOKEN,
     WEB_TOKEN.rpartition(".")[0] + ".",
     *(f"sk-{LETTERS}", f"sk-proj-{LETTERS}", f"sk-ant-api03-{LETTERS}", f"sk_live_{LETTERS}", f"gsk_{LETTERS}"),
+    f"tk_0123456789Ab_{LETTERS}ABCDEFG_0aB1cD",
     *(f"ghp_{LETTERS}", f"gho_{LETTERS}", f"github_pat_{LETTERS}", f"glpat-{LETTERS}", f"xoxb-123-{LETTERS}"),
     *("AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE", f"AIzaSy{LETTERS}", f"ya29.{LETTERS}", f"npm_{LETTERS}"),
     *(f"hf_{LETTERS}", f"SG.{LETTERS}", f"pypi-{LETTERS}", f"hvs.{LETTERS}", f"dop_v1_{LETTERS.lower()}"),

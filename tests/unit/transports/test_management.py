@@ -10,6 +10,7 @@ import pytest
 from tests.unit.transports.asked import FORWARDED, asked, asked_by_socket
 from toolhall import Toolhall, tool
 from toolhall.model.caller import LOCAL
+from toolhall.pipeline.manage import REFUSAL
 from toolhall.transports.identity import NOBODY
 
 Message: TypeAlias = dict[str, Any]
@@ -86,6 +87,7 @@ async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str,
     (record,) = records(hall)
     assert (record.caller, record.dialect, record.tool) == (NOBODY.id, "hub/management", what)
     assert (record.outcome, len(record.arguments_sha256)) == ("Denied", 64)
+    assert (record.verdict, record.reason) == ("deny", REFUSAL)
 
 
 @in_every_way
@@ -95,6 +97,7 @@ async def test_the_local_caller_does(hall: Toolhall, way: str, what: str) -> Non
     assert (await WAYS[way](hall, HUB[what]))["error"] is None
     (record,) = records(hall)
     assert (record.caller, record.dialect, record.tool, record.outcome) == (LOCAL.id, "hub/management", what, "ok")
+    assert (record.verdict, record.reason) == (None, None)
 
 
 @in_every_way

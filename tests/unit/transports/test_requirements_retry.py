@@ -1,4 +1,4 @@
-"""A call that lacks an account, from the first answer to its success, in every dialect and revision of a served hall."""
+"""A call that lacks an account, from the first answer to its success, in every dialect of a served hall."""
 
 import asyncio
 import hashlib
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from websockets.asyncio.client import connect
 
-from tests.properties.callers.house import Building, Reply
-from tests.properties.callers.ways import JUNE, MODERN, NOVEMBER, PREFIX, WAYS, Call, Hub
+from tests.properties.callers.house import Reply
+from tests.properties.callers.ways import JUNE, MODERN, NOVEMBER, PREFIX, Call
 from tests.recorded import recorded
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
+from tests.servers.every_way import EVERY_WAY
 from tests.servers.hall import Hall, Person, settings_for
 from tests.threats.served import eventually, serving
 
@@ -50,25 +50,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         yield Place(Hall(served.port).registered_at(acme), acme, served.data)
 
 
-class HubSocket(Hub):
-    """The hub's Tool API over its WebSocket."""
-
-    dialect = "hub socket"
-
-    async def send(self, house: Building, call: Call) -> Reply:
-        """`tool_request`."""
-        assert isinstance(house, Hall)
-        message = {"type": "tool_request", "id": "1", "tool": call.toolkit, "method": call.tool, **call.under("params")}
-        headers = {"authorization": f"Bearer {house.keys[str(call.caller)]}"}
-        url = f"ws://127.0.0.1:{house.port}/hub"
-        async with connect(url, additional_headers=headers, proxy=None) as socket:
-            await socket.send(json.dumps(message))
-            said = await socket.recv()
-        house.seen += (content := said.encode() if isinstance(said, str) else said)
-        return Reply(200, {}, content)
-
-
-EVERY_WAY = (*WAYS, HubSocket)
 WORDS = {
     "mcp@2026-07-28": "isError NeedsRequirement",
     "mcp@2025-11-25": "isError NeedsRequirement",

@@ -124,8 +124,8 @@ def read_message(body: bytes | None) -> Message:
         if said.get("version") != VERSION:
             _check_version(said.get("version"))
         sender_id = _text(said, "messageId")
-        asked = _payload(_object(payload, "payload"), header.message_type)
-        return Message(sender_id, header, asked, _token(payload))
+        stated = _object(payload, "payload")
+        return Message(sender_id, header, _payload(stated, header.message_type), _token(stated))
     except Malformed as error:
         if header.one_way or not isinstance(payload, dict) or "tool" not in payload:
             raise Unreadable(error, header) from None

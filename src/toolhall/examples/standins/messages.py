@@ -1,13 +1,18 @@
 """Requests and replies of a small HTTP server: one of each per connection."""
 
 import asyncio
+import contextlib
+import functools
 import json
-from collections.abc import Callable
+import socket
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 _MOST_BODY = 65_536
+_MOST_HEAD = 32_768
+_PART = 16_384
 _SECONDS = 10.0
 
 
@@ -49,34 +54,41 @@ def in_json(value: Any, status: int = 200) -> Reply:
     return Reply(status, json.dumps(value).encode(), headers)
 
 
-async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
-    """Read one request and answer it; who takes too long or sends something else is left."""
-    try:
+async def converse(connection: socket.socket, answer: Answer) -> None:
+    """Read one request and answer it; who takes too long, or sends half or too much, is left."""
+    loop = asyncio.get_running_loop()
+    with contextlib.suppress(OSError, ValueError):  # a timeout is an OSError
         async with asyncio.timeout(_SECONDS):
-            request = await _read(reader)
+            request = await _read(functools.partial(loop.sock_recv, connection, _PART))
             reply = Reply(400) if request is None else answer(request)
-            writer.write(_written(reply))
-            await writer.drain()
-    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass
-    finally:
-        writer.close()
+            await loop.sock_sendall(connection, _written(reply))
 
 
-async def _read(reader: asyncio.StreamReader) -> Request | None:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    first, *lines = head[:-4].split("\r\n")
+async def _read(receive: Callable[[], Awaitable[bytes]]) -> Request | None:
+    """None for what no answer could be right to; ValueError for what never becomes a request."""
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received = _grown(received, await receive(), _MOST_HEAD)
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
-    if len(words) != 3 or not words[1].startswith("/"):
-        return None
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
     length = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not length.isdecimal() or int(length) > _MOST_BODY:
+    if len(words) != 3 or not words[1].startswith("/") or "transfer-encoding" in headers or not length.isdecimal():
         return None
-    body = await reader.readexactly(int(length))
+    if int(length) > _MOST_BODY:
+        return None
+    while len(body) < int(length):
+        body = _grown(body, await receive(), _MOST_BODY + _PART)
     parts = urlsplit(f"http://here{words[1]}")
-    return Request(words[0], parts.path, _fields(parts.query), headers, body)
+    return Request(words[0], parts.path, _fields(parts.query), headers, body[: int(length)])
+
+
+def _grown(received: bytes, more: bytes, most: int) -> bytes:
+    if not more or len(received) + len(more) > most:
+        raise ValueError
+    return received + more
 
 
 def _fields(text: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Runs servers on free ports of this machine, beside whatever else this process does."""
 
 import asyncio
-import functools
 import socket
 import threading
 from collections.abc import Callable
@@ -9,7 +8,6 @@ from collections.abc import Callable
 from toolhall.examples.standins.messages import Answer, Reply, Request, converse
 
 _HOST = "127.0.0.1"
-_MOST_HEAD = 16_384
 
 
 class Running:
@@ -19,7 +17,8 @@ class Running:
         self._bound = [_bound() for _ in makes]
         self.urls = tuple(f"http://{_HOST}:{each.getsockname()[1]}" for each in self._bound)
         self._answers = [_guarded(url, make(url)) for url, make in zip(self.urls, makes, strict=True)]
-        self._loop = asyncio.new_event_loop()
+        self._talks: dict[asyncio.Task[None], socket.socket] = {}
+        self._loop = asyncio.SelectorEventLoop()  # which can watch sockets everywhere
         self._end = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="stand-ins", daemon=True)
         self._thread.start()
@@ -31,22 +30,36 @@ class Running:
             self._thread.join()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which also ends what still runs
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which also ends every talk
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        servers = [
-            await asyncio.start_server(functools.partial(converse, answer=answer), sock=bound, limit=_MOST_HEAD)
-            for bound, answer in zip(self._bound, self._answers, strict=True)
-        ]
+        for bound, answer in zip(self._bound, self._answers, strict=True):
+            self._loop.add_reader(bound, self._accept, bound, answer)
         await self._end.wait()
-        for server in servers:
-            server.close()
+        for bound in self._bound:
+            self._loop.remove_reader(bound)
+            bound.close()
+
+    def _accept(self, bound: socket.socket, answer: Answer) -> None:
+        try:
+            connection, _ = bound.accept()
+        except OSError:  # it has gone again
+            return
+        connection.setblocking(False)
+        task = self._loop.create_task(converse(connection, answer))
+        self._talks[task] = connection
+        task.add_done_callback(self._over)
+
+    def _over(self, task: "asyncio.Task[None]") -> None:
+        self._talks.pop(task).close()
 
 
 def _bound() -> socket.socket:
     """Listens at once: who comes before the thread runs waits in line."""
-    return socket.create_server((_HOST, 0), backlog=128)
+    bound = socket.create_server((_HOST, 0), backlog=128)
+    bound.setblocking(False)
+    return bound
 
 
 def _guarded(url: str, answer: Answer) -> Answer:

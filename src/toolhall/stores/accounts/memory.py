@@ -20,6 +20,7 @@ from toolhall.stores.accounts.base import (
     refuse_crowd,
 )
 from toolhall.stores.approvals.base import Clock
+from toolhall.stores.approvals.onward import Onward
 from toolhall.stores.base import Stale
 from toolhall.stores.storable import refuse_unstorable_row
 
@@ -28,7 +29,7 @@ class MemoryAccounts:
     """Keeps them until the process ends; nothing here waits, so nothing comes in between."""
 
     def __init__(self, clock: Clock = time.time) -> None:
-        self._clock = clock
+        self._clock = Onward(clock)
         self._accounts: dict[str, Account] = {}
         self._links: dict[str, Link] = {}
 

@@ -19,6 +19,7 @@ from toolhall.stores.accounts.base import (
     refuse_crowd,
 )
 from toolhall.stores.approvals.base import Clock
+from toolhall.stores.approvals.onward import Onward
 from toolhall.stores.base import Stale
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.account_tables import links
@@ -35,7 +36,8 @@ class Links:
 
     def __init__(self, macs: Macs, clock: Clock) -> None:
         self._macs = macs
-        self._clock = clock
+        self._clock = Onward(clock)
+        self._used: dict[str, float] = {}  # what is not pending any more, until it would have expired
 
     def find(self, connection: Connection, link_id: str) -> Link | None:
         """As it stands now, if it is as we wrote it."""
@@ -92,7 +94,13 @@ class Links:
             return None
         refuse_unstorable_row(new)
         still = (_COLUMNS.id == old.id, _COLUMNS.mac == self._row(old)["mac"])
-        return new if connection.execute(update(links).where(*still).values(**self._row(new))).rowcount else None
+        if not connection.execute(update(links).where(*still).values(**self._row(new))).rowcount:
+            return None
+        if new.state != "pending":
+            now = self._clock()
+            self._used = {name: expires for name, expires in self._used.items() if expires > now}
+            self._used[new.id] = new.expires
+        return new
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Link]:
         """The rows that are as we wrote them; the others connect nobody."""
@@ -100,7 +108,8 @@ class Links:
         return [msgspec.convert(row | {"scopes": msgspec.json.decode(row["scopes"])}, Link) for row in rows]
 
     def _is_ours(self, row: dict[str, Any]) -> bool:
-        ours = self._macs.hold(_TABLE, row)
+        put_back = row["id"] in self._used and row["state"] == "pending"  # a copy from before is genuine, but old
+        ours = self._macs.hold(_TABLE, row) and not put_back
         if not ours:
             _log.error("the link %r was changed outside Toolhall; it counts for nothing", row["id"])
         return ours

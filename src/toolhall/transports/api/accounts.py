@@ -15,10 +15,12 @@ from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject
 from toolhall.pipeline.manage import Change
 from toolhall.stores.accounts.base import Account, How, Link
+from toolhall.stores.vault.words import checked_user
 from toolhall.transports.api.answering import answer
+from toolhall.transports.api.below import Actions, below
 from toolhall.transports.api.bodies import body_as
 from toolhall.transports.api.managed import DIALECT, Contradiction, Managed
-from toolhall.transports.api.replies import refusal, reply
+from toolhall.transports.api.replies import reply
 from toolhall.transports.api.requests import Nothing, body_of, parameters_of, read_body
 from toolhall.transports.api.summaries import moment
 from toolhall.transports.exchange import Exchange
@@ -62,8 +64,19 @@ class AccountsApi:
         return {
             "/api/providers": {"GET": self.providers},
             "/api/accounts": {"GET": self.list, "POST": self.begin},
-            PREFIX: {"DELETE": self.disconnect, "POST": self.paste},
+            PREFIX: below(
+                self._actions, "there is nothing here; /api/accounts/ID is an account, /LINK/paste ends a link"
+            ),
         }
+
+    def _actions(self, exchange: Exchange) -> tuple[str, Actions] | None:
+        match exchange.below(PREFIX):
+            case [str(account_id)] if account_id:
+                return account_id, {"DELETE": self._disconnect}
+            case [str(link_id), "paste"] if link_id:
+                return link_id, {"POST": self._paste}
+            case _:
+                return None
 
     async def providers(self, exchange: Exchange) -> None:
         """`GET /api/providers`."""
@@ -77,22 +90,6 @@ class AccountsApi:
         """`POST /api/accounts`."""
         await answer(exchange, self._begin(exchange))
 
-    async def disconnect(self, exchange: Exchange) -> None:
-        """`DELETE /api/accounts/{id}`."""
-        match exchange.below(PREFIX):
-            case [str(account_id)] if account_id:
-                await answer(exchange, self._disconnect(exchange, account_id))
-            case _:
-                await exchange.reply(refusal(NotFound("there is nothing here; /api/accounts/ID is an account")))
-
-    async def paste(self, exchange: Exchange) -> None:
-        """`POST /api/accounts/{link}/paste`."""
-        match exchange.below(PREFIX):
-            case [str(link_id), "paste"] if link_id:
-                await answer(exchange, self._paste(exchange, link_id))
-            case _:
-                await exchange.reply(refusal(NotFound("there is nothing here; below /api/accounts/LINK is paste")))
-
     async def _providers(self, exchange: Exchange) -> Wire:
         parameters_of(exchange)
         _person(exchange.caller)
@@ -102,7 +99,7 @@ class AccountsApi:
         return reply({"providers": listed})
 
     async def _list(self, exchange: Exchange) -> Wire:
-        user = parameters_of(exchange, ("user",)).get("user")
+        user = checked_user(parameters_of(exchange, ("user",)).get("user"))
         own = _person(exchange.caller)
         if not self._managed.hall.manage.allows(exchange.caller):
             if user not in (None, own):
@@ -140,6 +137,7 @@ class AccountsApi:
         return {"device": device, "authorize_url": url}
 
     async def _paste(self, exchange: Exchange, link_id: str) -> Wire:
+        """`POST /api/accounts/{link}/paste`."""
         parameters_of(exchange)
         said = body_as(await body_of(exchange, self._shield), Pasted, '{"url": "..."}')
 
@@ -150,6 +148,7 @@ class AccountsApi:
         return reply({"id": done.id, "status": done.state})
 
     async def _disconnect(self, exchange: Exchange, account_id: str) -> Wire:
+        """`DELETE /api/accounts/{id}`."""
         parameters_of(exchange)
         read_body(await body_of(exchange, self._shield), Nothing)
 

@@ -1,7 +1,7 @@
 """`/api/secrets`: what tools are supplied with; a value can be set here, and read nowhere."""
 
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Annotated, Any, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -13,9 +13,10 @@ from toolhall.stores.base import Stale, StoreFailed
 from toolhall.stores.vault.vault import SecretInfo, Vault
 from toolhall.stores.vault.words import MOST_BYTES, checked_name, checked_user
 from toolhall.transports.api.answering import answer
+from toolhall.transports.api.below import Actions, below
 from toolhall.transports.api.bodies import body_as
 from toolhall.transports.api.managed import Managed
-from toolhall.transports.api.replies import refusal, reply
+from toolhall.transports.api.replies import reply
 from toolhall.transports.api.requests import Nothing, body_of, parameters_of, read_body
 from toolhall.transports.api.summaries import moment
 from toolhall.transports.exchange import Exchange
@@ -23,9 +24,7 @@ from toolhall.transports.http import Methods
 from toolhall.transports.shield import Shield
 
 PREFIX = "/api/secrets/"
-ROTATE = "rotate"
 T = TypeVar("T")
-Work: TypeAlias = Callable[[Exchange, str], Coroutine[Any, Any, Wire]]
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,34 +46,21 @@ class SecretsApi:
 
     def endpoints(self) -> dict[str, Methods]:
         """The paths of secrets."""
-        below = {"PUT": self.set, "DELETE": self.remove, "POST": self.rotate}
-        return {"/api/secrets": {"GET": self.list}, PREFIX: below}
+        nothing = "there is nothing here; /api/secrets/NAME is a secret"
+        return {"/api/secrets": {"GET": self.list}, PREFIX: below(self._actions, nothing)}
+
+    def _actions(self, exchange: Exchange) -> tuple[str, Actions] | None:
+        match exchange.below(PREFIX):
+            case ["rotate"]:  # so no secret is called that here
+                return "", {"POST": self._rotate}
+            case [str(name)] if name:
+                return name, {"PUT": self._set, "DELETE": self._remove}
+            case _:
+                return None
 
     async def list(self, exchange: Exchange) -> None:
         """`GET /api/secrets`."""
         await answer(exchange, self._list(exchange))
-
-    async def set(self, exchange: Exchange) -> None:
-        """`PUT /api/secrets/{name}`."""
-        await self._about_one(exchange, self._set)
-
-    async def remove(self, exchange: Exchange) -> None:
-        """`DELETE /api/secrets/{name}`."""
-        await self._about_one(exchange, self._remove)
-
-    async def rotate(self, exchange: Exchange) -> None:
-        """`POST /api/secrets/rotate`."""
-        if exchange.below(PREFIX) == [ROTATE]:
-            await answer(exchange, self._rotate(exchange))
-        else:
-            await exchange.refuse(405, "use PUT or DELETE", (b"allow", b"PUT, DELETE"))
-
-    async def _about_one(self, exchange: Exchange, work: Work) -> None:
-        match exchange.below(PREFIX):
-            case [str(name)] if name:
-                await answer(exchange, work(exchange, name))
-            case _:
-                await exchange.reply(refusal(NotFound("there is nothing here; /api/secrets/NAME is a secret")))
 
     async def _list(self, exchange: Exchange) -> Wire:
         self._managed.refuse_strangers(exchange.caller)
@@ -82,6 +68,7 @@ class SecretsApi:
         return reply({"secrets": [_summary(each) for each in await self._vault.list()]})
 
     async def _set(self, exchange: Exchange, name: str) -> Wire:
+        """`PUT /api/secrets/{name}`."""
         user = _user(exchange)
         checked_name(name)
         said = body_as(
@@ -96,6 +83,7 @@ class SecretsApi:
         return reply(_summary(await self._change(exchange, f"set secret {_named(name, user)}", apply)))
 
     async def _remove(self, exchange: Exchange, name: str) -> Wire:
+        """`DELETE /api/secrets/{name}`."""
         user = _user(exchange)
         read_body(await body_of(exchange, self._shield), Nothing)
 
@@ -106,7 +94,8 @@ class SecretsApi:
         await self._change(exchange, f"remove secret {_named(name, user)}", apply)
         return reply({"removed": name})
 
-    async def _rotate(self, exchange: Exchange) -> Wire:
+    async def _rotate(self, exchange: Exchange, _: str) -> Wire:
+        """`POST /api/secrets/rotate`."""
         parameters_of(exchange)
         read_body(await body_of(exchange, self._shield), Nothing)
         return reply({"rotated": await self._change(exchange, "rotate secrets", self._vault.rotate)})

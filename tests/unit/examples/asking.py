@@ -1,0 +1,105 @@
+"""Asks the stand-in for Google as a program and as a browser would, without a network."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from toolhall.examples.standins.authority import CLIENT_ID
+from toolhall.examples.standins.google import READ_MAIL, Google
+from toolhall.examples.standins.grants import Grants, challenge_of
+from toolhall.examples.standins.messages import Reply, Request
+
+URL = "http://127.0.0.1:9000"
+REDIRECT = "http://localhost:8000/oauth/callback"
+VERIFIER = "v" * 43
+WANTED = {
+    "response_type": "code",
+    "client_id": CLIENT_ID,
+    "redirect_uri": REDIRECT,
+    "scope": READ_MAIL,
+    "state": "the state & more",
+    "code_challenge": challenge_of(VERIFIER),
+    "code_challenge_method": "S256",
+}
+
+
+@dataclass
+class Clock:
+    """Goes on when a test says so."""
+
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class World:
+    """A stand-in, and everybody who asks it."""
+
+    public_url: str | None = None
+    clock: Clock = field(default_factory=Clock)
+    grants: Grants | None = None
+
+    def __post_init__(self) -> None:
+        self._google = Google(URL, self.public_url, self.grants or Grants(self.clock))
+
+    def get(self, path: str, query: dict[str, str] | None = None, token: str | None = None) -> Reply:
+        headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        return self._google(Request("GET", path, query or {}, headers))
+
+    def post(self, path: str, **form: str) -> Reply:
+        return self._google(Request("POST", path, {}, {}, urlencode(form).encode()))
+
+    def asked(self, **changed: str) -> Reply:
+        """A browser is sent there; what is changed to nothing is left out."""
+        return self.get("/authorize", {name: value for name, value in (WANTED | changed).items() if value})
+
+    def answered(self, page: Reply, answer: str = "allow") -> Reply:
+        """A person clicks one of the two buttons."""
+        ticket = re.search(rb'name="ticket" value="([^"]+)"', page.body)
+        assert ticket, page
+        return self.post("/authorize", ticket=ticket[1].decode(), answer=answer)
+
+    def code(self) -> str:
+        return said(self.answered(self.asked()))["code"]
+
+    def exchange(self, code: str, /, **changed: str) -> Reply:
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT, "client_id": CLIENT_ID}
+        return self.post("/token", **(form | {"code_verifier": VERIFIER} | changed))
+
+    def renew(self, refresh: str, **changed: str) -> Reply:
+        form = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": CLIENT_ID}
+        return self.post("/token", **(form | changed))
+
+    def tokens(self) -> dict[str, Any]:
+        return value(self.exchange(self.code()))
+
+    def reads(self, token: str) -> bool:
+        """Whether this token reads mail."""
+        status = self.get("/gmail/v1/users/me/messages", token=token).status
+        assert status in (200, 401)
+        return status == 200
+
+
+def said(reply: Reply) -> dict[str, str]:
+    """What a browser is sent back with."""
+    assert reply.status == 303, reply
+    address, _, query = dict(reply.headers)["location"].partition("?")
+    assert urlsplit(address).path == "/oauth/callback"
+    return dict(parse_qsl(query, strict_parsing=True))
+
+
+def value(reply: Reply) -> dict[str, Any]:
+    """The value of a reply that is fine."""
+    assert reply.status == 200, reply
+    return msgspec.json.decode(reply.body, type=dict[str, Any])
+
+
+def refused(reply: Reply) -> str:
+    """The word in a refusal of tokens."""
+    assert reply.status == 400, reply
+    return msgspec.json.decode(reply.body, type=dict[str, str])["error"]

@@ -1,0 +1,39 @@
+"""Whoever serves the examples gets the stand-ins with them, and the settings that lead there and nowhere else."""
+
+import os
+from urllib.request import urlopen
+
+import pytest
+
+from toolhall.accounts.providers import ProviderSettings
+from toolhall.config import Config
+from toolhall.examples.standins.addresses import GMAIL_ADDRESS, TEXTING_ADDRESS
+from toolhall.examples.standins.beside import beside
+
+OWN = ProviderSettings(client_id="mine")
+
+
+def test_the_settings_lead_to_them_as_long_as_they_run() -> None:
+    with beside(Config(egress_allow=("10.0.0.0/8",), providers={"github": OWN})) as config:
+        gmail, texting = os.environ[GMAIL_ADDRESS], os.environ[TEXTING_ADDRESS]
+        assert config.providers["google"].issuer == gmail
+        assert config.providers["github"] is OWN
+        assert set(config.egress_allow) == {"10.0.0.0/8", *(each.removeprefix("http://") for each in (gmail, texting))}
+        with urlopen(f"{gmail}/.well-known/oauth-authorization-server", timeout=20) as reply:
+            assert gmail.encode() in reply.read()
+    assert not {GMAIL_ADDRESS, TEXTING_ADDRESS} & os.environ.keys()
+    with pytest.raises(OSError, match="refused"):
+        urlopen(gmail, timeout=20)
+
+
+def test_a_google_of_ones_own_is_left_as_it_is() -> None:
+    with beside(Config(providers={"google": OWN})) as config:
+        assert config.providers == {"google": OWN}
+        assert GMAIL_ADDRESS not in os.environ, "so that the tool asks the real one"
+        assert len(config.egress_allow) == 1
+
+
+def test_it_ends_with_whatever_ends_the_hall() -> None:
+    with pytest.raises(KeyboardInterrupt), beside(Config()):
+        raise KeyboardInterrupt
+    assert GMAIL_ADDRESS not in os.environ

@@ -1,0 +1,142 @@
+"""`Gmail.GetEmails` reads mail from an API like Gmail's, with the user's own token and nobody else's."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.unit.examples.asking import Clock, World
+from toolhall import Context, ToolFailed
+from toolhall.authoring.supplied import Outside
+from toolhall.config import Config
+from toolhall.egress.errors import EgressRefused
+from toolhall.examples.gmail import Email, Gmail
+from toolhall.examples.standins.google import READ_MAIL, Google
+from toolhall.examples.standins.grants import Grants
+from toolhall.examples.standins.messages import Answer, Reply, Request, in_json
+from toolhall.examples.standins.running import Running
+from toolhall.model.errors import NeedsRequirement
+from toolhall.model.requirements import Equipment, Token
+from toolhall.model.secret import Secret
+from toolhall.testing import Client
+
+LUNCH = Email("18f0c1a2b3d40001", "Lunch on Friday?", "The place by the river & a table for four.")
+BOOK = Email("18f0c1a2b3d40002", "Your book is due", "Please bring it back by Monday.")
+
+
+@dataclass
+class Served:
+    """A stand-in on the wire, and a token that is good there."""
+
+    answer: Answer | None = None
+    clock: Clock = field(default_factory=Clock)
+    asked: list[Request] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        grants = Grants(self.clock)
+        self.token = str(World(clock=self.clock, grants=grants).tokens()["access_token"])
+        self.running = Running(lambda url: self._heard(self.answer or Google(url, grants=grants)))
+        self.url = self.running.urls[0]
+        self.gmail = Gmail(self.url)
+
+    def _heard(self, answer: Answer) -> Answer:
+        def heard(request: Request) -> Reply:
+            self.asked.append(request)
+            return answer(request)
+
+        return heard
+
+    @property
+    def context(self) -> Context:
+        account = Token("google", Secret(self.token), (READ_MAIL,))
+        return Context(equipment=Equipment(accounts={"google": account}), outside=Outside((self.host,)))
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.url).netloc
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.running.close()
+
+
+async def test_the_users_mail_is_read(served: Served) -> None:
+    found = await served.gmail.get_emails(served.context)
+    assert found.emails[:2] == [LUNCH, BOOK]
+    assert len(found.emails) == 4
+    assert {request.bearer for request in served.asked} == {served.token}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("subject:book", [BOOK]),
+        ("from:ada friday", [LUNCH]),
+        ("RIVER", [LUNCH]),
+        ("nothing-of-the-kind", []),
+        ("a&maxResults=0#", []),
+    ],
+)
+async def test_a_query_chooses(served: Served, query: str, found: list[Email]) -> None:
+    assert (await served.gmail.get_emails(served.context, query)).emails == found
+    assert served.asked[0].query["q"] == query
+
+
+async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
+    config = Config(egress_allow=(served.host,))
+    async with Client(served.gmail, config=config, supplies={"google": served.token}) as client:
+        assert (await client.call(served.gmail.get_emails, query="book")).emails == [BOOK]
+
+
+async def test_without_an_account_nobody_is_asked(served: Served) -> None:
+    async with Client(served.gmail, config=Config(egress_allow=(served.host,))) as client:
+        with pytest.raises(NeedsRequirement, match="google"):
+            await client.call(served.gmail.get_emails)
+    assert served.asked == []
+
+
+async def test_a_token_that_has_ended_is_told_with_the_fix(served: Served) -> None:
+    served.clock.now += 120
+    with pytest.raises(ToolFailed, match="connect it again"):
+        await served.gmail.get_emails(served.context)
+
+
+async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -> None:
+    context = Context(equipment=Equipment(accounts={"google": Token("google", Secret(served.token))}))
+    with pytest.raises(EgressRefused, match="egress_allow"):
+        await served.gmail.get_emails(context)
+    assert served.asked == []
+
+
+@pytest.mark.parametrize("id_", ["..", "../../../../authorize", "a/../..", "%2e%2e"])
+async def test_an_id_from_outside_leads_nowhere_else(id_: str) -> None:
+    served = Served(lambda _: in_json({"messages": [{"id": id_}]}))
+    with pytest.raises(EgressRefused):
+        await served.gmail.get_emails(served.context)
+    served.running.close()
+    assert [request.path for request in served.asked] == ["/gmail/v1/users/me/messages"]
+
+
+async def test_more_mail_than_was_asked_for_is_left() -> None:
+    served = Served(lambda _: in_json({"id": "1", "messages": [{"id": str(number)} for number in range(50)]}))
+    found = await served.gmail.get_emails(served.context)
+    served.running.close()
+    assert found.emails == [Email("1", "", "")] * 10
+
+
+@pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (403, False), (404, False)])
+async def test_a_provider_that_fails_is_told_apart(status: int, again: bool) -> None:
+    served = Served(lambda _: Reply(status))
+    with pytest.raises(ToolFailed, match="cannot be read now") as failed:
+        await served.gmail.get_emails(served.context)
+    served.running.close()
+    assert failed.value.can_retry is again
+
+
+def test_outside_of_the_examples_it_is_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOOLHALL_EXAMPLES_GMAIL", raising=False)
+    assert vars(Gmail()) == {"_address": "https://gmail.googleapis.com"}

@@ -1,0 +1,103 @@
+"""`SMS.Send` sends by an API like Twilio's, with a key that nobody sees."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import pytest
+
+from toolhall import Context, ToolFailed
+from toolhall.authoring.supplied import Outside
+from toolhall.config import Config
+from toolhall.examples.sms import SMS, Sent
+from toolhall.examples.standins.messages import Answer, Reply, Request, in_json
+from toolhall.examples.standins.running import Running
+from toolhall.examples.standins.texting import Taken, Texting
+from toolhall.model.errors import NeedsRequirement
+from toolhall.model.requirements import Equipment
+from toolhall.model.secret import Secret
+from toolhall.testing import Client
+
+KEY = "SK" + "0123456789abcdef" * 2
+NUMBER = "+4915112345678"
+
+
+@dataclass
+class Served:
+    """A stand-in on the wire."""
+
+    answer: Answer | None = None
+    texting: Texting = field(default_factory=Texting)
+
+    def __post_init__(self) -> None:
+        self.running = Running(lambda _: self.answer or self.texting)
+        self.sms = SMS(self.running.urls[0])
+        self.host = urlsplit(self.running.urls[0]).netloc
+
+    def context(self, key: str = KEY) -> Context:
+        return Context(equipment=Equipment({"TWILIO_API_KEY": Secret(key)}), outside=Outside((self.host,)))
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    served = Served()
+    yield served
+    served.running.close()
+
+
+async def test_a_message_is_sent(served: Served) -> None:
+    assert await served.sms.send(served.context(), NUMBER, "Grüße & =?") == Sent("queued")
+    assert list(served.texting.taken) == [Taken(NUMBER, "Grüße & =?")]
+
+
+async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
+    config = Config(egress_allow=(served.host,))
+    async with Client(served.sms, config=config, supplies={"TWILIO_API_KEY": KEY}) as client:
+        assert await client.call(served.sms.send, to=NUMBER, message="hello") == Sent("queued")
+    async with Client(served.sms, config=config) as client:
+        with pytest.raises(NeedsRequirement, match="toolhall secret set TWILIO_API_KEY"):
+            await client.call(served.sms.send, to=NUMBER, message="hello")
+    assert len(served.texting.taken) == 1
+
+
+@pytest.mark.parametrize("key", ["AC" + KEY[2:], KEY[:-1], f"{KEY}0", "no key at all"])
+async def test_a_wrong_key_is_told_with_the_fix_and_without_the_key(served: Served, key: str) -> None:
+    with pytest.raises(ToolFailed, match="toolhall secret set TWILIO_API_KEY") as failed:
+        await served.sms.send(served.context(key), NUMBER, "hello")
+    assert key not in str(failed.value)
+    assert not served.texting.taken
+
+
+@pytest.mark.parametrize(
+    ("to", "message", "words"),
+    [
+        ("0151 12345678", "hello", "the code of its country"),
+        ("", "hello", "the code of its country"),
+        (NUMBER, "", "1 to 1600"),
+        (NUMBER, "x" * 1_601, "1 to 1600"),
+    ],
+)
+async def test_what_cannot_be_sent_is_told_with_the_fix(served: Served, to: str, message: str, words: str) -> None:
+    with pytest.raises(ToolFailed, match=words):
+        await served.sms.send(served.context(), to, message)
+    assert not served.texting.taken
+
+
+@pytest.mark.parametrize(
+    "reply", [in_json({}, 500), in_json({"code": 1}, 400), in_json([], 404), Reply(502, b"<html>")]
+)
+async def test_other_failures_are_told_too(reply: Reply) -> None:
+    served = Served(lambda _: reply)
+    with pytest.raises(ToolFailed, match="try again later"):
+        await served.sms.send(served.context(), NUMBER, "hello")
+    served.running.close()
+
+
+async def test_where_nothing_stands_in_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOOLHALL_EXAMPLES_SMS", raising=False)
+    with pytest.raises(ToolFailed, match="toolhall serve"):
+        await SMS().send(Context(), NUMBER, "hello")
+
+
+def test_nothing_else_is_there() -> None:
+    assert Texting()(Request("GET", "/2010-04-01/Messages.json", {}, {})).status == 404

@@ -210,7 +210,7 @@ async def test_they_survive_a_restart(tmp_path: Path, clock: Clock) -> None:
 
 
 async def test_two_handles_of_one_file_never_use_a_yes_twice(tmp_path: Path, clock: Clock) -> None:
-    """P3: each connection has a thread of its own, and both reach for the same row."""
+    """P3: each connection has a thread of its own, and both reach for the same row, a hundred times by four."""
     with database(tmp_path) as one, database(tmp_path) as two:
         handles = [SqlApprovals(each, Macs(ROOT_KEY), clock) for each in (one, two)]
         for each in (one, two):  # races, not disks, are the point

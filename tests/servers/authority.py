@@ -355,7 +355,7 @@ class Authority(Holding, AuthorizationServer):
     def handle_response(self, status: int, body: Any, headers: Any) -> Any:
         return Reply(status, body, dict(headers))
 
-    def _life(self, *_: Any) -> float:
+    def _life(self, *_: Any) -> Any:  # its stubs want whole seconds, which it does not need
         return self.lifetime
 
     @staticmethod

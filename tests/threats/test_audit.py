@@ -99,11 +99,75 @@ def test_J2_yesterdays_copy_is_a_rollback(tmp_path: Path) -> None:
     assert finding(folder).what == "rollback"
 
 
+@pytest.mark.threat("J1")
+@pytest.mark.parametrize("left", [("audit.pub", "audit.key"), ("audit.key",), ("audit.pub",)])
+def test_J1_an_audit_that_was_taken_away_is_missing(tmp_path: Path, left: tuple[str, ...]) -> None:
+    """Where there is a key there was a log; a folder that never was one has neither."""
+    folder = tmp_path / "audit"
+    wrote(folder, 20)
+    shutil.rmtree(folder / "1")
+    for name in {"audit.pub", "audit.key", "audit.checkpoints"} - set(left):
+        (folder / name).unlink()
+    assert finding(folder).what == "missing"
+    assert verified(tmp_path / "never").good
+
+
+@pytest.mark.threat("J1")
+def test_J1_a_copy_of_the_key_says_that_there_was_an_audit(tmp_path: Path) -> None:
+    """Also where nothing at all is left in the folder."""
+    folder, elsewhere = tmp_path / "audit", tmp_path / "audit.pub"
+    wrote(folder, 20)
+    shutil.copy(folder / "audit.pub", elsewhere)
+    shutil.rmtree(folder)
+    assert finding(folder, key=elsewhere).what == "missing"
+
+
+@pytest.mark.threat("J2")
+@pytest.mark.parametrize("kept", [0, 1, 3])
+@pytest.mark.parametrize("log", ["whole", "cut", "gone on with"])
+def test_J2_a_witness_that_was_emptied_is_a_finding(tmp_path: Path, kept: int, log: str) -> None:
+    """Checkpoints that the witness should have seen and has not: its lines were removed, with or without the log's."""
+    wrote(tmp_path, 40)
+    witness, last = tmp_path / "audit.checkpoints", segments_of(tmp_path / "1")[-1]
+    witness.write_bytes(b"".join(witness.read_bytes().splitlines(keepends=True)[:kept]))
+    if log == "cut":
+        last.unlink()
+    if log == "gone on with":
+        wrote(tmp_path, 20, start=40)
+    found = finding(tmp_path)
+    assert (found.what, found.file) == ("missing", "audit.checkpoints")
+    assert "--checkpoints" in found.says
+
+
+@pytest.mark.threat("J2")
+def test_J2_a_copy_that_is_older_than_the_log_is_no_finding(tmp_path: Path) -> None:
+    """A copy of the witness is made now and then; what it has not seen yet is not missing."""
+    folder, elsewhere = tmp_path / "audit", tmp_path / "elsewhere"
+    wrote(folder, 20)
+    shutil.copy(folder / "audit.checkpoints", elsewhere)
+    wrote(folder, 40, start=20)
+    assert verified(folder, witness=elsewhere).good
+
+
+def test_a_checkpoint_that_a_crash_kept_from_the_witness_is_told_to_it(tmp_path: Path) -> None:
+    """The log is written first; a crash between the two is made good when the log is opened again."""
+    wrote(tmp_path, 20)
+    witness = tmp_path / "audit.checkpoints"
+    for spoil in (lambda line: b"", lambda line: line[:30]):
+        *seen, newest = witness.read_bytes().splitlines(keepends=True)
+        witness.write_bytes(b"".join([*seen, spoil(newest)]))
+        assert verified(tmp_path).good, "the newest may be on its way"
+        wrote(tmp_path, 20, start=20)
+        assert verified(tmp_path).good
+        assert newest in witness.read_bytes()
+
+
 @pytest.mark.threat("J3")
-def test_J3_no_side_effect_without_a_record_of_the_intent(tmp_path: Path) -> None:
-    """Processes are killed while a tool of level 4 changes something: every change has its intent in the audit."""
-    changes = killed("act", tmp_path, 60, 3)
-    assert len(changes) > 60
+@pytest.mark.parametrize("seed", [3, 4])
+def test_J3_no_side_effect_without_a_record_of_the_intent(tmp_path: Path, seed: int) -> None:
+    """Processes are killed at 200 points while a tool of level 4 changes something: every change has its intent."""
+    changes = killed("act", tmp_path, 100, seed)
+    assert len(changes) > 100
     assert verified(tmp_path / "audit").good
     intents = {each["arguments_sha256"] for each in recorded(tmp_path) if each.get("phase") == "intent"}
     for number in changes:

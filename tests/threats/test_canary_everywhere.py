@@ -2,7 +2,7 @@
 """G7, G8, J4: secrets and tokens that calls of every dialect used are in no byte that the hall wrote or sent."""
 
 import asyncio
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from tests.servers.hall import SECRET as CLIENT_SECRET
 from tests.servers.hall import Hall, Person, settings_for
 from tests.threats.canary_tools import HOW, LOGGED, NAME
 from tests.threats.lines import REVISIONS, HttpLine
-from tests.threats.served import Served, eventually, serving
+from tests.threats.served import Served, serving
 from tests.threats.test_secrets import said
 from tests.threats.traces import seen
-from tests.unit.pipeline.disguised import EVERY
+from tests.unit.pipeline.disguised import EVERY, FORMS
 
 TOOLS = Path(__file__).with_name("canary_tools.py")
-SECRET = "sk+Canary/7fQ2mZ9xLw4Tt"
+SECRET = "sk+Canary/ctT2NLLzPkkGoa"  # a line of its base64 begins with r, as the end of a line may
 LOGGED_SECRET = "sk+Logged/8eR3nY1aKv5Uu"
 BROUGHT = {"secrets": "sk+Brought/By-a-c4ller", "authorization": "tok+Brought/By-a-c4ller"}
 REFUSED = "tok+Refused/Fr0m-a-caller"
@@ -175,3 +175,66 @@ def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     collector = Collector()
     with authority() as acme, answering.serving(collector.answer) as url:
         return evidence_of(tmp_path_factory.mktemp("canary"), acme, collector, url)
+
+
+def found(evidence: Evidence, *places: str) -> dict[str, dict[str, set[str]]]:
+    """Which forbidden values are in these places, and in which forms."""
+    looked = {name: content for name, content in evidence.places.items() if name.startswith(places)}
+    assert looked
+    by_value = {what: seen(value, looked) for what, value in evidence.values.items()}
+    return {what: where for what, where in by_value.items() if where}
+
+
+FILES = ("toolhall", "audit", "recordings", "state")
+OTHERS = ("answers", "log", "spans", "metrics", "management", "processes", "vault.key")
+CONTROLS = {
+    "answers": WORD, "log": WORD, "recordings": WORD, "toolhall.db-wal while": NAME, "toolhall.db in": NAME,
+    "audit-": "Canary.keyed", "spans": "Canary_keyed", "metrics": "Canary.keyed", "management": NAME,
+    "processes": "canary_tools.py",
+}  # fmt: skip
+
+
+def test_the_search_finds_what_is_there(evidence: Evidence) -> None:
+    """In every place something that may be there; in answers and log, what the tools told in every form."""
+    for place, control in CONTROLS.items():
+        looked = {name: content for name, content in evidence.places.items() if name.startswith(place)}
+        assert looked.keys() == seen(control, looked).keys(), place
+    for place in ("answers", "log"):
+        forms = {form.removesuffix(", in json") for form in seen(WORD, evidence.places)[place]}
+        assert forms >= FORMS.keys(), place
+    assert evidence.places["answers"].count(b"[redacted]") > len(EVERY_WAY) * len(EVERY)
+    assert evidence.places["log"].count(b"[redacted]") > len(EVERY_WAY) * len(EVERY)
+    assert len([what for what in evidence.values if what.startswith("access token")]) > 3, "tokens were renewed"
+
+
+@pytest.mark.threat("G7")
+def test_G7_no_answer_in_any_dialect_holds_it(evidence: Evidence) -> None:
+    """Neither secret nor token nor what a caller brought is in a result, an error, a notice, a page or a header."""
+    assert found(evidence, "answers", "management") == {}
+
+
+@pytest.mark.threat("G8")
+def test_G8_nor_does_the_log_or_a_trace_or_a_figure(evidence: Evidence) -> None:
+    """At the level of debug, with spans sent, and with tools that log it in every form."""
+    assert found(evidence, "log", "spans", "metrics") == {}
+
+
+@pytest.mark.threat("G8")
+def test_G8_nor_what_others_see_of_the_processes(evidence: Evidence) -> None:
+    """Neither command line nor environment of the hall and of the workers that it gave secrets to."""
+    assert found(evidence, "processes") == {}
+
+
+@pytest.mark.threat("G8")
+def test_G8_nor_what_a_tool_logs_in_a_process_of_its_own(evidence: Evidence) -> None:
+    """A worker has the error output of the hall."""
+    assert seen(LOGGED_SECRET, evidence.places) == {}
+
+
+@pytest.mark.threat("J4")
+def test_J4_nor_any_file_of_the_data_folder(evidence: Evidence) -> None:
+    """Database, journal of the database, audit, recordings: while the hall runs, and after it has stopped."""
+    assert found(evidence, *FILES) == {}
+    assert all(name.startswith(FILES + OTHERS) for name in evidence.places), (
+        "a new kind of file is to be looked at, too"
+    )

@@ -38,7 +38,7 @@ class Guard:
                 follow(Rulings(grants))
 
         self.access = Access(root, turns, time.time, changed)
-        self.people = People(config.name, Place(config.public_url, config.port), root, time.time)
+        self.people = People(config.name, Place(config.public_url, config.port, config.host), root, time.time)
         self.door = build_door(config.name, config, self.access.ring, time.time)
         hosts = LOOPBACK_HOSTS | set(config.allowed_hosts) | hosts_of(config)
         self.shield = Shield(hosts, max_body=config.max_body_bytes)

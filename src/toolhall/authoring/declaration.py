@@ -7,7 +7,7 @@ from typing import Any, TypeVar, Unpack, get_args, get_type_hints, overload
 import msgspec
 
 from toolhall.authoring.context import Context
-from toolhall.authoring.requiring import RequiringOptions, requiring_problems
+from toolhall.authoring.requiring import RequiringOptions, options_of, requiring_problems
 from toolhall.model.json import JsonObject
 from toolhall.model.names import meta_problem, name_problem, version_problem
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
@@ -40,7 +40,7 @@ class ToolOptions(RequiringOptions, total=False):
     output: JsonObject  # a JSON Schema to publish as it is
 
 
-_KNOWN = get_type_hints(ToolOptions)
+_KNOWN = options_of(ToolOptions)
 
 
 class BadDeclaration(TypeError):

@@ -19,6 +19,12 @@ class RequiringOptions(TypedDict, total=False):
     user_id: bool  # only for a caller that is a proven user; ctx.user_id
 
 
+def options_of(declared: Any) -> tuple[str, ...]:
+    """Everything that such a declaration takes, what is its own first."""
+    shared = RequiringOptions.__annotations__
+    return (*(name for name in declared.__annotations__ if name not in shared), *shared)
+
+
 def requiring_problems(options: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with these options, each with the fix."""
     secrets = options.get("secrets", ())

@@ -1,10 +1,10 @@
 """`Toolkit`: tools that ship, are versioned and configured together."""
 
 import sys
-from typing import Any, ClassVar, Unpack, get_type_hints
+from typing import Any, ClassVar, Unpack
 
 from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.requiring import RequiringOptions, requiring_problems
+from toolhall.authoring.requiring import RequiringOptions, options_of, requiring_problems
 from toolhall.model.names import name_problem, version_problem
 from toolhall.model.tool import LEVELS
 
@@ -19,7 +19,7 @@ class ToolkitOptions(RequiringOptions, total=False):
     tags: tuple[str, ...] | list[str]
 
 
-_KNOWN = get_type_hints(ToolkitOptions)
+_KNOWN = options_of(ToolkitOptions)
 
 
 class Toolkit:

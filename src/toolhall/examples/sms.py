@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -15,6 +15,7 @@ _WRONG_KEY = (
     "Twilio does not know the key: set it again with 'toolhall secret set TWILIO_API_KEY'; a key begins with SK and has"
     " 34 characters"
 )
+_NOT_TAKEN = "the message was not taken; try again later"
 _WRONG = {
     21211: "this is no phone number; write it with the code of its country, such as +4915112345678",
     21617: "the message is empty or too long; send 1 to 1600 characters",
@@ -50,7 +51,17 @@ class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
             reply = await twilio.post(_MESSAGES, data={"To": to, "Body": message})
         if reply.status_code == 401:
             raise ToolFailed(_WRONG_KEY)
-        said: dict[str, Any] = msgspec.json.decode(reply.content)
+        if reply.status_code == 400:
+            raise ToolFailed(_WRONG.get(_read(reply.content).code, _NOT_TAKEN))
         if reply.status_code != 201:
-            raise ToolFailed(_WRONG.get(said.get("code", 0), "the message was not taken; try again later"))
-        return Sent(said["status"])
+            raise ToolFailed(_NOT_TAKEN)
+        return Sent(str(_read(reply.content).status))
+
+
+class _Said(msgspec.Struct):
+    status: str | int = ""  # of the message, or of the refusal
+    code: int = 0
+
+
+def _read(body: bytes) -> _Said:
+    return msgspec.json.decode(body, type=_Said)

@@ -43,10 +43,20 @@ def _lacking(caller: Caller, level: int, steps: Steps, now: float) -> str | None
         return "a credential that expires; make a key with --expires"
     if level >= steps.short_lived and not caller.short_lived:
         return "a token that was issued for at most an hour"
-    signed_in = caller.authenticated_at
-    if level >= steps.recent and caller.proof == "token" and (signed_in is None or now - signed_in > RECENT_SECONDS):
-        return "a token from a sign-in within the last 12 hours; sign in again"
+    if level >= steps.recent and caller.proof == "token":
+        return _not_recent(caller.authenticated_at, now)
     return None
+
+
+def _not_recent(signed_in: float | None, now: float) -> str | None:
+    """Signing in again helps only where the issuer says when that was."""
+    if signed_in is None:
+        return (
+            "a token that says when its person signed in (auth_time); let its issuer send that, or raise steps.recent"
+        )
+    return (
+        "a token from a sign-in within the last 12 hours; sign in again" if now - signed_in > RECENT_SECONDS else None
+    )
 
 
 def unscoped(caller: Caller, level: int, toolkit: str) -> Deny | None:

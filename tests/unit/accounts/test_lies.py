@@ -31,6 +31,7 @@ async def refused(hall: Linking, match: str) -> None:
 
 LIES: dict[str, Callable[[Asked], Answer]] = {
     "redirect": lambda _: Answer(307, headers=(("Location", "http://127.0.0.1:9/token"),)),
+    "redirect with tokens": lambda _: answered({"access_token": "abcdefgh", "token_type": "Bearer"}, 302),
     "huge": lambda _: Answer(200, HUGE),
     "not JSON": lambda _: Answer(200, b"access_token=abcdefgh&token_type=bearer"),
     "a list": lambda _: Answer(200, b"[]"),

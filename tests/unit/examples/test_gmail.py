@@ -1,6 +1,7 @@
 """`Gmail.GetEmails` reads mail from an API like Gmail's, with the user's own token and nobody else's."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -60,8 +61,8 @@ class Served:
 @pytest.fixture
 def served() -> Iterator[Served]:
     served = Served()
-    yield served
-    served.running.close()
+    with closing(served.running):
+        yield served
 
 
 async def test_the_users_mail_is_read(served: Served) -> None:
@@ -115,25 +116,23 @@ async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -
 @pytest.mark.parametrize("id_", ["..", "../../../../authorize", "a/../..", "%2e%2e"])
 async def test_an_id_from_outside_leads_nowhere_else(id_: str) -> None:
     served = Served(lambda _: in_json({"messages": [{"id": id_}]}))
-    with pytest.raises(EgressRefused):
+    with closing(served.running), pytest.raises(EgressRefused):
         await served.gmail.get_emails(served.context)
-    served.running.close()
     assert [request.path for request in served.asked] == ["/gmail/v1/users/me/messages"]
 
 
 async def test_more_mail_than_was_asked_for_is_left() -> None:
     served = Served(lambda _: in_json({"id": "1", "messages": [{"id": str(number)} for number in range(50)]}))
-    found = await served.gmail.get_emails(served.context)
-    served.running.close()
+    with closing(served.running):
+        found = await served.gmail.get_emails(served.context)
     assert found.emails == [Email("1", "", "")] * 10
 
 
 @pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (403, False), (404, False)])
 async def test_a_provider_that_fails_is_told_apart(status: int, again: bool) -> None:
     served = Served(lambda _: Reply(status))
-    with pytest.raises(ToolFailed, match="cannot be read now") as failed:
+    with closing(served.running), pytest.raises(ToolFailed, match="cannot be read now") as failed:
         await served.gmail.get_emails(served.context)
-    served.running.close()
     assert failed.value.can_retry is again
 
 

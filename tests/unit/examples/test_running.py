@@ -23,8 +23,8 @@ class Echo:
 @pytest.fixture
 def running() -> Iterator[Running]:
     running = Running(lambda _: Echo())
-    yield running
-    running.close()
+    with contextlib.closing(running):
+        yield running
 
 
 def raw(running: Running, sent: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """`SMS.Send` sends by an API like Twilio's, with a key that nobody sees."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -41,8 +42,8 @@ class Served:
 @pytest.fixture
 def served() -> Iterator[Served]:
     served = Served()
-    yield served
-    served.running.close()
+    with closing(served.running):
+        yield served
 
 
 async def test_a_message_is_sent(served: Served) -> None:
@@ -88,9 +89,8 @@ async def test_what_cannot_be_sent_is_told_with_the_fix(served: Served, to: str,
 )
 async def test_other_failures_are_told_too(reply: Reply) -> None:
     served = Served(lambda _: reply)
-    with pytest.raises(ToolFailed, match="try again later"):
+    with closing(served.running), pytest.raises(ToolFailed, match="try again later"):
         await served.sms.send(served.context(), NUMBER, "hello")
-    served.running.close()
 
 
 async def test_where_nothing_stands_in_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

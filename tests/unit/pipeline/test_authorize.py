@@ -126,7 +126,7 @@ CREDENTIALS = {
         7,
         "again",
     ),
-    "undated": (Caller("c:a", proof="token", scopes=KEY.scopes, expires_at=NOW), 7, "sign in again"),
+    "undated": (Caller("c:a", proof="token", scopes=KEY.scopes, expires_at=NOW), 7, "auth_time"),
 }
 
 

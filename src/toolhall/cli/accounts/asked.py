@@ -1,54 +1,27 @@
-"""Who is asked about accounts: a hall that runs, or the folder of one that does not."""
+"""Who is asked about accounts: a hall that runs, or the folder of one that does not; both by the same requests."""
 
 import contextlib
-import importlib
 import time
-from collections.abc import Generator, Sequence
-from typing import Literal, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Sequence
+from typing import Literal, TypeAlias
 from urllib.parse import quote
 
 from toolhall.cli.failure import CommandFailed
-from toolhall.cli.tools.desk import Desk, HallOptions, opened
+from toolhall.cli.secrets.options import opened_folder
+from toolhall.cli.tools.desk import Desk, HallOptions, Line, opened
 from toolhall.cli.tools.remote import RemoteDesk
 from toolhall.model.json import JsonObject
 
 How: TypeAlias = Literal["browser", "device", "paste"]
 
 
-class Accounts(Protocol):
-    """The same answers, whoever gives them."""
+class Accounts:
+    """What can be asked; `pause` lets some seconds pass."""
 
-    def providers(self) -> list[JsonObject]:
-        """Where accounts can be connected."""
-        ...
-
-    def all(self, user: str | None) -> list[JsonObject]:
-        """The accounts of a user, or all that the caller may see."""
-        ...
-
-    def begin(self, provider: str, scopes: Sequence[str], how: How) -> JsonObject:
-        """A new link, with what the person needs for it."""
-        ...
-
-    def paste(self, link: str, url: str) -> None:
-        """Finish with the address that the browser was sent to."""
-        ...
-
-    def status(self, link: str, seconds: float) -> str:
-        """Pending, completed or failed, so many seconds from now."""
-        ...
-
-    def disconnect(self, account: str) -> JsonObject:
-        """Revoke and forget it."""
-        ...
-
-
-class RemoteAccounts:
-    """A hall that runs."""
-
-    def __init__(self, desk: Desk, line: RemoteDesk) -> None:
+    def __init__(self, desk: Desk, line: Line, pause: Callable[[float], None]) -> None:
         self._desk = desk
         self._line = line
+        self._pause = pause
 
     def providers(self) -> list[JsonObject]:
         """Where accounts can be connected."""
@@ -70,8 +43,11 @@ class RemoteAccounts:
         self._desk.manage("POST", "accounts", link, "paste", body={"url": url})
 
     def status(self, link: str, seconds: float) -> str:
-        """Asked where the person said that the hall is: a key is not sent to wherever an answer points."""
-        time.sleep(seconds)
+        """Pending, completed or failed, so many seconds from now.
+
+        It is asked where the person said that the hall is: a key is not sent to wherever an answer points.
+        """
+        self._pause(seconds)
         match self._line.send("GET", f"/connect/{quote(link, safe='')}/status", None):
             case 200 | 404, {"status": str(status)}:  # a link that is too old is not there
                 return status
@@ -86,10 +62,9 @@ class RemoteAccounts:
 @contextlib.contextmanager
 def opened_accounts(options: HallOptions, *, changing: bool = False) -> Generator[Accounts, None, None]:
     """Whoever was named, let go again at the end."""
-    if options.url is not None or options.key is not None:
+    if options.running or options.key is not None:
         with opened(options) as desk:
-            yield RemoteAccounts(desk, RemoteDesk(options.url or "", options.key))
-        return
-    home = importlib.import_module("toolhall.cli.accounts.folder")
-    with home.opened_folder(options.data, changing=changing) as accounts:
-        yield accounts
+            yield Accounts(desk, RemoteDesk(options.url or "", options.key), time.sleep)
+    else:
+        with opened_folder(options, changing=changing, founding=changing) as line:
+            yield Accounts(Desk(line), line, line.wait)

@@ -82,7 +82,14 @@ def _ways(options: ConnectOptions) -> tuple[How, ...]:
         raise WrongUsage("give one of --device, --paste and --no-browser")
     if options.no_browser:
         return ("device", "paste")
-    return ("device",) if options.device else ("paste",) if options.paste else ("browser",)
+    if options.device or options.paste:
+        return ("device",) if options.device else ("paste",)
+    if options.url is None and options.key is None:
+        raise WrongUsage(
+            "a browser comes back to a hall that runs: start 'toolhall serve' and give --url;"
+            " without one, use --device or --paste"
+        )
+    return ("browser",)
 
 
 def _begun(accounts: Accounts, provider: str, scopes: list[str], ways: tuple[How, ...]) -> tuple[How, JsonObject]:

@@ -77,6 +77,11 @@ def _tell(report: Report) -> None:
     seen = f"{counted(report.records, 'record')} in {counted(report.logs, 'log')}"
     signed = counted(report.checkpoints, "checkpoint")
     if report.good:
-        print(f"{seen}, {signed}: all as they were written")
+        judged = (
+            ""
+            if report.outside
+            else ", as far as this folder itself can tell (a copy given with --checkpoints proves more)"
+        )
+        print(f"{seen}, {signed}: all as they were written{judged}")
     else:
         note(f"{seen} and {signed} were as they were written, up to there")

@@ -1,19 +1,45 @@
 """`toolhall secret set` and `remove`."""
 
-from typing import Annotated
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
-from toolhall.cli.screen import visible
+from toolhall.cli.progress import counted
+from toolhall.cli.screen import note, visible
 from toolhall.cli.secrets.options import OwnedOptions, opened_vault
 from toolhall.cli.secrets.typed import read_secret
+from toolhall.cli.tools.asking import agree
 from toolhall.cli.tools.telling import print_answer
 from toolhall.model.errors import Malformed
 from toolhall.stores.vault.words import checked_name, checked_user
 
+Lost: TypeAlias = tuple[str, str | None]  # the id of a secret, and whose it was
+
+
+@dataclass(frozen=True)
+class RemoveOptions(OwnedOptions):
+    """What `toolhall secret remove` takes.
+
+    Parameters
+    ----------
+    lost
+        Everything in the data folder that no key opens any more, since the vault's key is lost for good.
+    yes
+        With --lost: do it without being asked.
+    """
+
+    lost: bool = False
+    yes: bool = False
+
+
 _DEFAULTS = OwnedOptions()
+_REMOVE = RemoveOptions()
 
 
 def set_secret(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(name="*")] = _DEFAULTS) -> None:
@@ -34,11 +60,11 @@ def set_secret(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(nam
     if options.json:
         print_answer(told)
     else:
-        print(visible(f"{secret} is kept{_whose(options)}"))
+        print(visible(f"{secret} is kept{_whose(options.user)}"))
 
 
-def remove(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(name="*")] = _DEFAULTS) -> None:
-    """Forget a secret, at once.
+def remove(secret: str | None = None, /, *, options: Annotated[RemoveOptions, Parameter(name="*")] = _REMOVE) -> None:
+    """Forget a secret, at once; or with --lost all that nobody can open any more.
 
     Parameters
     ----------
@@ -46,12 +72,33 @@ def remove(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(name="*
         Its id, as toolhall secret list shows it.
     """
     start_logging(None)
+    if options.lost:
+        _remove_lost(secret, options)
+        return
+    if secret is None:
+        raise WrongUsage("name the secret, as 'toolhall secret list' shows it")
     with opened_vault(options, changing=True) as desk:
         told = desk.manage("DELETE", "secrets", secret, query={"user": options.user})
     if options.json:
         print_answer(told)
     else:
-        print(visible(f"{secret} is removed{_whose(options)}"))
+        print(visible(f"{secret} is removed{_whose(options.user)}"))
+
+
+def _remove_lost(secret: str | None, options: RemoveOptions) -> None:
+    if options.running or options.key is not None:
+        raise WrongUsage("--lost needs --data: a hall that runs can open all that it has")
+    if secret is not None or options.user is not None:
+        raise WrongUsage("--lost is about everything that does not open: leave out the id and --user")
+    forget: Callable[[Path | None, Callable[[str], None]], list[Lost]]
+    forget = importlib.import_module("toolhall.cli.secrets.lost").forget_lost
+    gone = forget(options.data, lambda question: agree(question, yes=options.yes))
+    if options.json:
+        print_answer({"lost": [{"name": name, "user": user} for name, user in gone]})
+    else:
+        named = ", ".join(f"{name}{_whose(user)}" for name, user in gone)
+        print(visible(f"{counted(len(gone), 'secret')} gone{': ' if named else ''}{named}"))
+    note("Set them again with 'toolhall secret set ID'. Every account must be connected anew.")
 
 
 def _refuse_unusable(secret: str, user: str | None) -> None:
@@ -63,5 +110,5 @@ def _refuse_unusable(secret: str, user: str | None) -> None:
         raise WrongUsage(wrong.message) from None
 
 
-def _whose(options: OwnedOptions) -> str:
-    return "" if options.user is None else f" for {options.user}"
+def _whose(user: str | None) -> str:
+    return "" if user is None else f" for {user}"

@@ -9,7 +9,7 @@ COMMANDS = subcommands(
     "set TWILIO_API_KEY",
     ("changing:set_secret", "Keep a secret, typed or from the standard input.", "set TWILIO_API_KEY < key.txt"),
     ("looking:list_secrets", "List secrets, without their values.", "list"),
-    ("changing:remove", "Forget a secret.", "remove TWILIO_API_KEY"),
+    ("changing:remove", "Forget a secret, or what is lost.", "remove TWILIO_API_KEY"),
     ("sealing:rotate", "Seal every secret anew.", "rotate --new"),
     ("sealing:key", "Print a new key for the vault.", "key"),
 )

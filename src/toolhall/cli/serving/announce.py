@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from toolhall.cli.screen import BOLD, CYAN, DIM, print_json, styled
+from toolhall.config import Config
+from toolhall.model.json import JsonObject
 
 _PLACES = {
     "MCP": "/mcp",
@@ -22,24 +24,38 @@ _WORKERS_NOTE = (
 )
 
 
-def announce(url: str, name: str, *, data: str | None, json: bool, workers: int = 1) -> None:
+_KEY_NOTE = "TOOLHALL_KEY is a key that 'toolhall key create NAME' made; 'Bearer' may also come with a token."
+# Where to reach from this machine what listens on all of its addresses.
+_HERE = {"http://0.0.0.0:": "http://127.0.0.1:", "http://[::]:": "http://[::1]:"}
+
+
+def announce(url: str, config: Config, *, json: bool, workers: int = 1) -> None:
     """Print the URL: for a program as one JSON line, for a person with what to do next."""
+    for everywhere, here in _HERE.items():
+        url = url.replace(everywhere, here)
     if json:
         print_json({"url": url, "pid": os.getpid()})
         return
     print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
     for what, path in _PLACES.items():
         print(f"  {what:<9}{url}{path}")
-    print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, name)}\n")
-    if data is not None:
-        print(styled(f"Every call is recorded in {_short(Path(data) / 'audit')}", DIM, sys.stdout))
+    print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, config)}\n")
+    if config.profile == "server":
+        print(styled(_KEY_NOTE, DIM, sys.stdout))
+    if config.data is not None:
+        print(styled(f"Every call is recorded in {_short(Path(config.data) / 'audit')}", DIM, sys.stdout))
     if workers > 1:
         print(styled(_WORKERS_NOTE, DIM, sys.stdout))
     print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)
 
 
-def _snippet(url: str, name: str) -> str:
-    servers = {"mcpServers": {name: {"type": "http", "url": f"{url}/mcp"}}}
+def _snippet(url: str, config: Config) -> str:
+    """What an MCP client needs to find the hall, and in the profile `server` to be let in."""
+    base = url if config.public_url is None else config.public_url.rstrip("/")
+    server: JsonObject = {"type": "http", "url": f"{base}/mcp"}
+    if config.profile == "server":
+        server["headers"] = {"Authorization": "Bearer ${TOOLHALL_KEY}"}
+    servers = {"mcpServers": {config.name: server}}
     return msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
 
 

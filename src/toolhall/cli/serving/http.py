@@ -20,7 +20,7 @@ def run(plan: Plan) -> int:
             server = GracefulServer(hall)
             # Whoever reads the URL may stop the server at once, so signals are heard before it is printed.
             with server.capture_signals():
-                announce(url_of(listening), hall.config.name, data=hall.config.data, json=plan.json)
+                announce(url_of(listening), hall.config, json=plan.json)
                 with strays_aside():
                     server.run([listening])
     return 0

@@ -31,7 +31,7 @@ class Watched(NamedTuple):
 def run(plan: Plan) -> int:
     """Bind once, so that the port stays and callers wait in line while the process changes."""
     with stop_signal() as stopped, bound(plan.config) as listening:
-        announce(url_of(listening), plan.config.name, data=plan.config.data, json=plan.json)
+        announce(url_of(listening), plan.config, json=plan.json)
         watch = Watch(tuple(_watched(plan.targets)))
         with StandIn(listening) as stand_in:
             while not stopped.is_set():

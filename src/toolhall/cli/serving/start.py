@@ -48,8 +48,11 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
 
 def _answering(config: Config) -> Config:
     """It answers for the address it listens on, as 127.0.0.2; which names an address has nobody can tell."""
-    if config.host in _ANY and not config.allowed_hosts and config.public_url is None:
-        note("set public_url or allowed_hosts to the name that others use; requests for other names are refused")
+    if config.host in _ANY and config.public_url is None:
+        refused = (
+            "" if config.allowed_hosts else ", and requests by a name that allowed_hosts does not list are refused"
+        )
+        note(f"public_url is not set, so links for people lead to this machine{refused}; set it to what others use")
     host = f"[{config.host}]" if ":" in config.host else config.host
     if host in config.allowed_hosts:
         return config

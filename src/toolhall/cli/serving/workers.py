@@ -26,8 +26,7 @@ def run(plan: Plan) -> int:
             return _never_began(first, stopped)
         plan = msgspec.structs.replace(plan, sibling=True)
         workers = [first, *(Child(plan, listening) for _ in range(plan.workers - 1))]
-        config = plan.config
-        announce(url_of(listening), config.name, data=config.data, json=plan.json, workers=plan.workers)
+        announce(url_of(listening), plan.config, json=plan.json, workers=plan.workers)
         _keep_alive(workers, plan, listening, stopped)
         for worker in workers:
             worker.stop()

@@ -11,6 +11,8 @@ from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE
 from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
+from toolhall.cli.settings import read_settings
+from toolhall.cli.sources.lacking import lacking
 from toolhall.cli.sources.offer import Attendant, Offer, Outcome, Shown, offer_of, read_outcome, with_versions
 from toolhall.cli.terminal_approver import terminal_approver
 from toolhall.config import Config
@@ -22,7 +24,7 @@ from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.dialects.partition import partition
 from toolhall.dialects.written import written_in
 from toolhall.model.caller import LOCAL
-from toolhall.model.errors import Crashed, NeedsVerification, ToolFailed, ToolhallError
+from toolhall.model.errors import Crashed, NeedsRequirement, NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
@@ -65,7 +67,7 @@ class LocalSource:
                 writer = Writer(Server(name="toolhall", version=""), MODERN)
                 return read_outcome(msgspec.json.decode(writer.finished(0, answer).body)["result"])
             case ToolhallError() if isinstance(say(answer), ErrorResult):
-                return Outcome(content=[{"type": "text", "text": _explained(answer)}], is_error=True)
+                return Outcome(content=[{"type": "text", "text": self._explained(answer)}], is_error=True)
             case ToolhallError():
                 raise CommandFailed(answer.message)
             case _:
@@ -96,6 +98,17 @@ class LocalSource:
             except StoreFailed as failed:
                 raise CommandFailed(str(failed)) from None
             yield
+
+    def _explained(self, error: ToolhallError) -> str:
+        match error:
+            case NeedsVerification() if not person_present():
+                return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
+            case NeedsRequirement():
+                return lacking(error, self._hall.config.data, read_settings())
+            case Crashed():
+                return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
+            case _:
+                return error.message
 
     async def _answer(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Answer:
         try:
@@ -141,13 +154,3 @@ class _AttendedLink:
 
     async def detach(self, retry_ms: int) -> None:
         """There is no connection to let go."""
-
-
-def _explained(error: ToolhallError) -> str:
-    match error:
-        case NeedsVerification() if not person_present():
-            return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
-        case Crashed():
-            return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
-        case _:
-            return error.message

@@ -1,8 +1,9 @@
 """A hall that does not run: its data folder is opened here, and its own application asked in memory."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -12,12 +13,19 @@ from toolhall.cli.failure import CommandFailed
 from toolhall.cli.settings import data_folder, read_settings
 from toolhall.cli.waiting import waiting
 from toolhall.config import BadConfig, Config
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
+from toolhall.pipeline.manage import Change
 from toolhall.registrar.terms import Terms
-from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.stores.base import FILE_NAME, Stale, StoreFailed
 from toolhall.stores.seal import KEY_NAME
+from toolhall.stores.vault.keys import NoKey, find_keks
+from toolhall.transports.api.managed import DIALECT
 from toolhall.transports.asgi import AsgiMessage
 from toolhall.transports.identity.building import BadIdentity
+
+T = TypeVar("T")
 
 
 def hall_in(folder: Path | None, *, founding: bool) -> Config:
@@ -33,6 +41,37 @@ def hall_in(folder: Path | None, *, founding: bool) -> Config:
     return config
 
 
+def refuse_unkeyed(config: Config) -> None:
+    """A server's vault key is never made unasked, and the hall that is opened here has the profile `local`."""
+    try:
+        found = find_keks(config.vault_key, Path(config.data or ""), profile=config.profile)
+    except StoreFailed as failed:
+        raise CommandFailed(str(failed)) from None
+    if isinstance(found, NoKey) and config.profile != "local":
+        raise CommandFailed(found.fix)
+
+
+def closed_hall(config: Config) -> Toolhall:
+    """The hall of a folder, not opened yet; whoever may write to the folder may manage what is in it.
+
+    That is so for a hall that serves others, too.
+    """
+    try:
+        return Toolhall(config=msgspec.structs.replace(config, profile="local"))
+    except (BadConfig, BadIdentity) as bad:
+        raise CommandFailed(str(bad)) from None
+
+
+async def recorded(hall: Toolhall, what: str, apply: Callable[[], Awaitable[T]]) -> T:
+    """A change that has no path, since it is for whoever has the folder; recorded like every other one."""
+    try:
+        return await hall.hall.manage(Change(what, DIALECT, {}), LOCAL, apply)
+    except ToolhallError as refused:
+        raise CommandFailed(refused.message) from None
+    except (StoreFailed, Stale) as failed:
+        raise CommandFailed(f"nothing was changed: {failed}") from None
+
+
 class LocalDesk:
     """Whoever changes something holds the folder's lock; a running hall has it, and is to be asked by --url."""
 
@@ -40,11 +79,7 @@ class LocalDesk:
 
     def __init__(self, config: Config, *, changing: bool) -> None:
         self._runner = asyncio.Runner()
-        # Whoever may write to the folder may manage what is in it, also that of a hall that serves others.
-        try:
-            self._hall = Toolhall(config=msgspec.structs.replace(config, profile="local"))
-        except (BadConfig, BadIdentity) as bad:
-            raise CommandFailed(str(bad)) from None
+        self._hall = closed_hall(config)
         self._hall.api.managed.origin = "cli"
         try:
             with waiting(f"Opening {config.data}"):
@@ -64,10 +99,21 @@ class LocalDesk:
         """What is registered from now on comes from there."""
         self._hall.api.managed.detail = detail
 
+    def wait(self, seconds: float) -> None:
+        """Meanwhile the hall goes on with what it does by itself, such as asking a provider."""
+        self._runner.run(asyncio.sleep(seconds))
+
+    def rotate(self, new: str) -> int:
+        """Seal everything with a new key, which is for whoever has the folder; how many secrets there are."""
+        return self._runner.run(recorded(self._hall, "rotate secrets", lambda: self._hall.supplies.vault.rotate(new)))
+
     def close(self) -> None:
         """Let the folder go."""
-        self._hall.close()
-        self._runner.close()
+        try:
+            self._runner.run(self._hall.settle())
+        finally:
+            self._hall.close()
+            self._runner.close()
 
     async def _send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
         sent: list[AsgiMessage] = []

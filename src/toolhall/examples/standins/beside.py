@@ -10,7 +10,7 @@ from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import Config
 from toolhall.examples.standins.addresses import GMAIL_ADDRESS, TEXTING_ADDRESS
 from toolhall.examples.standins.authority import CLIENT_ID
-from toolhall.examples.standins.google import Google
+from toolhall.examples.standins.google import READ_MAIL, Google
 from toolhall.examples.standins.messages import Answer
 from toolhall.examples.standins.running import Running
 from toolhall.examples.standins.texting import Texting
@@ -40,5 +40,7 @@ def _with(config: Config, addresses: dict[str, str]) -> Config:
     hosts = (url.removeprefix("http://") for url in addresses.values())
     providers = dict(config.providers)
     if GMAIL_ADDRESS in addresses:
-        providers[PROVIDER] = ProviderSettings(issuer=addresses[GMAIL_ADDRESS], client_id=CLIENT_ID)
+        # With what it is there for, so that 'toolhall account connect google' need not name it.
+        google = ProviderSettings(issuer=addresses[GMAIL_ADDRESS], client_id=CLIENT_ID, scopes=(READ_MAIL,))
+        providers[PROVIDER] = google
     return msgspec.structs.replace(config, egress_allow=(*config.egress_allow, *hosts), providers=providers)

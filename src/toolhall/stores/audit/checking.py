@@ -27,6 +27,7 @@ class Checking:
     def __init__(self, report: Report, key: PublicKey, seen: Witness) -> None:
         self.report = report
         self.log = ""  # its id, once that is known
+        self.checkpoints: list[int] = []  # the numbers of those in it
         self._key = key
         self._seen = seen
         self._marks: Mapping[int, Mark] = {}  # what the witness saw of it
@@ -93,6 +94,7 @@ class Checking:
         elif line.checkpoint is not None:
             self._check_mark("checkpoint", line.checkpoint, (line.number, before))
             self.report.checkpoints += 1
+            self.checkpoints.append(line.number)
             self._signed = line.number + 1
         elif line.dropped is not None:
             self._check_mark("dropped", line.dropped, (line.dropped.number, line.dropped.before))

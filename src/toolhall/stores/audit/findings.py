@@ -27,6 +27,7 @@ class Report(msgspec.Struct, kw_only=True):
     logs: int = 0
     records: int = 0
     checkpoints: int = 0
+    outside: bool = False  # judged by a witness that was kept elsewhere
     findings: list[Finding] = []
     notes: list[str] = []
 

@@ -48,7 +48,7 @@ class Log:
         self._clock = clock
         self._keeping = keeping
         self._lost = 0  # records that found no place
-        self._marks: list[Mark] = []  # checkpoints that the witness has not heard of
+        self._marks = opened.unseen  # checkpoints that the witness has not heard of
         for torn in opened.torn:
             self._add("torn", torn)
 

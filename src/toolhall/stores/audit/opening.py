@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.lines import START, Chain, Head, Torn, read_line
-from toolhall.stores.audit.recovery import PIECE, end_of
+from toolhall.stores.audit.lines import START, Chain, Head, Mark, Torn, read_line
+from toolhall.stores.audit.recovery import PIECE, end_of, unseen
 from toolhall.stores.audit.segments import first_number, segment_name, segment_names, torn_name
 from toolhall.stores.audit.signing import PublicKey
 from toolhall.stores.audit.tail import Tail
@@ -28,6 +28,7 @@ class Opened(msgspec.Struct, kw_only=True):
     at: int
     unsigned: int
     torn: list[Torn] = []
+    unseen: list[Mark] = []  # checkpoints that a crash kept from the witness
 
 
 def open_log(folder: Path, key: PublicKey, disk: Disk, now: float) -> Opened:
@@ -37,7 +38,9 @@ def open_log(folder: Path, key: PublicKey, disk: Disk, now: float) -> Opened:
         opened = _recovered(folder, name, key, disk, now)
         if isinstance(opened, Opened):
             opened.torn += torn
-            _notice_rollback(opened)
+            seen = _seen(opened)
+            _notice_rollback(opened, max(seen, default=-1))
+            opened.unseen = unseen(disk, opened.file, key, seen)
             return opened
         torn += opened
     opened = _founded(folder, disk, now)
@@ -115,17 +118,21 @@ def _set_aside(disk: Disk, file: int, path: Path, at: int, now: float) -> Torn:
     return Torn(path.name, size - at, now)
 
 
-def _notice_rollback(opened: Opened) -> None:
-    """The log goes on, and never verifies again: whoever looks into it needs both."""
+def _seen(opened: Opened) -> dict[int, Mark]:
+    """What the witness saw of a log."""
     try:
-        seen = read_witness(opened.folder.parent / WITNESS_FILE).last_of(opened.log)
+        return read_witness(opened.folder.parent / WITNESS_FILE).seen.get(opened.log, {})
     except FileNotFoundError:
-        return
-    if seen is not None and seen.number >= opened.chain.number:
+        return {}
+
+
+def _notice_rollback(opened: Opened, newest: int) -> None:
+    """The log goes on, and never verifies again: whoever looks into it needs both."""
+    if newest >= opened.chain.number:
         _log.error(
             "ROLLBACK: the audit in %s ends with number %d, but checkpoint %d was signed: an older copy was put back,"
             " or its end was cut off; see 'toolhall audit verify'",
             opened.folder,
             opened.chain.number - 1,
-            seen.number,
+            newest,
         )

@@ -1,9 +1,10 @@
 """Where a segment really ends, after a crash or a power loss."""
 
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.lines import Chain, read_line
+from toolhall.stores.audit.lines import Chain, Mark, read_line
 from toolhall.stores.audit.signing import PublicKey
 
 PIECE = 1024 * 1024
@@ -28,17 +29,36 @@ def end_of(disk: Disk, file: int, key: PublicKey) -> End | None:
     first = read_line(disk.read(file, 0, PIECE).partition(b"\n")[0])
     if first is None or first.head is None:
         return None
-    start = _last_checkpoint(disk, file, key)
-    if start is None:
-        start = 0, Chain(first.number, first.head.before.encode())
-    at, chain = start
+    last = next(_checkpoints(disk, file, key), None)
+    at, chain = (last.at, last.chain) if last else (0, Chain(first.number, first.head.before.encode()))
     begun = chain.number
     at = _follow(disk, file, at, chain)
     return None if at == 0 else End(first.head.log, chain, at, chain.number - begun)
 
 
-def _last_checkpoint(disk: Disk, file: int, key: PublicKey) -> tuple[int, Chain] | None:
-    """Behind the last checkpoint that this hall signed: the place and the chain there."""
+def unseen(disk: Disk, file: int, key: PublicKey, seen: Container[int]) -> list[Mark]:
+    """The checkpoints behind the last that the witness saw: a crash can come between log and witness.
+
+    A witness that saw none of them was emptied, unless the segment has only one: that is not made good in secret.
+    """
+    found: list[Mark] = []
+    for checkpoint in _checkpoints(disk, file, key):
+        if checkpoint.mark.number in seen:
+            return found[::-1]
+        found.append(checkpoint.mark)
+    return found[:1]
+
+
+class _Checkpoint(NamedTuple):
+    """What this hall signed, the place behind it, and the chain there."""
+
+    mark: Mark
+    at: int
+    chain: Chain
+
+
+def _checkpoints(disk: Disk, file: int, key: PublicKey) -> Iterator[_Checkpoint]:
+    """Every checkpoint that this hall signed, the newest first."""
     behind, begun = disk.size(file), b""  # what is behind this place has been looked through; a line began there
     while behind > 0:
         start = max(0, behind - PIECE)
@@ -48,20 +68,19 @@ def _last_checkpoint(disk: Disk, file: int, key: PublicKey) -> tuple[int, Chain]
         while (found := piece.rfind(_CHECKPOINT, cut, place)) >= 0:
             place = piece.rfind(b"\n", cut, found) + 1 or cut
             end = piece.find(b"\n", found)
-            chain = None if end < 0 else _signed(piece[place:end], key)
-            if chain is not None:
-                return start + end + 1, chain
+            checkpoint = None if end < 0 else _signed(piece[place:end], start + end + 1, key)
+            if checkpoint is not None:
+                yield checkpoint
         behind = start
-    return None
 
 
-def _signed(line: bytes, key: PublicKey) -> Chain | None:
+def _signed(line: bytes, at: int, key: PublicKey) -> _Checkpoint | None:
     said = read_line(line)
     mark = None if said is None else said.checkpoint
     if said is None or mark is None or mark.number != said.number or not key.signed("checkpoint", mark):
         return None
     chain = Chain(mark.number, mark.before.encode())
-    return chain if chain.fits(line) else None
+    return _Checkpoint(mark, at, chain) if chain.fits(line) else None
 
 
 def _follow(disk: Disk, file: int, at: int, chain: Chain) -> int:

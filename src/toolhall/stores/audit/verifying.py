@@ -5,8 +5,8 @@ from pathlib import Path
 
 from toolhall.stores.audit.checking import Checking, Wrong
 from toolhall.stores.audit.findings import Finding, Report
-from toolhall.stores.audit.segments import logs_of, segments_of
-from toolhall.stores.audit.signing import PUBLIC_FILE, PublicKey, read_public
+from toolhall.stores.audit.segments import FOLDER, logs_of, segments_of
+from toolhall.stores.audit.signing import KEY_FILE, PUBLIC_FILE, PublicKey, read_public
 from toolhall.stores.audit.witness import WITNESS_FILE, Witness, read_witness
 
 
@@ -15,29 +15,33 @@ def verify(folder: Path, *, key: Path | None, witness: Path | None, step: Callab
 
     `key` and `witness` are copies kept elsewhere, instead of those beside the logs. `step` hears of bytes.
     """
-    report = Report()
+    report = Report(outside=witness is not None)
     seen = _seen(folder, witness, report)  # before the logs: a witness knows nothing that they do not hold by then
     logs = [log for log in logs_of(folder) if segments_of(log)]
     if not logs and not seen.seen:
-        report.notes.append("nothing is recorded yet")
+        _miss_logs(report, founded=key is not None or any((folder / name).exists() for name in (KEY_FILE, PUBLIC_FILE)))
         return report
     public = read_public(key or folder / PUBLIC_FILE)
-    known = {_checked(log, Checking(report, public, seen), step) for log in logs}
-    for gone in sorted(seen.seen.keys() - known):
+    checked = [_checked(log, Checking(report, public, seen), step) for log in logs]
+    for gone in sorted(seen.seen.keys() - {each.log for each in checked}):
         report.findings.append(_gone(seen, gone, public))
-    if witness is None and not (folder / WITNESS_FILE).exists():
+    if witness is not None or report.findings:
+        return report  # a copy need not have seen everything
+    if (folder / WITNESS_FILE).exists():
+        _miss_lines(report, checked, read_witness(folder / WITNESS_FILE))  # again: a hall may have gone on
+    else:
         _miss_witness(report)
     return report
 
 
-def _checked(log: Path, checking: Checking, step: Callable[[int], None]) -> str:
-    """The id of a log; what is wrong with it is in the report."""
+def _checked(log: Path, checking: Checking, step: Callable[[int], None]) -> Checking:
+    """A log that was followed; what is wrong with it is in the report."""
     checking.report.logs += 1
     try:
         checking.follow(log, step)
     except Wrong as wrong:
         checking.report.findings.append(wrong.finding)
-    return checking.log
+    return checking
 
 
 def _seen(folder: Path, witness: Path | None, report: Report) -> Witness:
@@ -48,6 +52,28 @@ def _seen(folder: Path, witness: Path | None, report: Report) -> Witness:
     if seen.unreadable:
         report.notes.append(f"{path.name}: lines that cannot be read, as after a crash: {seen.unreadable}")
     return seen
+
+
+def _miss_logs(report: Report, *, founded: bool) -> None:
+    """The key is made with the first log; where there is one, there was the other."""
+    if founded:
+        says = "there is a key, so there was a log, and no log is here: all of them were removed"
+        report.findings.append(Finding("missing", f"{FOLDER}/", 0, 0, says))
+    else:
+        report.notes.append("nothing is recorded yet")
+
+
+def _miss_lines(report: Report, checked: list[Checking], seen: Witness) -> None:
+    """The witness hears of each checkpoint before the next is signed; only the newest may be on its way."""
+    for log in checked:
+        unseen = [number for number in log.checkpoints[:-1] if number not in seen.seen.get(log.log, {})]
+        if unseen:
+            says = (
+                f"{len(unseen)} checkpoints of the log {log.log} were signed, and are not in the file that saw them,"
+                f" from number {unseen[0]} on: its lines were removed, so whether logs were cut off cannot be told;"
+                " give a copy of it with --checkpoints"
+            )
+            report.findings.append(Finding("missing", WITNESS_FILE, 0, unseen[0], says))
 
 
 def _miss_witness(report: Report) -> None:

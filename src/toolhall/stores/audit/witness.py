@@ -26,11 +26,6 @@ class Witness(msgspec.Struct, frozen=True):
     seen: dict[str, dict[int, Mark]]
     unreadable: int = 0
 
-    def last_of(self, log: str) -> Mark | None:
-        """The newest checkpoint of a log."""
-        marks = self.seen.get(log)
-        return marks[max(marks)] if marks else None
-
 
 def read_witness(path: Path) -> Witness:
     """Everything in the file; a line that a crash or a power loss spoiled is counted and passed over."""

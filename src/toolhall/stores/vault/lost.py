@@ -5,6 +5,8 @@ from toolhall.stores.vault.base import Contents
 from toolhall.stores.vault.envelope import Envelope
 from toolhall.stores.vault.keys import Keks, NoKey
 
+_GIVE_UP = "; if it is lost for good, 'toolhall secret remove --lost', with this hall's --data, forgets what it sealed"
+
 
 def envelope_of(keks: Keks | NoKey) -> Envelope | None:
     """None where there is no key."""
@@ -21,11 +23,13 @@ def refuse_lost(stored: Contents, keks: Keks | NoKey) -> None:
     if not lost(stored, keks):
         return
     if isinstance(keks, NoKey):
-        raise StoreFailed(f"secrets are kept here, and the key that opens them is not: put it back; {keks.fix}")
+        raise StoreFailed(
+            f"secrets are kept here, and the key that opens them is not: put it back; {keks.fix}{_GIVE_UP}"
+        )
     missing = sorted({key.kek for key in stored.keys} - {key.kek for key in without_lost(stored, keks).keys})
     raise StoreFailed(
         f"secrets are kept here that another vault key sealed ({', '.join(missing)}): put that one back, behind the one"
-        " that is there now; both open then, and 'toolhall secret rotate' makes the old one needless"
+        f" that is there now; both open then, and 'toolhall secret rotate' makes the old one needless{_GIVE_UP}"
     )
 
 

@@ -12,8 +12,10 @@ from tests.unit.transports.api.managing import manage
 from tests.unit.transports.api.test_description import check
 from tests.unit.transports.pages.browsing import ORIGIN
 from tests.unit.transports.pages.post_office import PostOffice, agreed_there, post_office
+from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
 from toolhall.model.exchange import CallTool, Finished
+from toolhall.registrar.keys import NewKey
 from toolhall.stores.vault.keys import new_key
 
 VALUE = "tw-4f1e0b7c-canary"
@@ -140,10 +142,11 @@ async def test_only_the_scope_admin_sees_and_sets_secrets(served: PostOffice) ->
     assert listed["by"] == "root"
 
 
-async def test_a_server_without_a_key_for_its_vault_says_what_to_do(acme: Authority) -> None:
-    async with post_office(acme, profile="server", public_url=ORIGIN) as office:
-        admin = await office.key("root", "admin")
-        reply = await manage(office.hall, "PUT", "/api/secrets/SMS_KEY", {"value": VALUE}, bearer(admin))
+async def test_a_server_without_a_key_for_its_vault_says_what_to_do() -> None:
+    with Toolhall(config=Config(profile="server", public_url=ORIGIN)) as hall:
+        await hall.open()
+        _, secret = await hall.access.keys.create(NewKey(name="root", scopes=("admin",)), "local")
+        reply = await manage(hall, "PUT", "/api/secrets/SMS_KEY", {"value": VALUE}, bearer(secret))
         assert (reply.status, "TOOLHALL_VAULT_KEY" in reply.body["error"]["message"]) == (503, True)
 
 

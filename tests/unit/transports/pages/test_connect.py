@@ -169,16 +169,3 @@ async def test_a_wrong_key(served: PostOffice) -> None:
     path, browser = await served.ask(ALICE), Browser(served.hall)
     page = await browser.act(path, "sign_in", key="th_wrong")
     assert (page.status, "not valid here" in page.text) == (403, True)
-
-
-async def test_a_server_without_a_key_for_its_vault_says_so_in_its_log(
-    acme: Authority, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with post_office(acme, profile="server", public_url=ORIGIN) as office:
-        await office.key("ci", owner="alice")
-        path, browser = await office.ask(ALICE), Browser(office.hall)
-        page = await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
-        reply = await browser.post(path, {"word": page.word("connect"), "action": "connect"})
-        assert (reply.status, "cannot be kept now" in reply.text) == (503, True)
-        assert "TOOLHALL_VAULT_KEY" in caplog.text
-        assert "TOOLHALL_VAULT_KEY" not in reply.text

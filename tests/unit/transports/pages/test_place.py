@@ -15,6 +15,21 @@ def test_without_a_public_url_it_is_what_the_browser_came_by(host: str) -> None:
     assert not place.secure
 
 
+@pytest.mark.parametrize(
+    ("listens", "url"),
+    [
+        ("127.0.0.1", "http://localhost:8000"),
+        ("0.0.0.0", "http://localhost:8000"),
+        ("::", "http://localhost:8000"),
+        ("192.0.2.2", "http://192.0.2.2:8000"),
+        ("2001:db8::2", "http://[2001:db8::2]:8000"),
+        ("hall.internal", "http://hall.internal:8000"),
+    ],
+)
+def test_a_link_leads_to_where_the_hall_listens(listens: str, url: str) -> None:
+    assert Place(None, 8000, listens).url == url
+
+
 def test_a_public_url_is_the_only_one() -> None:
     place, headers = Place("https://Hall.example:8443/below/", 8000), {b"host": b"localhost"}
     assert place.url == "https://Hall.example:8443/below"

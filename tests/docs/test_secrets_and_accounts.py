@@ -1,0 +1,92 @@
+"""The page about secrets and accounts is a story, and every command on it works against the example toolkit."""
+
+import re
+from pathlib import Path
+
+from tests.cli.person import Person
+from tests.cli.shell import Ended, Shell, read_line
+from toolhall.accounts.presets import PRESETS
+from toolhall.accounts.providers import provider_of
+from toolhall.config import load_config
+
+PAGE = (Path(__file__).parents[2] / "docs/how-to/secrets-and-accounts.md").read_text()
+COMMANDS = re.findall(r"^toolhall (.*)$", PAGE.replace("\ntoolhall: ", "\n"), re.MULTILINE)
+OUTPUTS = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+KEY = "SK" + "0123456789abcdef" * 2
+
+
+class Reader:
+    """Types what the page says, at this hall."""
+
+    def __init__(self, shell: Shell, url: str) -> None:
+        self._shell = shell
+        self._url = url
+
+    def words(self, command: str, some_id: str = "") -> list[str]:
+        return [some_id if word == "ID" else self._url if word.startswith("http") else word for word in command.split()]
+
+    def types(self, command: str, some_id: str = "", text: str = "") -> Ended:
+        return self._shell.run(*self.words(command, some_id), text=text)
+
+    def said(self, output: str) -> str:
+        """An output of the page, as a pattern."""
+        here = output.replace("http://localhost:8000", self._url.replace("127.0.0.1", "localhost"))
+        return re.escape(here).replace("/ID,", r"/[\w-]+,")
+
+
+def test_a_secret_is_set_used_listed_and_removed(tmp_path: Path) -> None:
+    serve, refused, put, send, listing, remove, *_ = COMMANDS
+    shell = Shell(tmp_path)
+    with shell.serving(*serve.split()[1:]) as server:
+        reader = Reader(shell, server.url)
+        first = reader.types(refused)
+        assert re.search(reader.said(OUTPUTS[0]), first.err), first
+        assert reader.types(put, text=f"{KEY}\n").code == 0
+        assert '"status": "queued"' in reader.types(send).out
+        assert "TWILIO_API_KEY" in reader.types(listing).out
+        assert reader.types(remove).code == 0
+        assert reader.types(send).code == 1
+
+
+def test_an_account_is_connected_used_listed_and_disconnected(tmp_path: Path) -> None:
+    read, providers, connect, again, listing, disconnect = COMMANDS[6:12]
+    shell = Shell(tmp_path)
+    with shell.serving() as server:
+        reader = Reader(shell, server.url)
+        first = reader.types(read)
+        assert re.search(reader.said(OUTPUTS[1]), first.err), first
+        assert "google" in reader.types(providers).out
+        with shell.started(*reader.words(connect)) as connecting:
+            Person().connects(read_line(connecting).strip())
+            assert connecting.wait(30) == 0
+        assert "Your book is due" in reader.types(again).out
+        (account,) = reader.types(f"{listing} --json").json()
+        assert reader.types(disconnect, account["id"]).code == 0
+        assert reader.types(read).code == 1
+
+
+def test_the_vault_gets_another_key(tmp_path: Path) -> None:
+    key, rotate = COMMANDS[12:]
+    shell = Shell(tmp_path)
+    assert re.fullmatch(r"[A-Za-z0-9+/]{43}=\n", shell.run(*key.split()).out)
+    assert shell.run("secret", "set", "TWILIO_API_KEY", text=KEY).code == 0
+    before = (shell.data / "vault.key").read_bytes()
+    assert shell.run(*rotate.split()).out == "1 secret sealed anew\n"
+    assert (shell.data / "vault.key").read_bytes() != before
+
+
+def test_the_settings_are_settings_and_the_presets_are_those(tmp_path: Path) -> None:
+    (settings,) = SETTINGS
+    file = tmp_path / "toolhall.toml"
+    for name in ("google", "corp"):
+        (tmp_path / f"{name}.secret").write_text("secret of the hall")
+        settings = settings.replace(f"{name}.secret", str(tmp_path / f"{name}.secret"))
+    file.write_text(settings)
+    config = load_config(file, {})
+    found = {name: provider_of(name, each) for name, each in config.providers.items()}
+    assert {name: each.issuer for name, each in found.items()} == {
+        "google": "https://accounts.google.com",
+        "corp": "https://login.example.com",
+    }
+    assert [name for name in PRESETS if name != "generic" and f"`{name}`" not in PAGE] == []

@@ -1,0 +1,92 @@
+"""Power fails while calls run: whatever a tool of level 4 did has its intent in the audit that is left."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.faults.power import LosingDisk, PowerLost
+from tests.recorded import recorded
+from tests.unit.stores.audit.made import books, record, verified
+from toolhall import Config, Toolhall, tool
+from toolhall.model.caller import LOCAL
+from toolhall.model.exchange import CallTool
+from toolhall.stores import journal
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.log import Keeping
+
+SEEDS = 60
+SMALL = Keeping(sign_records=5, segment_bytes=3_000)
+
+
+class TellingDisk(LosingDisk):
+    """Says when the power is gone: nobody who waits for it then would ever hear."""
+
+    def __init__(self, chance: Random, tell: Callable[[], object]) -> None:
+        super().__init__(chance, chance.randrange(12, 150))
+        self._tell = tell
+
+    def _use(self) -> None:
+        try:
+            super()._use()
+        except PowerLost:
+            self._tell()
+            raise
+
+
+async def calls_until(hall: Toolhall, dark: asyncio.Event) -> None:
+    """One call after the other, until the power is gone."""
+    gone = asyncio.create_task(dark.wait())
+    for number in count():
+        call = asyncio.create_task(hall.hall.answer(CallTool("touch", {"number": number}, "test", 0), LOCAL))
+        await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if gone.done():
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            return
+
+
+async def effects_of(data: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What calls did before the power was gone, and on the disk what that leaves."""
+    done: list[int] = []
+
+    @tool(level=4, effect="writes")
+    async def touch(number: int) -> None:
+        done.append(number)
+
+    loop, dark = asyncio.get_running_loop(), asyncio.Event()
+    disk = TellingDisk(Random(seed), partial(loop.call_soon_threadsafe, dark.set))
+    monkeypatch.setattr(journal, "AuditJournal", lambda folder, _: AuditJournal(folder, SMALL, disk=disk))
+    with Toolhall(touch, config=Config(data=str(data))) as hall:
+        await calls_until(hall, dark)
+    lock = vars(vars(hall.journal)["_books"])["_lock"]
+    if lock is not None:
+        lock.release()  # as the system does for a process that is gone
+    disk.lose_power()
+    return done
+
+
+@pytest.mark.threat("J3")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the thread that lost its disk
+async def test_J3_an_effect_has_its_intent_when_the_power_comes_back(  # noqa: N802 - the name of its row
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The intent was promised, the tool ran, the power failed in the midst of anything: the intent is there."""
+    total = 0
+    for seed in range(SEEDS):
+        data = tmp_path / str(seed)
+        effects = await effects_of(data, seed, monkeypatch)
+        again = books(data / "audit")
+        again.write([record(1)], safe=True)
+        again.close()
+        assert verified(data / "audit").good, seed
+        intents = {each["arguments_sha256"] for each in recorded(data) if each.get("phase") == "intent"}
+        for number in effects:
+            assert hashlib.sha256(b'{"number":%d}' % number).hexdigest() in intents, (seed, number)
+        total += len(effects)
+    assert total > SEEDS

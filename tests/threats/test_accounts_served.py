@@ -1,0 +1,93 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""D9: linked accounts in a served hall: one refresh for all who call, in one process or two; and how they end."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.servers import account_tools
+from tests.servers.authority import Authority, authority
+from tests.servers.crowd import all_at_once, lines_to
+from tests.servers.hall import Hall, Person, settings_for
+from tests.threats.served import environment
+
+TOOLS = account_tools.__file__
+MANY = 50
+SHORT = 0.001  # seconds: such a token is renewed for the next call
+
+
+@pytest.fixture
+def acme() -> Iterator[Authority]:
+    with authority() as server:
+        yield server
+
+
+@pytest.fixture
+def shell(tmp_path: Path, acme: Authority) -> Shell:
+    """Where the operator types; the provider is set up."""
+    shell = Shell(tmp_path)
+    shell.environment = environment(tmp_path, settings_for(acme.issuer, tmp_path))
+    return shell
+
+
+def link(hall: Hall) -> str:
+    """The page that a call is sent to."""
+    status, said = hall.ask("POST", "/tools/Post/read", {})
+    assert status == 403, said
+    return str(said["error"]["details"]["url"])
+
+
+def connect(hall: Hall, acme: Authority, lifetime: float) -> str:
+    """Link the account, with a token of this many seconds; the link."""
+    acme.lifetime = lifetime
+    url = link(hall)
+    assert asyncio.run(Person(hall).connect(url)).status == 200
+    acme.lifetime = 3600.0
+    return url
+
+
+@pytest.mark.threat("D9")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(shell: Shell, acme: Authority, processes: int) -> None:
+    """All have called before the provider answers; each gets the one new token, whichever process it asked."""
+    with shell.serving(TOOLS, "--workers", str(processes)) as server:
+        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        connect(hall, acme, SHORT)
+        with lines_to(hall, MANY, processes) as lines:
+            assert len(lines) == MANY
+            answers = all_at_once(acme, lines)
+    assert [status for status, _ in answers] == [200] * MANY
+    assert acme.count("/token", "refresh_token") == 1
+    assert len({said["token"] for _, said in answers}) == 1
+    assert len({said["process"] for _, said in answers}) == processes
+    assert not acme.issued[-1].revoked
+
+
+def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(shell: Shell, acme: Authority) -> None:
+    """The next refresh finds out; the person gets a new link, which works."""
+    with shell.serving(TOOLS) as server:
+        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        first = connect(hall, acme, SHORT)
+        acme.revoke_all()
+        second = connect(hall, acme, 3600.0)
+        assert second != first
+        assert hall.ask("POST", "/tools/Post/read", {}).status == 200
+        (account,) = hall.ask("GET", "/api/accounts").value["accounts"]
+        assert account["state"] == "connected"
+
+
+def test_disconnecting_revokes_at_the_provider(shell: Shell, acme: Authority) -> None:
+    """By the command line, at the hall that runs: its tokens are worth nothing there, and the next call asks anew."""
+    with shell.serving(TOOLS) as server:
+        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        connect(hall, acme, 3600.0)
+        assert hall.ask("POST", "/tools/Post/read", {}).status == 200
+        (account,) = shell.run("account", "list", "--url", hall.url, "--json").json()
+        done = shell.run("account", "disconnect", account["id"], "--yes", "--url", hall.url)
+        assert done.code == 0, done.err
+        assert acme.count("/revoke") >= 1
+        assert all(each.revoked for each in acme.issued)
+        assert link(hall)

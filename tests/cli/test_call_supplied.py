@@ -1,7 +1,15 @@
 """`toolhall call` on a file: its tools are supplied from the data folder, whether or not a hall serves from there."""
 
-from tests.cli.shell import Shell
+import shlex
 
+import pytest
+
+from tests.cli.shell import Shell, read_line
+from tests.cli.test_accounts import acme
+from tests.servers import authority as servers
+from tests.servers.authority import Authority
+
+__all__ = ["acme"]
 TOOL = '''
 from toolhall import Context, tool
 
@@ -30,3 +38,31 @@ def test_also_while_a_hall_serves_from_the_same_folder(shell: Shell) -> None:
         shell.run("secret", "set", "KEY", "--url", hall.url, text="SK01234567")
         assert shell.run("call", "letters", "--url", hall.url).out == "10\n"
         assert shell.run("call", "letters", str(file)).out == "10\n"
+
+
+BOTH = '''
+from toolhall import Context, tool
+
+
+@tool(secrets=["KEY"], account="acme:mail.read mail.send", effect="reads")
+async def letters(ctx: Context) -> int:
+    """How long the secret is."""
+    return len(ctx.secret("KEY")) if ctx.account.token else 0
+'''
+
+
+def test_what_is_printed_can_be_copied_and_run(shell: Shell, acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder whose name a shell would take apart, and which is not the one that the commands would find."""
+    (shell.folder / "letters.py").write_text(BOTH)
+    call = ["call", "letters", "letters.py", "--data", "other place"]
+    _, _, line = shell.run(*call).err.partition("run: ")
+    secret, connect = (shlex.split(each)[1:] for each in line.split(" && "))
+    assert (secret[:3], connect[:3]) == (["secret", "set", "KEY"], ["account", "connect", "acme"])
+    assert shell.run(*secret, text="SK01234567").code == 0
+    monkeypatch.setattr(servers.Devices, "INTERVAL", 1)
+    with shell.started(*connect) as process:
+        assert read_line(process).strip() == f"{acme.issuer}/device"
+        acme.entered[read_line(process).strip()] = True
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"acme is connected with mail.read mail.send profile\n"), err
+    assert shell.run(*call).out == "10\n"

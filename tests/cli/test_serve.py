@@ -74,7 +74,7 @@ def test_the_first_line_with_json_is_the_url_and_it_is_live(shell: Shell) -> Non
         assert list(server.first) == ["url", "pid"]
         assert server.first["pid"] == server.process.pid
         assert server.url.startswith("http://127.0.0.1:")
-        assert get(server.url)["tools"] == 9
+        assert get(server.url)["tools"] == 11
     assert (shell.data / "state.key").exists()
 
 
@@ -151,7 +151,7 @@ def test_what_it_refuses(shell: Shell, words: list[str], code: int, said: str) -
 def test_every_address_of_this_machine_answers_for_itself(shell: Shell) -> None:
     with shell.serving("--host", "127.0.0.2") as server:
         assert server.url.startswith("http://127.0.0.2:")
-        assert get(server.url)["tools"] == 9
+        assert get(server.url)["tools"] == 11
 
 
 def test_a_port_that_is_taken(shell: Shell) -> None:

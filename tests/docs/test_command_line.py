@@ -14,6 +14,8 @@ GROUPS = {
     "grant": ("add", "list", "remove"),
     "approval": ("list", "approve", "deny"),
     "factor": ("add", "list", "remove"),
+    "secret": ("set", "list", "remove", "rotate", "key"),
+    "account": ("providers", "list", "connect", "disconnect"),
     "audit": ("tail", "search", "verify", "export"),
 }
 HEAD = """# Command line

@@ -61,7 +61,11 @@ async def effects_of(data: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
 
     loop, dark = asyncio.get_running_loop(), asyncio.Event()
     disk = TellingDisk(Random(seed), partial(loop.call_soon_threadsafe, dark.set))
-    monkeypatch.setattr(journal, "AuditJournal", lambda folder, _: AuditJournal(folder, SMALL, disk=disk))
+
+    def losing(folder: Path, _: Keeping) -> AuditJournal:
+        return AuditJournal(folder, SMALL, disk=disk)
+
+    monkeypatch.setattr(journal, "AuditJournal", losing)
     with Toolhall(touch, config=Config(data=str(data))) as hall:
         await calls_until(hall, dark)
     lock = vars(vars(hall.journal)["_books"])["_lock"]

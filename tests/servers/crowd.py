@@ -49,5 +49,5 @@ def all_at_once(acme: Authority, lines: list[HTTPConnection]) -> list[tuple[int,
     """What each gets for a call that needs the account, while the provider answers nobody until all have called."""
     with ThreadPoolExecutor(len(lines)) as pool:
         with acme.holding("/token"):
-            list(pool.map(lambda line: _asked(line, "/tools/Post/read"), lines))
+            list(pool.map(_asked, lines, ["/tools/Post/read"] * len(lines)))
         return list(pool.map(_answered, lines))

@@ -25,7 +25,6 @@ GROUPS = {
 }
 
 _UPSTREAMS = "upstream servers"
-_ACCOUNTS = "linked accounts"
 _TASKS = "long-running tasks"
 
 ROWS = {
@@ -82,14 +81,11 @@ ROWS = {
     "C7": Row("approving one's own level-10 call", "another person, with the scope to approve"),
     "C8": Row("a code used again or guessed", "each time step once; five tries in five minutes"),
     "C9": Row("a clock turned back", "expiry is judged where the approval is kept, and time never goes back there"),
-    **{
-        f"D{number}": Row("OAuth, as client and broker", "comes with the accounts", _ACCOUNTS)
-        for number in range(1, 13)
-    },
     "D1": Row(
         "a consent that somebody else began",
         "our own page first, for each link; its cookie must come back with the answer",
     ),
+    "D2": Row("a token for one resource used at another", "each is asked for one resource; only our own is taken"),
     "D3": Row("an answer of another provider", "each attempt has one issuer; `iss` is compared byte for byte"),
     "D4": Row("PKCE left out", "S256 always; a provider that does not say S256 is not used"),
     "D5": Row("tricks with the redirect address", "one exact address from the settings; https, or this machine"),

@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""D9: linked accounts in a served hall: one refresh for all who call, in one process or two; and how they end."""
+"""D2, D9: linked accounts in a served hall: what tokens are for, one refresh for all who call, and how they end."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,10 +12,15 @@ from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
 from tests.servers.crowd import all_at_once, lines_to
 from tests.servers.hall import Hall, Person, settings_for
+from tests.threats.guarded import PUBLIC_URL, inside
+from tests.threats.issuer import issuing
 from tests.threats.served import environment
+from toolhall.config import Issuer
 
 TOOLS = account_tools.__file__
 MANY = 50
+API = "https://api.acme.example/mail"
+A, B = f"{PUBLIC_URL}/mcp/a", f"{PUBLIC_URL}/mcp/b"
 SHORT = 0.001  # seconds: such a token is renewed for the next call
 
 
@@ -91,3 +96,30 @@ def test_disconnecting_revokes_at_the_provider(shell: Shell, acme: Authority) ->
         assert acme.count("/revoke") >= 1
         assert all(each.revoked for each in acme.issued)
         assert link(hall)
+
+
+@pytest.mark.threat("D2")
+def test_D2_tokens_are_asked_for_one_resource(shell: Shell, acme: Authority) -> None:
+    """It is named where the person agrees, where the code is exchanged, and with every refresh (RFC 8707)."""
+    client = {"client_id": "hall", "client_secret_file": str(shell.folder / "client-secret"), "resource": API}
+    shell.environment = environment(shell.folder, settings_for(acme.issuer, shell.folder, **client))
+    with shell.serving(TOOLS) as server:
+        hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
+        connect(hall, acme, SHORT)
+        assert hall.ask("POST", "/tools/Post/read", {}).status == 200
+    asked = [each.query if each.path == "/authorize" else each.form for each in acme.asked]
+    named = [each["resource"] for each in asked if {"code_challenge", "grant_type"} & each.keys()]
+    assert named == [API] * 3
+
+
+@pytest.mark.threat("D2")
+async def test_D2_a_token_for_one_resource_is_worth_nothing_at_another() -> None:
+    """Of two halls at one host, each takes its own tokens only."""
+    with issuing() as issuer:
+        trusted = (Issuer(name="idp", issuer=issuer.url),)
+        for mine, other in ((A, B), (B, A)):
+            async with inside(issuers=trusted, resource=mine) as hall:
+                for audience, status in ((mine, 200), (other, 401)):
+                    token = issuer.token(aud=audience, scope="admin tools:*")
+                    reply = await hall.send("GET", "/api/tools", headers={"Authorization": f"Bearer {token}"})
+                    assert reply.status_code == status, audience

@@ -153,9 +153,9 @@ def test_a_checkpoint_that_a_crash_kept_from_the_witness_is_told_to_it(tmp_path:
     """The log is written first; a crash between the two is made good when the log is opened again."""
     wrote(tmp_path, 20)
     witness = tmp_path / "audit.checkpoints"
-    for spoil in (lambda line: b"", lambda line: line[:30]):
+    for left in (0, 30):
         *seen, newest = witness.read_bytes().splitlines(keepends=True)
-        witness.write_bytes(b"".join([*seen, spoil(newest)]))
+        witness.write_bytes(b"".join([*seen, newest[:left]]))
         assert verified(tmp_path).good, "the newest may be on its way"
         wrote(tmp_path, 20, start=20)
         assert verified(tmp_path).good

@@ -52,11 +52,11 @@ def _not_recent(signed_in: float | None, now: float) -> str | None:
     """Signing in again helps only where the issuer says when that was."""
     if signed_in is None:
         return (
-            "a token that says when its person signed in (auth_time); let its issuer send that, or raise steps.recent"
+            "a token that says when its person signed in (auth_time): let its issuer send that, or raise steps.recent"
         )
-    return (
-        "a token from a sign-in within the last 12 hours; sign in again" if now - signed_in > RECENT_SECONDS else None
-    )
+    if now - signed_in > RECENT_SECONDS:
+        return "a token from a sign-in within the last 12 hours; sign in again"
+    return None
 
 
 def unscoped(caller: Caller, level: int, toolkit: str) -> Deny | None:

@@ -16,6 +16,7 @@ from toolhall.model.question import Answered, Question
 from toolhall.model.tool import Tool
 from toolhall.registry.entry import Runner
 from toolhall.runners.deadline import Deadline
+from toolhall.runners.supply import known_to
 from toolhall.runners.telling import Telling
 from toolhall.runners.threads import Threads
 from toolhall.schema.types import to_json
@@ -60,7 +61,7 @@ class FunctionRunner:
             return self._in_thread(tool, call, body.bind(arguments), patience)
         bound = body.bind(arguments)
         if body.takes_context:
-            context = Context(call.link, call.caller, tool.name, patience, call.equipment, self._outside)
+            context = Context(call.link, known_to(call), tool.name, patience, call.equipment, self._outside)
             return body.function(context, **bound)  # type: ignore[no-any-return]
         return body.function(**bound)  # type: ignore[no-any-return]
 
@@ -87,7 +88,7 @@ class FunctionRunner:
         link = _ThreadLink(told.link if isinstance(told, Telling) else told, loop)
         context = Context(
             told.through(link) if isinstance(told, Telling) else link,
-            call.caller,
+            known_to(call),
             tool.name,
             equipment=call.equipment,
             outside=self._outside,

@@ -17,7 +17,7 @@ from toolhall.model.tool import Tool
 from toolhall.runners.address import Address
 from toolhall.runners.carried import all_tagged, all_untagged, raised, returned, told
 from toolhall.runners.child import Child, Gone, Lied
-from toolhall.runners.supply import supply_of
+from toolhall.runners.supply import known_to, supply_of
 from toolhall.runners.wire import (
     Done,
     End,
@@ -66,9 +66,8 @@ class ProcessRunner:
         child = await self._workers.take(self._address, name, patience)
         try:
             can = tuple(filter(call.link.can, _FEATURES))
-            caller = msgspec.structs.replace(call.caller, credential=None)  # it is nothing to a tool
             supply, allow = supply_of(call.equipment), self._outside.allow
-            await child.say(Work(self._address, tool.name, arguments, caller, can, seconds, supply, allow))
+            await child.say(Work(self._address, tool.name, arguments, known_to(call), can, seconds, supply, allow))
             end, asking = await _conversation(child, call, patience)
             sound = not isinstance(end, Raised) or not end.spent
         except Lied as error:

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from toolhall.model.call import Call
+from toolhall.model.caller import Caller
 from toolhall.model.requirements import Equipment, Token
 from toolhall.model.secret import Secret
 
@@ -26,6 +28,12 @@ class Supply(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return "Supply(...)"
+
+
+def known_to(call: Call) -> Caller:
+    """The caller as the tool knows it: what it was proven by is nothing to a tool."""
+    caller = call.caller
+    return caller if caller.credential is None else msgspec.structs.replace(caller, credential=None)
 
 
 def supply_of(equipment: Equipment | None) -> Supply | None:

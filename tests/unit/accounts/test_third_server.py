@@ -1,51 +1,27 @@
-"""The same against a third authorization server, where the acceptance kit lies beside the clone."""
+"""The same against a third authorization server: by the broker alone, and through a hall that is served."""
 
-import json
 import socket
-import subprocess
 from collections.abc import Iterator
-from contextlib import closing
-from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
+from tests.servers import account_tools
+from tests.servers.hall import Hall, Person, settings_for
 from tests.servers.linking import MAIL, REDIRECT, linking, settings
+from tests.servers.third import registered, third_server
+from tests.threats.served import serving
 from toolhall.accounts.broker import status_of
-
-ROOT = Path(__file__).parents[3]
-KIT = ROOT.parent / "shared" / "accept" / "lib" / "mock_as.py"
-PYTHON = ROOT / ".venv-clients" / "bin" / "python"  # has the libraries that the kit needs
 
 
 @pytest.fixture
-def third() -> Iterator[int]:
-    """The port of the kit's server, in a process of its own."""
-    if not KIT.exists() or not PYTHON.exists():
-        pytest.skip("the acceptance kit is not beside this clone, or its clients are not installed")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with subprocess.Popen([PYTHON, KIT, str(port)], stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            assert "authorization server on" in server.stdout.readline()
-            yield port
-        finally:
-            server.terminate()
+def third() -> Iterator[str]:
+    with third_server() as issuer:
+        yield issuer
 
 
-def registered(port: int) -> str:
-    """The id that the server gives to the hall."""
-    with closing(HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
-        asked = {"redirect_uris": [REDIRECT], "token_endpoint_auth_method": "none"}
-        connection.request("POST", "/register", json.dumps(asked))
-        client_id: str = json.loads(connection.getresponse().read())["client_id"]
-        return client_id
-
-
-async def test_connect_and_refresh(third: int) -> None:
-    given = settings(f"http://127.0.0.1:{third}", client_id=registered(third), client_secret=None)
+async def test_connect_and_refresh(third: str) -> None:
+    given = settings(third, client_id=registered(third, REDIRECT), client_secret=None)
     async with linking({"acme": given}) as hall:
         assert status_of(await hall.connect()) == "completed"
         first = await hall.token()
@@ -55,3 +31,20 @@ async def test_connect_and_refresh(third: int) -> None:
         assert second is not None
         assert first.token != second.token
         assert second.scopes == MAIL.scopes
+
+
+async def test_a_served_hall_connects_and_calls(third: str, tmp_path: Path) -> None:
+    """It must be registered before it starts, so its port is chosen first."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        hall = Hall(free.getsockname()[1])
+    client = registered(third, f"{hall.url}/oauth/callback")
+    chosen = settings_for(third, tmp_path, client_id=client)
+    with serving(tmp_path, Path(account_tools.__file__), port=hall.port, **chosen):
+        status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": "Post.read"}})
+        (missing,) = said["missing_requirements"]["authorization"]
+        assert (status, hall.status(missing["check_url"])) == (400, "pending")
+        assert (await Person(hall).connect(missing["url"])).status == 200
+        assert hall.status(missing["check_url"]) == "completed"
+        status, said = hall.ask("POST", "/oxp/tools/call", {"request": {"tool_id": "Post.read"}})
+        assert (status, said["result"]["success"]) == (200, True)

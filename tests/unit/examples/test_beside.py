@@ -33,6 +33,13 @@ def test_a_google_of_ones_own_is_left_as_it_is() -> None:
         assert len(config.egress_allow) == 1
 
 
+def test_a_server_gets_a_provider_only_if_it_can_keep_accounts() -> None:
+    with beside(Config(profile="server")) as config:
+        assert (config.providers, len(config.egress_allow)) == ({}, 1)
+    with beside(Config(profile="server", vault_key="keyring")) as config:
+        assert list(config.providers) == ["google"]
+
+
 def test_it_ends_with_whatever_ends_the_hall() -> None:
     with pytest.raises(KeyboardInterrupt), beside(Config()):
         raise KeyboardInterrupt

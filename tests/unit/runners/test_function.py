@@ -13,6 +13,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments
 from toolhall.model.exchange import Log, Progress
 from toolhall.model.json import JsonObject
+from toolhall.model.secret import Secret
 from toolhall.registry.entry import Entry
 from toolhall.runners.deadline import Deadline
 
@@ -170,3 +171,23 @@ async def test_events_sent_just_before_the_end_still_arrive() -> None:
     with entry_of(quick) as entry:
         await run(entry, link=link)
     assert link.events == [Progress(1, None, None)]
+
+
+@pytest.mark.threat("B3")
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_B3_what_a_caller_was_proven_by_is_nothing_to_a_tool(is_async: bool) -> None:  # noqa: N802
+    """A tool knows who calls; the credential stays outside, wherever the tool runs."""
+
+    @tool
+    async def known(ctx: Context) -> list[bool]:
+        """Whether it sees the caller, and the credential."""
+        return [ctx.caller.id == "ada", ctx.caller.credential is not None]
+
+    @tool
+    def known_in_thread(ctx: Context) -> list[bool]:
+        """The same in a thread."""
+        return [ctx.caller.id == "ada", ctx.caller.credential is not None]
+
+    caller = Caller("ada", proof="key", credential=Secret("tk_0123456789"))
+    with entry_of(known if is_async else known_in_thread) as entry:
+        assert await entry.runner.run(entry.tool, call_of(caller=caller), {}, Deadline(5)) == [True, False]

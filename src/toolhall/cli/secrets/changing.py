@@ -40,6 +40,7 @@ class RemoveOptions(OwnedOptions):
 
 _DEFAULTS = OwnedOptions()
 _REMOVE = RemoveOptions()
+_TAKEN = ("rotate",)  # where management seals everything anew
 
 
 def set_secret(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(name="*")] = _DEFAULTS) -> None:
@@ -98,11 +99,13 @@ def _remove_lost(secret: str | None, options: RemoveOptions) -> None:
     else:
         named = ", ".join(f"{name}{_whose(user)}" for name, user in gone)
         print(visible(f"{counted(len(gone), 'secret')} gone{': ' if named else ''}{named}"))
-    note("Set them again with 'toolhall secret set ID'. Every account must be connected anew.")
+    note("Set them again with 'toolhall secret set ID'. Accounts that the lost key sealed must be connected anew.")
 
 
 def _refuse_unusable(secret: str, user: str | None) -> None:
     """Before somebody has typed a long value."""
+    if secret in _TAKEN:
+        raise WrongUsage(f"no secret can be called {secret}; choose another id")
     try:
         checked_name(secret)
         checked_user(user)

@@ -1,0 +1,128 @@
+"""Who connects an account in a real browser: the person who asked reads what it is about, and nobody else does."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import House
+from tests.cli.shell import Shell
+from toolhall.config import Config
+from toolhall.examples.standins.addresses import GMAIL_ADDRESS
+from toolhall.examples.standins.beside import PROVIDER, beside
+
+Window = Callable[..., Page]
+READ_MAIL = "https://www.googleapis.com/auth/gmail.readonly"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """The example tools, set up for the stand-in as an operator sets up a provider."""
+    with beside(Config()) as config:
+        shell = Shell(Path(tmp_path_factory.mktemp("people")))
+        google = config.providers[PROVIDER]
+        provider = {"issuer": google.issuer, "client_id": google.client_id}
+        shell.environment["TOOLHALL_PROVIDERS"] = json.dumps({PROVIDER: provider})
+        shell.environment[GMAIL_ADDRESS] = str(google.issuer)
+        shell.environment["TOOLHALL_EGRESS_ALLOW"] = ",".join(config.egress_allow)
+        with shell.serving() as server:
+            yield House(int(server.url.rpartition(":")[2]))
+
+
+def admit(house: House, name: str) -> str:
+    """The key of somebody who may call everything."""
+    _, made = house.ask("POST", "/api/keys", {"name": name, "owner": name})
+    assert house.ask("POST", "/api/grants", {"callers": name, "tools": "*"})[0] == 201
+    return str(made["secret"])
+
+
+def call(house: House, key: str) -> tuple[int, Any]:
+    """The status of a call, and what it says: the emails, or what is missing."""
+    status, said = house.ask("POST", "/oxp/tools/call", {"request": {"tool_id": "Gmail.GetEmails"}}, key)
+    assert status == 200 or "authorization" in said["missing_requirements"], said
+    return status, said["result"] if status == 200 else said["missing_requirements"]["authorization"][0]
+
+
+def status(house: House, missing: Any) -> str:
+    """What a program that waits is told."""
+    return str(house.ask("GET", missing["check_url"].removeprefix(house.url))[1]["status"])
+
+
+def sign_in(page: Page, url: str, key: str) -> None:
+    page.goto(url)
+    page.get_by_label("API key").fill(key)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_the_person_reads_what_it_is_about_and_the_call_runs(house: House, window: Window) -> None:
+    """Provider, scope, tool and the host that it leads back to; then the provider's page, back, and the same call."""
+    key, page = admit(house, "alice"), window()
+    code, missing = call(house, key)
+    assert (code, status(house, missing)) == (400, "pending")
+    sign_in(page, missing["url"], key)
+    expect(page.get_by_role("heading", level=1)).to_have_text("Link your account at google?")
+    facts = page.locator("dl")
+    for fact in ("google", READ_MAIL, "Gmail.GetEmails@1.2.0", "alice", house.url.removeprefix("http://")):
+        expect(facts).to_contain_text(fact)
+    expect(page.locator(".warning")).to_contain_text("a program on the computer that you sit at")
+    page.get_by_role("button", name="Go on to google").click()
+    expect(page.get_by_role("heading", name="Stand-in for Google")).to_be_visible()
+    assert status(house, missing) == "pending", "the provider has not answered yet"
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("The account is linked")
+    assert status(house, missing) == "completed"
+    code, result = call(house, key)
+    assert (code, result["success"]) == (200, True), result
+    assert result["value"]["emails"]
+
+
+def test_a_no_at_the_provider_is_said_and_kept(house: House, window: Window) -> None:
+    """The page says so, the link has failed, and a new call gets another link."""
+    key, page = admit(house, "carol"), window()
+    _, missing = call(house, key)
+    sign_in(page, missing["url"], key)
+    page.get_by_role("button", name="Go on to google").click()
+    page.get_by_role("button", name="Deny").click()
+    expect(page.get_by_role("alert")).to_contain_text("Access was denied")
+    assert status(house, missing) == "failed"
+    code, anew = call(house, key)
+    assert (code, anew["id"] == missing["id"]) == (400, False)
+
+
+def test_another_person_is_told_nothing(house: House, window: Window) -> None:
+    """Neither the person at this machine nor somebody with another key sees what it is about, or can go on."""
+    asker, other = admit(house, "dora"), admit(house, "bob")
+    _, missing = call(house, asker)
+    page = window()
+    page.goto(missing["url"])
+    for key in (None, other):
+        if key is not None:
+            sign_in(page, missing["url"], key)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Not for you")
+        said = page.locator("body").inner_text()
+        assert not [word for word in ("google", "Gmail", "dora") if word in said]
+        assert page.get_by_role("button", name="Go on").count() == 0
+    assert status(house, missing) == "pending"
+
+
+def test_the_providers_answer_counts_in_no_other_browser(house: House, window: Window) -> None:
+    """Somebody who is sent the address that the provider leads back to connects nothing with it."""
+    key, page = admit(house, "erin"), window()
+    _, missing = call(house, key)
+    sign_in(page, missing["url"], key)
+    page.get_by_role("button", name="Go on to google").click()
+    page.route("**/authorize", lambda route: route.fulfill(response=route.fetch(max_redirects=0), status=200))
+    with page.expect_response("**/authorize") as answered:  # a redirect that this browser does not follow
+        page.get_by_role("button", name="Allow").click()
+    back = answered.value.header_value("location")
+    assert back is not None
+    victim = window()
+    reply = victim.goto(back)
+    assert reply is not None
+    assert reply.status == 400
+    expect(victim.get_by_role("alert")).to_contain_text("This browser did not begin here")
+    assert status(house, missing) == "pending"
+    assert call(house, key)[0] == 400

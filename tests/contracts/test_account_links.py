@@ -169,7 +169,7 @@ async def test_what_was_claimed_in_time_may_end_later(store: AccountStore, clock
     assert await store.link_find("l1") is None
 
 
-async def test_a_caller_has_twenty_links_at_most(store: AccountStore, clock: Clock) -> None:
+async def test_a_user_has_twenty_links_at_most(store: AccountStore, clock: Clock) -> None:
     for number in range(20):
         await store.link_add(link(id=f"l{number}", expires=START + 600 + number))
     clock.now += 10
@@ -182,6 +182,30 @@ async def test_a_caller_has_twenty_links_at_most(store: AccountStore, clock: Clo
     await store.link_add(link(id="more"))
     clock.now = START + 600
     await store.link_add(link(id="again", expires=clock.now + 600))
+
+
+@pytest.mark.threat("I8")
+async def test_I8_one_user_of_a_program_takes_no_link_from_another(store: AccountStore) -> None:  # noqa: N802
+    """A program that acts for many has as many for each."""
+    for number in range(20):
+        await store.link_add(link(id=f"l{number}", caller="front", user="user0"))
+    with pytest.raises(NotNow):
+        await store.link_add(link(id="more", caller="front", user="user0"))
+    for number in range(1, 22):
+        await store.link_add(link(id=f"of {number}", caller="front", user=f"user{number}"))
+
+
+@pytest.mark.threat("I8")
+async def test_I8_a_program_has_not_too_many_over_all_its_users(  # noqa: N802
+    store: AccountStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_PENDING_OF_CALLER", 3)
+    for number in range(3):
+        await store.link_add(link(id=f"l{number}", caller="front", user=f"user{number}"))
+    with pytest.raises(NotNow) as refused:
+        await store.link_add(link(id="more", caller="front", user="user3"))
+    assert (refused.value.why, refused.value.seconds) == ("pending", base.CROWDED_SECONDS)
+    await store.link_add(link(id="other", caller="back", user="user3"))
 
 
 async def test_a_claimed_link_waits_for_nobody(store: AccountStore) -> None:

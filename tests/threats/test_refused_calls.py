@@ -2,13 +2,15 @@
 """A call that its dialect refuses itself is an attempt like any other: it leaves a record, and it counts."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 
+from tests.recorded import recorded
 from tests.threats.guarded import PUBLIC_URL, Inside, inside
-from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers
+from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers, stdio
 from tests.threats.test_entrance import records
 from tests.threats.test_identity import WAYS
 from toolhall.model.caller import Caller
@@ -161,6 +163,23 @@ async def test_C3_a_session_leaves_records_too() -> None:
     assert b"42900" in replies[2].content
     assert {(dialect, tool) for dialect, tool, _ in found} == {(f"mcp@{NOVEMBER}", "nonce")}
     assert [outcome for *_, outcome in found][2] == "Limited"
+
+
+@pytest.mark.threat("C3")
+def test_C3_so_do_calls_over_standard_input(tmp_path: Path) -> None:
+    """Before the handshake, with other terms, in no shape: each is refused and recorded."""
+    good = calling(MODERN, "nonce", {"nonce": "here"})
+    refused = [
+        calling(NOVEMBER, "nonce", {"nonce": "here"}),
+        good | {"params": good["params"] | {"_meta": {"io.modelcontextprotocol/protocolVersion": "1999-01-01"}}},
+        good | {"params": good["params"] | {"requestState": "forged"}},
+        good | {"params": []},
+    ]
+    with stdio(tmp_path) as line:
+        assert [line.ask(encoded(each)).code is not None for each in refused] == [True] * len(refused)
+    found = [(each["dialect"], each["tool"], each["outcome"]) for each in recorded(tmp_path / "data")]
+    named = [("mcp", "nonce"), ("mcp", "nonce"), (f"mcp@{MODERN}", "nonce"), ("mcp", "")]
+    assert found == [(*each, "Malformed") for each in named]
 
 
 async def test_what_is_no_call_leaves_no_record() -> None:

@@ -210,3 +210,27 @@ async def test_J7_a_data_key_given_to_another_opens_nothing(
             assert vault.get("OTHER", "bob") is None
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
     assert "is left out" in caplog.text
+
+
+@pytest.mark.threat("J7")
+@pytest.mark.parametrize("signed", [False, True], ids=["by SQL", "with the key of the codes"])
+@pytest.mark.parametrize("table", ["secrets", "data_keys"])
+async def test_J7_what_was_spoiled_is_not_replaced_by_the_halls(folder: Path, table: str, signed: bool) -> None:
+    """Alice's own secret, changed in the file, is refused; she does not act with everybody's instead."""
+    async with Opened(folder) as vault:
+        await vault.set("TOKEN", Secret("what everybody has"), None, "local")
+    owner, column = ("user = 'alice'", "sealed") if table == "secrets" else ("tenant = 'user:alice'", "wrapped")
+    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+        ((alices,),) = connection.execute(f"SELECT id FROM {table} WHERE {owner}")
+    altered(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
+    if signed:
+        sign_again(folder, table, alices)
+    async with Opened(folder) as vault:
+        for _ in range(2):
+            assert vault.get("TOKEN", "alice") is None
+            assert vault.get("TOKEN", "bob") == Secret("what everybody has")
+            usable = {each.user: each.usable for each in await vault.list() if each.name == "TOKEN"}
+            assert usable == {None: True, "alice": False}
+            await vault.rotate(new_key())
+        await vault.set("TOKEN", Secret(SECRET), "alice", "alice")
+        assert vault.get("TOKEN", "alice") == Secret(SECRET)

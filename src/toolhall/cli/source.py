@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from toolhall.cli.beside import started_beside
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.offer import Source
@@ -48,11 +49,14 @@ def opened(options: SourceOptions, target: str | None, config: Config) -> Genera
         raise WrongUsage(f"give a target ({target!r}) or --url, not both")
     if options.key is not None and not options.url:
         raise WrongUsage("--key is sent to a running server; name it with --url, or leave out --key")
-    source = RemoteSource(options.url, options.key) if options.url else LocalSource([target] if target else [], config)
-    try:
+    with contextlib.ExitStack() as until_the_end:
+        if options.url:
+            source: Source = RemoteSource(options.url, options.key)
+        else:
+            targets = [target] if target else []
+            source = LocalSource(targets, until_the_end.enter_context(started_beside(targets, config)))
+        until_the_end.callback(source.close)
         yield source
-    finally:
-        source.close()
 
 
 def dialect_named(name: str) -> str:

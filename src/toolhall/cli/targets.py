@@ -11,10 +11,10 @@ from types import ModuleType
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
+from toolhall.cli.beside import EXAMPLES
 from toolhall.cli.definitions import SUFFIXES, load_definitions
 from toolhall.cli.failure import CommandFailed, WrongUsage
 
-EXAMPLES = "toolhall.examples"
 _SKIPPED = ("test_", "conftest.", "setup.", "_")
 
 

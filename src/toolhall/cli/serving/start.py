@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from toolhall.cli.beside import started_beside
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import note
@@ -28,22 +29,22 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
     refuse_exposure(config.profile, config.host)
     data_folder(config)
-    config = _answering(config)
     stated = {"--data": options.data, "--config": options.config, "--profile": options.profile}
-    plan = Plan(
-        targets=targets,
-        config=config,
-        host=options.host,
-        port=options.port,
-        stated=tuple(name for name, value in stated.items() if value is not None),
-        workers=options.workers,
-        json=options.json,
-        stdio=options.stdio,
-        dialect=options.dialect or "mcp",
-    )
-    # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.
-    run: Callable[[Plan], int] = importlib.import_module(f"toolhall.cli.serving.{_way(options)}").run
-    return run(plan)
+    with started_beside(targets, _answering(config)) as completed:
+        plan = Plan(
+            targets=targets,
+            config=completed,
+            host=options.host,
+            port=options.port,
+            stated=tuple(name for name, value in stated.items() if value is not None),
+            workers=options.workers,
+            json=options.json,
+            stdio=options.stdio,
+            dialect=options.dialect or "mcp",
+        )
+        # uvicorn takes as long to import as the hall, and only one of the ways needs it in this process.
+        run: Callable[[Plan], int] = importlib.import_module(f"toolhall.cli.serving.{_way(options)}").run
+        return run(plan)
 
 
 def _answering(config: Config) -> Config:

@@ -10,7 +10,8 @@ import msgspec
 
 from toolhall.stores.approvals.base import NotNow
 
-MOST_PENDING = 20  # links of one caller
+MOST_PENDING = 20  # links that one caller has for one user
+MOST_PENDING_OF_CALLER = 1_000  # for all the users that it acts for
 MOST_PENDING_OF_ALL = 10_000
 CROWDED_SECONDS = 60.0  # to wait when there are too many of all
 KEPT_SECONDS = 86_400.0  # how a link ended can be asked for that long after it would have expired
@@ -161,10 +162,10 @@ def ended(link: Link, state: LinkEnd, reason: str | None, now: float) -> Link | 
     return msgspec.structs.replace(link, state=state, reason=reason, sealed=b"") if may else None
 
 
-def refuse_crowd(own: Iterable[Link], others: int, now: float) -> None:
-    """Raise NotNow if too many links wait already, the caller's own or everybody's."""
-    expiring = sorted(each.expires for each in own)
+def refuse_crowd(same: Iterable[Link], of_caller: int, of_all: int, now: float) -> None:
+    """Raise NotNow if too many links wait already: the caller's for this user, for all its users, or everybody's."""
+    expiring = sorted(each.expires for each in same)
     if len(expiring) >= MOST_PENDING:
         raise NotNow("pending", expiring[0] - now)
-    if others >= MOST_PENDING_OF_ALL:
+    if of_caller >= MOST_PENDING_OF_CALLER or of_all >= MOST_PENDING_OF_ALL:
         raise NotNow("pending", CROWDED_SECONDS)

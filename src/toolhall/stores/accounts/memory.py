@@ -77,7 +77,9 @@ class MemoryAccounts:
         if link.id in self._links:
             raise Stale([link.id])
         waiting = self._waiting()
-        refuse_crowd([each for each in waiting if each.caller == link.caller], len(waiting), now)
+        of_caller = [each for each in waiting if each.caller == link.caller]
+        same = [each for each in of_caller if each.user == link.user]
+        refuse_crowd(same, len(of_caller), len(waiting), now)
         self._links[link.id] = link
 
     async def link_bind(self, link_id: str, browser: str, sealed: bytes) -> Link | None:

@@ -57,8 +57,9 @@ class Links:
             _forget(connection, now)  # waits for every other writer
             if connection.scalar(select(_COLUMNS.id).where(_COLUMNS.id == link.id)) is not None:
                 raise Stale([link.id])
-            own = self._read(connection, _COLUMNS.caller == link.caller, _waiting(now))
-            refuse_crowd(own, _count(connection, _waiting(now)), now)
+            waiting, of_caller = _waiting(now), _COLUMNS.caller == link.caller
+            same = self._read(connection, waiting, of_caller, _COLUMNS.user == link.user)
+            refuse_crowd(same, _count(connection, waiting, of_caller), _count(connection, waiting), now)
             connection.execute(insert(links).values(**self._row(link)))
 
     def bind(self, connection: Connection, link_id: str, browser: str, sealed: bytes) -> Link | None:

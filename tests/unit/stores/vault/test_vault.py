@@ -262,6 +262,26 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
     assert again.get("TOKEN", "bob") == VALUE
 
 
+async def test_a_users_own_that_does_not_open_is_not_replaced_by_the_halls() -> None:
+    """Who has one of their own is not served with another by accident; until it is set anew, or removed."""
+    store = MemoryVault()
+    vault = await opened(store)
+    await vault.set("TOKEN", VALUE, None, "local")
+    await vault.set("TOKEN", ADAS, "ada", "ada")
+    before = await store.all()
+    rows = tuple(msgspec.structs.replace(row, sealed=row.sealed[:-1]) if row.user else row for row in before.rows)
+    await store.replace_data_keys(before, Contents(before.keys, rows))
+    await vault.refresh()
+    assert [vault.get("TOKEN", user) for user in ("ada", "bob", None)] == [None, VALUE, VALUE]
+    assert {each.user: each.usable for each in await vault.list()} == {None: True, "ada": False}
+    await vault.rotate()
+    assert vault.get("TOKEN", "ada") is None
+    await vault.set("TOKEN", ADAS, "ada", "ada")
+    assert vault.get("TOKEN", "ada") == ADAS
+    assert await vault.remove("TOKEN", "ada")
+    assert vault.get("TOKEN", "ada") == VALUE
+
+
 async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryVault()
     vault = await opened(store)
@@ -318,7 +338,7 @@ async def test_a_tenant_that_was_shredded_is_gone_for_good() -> None:
     assert vault.get("TOKEN", "ada") == VALUE
     with pytest.raises(Unopened):
         sealer.open(sealed, "a1")
-    with pytest.raises(Unopened):
+    with pytest.raises(StoreFailed, match="were shredded just now; try again"):
         sealer.seal(b"more", "a1")
     with pytest.raises(Unopened):
         await (await vault.sealer("user:ada")).find(sealed, "a1")

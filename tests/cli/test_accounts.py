@@ -165,9 +165,10 @@ def test_disconnecting_asks_first(shell: Shell, acme: Authority) -> None:
 def test_providers_are_listed_without_what_is_secret(shell: Shell, acme: Authority) -> None:
     shell.run("key", "create", "ci")
     listed = shell.run("account", "providers", "--json")
-    assert listed.json() == [{"name": "acme", "issuer": acme.issuer, "scopes": ["profile"]}]
+    told = {"name": "acme", "issuer": acme.issuer, "scopes": ["profile"], "redirect_uri": REDIRECT}
+    assert listed.json() == [told]
     shown = shell.run("account", "providers").out
-    assert (acme.issuer in shown, SECRET in shown + listed.out) == (True, False)
+    assert (acme.issuer in shown, REDIRECT in shown, SECRET in shown + listed.out) == (True, True, False)
 
 
 @pytest.mark.parametrize(

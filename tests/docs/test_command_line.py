@@ -6,6 +6,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
 COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
 GROUPS = {
@@ -32,6 +34,7 @@ def helped(command: str) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.splitlines())
 
 
+@pytest.mark.timeout(180)  # some fifty processes
 def test_the_page_is_what_help_prints() -> None:
     below = [f"{group} {command}".strip() for group, commands in GROUPS.items() for command in ("", *commands)]
     commands = (*COMMANDS, *below)

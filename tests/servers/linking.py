@@ -68,7 +68,12 @@ class Linking:
     async def connect(self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes) -> Link:
         """The whole way."""
         visit = await self.agree(await self.begin(caller, scopes), caller)
-        return await self.broker.finish(visit.query, visit.nonce)
+        return await self.broker.finish(visit.path, visit.query, visit.nonce)
+
+    async def state(self, link: Link) -> str | None:
+        """How far it is; None if it is too old."""
+        found = await self.broker.find(link.id)
+        return None if found is None else found.state
 
     async def token(self, need: AccountNeed = MAIL, user: str = "alice") -> Token | None:
         return await self.broker.fresh(user, need)
@@ -81,6 +86,10 @@ class Visit:
     url: str
     nonce: str
     back: str
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.back).path
 
     @property
     def query(self) -> dict[str, str]:

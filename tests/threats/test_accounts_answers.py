@@ -3,13 +3,28 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 
 from tests.servers.liar import Liar, liar
-from tests.servers.linking import ALICE, REDIRECT, Linking, linking, settings, visited
-from toolhall.accounts.broker import status_of
+from tests.servers.linking import (
+    ALICE,
+    HALL,
+    REDIRECT,
+    Clock,
+    Kept,
+    Linking,
+    Visit,
+    linking,
+    opened,
+    settings,
+    visited,
+)
 from toolhall.accounts.failures import LinkFailed
+from toolhall.accounts.providers import ProviderSettings
+from toolhall.stores.accounts.memory import MemoryAccounts
+from toolhall.stores.vault.memory import MemoryVault
 
 MIXED_UP = "does not come from the provider that was asked"
 
@@ -32,7 +47,7 @@ async def answer(hall: Linking) -> str:
     """How an attempt ends, in words."""
     visit = await hall.agree(await hall.begin())
     try:
-        return status_of(await hall.broker.finish(visit.query, visit.nonce))
+        return (await hall.broker.finish(visit.path, visit.query, visit.nonce)).state
     except LinkFailed as failed:
         return failed.message
 
@@ -87,9 +102,54 @@ async def test_D3_a_code_of_one_provider_never_goes_to_another(honest: Liar, evi
         visit = await hall.agree(link)
         stolen = visit.query | {"code": "code-of-the-honest-one", "iss": honest.issuer}
         with pytest.raises(LinkFailed, match=MIXED_UP):
-            await hall.broker.finish(stolen, visit.nonce)
+            await hall.broker.finish(visit.path, stolen, visit.nonce)
         assert evil.count("/token") == 0
         assert honest.count("/token") == 0
+
+
+def unnamed(server: Liar, client_id: str) -> ProviderSettings:
+    """A provider that names no issuer in its answers, and to which PKCE alone proves the hall."""
+    server.callback = {"iss": None}
+    urls = {"authorize_url": f"{server.issuer}/authorize", "token_url": f"{server.issuer}/token"}
+    return settings(None, **urls, client_id=client_id, client_secret=None)
+
+
+@pytest.mark.threat("D3")
+@pytest.mark.parametrize("registered", ["/oauth/callback", "/oauth/callback/honest"])
+async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
+    honest: Liar, evil: Liar, registered: str
+) -> None:
+    """RFC 9700, 4.4: the evil one sends the browser on to the honest one, which sends it back to where it knows."""
+    providers = {"honest": unnamed(honest, "hall-at-honest"), "evil": unnamed(evil, "hall-at-evil")}
+    async with linking(providers, door=opened(honest.issuer, evil.issuer)) as hall:
+        link = await hall.begin(provider="evil")
+        url, nonce = await hall.broker.consent(link.id, ALICE)
+        sent = dict(parse_qsl(urlsplit(url).query))
+        assert sent["redirect_uri"] == f"{REDIRECT}/evil"
+        onward = urlencode(sent | {"client_id": "hall-at-honest", "redirect_uri": f"{HALL}{registered}"})
+        visit = Visit(url, nonce, await visited(f"{honest.issuer}/authorize?{onward}"))
+        with pytest.raises(LinkFailed, match=MIXED_UP):
+            await hall.broker.finish(visit.path, visit.query, nonce)
+        assert evil.count("/token") == 0
+        own = await hall.agree(await hall.begin(provider="honest"))
+        assert own.path == "/oauth/callback/honest"
+        assert (await hall.broker.finish(own.path, own.query, own.nonce)).state == "completed"
+
+
+@pytest.mark.threat("D3")
+async def test_D3_who_shares_the_callback_must_name_itself(evil: Liar) -> None:
+    """Also one that says so when the browser leaves, and no longer when it is back."""
+    evil.callback = {"iss": None}
+    clock = Clock()
+    kept = Kept(MemoryAccounts(clock), MemoryVault())
+    async with linking({"acme": settings(evil.issuer)}, kept=kept, clock=clock) as hall:
+        visit = await hall.agree(await hall.begin())
+        assert visit.path == "/oauth/callback"
+    evil.metadata = {"authorization_response_iss_parameter_supported": None}
+    async with linking({"acme": settings(evil.issuer)}, kept=kept, clock=clock) as again:
+        with pytest.raises(LinkFailed, match=MIXED_UP):
+            await again.broker.finish(visit.path, visit.query, visit.nonce)
+    assert evil.count("/token") == 0
 
 
 @pytest.mark.threat("D4")
@@ -145,7 +205,7 @@ async def test_D5_a_pasted_address_is_exactly_ours(honest: Liar, address: str) -
             with pytest.raises(LinkFailed):
                 await hall.broker.paste(link.id, ALICE, pasted)
         assert honest.count("/token") == 0
-        assert status_of(await hall.broker.paste(link.id, ALICE, f"{REDIRECT}?{query}")) == "completed"
+        assert (await hall.broker.paste(link.id, ALICE, f"{REDIRECT}?{query}")).state == "completed"
 
 
 @pytest.mark.threat("D5")

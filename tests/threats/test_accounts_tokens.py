@@ -24,6 +24,7 @@ from tests.servers.linking import (
 )
 from tests.servers.serving import Answer
 from toolhall.accounts.failures import LinkFailed
+from toolhall.accounts.flow import CALLBACK
 from toolhall.model.requirements import AccountNeed
 from toolhall.stores.accounts.memory import MemoryAccounts
 from toolhall.stores.choosing import choose_stores
@@ -72,7 +73,7 @@ async def test_D8_endpoints_inside_are_not_asked(evil: Liar, place: str, url: st
 async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
-    link = await hall.broker.finish({"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
+    link = await hall.broker.finish(CALLBACK, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
     if link.state == "completed":  # only revoking was left to go wrong
         (account,) = await hall.broker.accounts()
         ended = await hall.broker.disconnect(account.id, ALICE)
@@ -94,7 +95,7 @@ async def test_D8_redirects_are_not_followed(evil: Liar, inner: Liar, status: in
         evil.token = lambda _: moved
         visit = await hall.agree(await hall.begin())
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
     assert inner.asked == []
 
 
@@ -200,7 +201,7 @@ async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: 
     async with linking(changed, kept=kept, clock=clock) as hall:
         assert await hall.token() is None
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
         with pytest.raises(LinkFailed):
             await hall.broker.consent(link.id, ALICE)
         assert (await hall.broker.disconnect(account.id, ALICE)).unrevoked is not None

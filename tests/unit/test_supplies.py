@@ -1,6 +1,8 @@
 """What a hall refuses to start with: settings by which nothing could be supplied."""
 
 import base64
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ OTHER = base64.b64encode(bytes(range(1, 33))).decode()
         (Config(providers={"acme": ProviderSettings(client_id="hall")}), "set issuer, or authorize_url and token_url"),
         (Config(vault_key="short"), "TOOLHALL_VAULT_KEY"),
         (Config(providers=GOOGLE, profile="server", public_url="https://hall.example"), "toolhall secret key"),
+        (Config(providers=GOOGLE, profile="server", vault_key=KEY), "set public_url"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_with_the_fix(config: Config, fix: str) -> None:
@@ -40,3 +43,45 @@ async def test_a_hall_with_secrets_and_no_key_for_them_does_not_open(tmp_path: P
     with Toolhall(config=Config(data=str(tmp_path), vault_key=KEY)) as hall:
         await hall.open()
         assert hall.supplies.vault.get("NAME") == Secret("value")
+
+
+OPENING = """
+import asyncio, sys, threading
+from toolhall import Config, Toolhall, tool
+from toolhall.accounts.providers import ProviderSettings
+
+@tool(secrets=["KEY"])
+def needing() -> None: ...
+
+@tool
+def plain() -> None: ...
+
+importing = []
+
+class Watching:
+    def find_spec(self, name, path=None, target=None):
+        if name in ("toolhall.egress.door", "httpx2"):
+            importing.append(threading.current_thread() is threading.main_thread())
+
+sys.meta_path.insert(0, Watching())
+with Toolhall({tools}, config=Config({settings})) as hall:
+    assert not importing, "nobody needs it to list tools"
+    asyncio.run(hall.open())
+print(importing)
+"""
+
+
+@pytest.mark.parametrize(
+    ("tools", "settings", "imported"),
+    [
+        ("plain", "", "[]"),
+        ("needing", "", "[False, False]"),
+        ("plain", "providers={'google': ProviderSettings(client_id='hall')}", "[False, False]"),
+    ],
+)
+def test_a_hall_that_will_go_out_imports_what_that_takes_when_it_opens_in_a_thread(
+    tools: str, settings: str, imported: str
+) -> None:
+    program = OPENING.format(tools=tools, settings=settings)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.strip() == imported, done.stderr

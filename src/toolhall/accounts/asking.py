@@ -44,10 +44,12 @@ class Asker:
             raise Unreachable(f"status {reply.status}; redirects are not followed")
         return _object(reply)
 
-    async def ask(self, provider: Provider, endpoints: Endpoints, url: str, form: Form) -> JsonObject:
+    async def ask(
+        self, provider: Provider, endpoints: Endpoints, url: str, form: Form, seconds: float = MOST_SECONDS
+    ) -> JsonObject:
         """What an endpoint answers to a form; Refusal if the provider says no, Unreachable if it does not say."""
         headers, fields = proven(provider, endpoints.token_auth, form)
-        reply = await self._fetch("POST", url, headers, fields, as_json=provider.preset.json)
+        reply = await self._fetch("POST", url, headers, fields, as_json=provider.preset.json, seconds=seconds)
         if reply.status >= 500 or reply.status == 429 or 300 <= reply.status < 400:
             raise Unreachable(f"{provider.name} answers with status {reply.status}")
         said = _object(reply)
@@ -70,7 +72,14 @@ class Asker:
             raise Unreachable(f"{provider.name} answers with status {reply.status}")
 
     async def _fetch(
-        self, method: str, url: str, headers: dict[str, str], fields: Form | None = None, *, as_json: bool = False
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        fields: Form | None = None,
+        *,
+        as_json: bool = False,
+        seconds: float = MOST_SECONDS,
     ) -> "Reply":
         try:
             return await self._door.fetch(
@@ -80,7 +89,7 @@ class Asker:
                 form=None if as_json else fields,
                 json=fields if as_json else None,
                 max_bytes=MOST_BYTES,
-                seconds=MOST_SECONDS,
+                seconds=seconds,
             )
         except (EgressRefused, EgressFailed) as error:
             raise Unreachable(str(error)) from None

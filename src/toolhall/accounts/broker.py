@@ -6,7 +6,7 @@ import logging
 import secrets
 import shlex
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,7 +32,6 @@ from toolhall.stores.base import StoreFailed
 from toolhall.stores.vault.vault import Vault
 
 _T = TypeVar("_T")
-Status: TypeAlias = Literal["pending", "completed", "failed"]
 _LOG = logging.getLogger(__name__)
 _UNKEPT = "accounts cannot be kept now; try again later"
 
@@ -44,7 +43,6 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]  # all that the provider is asked for
     provider_host: str
     redirect_host: str
-    client_id: str
 
 
 class Broker:
@@ -63,10 +61,10 @@ class Broker:
         sealing, asker = Sealing(vault), Asker(door)
         self._discovery = Discovery(asker, clock)
         self._renewing = Renewing(MemoryAccounts(clock), sealing, asker, self._discovery, clock)
-        self._connecting = Connecting(sealing, asker, self._discovery, self._renewing, clock)
+        self.tokens = TokenKeeper(self._providers, sealing, self._renewing, clock, sleep)
+        self._connecting = Connecting(sealing, asker, self._discovery, self.tokens, clock)
         self._links = Links(self._connecting, sealing, clock, address)
         self.devices = Devices(self._connecting, asker, self._discovery, clock, sleep)
-        self.tokens = TokenKeeper(self._providers, sealing, self._renewing, clock, sleep)
         self._disconnecting = Disconnecting(self._providers, self.tokens, self._renewing, sealing)
         self._ending: set[asyncio.Task[Link]] = set()
         self.pages = True  # False: nobody can open this hall's pages
@@ -85,6 +83,13 @@ class Broker:
     def providers(self) -> tuple[Provider, ...]:
         """Who accounts can be connected at."""
         return tuple(self._providers.values())
+
+    async def redirect_uri(self, provider: Provider) -> str | None:
+        """What the operator registers at this provider; None while the provider, or the hall, cannot be reached so."""
+        try:
+            return self._links.redirect_uri(provider, await self._discovery.endpoints(provider))
+        except (LinkFailed, Unreachable):
+            return None
 
     async def accounts(self, user: str | None = None) -> tuple[Account, ...]:
         """The accounts of a user, or of everybody; what is sealed stays so."""
@@ -142,8 +147,7 @@ class Broker:
             link=link,
             scopes=await _kept(self._connecting.asked(link, provider)),
             provider_host=flow.host_of(endpoints.authorize_url),
-            redirect_host=flow.host_of(self._links.redirect_uri()),
-            client_id=provider.client_id,
+            redirect_host=flow.host_of(self._links.redirect_uri(provider, endpoints)),
         )
 
     async def consent(self, link_id: str, visitor: Caller) -> tuple[str, str]:
@@ -151,23 +155,25 @@ class Broker:
         link, provider, endpoints = await self._usable(link_id, visitor)
         nonce = secrets.token_urlsafe(32)
         browser = digest_of(nonce) if link.how == "browser" else ""
-        attempt = await _kept(self._links.attempted(link, provider, browser))
+        attempt = await _kept(self._links.attempted(link, provider, endpoints, browser))
         return flow.authorize_url(provider, endpoints, attempt), nonce
 
-    async def finish(self, query: Mapping[str, str], nonce: str | None) -> Link:
-        """The browser is back: connect the account; LinkFailed says what to tell the person."""
+    async def finish(self, path: str, query: Mapping[str, str], nonce: str | None) -> Link:
+        """The browser is back at this path: connect the account; LinkFailed says what to tell the person."""
         if not nonce:
             raise LinkFailed("this browser did not begin here; open the link again, and allow cookies")
-        link, attempt = await _kept(self._links.claimed(query.get("state"), "browser", digest_of(nonce)))
+        came_to = self._links.came_to(path)
+        link, attempt = await _kept(self._links.claimed(query.get("state"), "browser", came_to, digest_of(nonce)))
         return await self._concluded(link, attempt, query)
 
     async def paste(self, link_id: str, caller: Caller, url: str) -> Link:
         """The person copied the address that the browser was sent to; LinkFailed says what is wrong."""
         link = await _kept(self._links.pending(link_id, caller))
-        query = flow.read_redirect(self._links.redirect_uri(), url)
+        redirect_uri = (await _kept(self._links.attempt(link))).redirect_uri
+        query = flow.read_redirect(redirect_uri, url)
         if not hmac.compare_digest((flow.link_of(query.get("state")) or "").encode(), link.id.encode()):
             raise LinkFailed("this address belongs to another attempt; paste the one that you were just sent to")
-        link, attempt = await _kept(self._links.claimed(query.get("state"), "paste", ""))
+        link, attempt = await _kept(self._links.claimed(query.get("state"), "paste", redirect_uri))
         return await self._concluded(link, attempt, query)
 
     async def device(self, link: Link) -> DeviceCode:
@@ -230,7 +236,6 @@ class Broker:
         except (Refusal, Unreachable) as error:
             raise self._told(link, error) from None
         await self._connecting.keep(link, provider, granted)
-        self.tokens.forget(link.user, provider.name)
 
     def _told(self, link: Link, error: Refusal | Unreachable) -> LinkFailed:
         """What went wrong is for the operator's log; the person reads what can be done about it."""
@@ -238,13 +243,6 @@ class Broker:
         if isinstance(error, Refusal):
             return LinkFailed(f"{link.provider} refused ({error.code}); call the tool again to get a new link")
         return LinkFailed(f"{link.provider} cannot be used now; the operator finds the reason in the hall's log")
-
-
-def status_of(link: Link | None) -> Status:
-    """How far a link is, in the words of OXP."""
-    if link is None:
-        return "failed"
-    return link.state if link.state in ("completed", "failed") else "pending"
 
 
 async def _kept(work: Coroutine[Any, Any, _T]) -> _T:

@@ -11,9 +11,9 @@ from toolhall.accounts.failures import LinkFailed
 from toolhall.accounts.flow import Attempt
 from toolhall.accounts.forms import code_form
 from toolhall.accounts.providers import Provider
-from toolhall.accounts.renewing import Renewing
 from toolhall.accounts.replies import Granted, read_tokens
 from toolhall.accounts.sealing import Kept, Sealing
+from toolhall.accounts.tokens import TokenKeeper
 from toolhall.model.errors import Unavailable
 from toolhall.model.secret import Secret
 from toolhall.stores.accounts.base import NEW, Account, AccountStore, Link
@@ -29,19 +29,19 @@ class Connecting:
         sealing: Sealing,
         asker: Asker,
         discovery: Discovery,
-        renewing: Renewing,
+        tokens: TokenKeeper,
         clock: Callable[[], float],
     ) -> None:
         self._sealing = sealing
         self._asker = asker
         self._discovery = discovery
-        self._renewing = renewing
+        self._tokens = tokens
         self._clock = clock
 
     @property
     def store(self) -> AccountStore:
         """Where the accounts are kept."""
-        return self._renewing.store
+        return self._tokens.store
 
     async def asked(self, link: Link, provider: Provider) -> tuple[str, ...]:
         """What the provider is asked for: what this tool needs, and what the user has agreed to before.
@@ -64,7 +64,7 @@ class Connecting:
         missing = provider.missing(granted.scopes, link.scopes)
         if missing:
             if await self.store.find(link.user, provider.name) is None:  # some providers revoke all grants at once
-                await self._renewing.revoke(provider, tokens)
+                await self._tokens.renewing.revoke(provider, tokens)
             raise LinkFailed(f"{provider.name} granted less than is needed; missing: {' '.join(missing)}")
         for _ in range(_TRIES):
             before = await self.store.find(link.user, provider.name)
@@ -73,6 +73,7 @@ class Connecting:
                 await self._sealing.with_tokens(account, tokens), NEW if before is None else before.serial
             )
             if saved is not None:
+                self._tokens.forget(link.user, provider.name)
                 return saved
         raise Unavailable("the account changes all the time; try again later")
 

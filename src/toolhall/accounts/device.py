@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from toolhall.accounts.asking import Asker
 from toolhall.accounts.connecting import Connecting
 from toolhall.accounts.discovery import Discovery
 from toolhall.accounts.failures import LinkFailed, Refusal, Unreachable
 from toolhall.accounts.forms import device_form, poll_form
-from toolhall.accounts.providers import Provider
+from toolhall.accounts.providers import Endpoints, Provider
 from toolhall.accounts.replies import DeviceCode, Granted, read_device, read_tokens
 from toolhall.model.errors import ToolhallError
 from toolhall.stores.accounts.base import Link
@@ -37,6 +38,8 @@ class Devices:
         self._clock = clock
         self._sleep = sleep
         self.tasks: set[asyncio.Task[None]] = set()
+        self._pausing: set[asyncio.Task[None]] = set()  # of these, nothing can be lost
+        self._closed = False
 
     async def start(self, link: Link, provider: Provider) -> DeviceCode:
         """What the person enters, and where; raises LinkFailed, Refusal, Unreachable."""
@@ -46,37 +49,55 @@ class Devices:
         asked = await self._connecting.asked(link, provider)
         reply = await self._asker.ask(provider, endpoints, endpoints.device_url, device_form(provider, asked))
         code = read_device(reply)
-        task = asyncio.ensure_future(self._followed(link, provider, code, asked))
+        granting = partial(self._granted, link, provider, endpoints, code, asked)
+        task = asyncio.ensure_future(self._followed(link, provider, granting))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return code
 
     async def close(self) -> None:
-        """Ask no more."""
-        for task in self.tasks:
+        """Ask no more; what a provider is giving right now is kept."""
+        self._closed = True
+        for task in self._pausing:
             task.cancel()
         if self.tasks:
             await asyncio.wait(self.tasks)
 
-    async def _followed(self, link: Link, provider: Provider, code: DeviceCode, asked: tuple[str, ...]) -> None:
+    async def _followed(self, link: Link, provider: Provider, granting: Callable[[], Awaitable[Granted]]) -> None:
+        try:
+            await self._ended(link, provider, granting)
+        except StoreFailed as failed:
+            _LOG.warning("the account at %s cannot be kept: %s", provider.name, failed)
+
+    async def _ended(self, link: Link, provider: Provider, granting: Callable[[], Awaitable[Granted]]) -> None:
         store = self._connecting.store
         try:
-            granted = await self._granted(link, provider, code, asked)
+            granted = await granting()
             if await store.link_claim(link.id, "") is None:
                 raise LinkFailed
             await self._connecting.keep(link, provider, granted)
             await store.link_end(link.id, "completed")
         except ToolhallError as failed:
             await store.link_end(link.id, "failed", failed.message)
-        except StoreFailed as failed:
-            _LOG.warning("the account at %s cannot be kept: %s", provider.name, failed)
 
-    async def _granted(self, link: Link, provider: Provider, code: DeviceCode, asked: tuple[str, ...]) -> Granted:
-        endpoints = await self._discovery.endpoints(provider)
+    async def _pause(self, seconds: float) -> None:
+        """The only place where closing ends a task."""
+        task = asyncio.current_task()
+        if task is None or self._closed:
+            raise asyncio.CancelledError
+        self._pausing.add(task)
+        try:
+            await self._sleep(seconds)
+        finally:
+            self._pausing.discard(task)
+
+    async def _granted(
+        self, link: Link, provider: Provider, endpoints: Endpoints, code: DeviceCode, asked: tuple[str, ...]
+    ) -> Granted:
         until = min(link.expires, self._clock() + code.expires_in)
         pause = code.interval
         while True:
-            await self._sleep(pause)
+            await self._pause(pause)
             if self._clock() >= until:
                 raise LinkFailed("the code was not entered in time; start again")
             try:

@@ -10,6 +10,7 @@ from toolhall.accounts.providers import Endpoints, Provider, may_name
 from toolhall.model.json import Json, JsonObject
 
 KEPT_SECONDS = 3_600.0
+LONGER_SECONDS = 60.0  # what is known stays good for so long while the issuer is asked again, or says nothing
 _AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
 _OPENID = "/.well-known/openid-configuration"
 _ENDPOINTS = {
@@ -21,7 +22,7 @@ _ENDPOINTS = {
 
 
 class Discovery:
-    """What an issuer said is good for an hour; what it failed to say is asked again at once."""
+    """What an issuer said is good for an hour; what nobody knows yet is asked for at once."""
 
     def __init__(self, asker: Asker, clock: Callable[[], float]) -> None:
         self._asker = asker
@@ -35,6 +36,8 @@ class Discovery:
         until, known = self._known.get(provider.name, (0.0, None))
         if known is not None and self._clock() < until:
             return known
+        if known is not None:
+            self._known[provider.name] = (self._clock() + LONGER_SECONDS, known)
         try:
             document = await self._document(provider)
         except Unreachable:

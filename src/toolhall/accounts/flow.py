@@ -26,7 +26,7 @@ _ERRORS = {
     "login_required": "the provider needs you to sign in; try again",
 }
 _OTHER_ERROR = "the provider refused; the operator checks the hall's registration there"
-_MIXED_UP = "the answer does not come from the provider that was asked; nothing was connected"
+MIXED_UP = "the answer does not come from the provider that was asked; nothing was connected"
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,19 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     scopes: tuple[str, ...]
     resource: str | None
+
+
+def callback_of(provider: Provider, endpoints: Endpoints) -> str:
+    """The path that an answer comes back to; by it alone is known who answers, where no answer names its issuer.
+
+    RFC 9700, 4.4: otherwise a provider could send a browser on to another one, and be given the code from there.
+    """
+    return CALLBACK if endpoints.sends_iss else f"{CALLBACK}/{provider.name}"
+
+
+def is_own(redirect_uri: str) -> bool:
+    """Whether one provider alone sends browsers back to it."""
+    return not redirect_uri.endswith(CALLBACK)
 
 
 def state_of(link_id: str, random: str) -> Secret:
@@ -101,13 +114,13 @@ def check_issuer(attempt: Attempt, provider: Provider, endpoints: Endpoints, iss
     if attempt.issuer != provider.identity:
         raise LinkFailed("the provider was changed in between; call the tool again to get a new link")
     if iss is None:
-        if endpoints.sends_iss:
-            raise LinkFailed(_MIXED_UP)
+        if endpoints.sends_iss or not is_own(attempt.redirect_uri):
+            raise LinkFailed(MIXED_UP)
         return
     if provider.issuer is None:
         raise LinkFailed(f"the provider names an issuer; the operator sets providers.{provider.name}.issuer to it")
     if not hmac.compare_digest(iss.encode(errors="surrogatepass"), provider.issuer.encode()):
-        raise LinkFailed(_MIXED_UP)
+        raise LinkFailed(MIXED_UP)
 
 
 def read_redirect(redirect_uri: str, url: str) -> dict[str, str]:

@@ -8,8 +8,8 @@ import msgspec
 
 from toolhall.accounts.connecting import Connecting
 from toolhall.accounts.failures import LinkFailed, TooManyLinks
-from toolhall.accounts.flow import CALLBACK, Attempt, is_same_state, link_of, state_of
-from toolhall.accounts.providers import Provider, is_safe, is_scope
+from toolhall.accounts.flow import CALLBACK, MIXED_UP, Attempt, callback_of, is_same_state, link_of, state_of
+from toolhall.accounts.providers import Endpoints, Provider, is_safe, is_scope
 from toolhall.accounts.sealing import Sealing
 from toolhall.model.caller import Caller
 from toolhall.model.secret import Secret
@@ -54,12 +54,16 @@ class Links:
         """Where the person goes; it carries no authority, so whoever else gets it can do nothing with it."""
         return f"{self._address()}{PATH}{link.id}"
 
-    def redirect_uri(self) -> str:
-        """Where a provider sends the browser back to: registered there, and sent, as exactly this text."""
-        uri = f"{self._address()}{CALLBACK}"
+    def came_to(self, path: str) -> str:
+        """The whole address of a path of this hall; LinkFailed if nobody's browser should come back there."""
+        uri = f"{self._address()}{path}"
         if not is_safe(uri):
             raise LinkFailed(_UNSAFE)
         return uri
+
+    def redirect_uri(self, provider: Provider, endpoints: Endpoints) -> str:
+        """Where a provider sends the browser back to: registered there, and sent, as exactly this text."""
+        return self.came_to(callback_of(provider, endpoints))
 
     async def begin(self, caller: Caller, wanted: Wanted) -> Link:
         """A new link, or the one that this caller was given for the same before; LinkFailed, TooManyLinks."""
@@ -71,7 +75,7 @@ class Links:
         if len(wanted.scopes) > _MOST_SCOPES or not all(map(is_scope, wanted.scopes)):
             raise LinkFailed("these are not scopes; list each one by itself, as the provider spells it")
         if wanted.how != "device":
-            self.redirect_uri()
+            self.came_to(CALLBACK)
         now = self._clock()
         link = Link(
             id=secrets.token_urlsafe(16),
@@ -103,12 +107,12 @@ class Links:
             raise LinkFailed
         return link
 
-    async def attempted(self, link: Link, provider: Provider, browser: str) -> Attempt:
+    async def attempted(self, link: Link, provider: Provider, endpoints: Endpoints, browser: str) -> Attempt:
         """The attempt that begins now, bound to the browser in which the person agreed; an earlier one ends."""
         attempt = Attempt(
             state=state_of(link.id, secrets.token_urlsafe(32)),
             verifier=Secret(secrets.token_urlsafe(48)),
-            redirect_uri=self.redirect_uri(),
+            redirect_uri=self.redirect_uri(provider, endpoints),
             issuer=provider.identity,
             scopes=await self._connecting.asked(link, provider),
             resource=provider.resource,
@@ -118,15 +122,24 @@ class Links:
             raise LinkFailed
         return attempt
 
-    async def claimed(self, state: str | None, how: How, browser: str) -> tuple[Link, Attempt]:
+    async def attempt(self, link: Link) -> Attempt:
+        """The attempt that is under way; LinkFailed if there is none."""
+        attempt = await self._sealing.attempt(link)
+        if attempt is None:
+            raise LinkFailed
+        return attempt
+
+    async def claimed(self, state: str | None, how: How, came_to: str, browser: str = "") -> tuple[Link, Attempt]:
         """The link that an answer belongs to, used up; whoever guesses or repeats one changes nothing."""
         link_id = link_of(state)
         link = None if link_id is None else await self.store.link_find(link_id)
         if link is None or link.state != "pending" or link.how != how:
             raise LinkFailed
-        attempt = await self._sealing.attempt(link)
-        if attempt is None or not is_same_state(attempt, state):
+        attempt = await self.attempt(link)
+        if not is_same_state(attempt, state):
             raise LinkFailed
+        if attempt.redirect_uri != came_to:
+            raise LinkFailed(MIXED_UP)
         if await self.store.link_claim(link.id, browser) is None:
             raise LinkFailed
         return link, attempt

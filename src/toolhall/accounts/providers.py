@@ -11,10 +11,10 @@ from toolhall.accounts.presets import GENERIC, PRESETS, Preset, TokenAuth
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.errors import EgressRefused
 from toolhall.egress.urls import checked
+from toolhall.model.requirements import SCOPE
 from toolhall.model.secret import SHORTEST, Secret
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749
 _OURS = (
     "client_id", "client_secret", "code_challenge", "code_challenge_method", "redirect_uri", "request", "request_uri",
     "resource", "response_mode", "response_type", "scope", "state",
@@ -127,7 +127,7 @@ def provider_of(name: str, settings: ProviderSettings) -> Provider:
 
 def is_scope(text: str) -> bool:
     """Whether this is one scope, as OAuth writes them."""
-    return _SCOPE.fullmatch(text) is not None
+    return SCOPE.fullmatch(text) is not None
 
 
 def is_safe(url: str) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolhall.accounts.asking import MOST_SECONDS, Asker
+from toolhall.accounts.asking import Asker
 from toolhall.accounts.discovery import Discovery
 from toolhall.accounts.failures import Refusal, Unreachable
 from toolhall.accounts.forms import refresh_form
-from toolhall.accounts.providers import Provider
+from toolhall.accounts.providers import Endpoints, Provider
 from toolhall.accounts.replies import Granted, read_tokens
 from toolhall.accounts.sealing import Kept, Sealing
 from toolhall.model.errors import Unavailable
@@ -18,7 +18,9 @@ from toolhall.stores.accounts.base import Account, AccountStore
 from toolhall.stores.base import StoreFailed
 
 EARLY_SECONDS = 60.0  # so long before its end a token is renewed
-LEASE_SECONDS = 4 * MOST_SECONDS  # longer than discovery and a refresh can take
+# The provider may have replaced the refresh token before it answers; who does not wait for the answer has lost it.
+REFRESH_SECONDS = 30.0
+LEASE_SECONDS = REFRESH_SECONDS + 15.0  # the rest is for the store: no other process asks while this one may
 LATE_SECONDS = 5.0  # a token that ends sooner may end on its way
 FIRST_PAUSE = 1.0
 LAST_PAUSE = 60.0
@@ -59,25 +61,29 @@ class Renewing:
         if kept.refresh is None:
             return await self._broken(account)
         self._refuse_pausing(provider, account)
+        try:
+            endpoints = await self._discovery.endpoints(provider)
+        except Unreachable as error:
+            raise self._paused(provider, account, error) from None
         lease = msgspec.structs.replace(kept, lease=self._clock() + LEASE_SECONDS)
         claimed = await self.store.save(await self._sealing.with_tokens(account, lease), account.serial)
         if claimed is None:
             return None
         try:
-            granted = await self._granted(provider, claimed, kept.refresh)
+            granted = await self._granted(provider, endpoints, claimed, kept.refresh)
         except Refusal as refusal:
             if refusal.code in _OVER:
                 _LOG.info("the account %s at %s is over: %s", account.id, provider.name, refusal.code)
                 return await self._broken(claimed)
-            raise await self._paused(provider, claimed, kept, refusal) from None
+            raise await self._released(provider, claimed, kept, refusal) from None
         except Unreachable as error:
-            raise await self._paused(provider, claimed, kept, error) from None
+            raise await self._released(provider, claimed, kept, error) from None
         self._pauses.pop(account.id, None)
         return await self._keep(provider, claimed, granted, kept.refresh)
 
-    async def _granted(self, provider: Provider, account: Account, refresh: Secret) -> Granted:
-        endpoints = await self._discovery.endpoints(provider)
-        reply = await self._asker.ask(provider, endpoints, endpoints.token_url, refresh_form(provider, refresh))
+    async def _granted(self, provider: Provider, endpoints: Endpoints, account: Account, refresh: Secret) -> Granted:
+        form = refresh_form(provider, refresh)
+        reply = await self._asker.ask(provider, endpoints, endpoints.token_url, form, REFRESH_SECONDS)
         return read_tokens(reply, provider, account.scopes, self._clock())
 
     async def _keep(self, provider: Provider, claimed: Account, granted: Granted, refresh: Secret) -> Account | None:
@@ -89,7 +95,6 @@ class Renewing:
             scopes=granted.scopes,
             expires_at=granted.expires_at,
             refreshed_at=now,
-            used_at=now,
         )
         try:
             saved = await self.store.save(renewed, claimed.serial)
@@ -133,14 +138,18 @@ class Renewing:
         if wait > 0:
             raise _unavailable(provider, wait)
 
-    async def _paused(self, provider: Provider, claimed: Account, kept: Kept, why: Exception) -> Unavailable:
-        """Give the claim back, and leave the provider alone for a while, each time for longer."""
-        _, before = self._pauses.get(claimed.id, (0.0, 0.0))
+    async def _released(self, provider: Provider, claimed: Account, kept: Kept, why: Exception) -> Unavailable:
+        """Give the claim back, and leave the provider alone for a while."""
+        paused = self._paused(provider, claimed, why)
+        await self.store.save(await self._sealing.with_tokens(claimed, kept), claimed.serial)
+        return paused
+
+    def _paused(self, provider: Provider, account: Account, why: Exception) -> Unavailable:
+        """Leave the provider alone for a while, each time for longer."""
+        _, before = self._pauses.get(account.id, (0.0, 0.0))
         pause = min(before * 2 or FIRST_PAUSE, LAST_PAUSE)
-        self._pauses[claimed.id] = (self._clock() + pause, pause)
-        released = await self._sealing.with_tokens(claimed, kept)
-        await self.store.save(released, claimed.serial)
-        _LOG.warning("the account %s cannot be renewed at %s: %s", claimed.id, provider.name, why)
+        self._pauses[account.id] = (self._clock() + pause, pause)
+        _LOG.warning("the account %s cannot be renewed at %s: %s", account.id, provider.name, why)
         return _unavailable(provider, pause)
 
 

@@ -12,20 +12,21 @@ from toolhall.egress.addresses import Allowed, BadEntry
 from toolhall.pipeline.equip import Equip
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.bundle import Stores
-from toolhall.stores.vault.keys import NoKey, find_keks
+from toolhall.stores.vault.keys import Keks, NoKey, find_keks
 from toolhall.stores.vault.vault import Vault
 
 
 class Supplies:
     """`address` is where people reach the hall's pages."""
 
-    def __init__(self, config: Config, folder: Path | None, outside: Outside, address: Callable[[], str]) -> None:
+    def __init__(self, config: Config, folder: Path | None, address: Callable[[], str]) -> None:
         try:
             Allowed(config.egress_allow)
             keks = find_keks(config.vault_key, folder, profile=config.profile)
-            if isinstance(keks, NoKey) and config.providers and config.profile == "server":
-                raise BadConfig(f"'providers' are set up, and accounts are kept sealed: {keks.fix}")
+            if config.providers and config.profile == "server":
+                _refuse_unlinkable(config, keks)
             self.vault = Vault(keks, time.time)
+            outside = Outside(config.egress_allow, of_hall=True)
             self.broker = Broker(config.providers, outside, self.vault, time.time, address)
         except (BadEntry, BadProvider, StoreFailed) as bad:
             raise BadConfig(str(bad)) from None
@@ -43,3 +44,11 @@ class Supplies:
     def close(self) -> None:
         """Forget what was opened."""
         self.vault.close()
+
+
+def _refuse_unlinkable(config: Config, keks: Keks | NoKey) -> None:
+    """Where others are served, nobody could link an account without these."""
+    if isinstance(keks, NoKey):
+        raise BadConfig(f"'providers' are set up, and accounts are kept sealed: {keks.fix}")
+    if config.public_url is None:
+        raise BadConfig("'providers' are set up, and people follow links to the hall: set public_url to what they use")

@@ -109,6 +109,8 @@ class Toolhall:
         await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=known)
         self.access.turns.frozen = terms.refusal if stores.readonly else None
         self.registrar.turns.frozen = terms.frozen or self.access.turns.frozen
+        if self.config.providers or any(entry.needs for entry in self.registry.snapshot.entries):
+            await self._staff.outside.ready()
         self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
 
     def ask_through(self, approver: Approver) -> None:
@@ -170,7 +172,7 @@ class Toolhall:
     def _supplied(self) -> Supplies:
         place = self.guard.people.place
         try:
-            return Supplies(self.config, self._folder.path, self._staff.outside, lambda: place.url)
+            return Supplies(self.config, self._folder.path, lambda: place.url)
         except BaseException:
             self._folder.close()
             raise
@@ -209,5 +211,8 @@ class Toolhall:
 
 
 def _usable(config: Config) -> Config:
-    """A tool's file may make a hall; a worker process that imports the file must not open that hall's own files."""
-    return msgspec.structs.replace(config, data=None, record=()) if is_worker() else config
+    """A tool's file may make a hall; a worker process that imports the file must not open that hall's own files.
+
+    Nor does it link accounts, for which it lacks settings that the hall was told by its environment.
+    """
+    return msgspec.structs.replace(config, data=None, record=(), providers={}) if is_worker() else config

@@ -1,5 +1,6 @@
 """What a running tool was supplied with: its secrets, its linked accounts, and a guarded way to the outside."""
 
+import asyncio
 import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,28 @@ if TYPE_CHECKING:
     from toolhall.egress.door import Door, Reply
 
 
+DOOR = "toolhall.egress.door"
+
+
 class Outside(msgspec.Struct, frozen=True, dict=True):
     """The way out of the hall: every request is checked; `allow` are private hosts that its operator opened."""
 
     allow: tuple[str, ...] = ()
+    of_hall: bool = False  # for the hall's own requests, not for those of tools
 
     @property
     def door(self) -> "Door":
         """Made when it is first needed: an HTTP client takes long to import, and most tools need none."""
         made: Door | None = self.__dict__.get("made")
         if made is None:
-            module = importlib.import_module("toolhall.egress.door")
-            made = self.__dict__["made"] = module.Door(module.Allowed(self.allow))
+            module = importlib.import_module(DOOR)
+            make = module.Door.of_hall if self.of_hall else module.Door
+            made = self.__dict__["made"] = make(module.Allowed(self.allow))
         return made
+
+    async def ready(self) -> None:
+        """Import it now, and in a thread, so that the first request does not hold up the loop."""
+        await asyncio.to_thread(importlib.import_module, DOOR)
 
     def client(self, **options: Any) -> "httpx2.AsyncClient":
         """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""

@@ -51,6 +51,8 @@ class TerminalApprover:
         note(f"  tool    {visible(str(tool.id))}\n  caller  {visible(call.caller.id)}")
         if call.caller.acting_for is not None:
             note(f"  user    {visible(call.caller.acting_for)}")
+        if call.brought:
+            note(f"  brings  {visible(', '.join(call.brought.names))}")
         note("  arguments")
         note("\n".join(shown) or "    none")
         forget_typed()

@@ -9,7 +9,7 @@ import msgspec
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.bodies import Bounds
 from toolhall.egress.errors import EgressFailed
-from toolhall.egress.resolving import Resolver, system
+from toolhall.egress.resolving import Resolver, for_hall, system
 from toolhall.egress.transport import GuardedTransport, Rules, Trust, system_trust
 from toolhall.egress.urls import checked, header
 from toolhall.model.json import Json, encode
@@ -45,6 +45,11 @@ class Door:
         self.allowed = allowed
         self._resolve = resolve
         self._trust = trust
+
+    @classmethod
+    def of_hall(cls, allowed: Allowed) -> "Door":
+        """For what the hall itself asks the outside: no tool can take its turn."""
+        return cls(allowed, for_hall)
 
     def client(
         self,

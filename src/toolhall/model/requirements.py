@@ -1,5 +1,6 @@
 """What a tool needs before it may run, and what the hall supplies for one call: secrets, linked accounts, a user id."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -7,6 +8,9 @@ import msgspec
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import Secret
+
+
+SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749: one scope
 
 
 class AccountNeed(msgspec.Struct, frozen=True):
@@ -63,6 +67,11 @@ class Brought(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return bool(self.secrets or self.tokens)
+
+    @property
+    def names(self) -> list[str]:
+        """What it is, as a person can be told: never the values."""
+        return [f"account {name}" for name in sorted(self.tokens)] + [f"secret {name}" for name in sorted(self.secrets)]
 
 
 NOTHING = Equipment()

@@ -12,6 +12,7 @@ from toolhall.contracts.canonical import canonical
 from toolhall.model.call import Call
 from toolhall.model.errors import BadArguments, Limited, NeedsVerification, Problem, Unavailable
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.requirements import Brought
 from toolhall.model.verdict import Verify
 from toolhall.registry.entry import Entry
 from toolhall.stores.approvals.base import Approval, ApprovalStore, NotNow, Wanted
@@ -20,6 +21,7 @@ from toolhall.stores.base import StoreFailed
 PATH = "/approve/"
 _ID_BYTES = 16
 _EXACT = 2**53 - 1  # RFC 8785: beyond this, two programs may read two numbers
+_BROUGHT = "credentials that the caller brings"
 _SAID = {
     "pending": "too many calls of this caller wait for a person's yes; the oldest of them ends in {:.0f} seconds",
     "denied": "a person has just said no to this tool; it can be asked for again in {:.0f} seconds",
@@ -73,7 +75,7 @@ class Approvals:
 
 def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) -> Wanted:
     """What a person is asked to agree to; BadArguments if two programs could read these arguments in two ways."""
-    exact = exact_bytes(arguments)
+    exact = exact_bytes(arguments, call.brought)
     caller = call.caller
     return Wanted(
         how=verdict.how,
@@ -90,12 +92,13 @@ def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) 
     )
 
 
-def exact_bytes(arguments: JsonObject) -> bytes:
-    """The arguments in the one spelling of RFC 8785."""
+def exact_bytes(arguments: JsonObject, brought: Brought | None = None) -> bytes:
+    """The arguments in the one spelling of RFC 8785; where credentials were brought, a list with what these are for."""
     problems = [Problem(path, reason) for path, reason in _inexact("", arguments)]
     if problems:
         raise BadArguments(problems[:10])
-    return canonical(arguments)
+    # Arguments are an object, so none of them can look like such a list.
+    return canonical([arguments, {_BROUGHT: brought.names}] if brought else arguments)
 
 
 def shown_bytes(exact: bytes) -> bytes:

@@ -3,8 +3,9 @@
 There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not, in one
 line or several; hex in lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded,
 JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it
-is only: in the other forms it would be found where it is not. Time is linear in the text: what a clean text costs is a
-few searches for a substring.
+is only: in the other forms it would be found where it is not. Time is linear in the text and in the secret: what a
+clean text costs is a few searches for a substring. A pattern is made only of a secret that is not long, and only when a
+search found it in a form that has more than one spelling.
 """
 
 import re
@@ -20,7 +21,7 @@ from toolhall.model.json import encode
 from toolhall.model.text import clean_text
 
 SHORTEST_DISGUISED = 6
-LONGEST_SPELLED = 512  # characters; in a longer one not every spelling is told apart, and the whole text is hidden
+LONGEST_SPELLED = 128  # letters; to make a pattern of more holds up the hall, so the whole text is hidden instead
 BEGINNING = 4  # characters of a secret that are worth hiding when a text breaks off after them
 _LONG_SIGN = 12
 _ROUNDS = 3  # of escaping, one inside the other
@@ -33,12 +34,17 @@ _LOWER = bytes(range(256)).lower()
 _BLANKS = b" \t\r\n\f\v\\"
 _LINE_END = r"(?:\s|\\{1,8}[nr]){0,80}+"
 _APART = r"(?:\\{1,8}[nrtx]|0x|[ :,;._%-]|\s){0,3}+"
+_MARK = r"(?:\\{1,8}x|0x|%)?"
 _BACKSLASHED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"/\\bfnrt']))")
 _CUT_OFF = re.compile(r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?)\Z")
+_ESCAPED_END = re.compile(rb"(?<!\\)\\++[nr]")
 _RUN = re.compile(rb"\\+")
 _SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _JSON_SHORT = {'"': '"', "/": "/", "'": "'", "\\": "\\"} | {letter: short for short, letter in _SHORT.items()}
 _BASE64 = "[A-Za-z0-9+/_-]"
+_BEFORE = re.compile(rf"(?<!\\){_BASE64}")
+_AFTER = re.compile(rf"{_BASE64}?={{0,2}}")
+_LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{16,}")
 
 
 class Disguises:
@@ -52,11 +58,14 @@ class Disguises:
         self._peeled = list(dict.fromkeys([*self._whole, *(_RUN.sub(rb"\\", each) for each in self._whole)]))
         self._escaped_itself = any(letter in secret for letter in "%&\\")
         self.short = len(secret) < SHORTEST_DISGUISED
+        self._long = max(map(len, self._spellings)) > LONGEST_SPELLED
         self._cores = [] if self.short else list({core: None for each in self._whole for core in _cores(each)})
         self._core_signs = list(dict.fromkeys(map(_sign, self._cores)))
         self._hex = [] if self.short else [each.hex().encode() for each in self._whole]
         self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
-        self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in secret if each in _JSON_SHORT)]
+        self._plain = [*self._spellings, *(each.decode() for each in (*quoted, *self._hex, *map(bytes.upper, self._hex)))]
+        letters = set(secret) & _JSON_SHORT.keys()
+        self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in letters)]
         self._shortest = min(map(len, self._whole))
         self._signs = list(dict.fromkeys([*self._whole, *quoted, *self._core_signs]))
         self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
@@ -77,15 +86,27 @@ class Disguises:
                     return True
         digits = text.translate(_LOWER, _NOT_HEX)
         for each in self._hex:
-            if each in digits and self._dumped.search(text):
+            if each in digits and (self._long or each in text.lower() or self._dumped.search(_text(text))):
                 return True
         return self._may_be_escaped(text) and self._holds_peeled(text)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where it stands; everything, where it is but cannot be told apart from what stands around it."""
-        found = [match.span() for match in self._spelled.finditer(text)]
-        rest = self._spelled.sub("", text) if found else text
-        return [(0, len(text))] if not found or self.holds(_bytes(rest)) else found
+        found, rest = list[tuple[int, int]](), text
+        for each in self._plain:
+            found += _places(text, each)
+            rest = rest.replace(each, "")
+        for core in map(_text, self._cores):
+            found += [_with_neighbours(text, *place) for place in _places(text, core)]
+            rest = rest.replace(core, "")
+        patterns = self._patterns()
+        while not found or self.holds(_bytes(rest)):
+            pattern = next(patterns, None)
+            if pattern is None:
+                return [(0, len(text))]
+            found += [match.span() for match in pattern.finditer(text)]
+            rest = pattern.sub("", rest)
+        return found
 
     def begun(self, text: str) -> int:
         """How many letters at the end of the text look like the beginning of the secret, in any form."""
@@ -110,9 +131,9 @@ class Disguises:
 
     def _may_be_escaped(self, text: bytes) -> bool:
         """Most texts have an escape somewhere, of a letter that is not in the secret."""
-        if b"%" in text and self._percent.search(text):
+        if b"%" in text and (self._long or self._percent.search(text)):
             return True
-        if b"&" in text and self._entity.search(text):
+        if b"&" in text and (self._long or self._entity.search(text)):
             return True
         if b"\\" in text:
             for escape in self._escapes:
@@ -125,12 +146,28 @@ class Disguises:
             spaced = peeled.replace(b"+", b" ")
             if any(each in peeled or (b" " in each and each in spaced) for each in self._peeled):
                 return True
+        if not self._escaped_itself:
+            return False
         # One that looks escaped itself is read in more ways than one.
-        return self._escaped_itself and bool(self._spelled.search(text.decode(errors="surrogateescape")))
+        if not self._long:
+            return bool(self._spelled.search(_text(text)))
+        bare = _bare(text)
+        return any(each in bare for each in self._bare)
+
+    def _patterns(self) -> Iterator[re.Pattern[str]]:
+        """For the forms that have more than one spelling; each is made when those before it were not enough."""
+        if not self.short and not self._long:
+            yield self._dumped
+            yield self._lined
+            yield self._spelled
+
+    @cached_property
+    def _bare(self) -> list[bytes]:
+        return [bare for bare in map(_bare, self._whole) if len(bare) >= SHORTEST_DISGUISED]
 
     @cached_property
     def _percent(self) -> re.Pattern[bytes]:
-        letters = {f"{byte:02x}" for each in self._whole for byte in each}
+        letters = {f"{byte:02x}" for byte in b"".join(self._whole)}
         return re.compile(f"%(?:25)*(?:{'|'.join(letters)})".encode(), re.IGNORECASE)
 
     @cached_property
@@ -139,21 +176,17 @@ class Disguises:
         return re.compile(f"&(?:amp;)*(?:{'|'.join(['#', *names])})".encode())
 
     @cached_property
-    def _dumped(self) -> re.Pattern[bytes]:
-        return re.compile("|".join(map(_dump, self._whole)).encode(), re.IGNORECASE)
+    def _dumped(self) -> re.Pattern[str]:
+        return re.compile("|".join(map(_dump, self._whole)), re.IGNORECASE)
+
+    @cached_property
+    def _lined(self) -> re.Pattern[str]:
+        written = "|".join(dict.fromkeys(map(_lines, self._cores)))
+        return re.compile(rf"(?:(?<!\\){_BASE64})?(?:{written}){_BASE64}?={{0,2}}")
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
-        """Every form at once, for taking it out; needed only when it was found."""
-        ways = [_spelling(each) for each in self._spellings if len(each) <= LONGEST_SPELLED and not self.short]
-        ways += map(re.escape, self._spellings)
-        if not self.short:
-            ways += [
-                rf"(?:(?<!\\){_BASE64})?{written}{_BASE64}?={{0,2}}"
-                for written in dict.fromkeys(map(_lines, self._cores))
-            ]
-            ways += [f"(?i:{_dump(each)})" for each in self._whole]
-        return re.compile("|".join(ways))
+        return re.compile("|".join(map(_spelling, self._spellings)))
 
 
 def _cores(secret: bytes) -> list[bytes]:
@@ -172,9 +205,9 @@ def _sign(core: bytes) -> bytes:
 
 
 def _lines(core: bytes) -> str:
-    """A pattern for it in either alphabet, in one line or, unless it is long, in several."""
+    """A pattern for it in either alphabet, in one line or several."""
     letters = [{"+": "[+-]", "-": "[+-]", "/": "[/_]", "_": "[/_]"}.get(letter, letter) for letter in core.decode()]
-    return (_LINE_END if len(letters) <= LONGEST_SPELLED else "").join(letters)
+    return _LINE_END.join(letters)
 
 
 def _has_lines(text: bytes) -> bool:
@@ -184,12 +217,12 @@ def _has_lines(text: bytes) -> bool:
 def _one_line(text: bytes) -> bytes:
     """The text without the ends of its lines, written as they are or escaped."""
     if b"\\" in text:
-        text = text.replace(b"\\n", b"").replace(b"\\r", b"")
+        text = _ESCAPED_END.sub(b"", text)
     return text.translate(None, _BLANKS)
 
 
 def _dump(secret: bytes) -> str:
-    return _APART.join(f"{byte:02x}" for byte in secret)
+    return _MARK + _APART.join(f"{byte:02x}" for byte in secret)
 
 
 def _spelling(secret: str) -> str:
@@ -242,9 +275,9 @@ def _peeled(text: bytes) -> Iterator[bytes]:
         if b"%" in text:
             yield (text := unquote_to_bytes(text))
         if b"&" in text:
-            yield (text := _bytes(unescape(text.decode(errors="surrogateescape"))))
+            yield (text := _bytes(unescape(_LONG_NUMBER.sub(_shortened, _text(text)))))
         if b"\\" in text:
-            yield (text := _bytes(_BACKSLASHED.sub(_unescaped, text.decode(errors="surrogateescape"))))
+            yield (text := _bytes(_BACKSLASHED.sub(_unescaped, _text(text))))
         if text == before:
             return
 
@@ -252,6 +285,31 @@ def _peeled(text: bytes) -> Iterator[bytes]:
 def _unescaped(match: re.Match[str]) -> str:
     code = match[1] or match[2]
     return chr(int(code, 16)) if code else _SHORT.get(match[3], match[3])
+
+
+def _shortened(match: re.Match[str]) -> str:
+    """Too long to be read as a number, which only zeros may make it: as short as one that is no letter either."""
+    return match[0].lstrip("0")[:8]
+
+
+def _bare(text: bytes) -> bytes:
+    """Without all that escaping adds, and without what it may take with it."""
+    for peeled in _peeled(text):
+        text = peeled
+    return text.replace(b"\\", b"").replace(b"+", b" ")
+
+
+def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
+    at = text.find(part)
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))
+
+
+def _with_neighbours(text: str, start: int, end: int) -> tuple[int, int]:
+    """With the letters of base64 that tell of what was beside it and of its own ends."""
+    after = _AFTER.match(text, end)
+    return start - bool(start and _BEFORE.match(text, start - 1)), after.end() if after else end
 
 
 def _overlap(text: bytes, form: bytes, least: int) -> int:
@@ -264,6 +322,10 @@ def _overlap(text: bytes, form: bytes, least: int) -> int:
         if form.startswith(text[at:]):
             break
     return len(text) - at  # also of one that begins too often to try them all
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="surrogateescape")
 
 
 def _bytes(text: str) -> bytes:

@@ -84,9 +84,9 @@ class Equip:
         return self._later(verified, needs or Needs()) if equipment is None else _equipped(verified, equipment)
 
     async def ready(self, valid: Valid) -> None:
-        """Raise NeedsRequirement now, before a person is asked to agree to what could not run."""
-        needs = valid.entry.needs
-        if needs is not None and self._at_once(valid, needs) is None:
+        """Raise what `__call__` would raise, before a person is asked to agree to what could not run."""
+        needs = valid.entry.needs or Needs()
+        if self._at_once(valid, needs) is None:
             await self._fetched(valid, needs)
 
     def _at_once(self, asked: Valid | Verified, needs: Needs) -> Equipment | None:

@@ -67,7 +67,7 @@ class Verify:
 
     async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         call, entry = valid.call, valid.entry
-        if entry.needs is not None and self._ready is not None:
+        if self._ready is not None:
             await self._ready(valid)  # nobody is asked to agree to what could not run
         if call.caller.local and self.approver is not None:
             if not await self.approver.approve(entry.tool, call, valid.arguments, verdict):

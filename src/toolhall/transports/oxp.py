@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
@@ -13,6 +13,8 @@ from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
+from toolhall.model.requirements import Brought
+from toolhall.model.secret import Secret
 from toolhall.transports.acting import acting, not_acting
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
@@ -136,5 +138,11 @@ def _has_body(headers: Headers) -> bool:
 
 def _digest(request: messages.CallRequest) -> bytes:
     """The same for the same call, however it is spaced and ordered; only its trace may be another."""
-    asked = (request.tool_id, request.input, request.context)
+    brought = request.brought or Brought()
+    credentials = (_digests(brought.secrets), _digests(brought.tokens))
+    asked = (request.tool_id, request.input, request.context, credentials)
     return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).digest()
+
+
+def _digests(secrets: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: hashlib.sha256(secret.reveal().encode()).hexdigest() for name, secret in secrets.items()}

@@ -16,7 +16,9 @@ class Row(NamedTuple):
     legacy: str = ""  # MCP before 2026-07-28, where it differs
 
 
-NO_CALL = "no call"  # a message that cannot be read asks for nothing, so it has no record
+# A message that is no JSON asks for nothing that anybody could name; only where a path is for calls, it was a call.
+NO_CALL = "no call"
+ONLY_CALLS = {"oxp", "openapi"}
 
 ROWS = {
     "ok": Row(OK, OK, OK, OK, OK),
@@ -27,6 +29,9 @@ ROWS = {
         "INVALID_REQUEST|INVALID_PARAMS",
         "error VALIDATION_ERROR",
         "400 malformed",
+    ),
+    "Malformed": Row(
+        "200 -32602|400 -32602", "400", "INVALID_REQUEST|INVALID_PARAMS", "error VALIDATION_ERROR", "400 malformed"
     ),
     "NotFound": Row("200 -32602", "400", "TOOL_NOT_FOUND|METHOD_NOT_FOUND", "error NOT_FOUND_ERROR", "404 not_found"),
     "BadArguments": Row("isError", "422", "INVALID_PARAMS", "error VALIDATION_ERROR", "422 bad_arguments"),

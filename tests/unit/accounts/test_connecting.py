@@ -9,7 +9,6 @@ import pytest
 
 from tests.servers.authority import Authority
 from tests.servers.linking import ALICE, BOB, HALL, MAIL, REDIRECT, Visit, linking, register, settings, visited
-from toolhall.accounts.broker import status_of
 from toolhall.accounts.failures import LinkFailed, TooManyLinks, UnknownProvider
 from toolhall.accounts.links import LINK_SECONDS
 from toolhall.model.caller import NOBODY, Caller
@@ -27,17 +26,17 @@ async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) ->
         assert f"{HALL}/connect/{missing.id}" in words
         link = await hall.broker.find(missing.id or "")
         assert link is not None
-        assert status_of(link) == "pending"
+        assert link.state == "pending"
         consent = await hall.broker.describe(link.id, ALICE)
         assert consent.scopes == ("mail.read", "profile")
         assert consent.redirect_host == "127.0.0.1:8000"
 
         visit = await hall.agree(link)
         assert visit.back.startswith(f"{REDIRECT}?")
-        done = await hall.broker.finish(visit.query, visit.nonce)
+        done = await hall.broker.finish(visit.path, visit.query, visit.nonce)
 
-        assert status_of(done) == "completed"
-        assert status_of(await hall.broker.find(link.id)) == "completed"
+        assert done.state == "completed"
+        assert await hall.state(link) == "completed"
         token = await hall.token()
         assert token is not None
         assert token.token.reveal() == acme.issued[0].access
@@ -56,7 +55,7 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
         assert sent["redirect_uri"] == REDIRECT
         assert sent["resource"] == "https://api.acme.example"
         assert "client_secret" not in sent
-        await hall.broker.finish(visit.query, visit.nonce)
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
         form = next(each.form for each in acme.asked if each.path == "/token")
         assert form["redirect_uri"] == REDIRECT
         assert form["resource"] == "https://api.acme.example"
@@ -72,7 +71,7 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
 async def test_the_hall_proves_itself_as_the_provider_wants(acme: Authority, way: str, auth: dict[str, Any]) -> None:
     register(acme, way)
     async with linking({"acme": settings(acme.issuer, **auth)}) as hall:
-        assert status_of(await hall.connect()) == "completed"
+        assert (await hall.connect()).state == "completed"
 
 
 async def test_the_server_requires_pkce_and_the_code_alone_is_worth_nothing(acme: Authority) -> None:
@@ -97,9 +96,9 @@ async def test_denial(acme: Authority) -> None:
         link = await hall.begin()
         visit = await hall.agree(link)
         with pytest.raises(LinkFailed, match="access was denied"):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
         ended = await hall.broker.find(link.id)
-        assert status_of(ended) == "failed"
+        assert ended.state == "failed"
         assert ended is not None
         assert ended.reason == "access was denied: nothing was connected"
         assert await hall.token() is None
@@ -111,30 +110,30 @@ async def test_wrong_state_changes_nothing(acme: Authority) -> None:
         visit = await hall.agree(link)
         for state in ("", "x", f"{link.id}.", f"{link.id}.guess", visit.query["state"] + "x", "\ud800"):
             with pytest.raises(LinkFailed, match="not good any more"):
-                await hall.broker.finish(visit.query | {"state": state}, visit.nonce)
+                await hall.broker.finish(visit.path, visit.query | {"state": state}, visit.nonce)
         assert acme.count("/token") == 0
-        assert status_of(await hall.broker.finish(visit.query, visit.nonce)) == "completed"
+        assert (await hall.broker.finish(visit.path, visit.query, visit.nonce)).state == "completed"
 
 
 async def test_a_callback_is_good_once(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
-        tries = [hall.broker.finish(visit.query, visit.nonce) for _ in range(10)]
+        tries = [hall.broker.finish(visit.path, visit.query, visit.nonce) for _ in range(10)]
         ended = await asyncio.gather(*tries, return_exceptions=True)
         assert sum(not isinstance(each, BaseException) for each in ended) == 1
         assert acme.count("/token") == 1
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
 
 
 async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> None:
     """The provider finds the replay, and revokes what came of the code; so the first account breaks as well."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         first = await hall.agree(await hall.begin())
-        await hall.broker.finish(first.query, first.nonce)
+        await hall.broker.finish(first.path, first.query, first.nonce)
         second = await hall.agree(await hall.begin(BOB), BOB)
         with pytest.raises(LinkFailed, match="invalid_grant"):
-            await hall.broker.finish(second.query | {"code": first.query["code"]}, second.nonce)
+            await hall.broker.finish(second.path, second.query | {"code": first.query["code"]}, second.nonce)
         assert await hall.token(user="bob") is None
         hall.clock.now += 4000
         assert await hall.token() is None
@@ -145,7 +144,7 @@ async def test_another_browser(acme: Authority) -> None:
         visit = await hall.agree(await hall.begin())
         for nonce in (None, "", "guessed", visit.nonce + "x"):
             with pytest.raises(LinkFailed):
-                await hall.broker.finish(visit.query, nonce)
+                await hall.broker.finish(visit.path, visit.query, nonce)
         assert acme.count("/token") == 0
 
 
@@ -154,8 +153,8 @@ async def test_the_last_browser_in_which_the_person_agreed_counts(acme: Authorit
         link = await hall.begin()
         first, second = await hall.agree(link), await hall.agree(link)
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(first.query, first.nonce)
-        assert status_of(await hall.broker.finish(second.query, second.nonce)) == "completed"
+            await hall.broker.finish(first.path, first.query, first.nonce)
+        assert (await hall.broker.finish(second.path, second.query, second.nonce)).state == "completed"
 
 
 SERVICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}))
@@ -171,13 +170,13 @@ async def test_another_person(acme: Authority, visitor: Caller) -> None:
             for attempt in (hall.broker.describe, hall.broker.consent):
                 with pytest.raises(LinkFailed, match="not good any more"):
                     await attempt(link.id, visitor)
-            assert status_of(await hall.broker.find(link.id)) == "pending"
+            assert await hall.state(link) == "pending"
 
 
 async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin(FOR_ALICE))
-        await hall.broker.finish(visit.query, visit.nonce)
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
         assert await hall.token() is not None
         assert await hall.token(user="service") is None
 
@@ -188,10 +187,10 @@ async def test_a_link_ends(acme: Authority) -> None:
         visit = await hall.agree(link)
         hall.clock.now += LINK_SECONDS + 1
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
         with pytest.raises(LinkFailed):
             await hall.broker.consent(link.id, ALICE)
-        assert status_of(await hall.broker.find(link.id)) == "failed"
+        assert await hall.state(link) is None
         assert acme.count("/token") == 0
 
 
@@ -231,7 +230,7 @@ async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authori
         assert link.scopes == ("mail.send",)
         assert (await hall.broker.describe(link.id, ALICE)).scopes == ("mail.send", "mail.read")
         visit = await hall.agree(link)
-        await hall.broker.finish(visit.query, visit.nonce)
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
         assert await hall.token(send) is not None
         assert await hall.token() is not None
         assert len(await hall.broker.accounts("alice")) == 1
@@ -242,7 +241,7 @@ async def test_a_browser_that_leaves_loses_nothing(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         with acme.holding("/token") as held:
-            waiting = asyncio.ensure_future(hall.broker.finish(visit.query, visit.nonce))
+            waiting = asyncio.ensure_future(hall.broker.finish(visit.path, visit.query, visit.nonce))
             await held.reached()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

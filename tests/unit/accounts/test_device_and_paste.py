@@ -8,7 +8,6 @@ import pytest
 from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, BOB, Clock, Linking, Visit, linking, settings, visited
-from toolhall.accounts.broker import status_of
 from toolhall.accounts.failures import LinkFailed
 from toolhall.model.caller import Caller
 from toolhall.stores.accounts.base import Link
@@ -52,7 +51,7 @@ async def test_a_code_is_entered_elsewhere(acme: Authority) -> None:
         waiting.then = [nothing, nothing, nothing, lambda: acme.entered.update({code.user_code: True})]
         code = await hall.broker.device(link)
         assert code.verification_uri == f"{acme.issuer}/device"
-        assert status_of(await ended(hall, link)) == "completed"
+        assert (await ended(hall, link)).state == "completed"
         assert waiting.slept == [3.0, 8.0, 8.0, 8.0]  # the server asked to be slower, once
         token = await hall.token()
         assert token is not None
@@ -68,7 +67,7 @@ async def test_a_code_that_is_refused(acme: Authority) -> None:
         waiting.then = [lambda: acme.entered.update({code.user_code: False})]
         code = await hall.broker.device(link)
         found = await ended(hall, link)
-        assert (status_of(found), found.reason) == ("failed", "access was denied: nothing was connected")
+        assert (found.state, found.reason) == ("failed", "access was denied: nothing was connected")
 
 
 async def test_a_code_that_nobody_enters(acme: Authority) -> None:
@@ -78,7 +77,7 @@ async def test_a_code_that_nobody_enters(acme: Authority) -> None:
         link = await hall.begin(how="device")
         await hall.broker.device(link)
         await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 30)
-        assert status_of(await hall.broker.find(link.id)) == "failed"
+        assert await hall.state(link) is None
         assert sum(waiting.slept) <= 603
 
 
@@ -94,7 +93,7 @@ async def test_a_provider_that_is_down_is_asked_less_often(acme: Authority) -> N
         link = await hall.begin(how="device")
         waiting.then = [lambda: setattr(acme, "down", True), nothing, nothing, up]
         code = await hall.broker.device(link)
-        assert status_of(await ended(hall, link)) == "completed"
+        assert (await ended(hall, link)).state == "completed"
         assert waiting.slept == [3.0, 6.0, 12.0, 24.0]
 
 
@@ -103,6 +102,63 @@ async def test_closing_asks_no_more(acme: Authority) -> None:
         await hall.broker.device(await hall.begin(how="device"))
         await hall.broker.close()
         assert not hall.broker.devices.tasks
+
+
+async def test_what_a_provider_gives_while_the_hall_closes_is_kept(acme: Authority) -> None:
+    clock = Clock()
+    async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
+        link = await hall.begin(how="device")
+        with acme.holding("/token") as held:
+            code = await hall.broker.device(link)
+            await held.reached()
+            closing = asyncio.ensure_future(hall.broker.close())
+            await asyncio.sleep(0)
+            acme.entered[code.user_code] = True
+        await closing
+        assert await hall.state(link) == "completed"
+        assert [each.state for each in await hall.broker.accounts()] == ["connected"]
+
+
+async def test_a_code_that_is_entered_after_the_hall_closed_is_not_asked_for(acme: Authority) -> None:
+    clock = Clock()
+    async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
+        link = await hall.begin(how="device")
+        with acme.holding("/token") as held:
+            await hall.broker.device(link)
+            await held.reached()
+            closing = asyncio.ensure_future(hall.broker.close())
+            await asyncio.sleep(0)
+        await closing
+        assert (await hall.state(link), acme.count("/token")) == ("pending", 1)
+
+
+async def test_where_to_ask_about_a_code_is_settled_when_it_is_shown(lying: Liar) -> None:
+    """A task that dies of metadata that went bad meanwhile would be seen by nobody."""
+    lying.metadata = {"device_authorization_endpoint": f"{lying.issuer}/device"}
+    given = {"device_code": "d3vice-code", "user_code": "ABCD-EFGH", "verification_uri": "https://acme.example/device"}
+    lying.paths["/device"] = lambda _: answered(given)
+    clock = Clock()
+    async with linking({"acme": settings(lying.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
+        link = await hall.begin(how="device")
+        await hall.broker.device(link)
+        lying.metadata = {"issuer": "https://another.example"}
+        clock.now += 3_601  # what the issuer said is not good any more
+        assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10) == [None]
+
+
+async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authority) -> None:
+    clock = Clock()
+    waiting = Waiting(clock)
+    async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
+        await hall.connect()
+        assert await hall.token() is not None
+        link = await hall.begin(how="device")
+        waiting.then = [lambda: acme.entered.update({code.user_code: True})]
+        code = await hall.broker.device(link)
+        assert (await ended(hall, link)).state == "completed"
+        token = await hall.token()
+        assert token is not None
+        assert token.token.reveal() == acme.issued[1].access
 
 
 async def test_a_provider_without_codes(lying: Liar) -> None:
@@ -148,7 +204,7 @@ async def pasted(hall: Linking) -> tuple[Link, Visit]:
 async def test_an_address_is_pasted(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link, visit = await pasted(hall)
-        assert status_of(await hall.broker.paste(link.id, ALICE, f" {visit.back}\n")) == "completed"
+        assert (await hall.broker.paste(link.id, ALICE, f" {visit.back}\n")).state == "completed"
         assert await hall.token() is not None
         with pytest.raises(LinkFailed):
             await hall.broker.paste(link.id, ALICE, visit.back)
@@ -163,7 +219,7 @@ async def test_who_may_paste_and_what(acme: Authority) -> None:
         with pytest.raises(LinkFailed, match="another attempt"):
             await hall.broker.paste(link.id, ALICE, other.back)
         with pytest.raises(LinkFailed):  # a browser that comes by itself is not the terminal
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
         assert acme.count("/token") == 0
         await hall.broker.paste(link.id, ALICE, visit.back)
 

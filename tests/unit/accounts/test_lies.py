@@ -9,7 +9,6 @@ import pytest
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, MAIL, REDIRECT, Linking, linking, settings
 from tests.servers.serving import Answer, Asked
-from toolhall.accounts.broker import status_of
 from toolhall.accounts.failures import LinkFailed
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.door import Door
@@ -23,10 +22,10 @@ async def refused(hall: Linking, match: str) -> None:
     link = await hall.begin()
     visit = await hall.agree(link)
     with pytest.raises(LinkFailed, match=match):
-        await hall.broker.finish(visit.query, visit.nonce)
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
     assert await hall.broker.accounts() == ()
     ended = await hall.broker.find(link.id)
-    assert status_of(ended) == "failed"
+    assert ended.state == "failed"
 
 
 LIES: dict[str, Callable[[Asked], Answer]] = {
@@ -91,7 +90,7 @@ async def test_fewer_scopes_leave_the_account_that_is_there(lying: Liar) -> None
         lying.tokens = {"scope": "mail.list"}
         visit = await hall.agree(await hall.begin(scopes=("mail.send",)))
         with pytest.raises(LinkFailed, match="granted less"):
-            await hall.broker.finish(visit.query, visit.nonce)
+            await hall.broker.finish(visit.path, visit.query, visit.nonce)
         assert lying.count("/revoke") == 0
         assert await hall.token() is not None
 
@@ -111,7 +110,7 @@ async def test_scopes_with_commas(lying: Liar) -> None:
     """As GitHub writes them."""
     lying.tokens = {"scope": "mail.read,mail.send"}
     async with linking({"acme": settings(lying.issuer)}) as hall:
-        assert status_of(await hall.connect()) == "completed"
+        assert (await hall.connect()).state == "completed"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +173,7 @@ async def test_metadata_in_openids_place(lying: Liar) -> None:
     lying.paths[place] = lambda _: Answer(200, json.dumps(document).encode())
     providers = {"acme": settings(f"{lying.issuer}/tenant")}
     async with linking(providers, door=Door(Allowed([lying.issuer.removeprefix("http://")]))) as hall:
-        assert status_of(await hall.connect()) == "completed"
+        assert (await hall.connect()).state == "completed"
     assert [each.path for each in lying.asked][:3] == [
         "/.well-known/oauth-authorization-server/tenant",
         "/.well-known/openid-configuration/tenant",
@@ -201,7 +200,7 @@ async def test_endpoints_in_the_settings_need_no_metadata(lying: Liar) -> None:
     async with linking({"acme": given}, door=Door(Allowed([lying.issuer.removeprefix("http://")]))) as hall:
         visit = await hall.agree(await hall.begin())
         assert visit.sent["tenant"] == "7"
-        assert visit.sent["redirect_uri"] == REDIRECT
-        await hall.broker.finish(visit.query, visit.nonce)
+        assert visit.sent["redirect_uri"] == f"{REDIRECT}/acme"
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
         (account,) = await hall.broker.accounts()
         assert account.issuer == f"{lying.issuer}/token"

@@ -87,6 +87,6 @@ async def failure(hall: Linking) -> tuple[str, str]:
     link = await hall.begin()
     visit = await hall.agree(link)
     with pytest.raises(LinkFailed) as failed:
-        await hall.broker.finish(visit.query, visit.nonce)
+        await hall.broker.finish(visit.path, visit.query, visit.nonce)
     error = failed.value
     return link.id, f"{error!r} {error.message} {error.detail} {error.__cause__!r}"

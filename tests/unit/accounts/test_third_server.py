@@ -11,7 +11,6 @@ from tests.servers.hall import Hall, Person, settings_for
 from tests.servers.linking import MAIL, REDIRECT, linking, settings
 from tests.servers.third import registered, third_server
 from tests.threats.served import serving
-from toolhall.accounts.broker import status_of
 
 
 @pytest.fixture
@@ -23,7 +22,7 @@ def third() -> Iterator[str]:
 async def test_connect_and_refresh(third: str) -> None:
     given = settings(third, client_id=registered(third, REDIRECT), client_secret=None)
     async with linking({"acme": given}) as hall:
-        assert status_of(await hall.connect()) == "completed"
+        assert (await hall.connect()).state == "completed"
         first = await hall.token()
         hall.clock.now += 300
         second = await hall.token()

@@ -11,7 +11,6 @@ import pytest
 from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, MAIL, Clock, Kept, Linking, linking, settings
-from toolhall.accounts.broker import status_of
 from toolhall.accounts.renewing import EARLY_SECONDS, LEASE_SECONDS
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import Token
@@ -191,7 +190,7 @@ async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
         assert acme.count(*REFRESH) == 1  # a grant that is over is not asked for again
         missing, _ = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
         assert missing.url
-        assert status_of(await hall.connect()) == "completed"
+        assert (await hall.connect()).state == "completed"
         assert await hall.token() is not None
         assert [each.state for each in await hall.broker.accounts("alice")] == ["connected"]
 

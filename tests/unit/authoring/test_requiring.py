@@ -46,6 +46,8 @@ def test_a_tool_that_needs_nothing_says_nothing() -> None:
         ("secrets", "KEY", "use a list such as ['TWILIO_API_KEY']"),
         ("secrets", ["a key"], "use letters, digits"),
         ("secrets", [""], "use letters, digits"),
+        ("account", 'google:a"b', "such as 'google:calendar.events'"),
+        ("account", "google:a\\b", "such as 'google:calendar.events'"),
         ("account", "google: x", "such as 'google:calendar.events'"),
         ("account", ["google", 3], "such as 'google:calendar.events'"),
         ("user_id", "yes", "use True or False"),

@@ -37,6 +37,8 @@ def test_a_server_gets_a_provider_only_if_it_can_keep_accounts() -> None:
     with beside(Config(profile="server")) as config:
         assert (config.providers, len(config.egress_allow)) == ({}, 1)
     with beside(Config(profile="server", vault_key="keyring")) as config:
+        assert config.providers == {}
+    with beside(Config(profile="server", vault_key="keyring", public_url="https://hall.example")) as config:
         assert list(config.providers) == ["google"]
 
 

@@ -195,6 +195,14 @@ def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
     assert redactor(key).text(f"before{end}{lines}{end}after") == f"before{end}{HIDDEN}{end}after"
 
 
+@pytest.mark.parametrize("end", ["\\n", "\\r\\n", "\\\\n", "\\\\r\\\\n"])
+@pytest.mark.parametrize(("secret", "letter"), [("d64gXk14ca6k", "r"), ("8kg45a2cc7af", "n")])
+def test_lines_of_base64_may_begin_with_the_letters_of_their_ends(secret: str, letter: str, end: str) -> None:
+    lines = base64.b64encode(secret.encode()).decode().replace(letter, f"{end}{letter}", 1)
+    assert end in lines
+    assert redactor(secret).text(f"before {lines} after") == f"before {HIDDEN} after"
+
+
 def test_a_secret_that_begins_again_and_again_is_found_when_cut() -> None:
     for secret in ("ab" * 300 + "c", "a" * 600 + "c"):
         hides = redactor(secret)

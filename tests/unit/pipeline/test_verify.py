@@ -1,12 +1,15 @@
 """Conditions of grants, and a person's yes to one exact call."""
 
+import msgspec
 import pytest
 
 from tests.unit.parts import Clock, call_of, entry_named
 from toolhall.model.call import Call
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.errors import Denied, NeedsRequirement, NeedsVerification
+from toolhall.model.errors import Denied, Malformed, NeedsRequirement, NeedsVerification
 from toolhall.model.json import JsonObject
+from toolhall.model.requirements import Brought
+from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow
 from toolhall.model.verdict import Verify as NeedsPerson
@@ -130,4 +133,14 @@ async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
     verify = Verify(LevelPolicy(clock=Clock()), person, ready=Equip().ready)
     with pytest.raises(NeedsRequirement):
         await verify(Valid(call_of(), entry, PERSON, {}))  # type: ignore[misc]
+    assert person.asked == []
+
+
+@pytest.mark.parametrize("requirements", [None, {"secrets": [{"id": "KEY"}]}])
+async def test_nobody_is_asked_to_agree_to_credentials_that_are_not_taken(requirements: JsonObject | None) -> None:
+    person = Person(yes=True)
+    verify = Verify(LevelPolicy(clock=Clock()), person, ready=Equip().ready)
+    call = msgspec.structs.replace(call_of(), brought=Brought({"KEY": Secret("sk-brought")}))
+    with pytest.raises(Malformed, match="takes no credentials"):
+        await verify(Valid(call, entry_named(requirements=requirements), PERSON, {}))  # type: ignore[misc]
     assert person.asked == []

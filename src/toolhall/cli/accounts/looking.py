@@ -29,7 +29,7 @@ class ListOptions(HallOptions):
 
 _DEFAULTS = HallOptions()
 _LIST = ListOptions()
-_COLUMNS = ("id", "user", "provider", "state", "connected", "last used", "scopes")
+_COLUMNS = ("id", "user", "provider", "state", "connected", "scopes")
 _STYLES = {"connected": GREEN, "broken": YELLOW}
 
 
@@ -41,8 +41,7 @@ def list_providers(*, options: Annotated[HallOptions, Parameter(name="*")] = _DE
         if options.json:
             print_answer(found)
         elif found:
-            rows = [(each["name"], each["issuer"] or "", " ".join(each["scopes"])) for each in found]
-            print_rows(("name", "issuer", "always asked for"), rows)
+            print_rows(("name", "issuer", "redirect address", "always asked for"), [_provider(each) for each in found])
         else:
             note("no provider is set up; the operator adds one to 'providers' in toolhall.toml")
 
@@ -60,6 +59,11 @@ def list_accounts(*, options: Annotated[ListOptions, Parameter(name="*")] = _LIS
             note("no account is connected; connect one with 'toolhall account connect PROVIDER'")
 
 
+def _provider(provider: JsonObject) -> tuple[str, ...]:
+    back = provider["redirect_uri"] or "not known now"
+    return provider["name"], provider["issuer"] or "", back, " ".join(provider["scopes"])
+
+
 def _row(account: JsonObject) -> tuple[str, ...]:
     return (
         account["id"],
@@ -67,6 +71,5 @@ def _row(account: JsonObject) -> tuple[str, ...]:
         account["provider"],
         account["state"],
         account["createdAt"],
-        account["usedAt"] or "never",
         " ".join(account["scopes"]),
     )

@@ -1,6 +1,7 @@
 """The program of a supervisor's child: serves a plan on the socket it was given."""
 
 import asyncio
+import os
 import socket
 import sys
 
@@ -17,9 +18,11 @@ from toolhall.cli.terminal_approver import terminal_approver
 
 
 def main() -> int:
-    """Serve the plan in this process's own arguments; the descriptors behind it are the socket and the channel."""
-    plan = msgspec.json.decode(sys.argv[1], type=Plan)
-    listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[2:4])
+    """Serve the plan that comes by the channel; this process's own arguments are the socket and the channel."""
+    listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    with channel.makefile("rb") as told:
+        plan, secrets = msgspec.json.decode(told.readline(), type=tuple[Plan, dict[str, str]])
+    os.environ.update(secrets)  # until the targets are loaded, which may make a Toolhall of their own
     start_logging("warning")
     return ended(lambda: _serve(plan, listening, channel))
 

@@ -1,6 +1,7 @@
 """A supervisor and the processes that serve for it: started on one shared socket, stopped together."""
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from types import FrameType
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.serving.plan import Plan
+from toolhall.cli.serving.privacy import secrets_in
 from toolhall.model.json import encode
 
 READY = b"1"
@@ -19,16 +21,20 @@ _STOP_SECONDS = 28.0  # a little more than a child gives its own connections
 
 
 class Child:
-    """One serving process."""
+    """One serving process; others can read its command line and its environment, so it is told its plan in private."""
 
     def __init__(self, plan: Plan, listening: socket.socket) -> None:
+        secrets = secrets_in(os.environ)
         self._channel, theirs = socket.socketpair()
         with theirs:
             inherited = (listening.fileno(), theirs.fileno())
             self._process = subprocess.Popen(  # noqa: S603 - this program itself
-                [sys.executable, "-P", "-m", _PROGRAM, encode(plan).decode(), *map(str, inherited)],
+                [sys.executable, "-P", "-m", _PROGRAM, *map(str, inherited)],
                 pass_fds=inherited,
+                env={name: value for name, value in os.environ.items() if name not in secrets},
             )
+        with contextlib.suppress(OSError):  # it has ended already, and whoever waits for it will see that
+            self._channel.sendall(encode((plan, secrets)) + b"\n")
 
     def ready(self, stopped: threading.Event) -> bool:
         """Wait until it accepts; False if it ended before, or if everything is to stop."""

@@ -11,6 +11,7 @@ from toolhall.cli.opening import open_hall
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, visible
 from toolhall.cli.serving.plan import Plan
+from toolhall.cli.serving.privacy import forget_secrets
 from toolhall.cli.settings import is_shared_folder
 from toolhall.cli.waiting import waiting
 from toolhall.dialects.findings import BadDocument
@@ -35,6 +36,7 @@ def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
 
 def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
     hall = open_hall(plan.targets, plan.config, approver)
+    forget_secrets()
     try:
         if hall.config is not plan.config and plan.stated:
             raise WrongUsage(

@@ -12,6 +12,7 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, OutOfTime, WrongUsage
 from toolhall.cli.sources.credential import read_key, refusal
+from toolhall.egress.addresses import is_loopback
 from toolhall.model.json import Json, JsonObject
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -36,6 +37,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         """The same: wherever it is printed, there is no key in it."""
         return f"<{self}>"
 
+    def refuse_listeners(self) -> None:
+        """Nothing secret is sent in the clear to another machine: whoever is on the way could read it."""
+        if not self.secure and not is_loopback(self.host):
+            raise CommandFailed(f"{self} would be sent a key or a secret that others can read on the way; use https")
+
 
 def read_url(url: str, key: str | None = None) -> Endpoint:
     """The endpoint that a URL names; a bare host gets `/mcp`. Without a key it is the one in TOOLHALL_KEY, if any."""
@@ -51,7 +57,10 @@ def read_url(url: str, key: str | None = None) -> Endpoint:
     secure = parts.scheme == "https"
     path = "/mcp" if parts.path in ("", "/") else parts.path
     query = f"?{parts.query}" if parts.query else ""
-    return Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query, read_key(key))
+    endpoint = Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query, read_key(key))
+    if endpoint.key:
+        endpoint.refuse_listeners()
+    return endpoint
 
 
 class Exchange:

@@ -24,6 +24,8 @@ class RemoteDesk:
     def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:
         """The status and the value of the reply."""
         place = msgspec.structs.replace(self._endpoint, path=f"{self._endpoint.path}{target}")
+        if body is not None:  # it may hold a secret
+            place.refuse_listeners()
         with waiting(f"Asking {self._endpoint}"), Exchange(place, SECONDS) as exchange:
             status = exchange.send(method, _ACCEPT if body is None else _JSON, body)
             return status, next(exchange.messages(), None)

@@ -30,6 +30,7 @@ SCHEMAS: JsonObject = {
         name=TEXT,
         issuer=TEXT,
         scopes={**list_of(TEXT), "description": "Always asked for, beside what a tool needs."},
+        redirect_uri={**or_null(TEXT), "description": "To be registered there; null while it cannot be found out."},
     ),
     "Account": object_of(
         id=TEXT,
@@ -40,7 +41,6 @@ SCHEMAS: JsonObject = {
         state={"enum": ["connected", "broken"], "description": "`broken`: it has to be linked again."},
         createdAt=MOMENT,
         refreshedAt=or_null(MOMENT),
-        usedAt=or_null(MOMENT),
         expiresAt={**or_null(MOMENT), "description": "Of the token at hand, which is renewed before."},
     ),
 }

@@ -20,7 +20,9 @@ SUPPORTED = (
 )
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+)(\.[0-9]+\.[0-9]+)?)?")
 _MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "context"}
+_CREDENTIALS = {"authorization": "token", "secrets": "value"}
 MAX_ID = 256
+MOST_BROUGHT = 16 * 1024  # bytes of one credential
 ENVELOPE = 2  # message, request
 
 
@@ -34,7 +36,7 @@ class CallRequest(msgspec.Struct, frozen=True):
     call_id: str | None
     trace_id: str | None
     context: JsonObject
-    brought: Brought | None = None  # credentials for the tool, from the context
+    brought: Brought | None = None  # credentials for the tool, which the context has no more
 
     @property
     def user_id(self) -> str | None:
@@ -82,7 +84,7 @@ def _call(request: JsonObject) -> CallRequest:
         _input(request),
         _text(request, "call_id"),
         _text(request, "trace_id"),
-        context,
+        {key: value for key, value in context.items() if key not in _CREDENTIALS},
         _brought(context),
     )
 
@@ -150,7 +152,7 @@ def _context(context: Json) -> JsonObject:
     if context is None:
         return {}
     given = _object(context, "context")
-    for key, member in (("authorization", "token"), ("secrets", "value")):
+    for key, member in _CREDENTIALS.items():
         listed = given.get(key) or []
         if not isinstance(listed, list) or not all(_is_credential(each, member) for each in listed):
             raise Malformed(f"context.{key} must be a list of objects, each with the texts id and {member}")
@@ -160,16 +162,15 @@ def _context(context: Json) -> JsonObject:
 
 def _brought(context: JsonObject) -> Brought | None:
     """The credentials in a context, each under the id of the requirement it is for."""
-    brought = Brought(_credentials(context, "secrets", "value"), _credentials(context, "authorization", "token"))
-    return brought or None
+    return Brought(_credentials(context, "secrets"), _credentials(context, "authorization")) or None
 
 
-def _credentials(context: JsonObject, key: str, member: str) -> dict[str, Secret]:
-    listed = context.get(key) or []
+def _credentials(context: JsonObject, key: str) -> dict[str, Secret]:
+    listed, member = context.get(key) or [], _CREDENTIALS[key]
     if len({each["id"] for each in listed}) != len(listed):
         raise Malformed(f"context.{key} has an id twice; leave out one")
-    if any(len(each[member]) < SHORTEST for each in listed):
-        raise Malformed(f"context.{key}: a {member} has at least {SHORTEST} characters")
+    if any(len(each[member]) < SHORTEST or len(each[member].encode()) > MOST_BROUGHT for each in listed):
+        raise Malformed(f"context.{key}: a {member} has {SHORTEST} characters to {MOST_BROUGHT} bytes")
     return {each["id"]: Secret(each[member]) for each in listed}
 
 

@@ -22,9 +22,9 @@ PROVIDER = "google"
 def beside(config: Config) -> Generator[Config, None, None]:
     """The settings with the stand-ins in them, as long as these run; whoever has a Google of their own keeps it."""
     makes: dict[str, Callable[[str], Answer]] = {TEXTING_ADDRESS: Texting}
-    # A server without a key for its vault can keep no accounts, and refuses to start with a provider.
-    keeps_accounts = config.profile == "local" or config.vault_key is not None
-    if PROVIDER not in config.providers and keeps_accounts:
+    # A server that can keep no accounts, or lead nobody to its pages, refuses to start with a provider.
+    links_accounts = config.profile == "local" or None not in (config.vault_key, config.public_url)
+    if PROVIDER not in config.providers and links_accounts:
         makes[GMAIL_ADDRESS] = lambda url: Google(url, config.public_url)
     running = Running(*makes.values())
     addresses = dict(zip(makes, running.urls, strict=True))

@@ -17,18 +17,26 @@ _FORBIDS_SEALED = ("0002", "0003")  # those whose seal was not about what permit
 
 def read_signed(connection: Connection, table: Table, macs: Macs) -> list[dict[str, Any]]:
     """The rows that one of our own wrote, without their codes; all others are logged and left out."""
-    found: list[dict[str, Any]] = []
+    return read_parted(connection, table, macs)[0]
+
+
+def read_parted(connection: Connection, table: Table, macs: Macs) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows that one of our own wrote, and those that another program changed, which are logged."""
+    ours: list[dict[str, Any]] = []
+    altered: list[dict[str, Any]] = []
     for row in rows_of(connection, select(table)):
+        plain = {name: value for name, value in row.items() if name != COLUMN}
         if macs.hold(table.name, row):
-            found.append({name: value for name, value in row.items() if name != COLUMN})
+            ours.append(plain)
         else:
+            altered.append(plain)
             _log.error(
                 "%s %r is left out: another program changed it in the file; restore a backup, or remove it and make it"
                 " anew",
                 table.name,
                 row["id"],
             )
-    return found
+    return ours, altered
 
 
 def put_signed(connection: Connection, table: Table, row: dict[str, Any], macs: Macs) -> None:

@@ -1,5 +1,7 @@
-"""Sealed secrets in SQL: each method is one transaction, and a row that somebody else wrote is not there."""
+"""Sealed secrets in SQL: each method is one transaction, and a row that somebody else wrote is only in the way."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -8,7 +10,7 @@ from sqlalchemy import Connection, Table, delete, insert, select
 from toolhall.stores.base import Stale
 from toolhall.stores.macs import Macs
 from toolhall.stores.sql.database import Database
-from toolhall.stores.sql.signing import read_signed
+from toolhall.stores.sql.signing import read_parted, read_signed
 from toolhall.stores.sql.vault_tables import data_keys, secrets
 from toolhall.stores.storable import refuse_unstorable_row
 from toolhall.stores.vault.base import Contents, DataKey, SecretRow, contents, tenant_of
@@ -102,10 +104,8 @@ def _shred(connection: Connection, tenant: str) -> bool:
 
 def _contents(connection: Connection, macs: Macs) -> Contents:
     keys = [msgspec.convert(row, DataKey) for row in read_signed(connection, data_keys, macs)]
-    rows = read_signed(connection, secrets, macs)
-    for row in rows:
-        row["user"] = row["user"] or None
-    return contents(keys, msgspec.convert(rows, list[SecretRow]))
+    ours, altered = read_parted(connection, secrets, macs)
+    return contents(keys, map(_secret, ours), _readable(altered))
 
 
 def _insert_key(connection: Connection, key: DataKey, macs: Macs) -> None:
@@ -134,6 +134,17 @@ def _tidy(connection: Connection) -> None:
     """Forget the keys of secrets that seal none; one for records of others may seal what is not known here."""
     unused = data_keys.c.id.not_in(select(secrets.c.dek))
     connection.execute(delete(data_keys).where(data_keys.c.use == "secrets", unused))
+
+
+def _readable(altered: list[dict[str, Any]]) -> Iterator[SecretRow]:
+    """Those of which one can still say whose they are; the others only leave their line in the log."""
+    for row in altered:
+        with contextlib.suppress(msgspec.ValidationError):
+            yield _secret(row)
+
+
+def _secret(row: dict[str, Any]) -> SecretRow:
+    return msgspec.convert(row | {"user": row["user"] or None}, SecretRow)
 
 
 def _secret_row(row: SecretRow) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class Contents(msgspec.Struct, frozen=True):
 
     keys: tuple[DataKey, ...] = ()
     rows: tuple[SecretRow, ...] = ()
+    altered: tuple[SecretRow, ...] = ()  # not as they were stored: believed in nothing, yet nothing takes their place
 
 
 class VaultReader(Protocol):
@@ -70,7 +71,10 @@ class VaultStore(VaultReader, Protocol):
         ...
 
     async def replace_data_keys(self, before: Contents, after: Contents) -> None:
-        """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there."""
+        """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there.
+
+        What was altered stays as it is, as evidence.
+        """
         ...
 
     async def shred(self, tenant: str) -> bool:
@@ -83,9 +87,10 @@ def tenant_of(user: str | None) -> str:
     return "hall" if user is None else f"user:{user}"
 
 
-def contents(keys: Iterable[DataKey], rows: Iterable[SecretRow]) -> Contents:
+def contents(keys: Iterable[DataKey], rows: Iterable[SecretRow], altered: Iterable[SecretRow] = ()) -> Contents:
     """As every store lists them."""
     return Contents(
         tuple(sorted(keys, key=lambda each: (each.created_at, each.id))),
         tuple(sorted(rows, key=lambda each: (each.created_at, each.id))),
+        tuple(sorted(altered, key=lambda each: (each.created_at, each.id))),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from toolhall.stores.base import StoreFailed
 from toolhall.stores.vault.envelope import UnknownKey, key_of
 from toolhall.stores.vault.shelf import Shelf
 
@@ -15,10 +16,10 @@ class Sealer:
         self._refresh = refresh
 
     def seal(self, plain: bytes, *bound: str) -> bytes:
-        """Sealed with the tenant's newest key; raises UnknownKey once that was shredded."""
+        """Sealed with the tenant's newest key; raises StoreFailed if that was shredded since."""
         key = self._shelf().sealing.get((self._tenant, "records"))
         if key is None:
-            raise UnknownKey("the keys of its owner were shredded")
+            raise StoreFailed("the keys of its owner were shredded just now; try again")
         return key.seal(plain, *bound)
 
     def open(self, sealed: bytes, *bound: str) -> bytes:

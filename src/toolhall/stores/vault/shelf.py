@@ -29,18 +29,27 @@ class Held:
 
 
 class Shelf:
-    """Made anew from what is stored with every change; what does not open is logged and left out."""
+    """Made anew from what is stored with every change; of `before` is taken what is the same still.
+
+    What does not open is logged; it is held by nobody, and nothing is found in its place.
+    """
 
     def __init__(self, stored: Contents, envelope: Envelope | None, before: "Shelf | None" = None) -> None:
         self.keys: dict[str, OpenKey] = {}
         self.sealing: dict[tuple[str, Use], OpenKey] = {}  # of a tenant's keys, the newest
         self.held: dict[tuple[str, str | None], Held] = {}
-        known = {} if before is None else before.held
+        self._spoiled = {(row.name, row.user) for row in stored.altered}
+        keys, held = ({}, {}) if before is None else (before.keys, before.held)
         if envelope is not None:
             for key in stored.keys:
-                self._unwrap(key, envelope)
+                self._take(key, envelope, keys.get(key.id))
         for row in stored.rows:
-            self._hold(row, known.get((row.name, row.user)))
+            self._hold(row, held.get((row.name, row.user)))
+
+    def find(self, name: str, user: str | None) -> Held | None:
+        """The user's own, else the hall's; None if the user's own does not open."""
+        own = self.held.get((name, user))
+        return self.held.get((name, None)) if own is None and (name, user) not in self._spoiled else own
 
     def forget(self, ended: Callable[[Held], bool]) -> bool:
         """Close what is ended; whether anything is open still."""
@@ -50,9 +59,10 @@ class Shelf:
                 held.secret = None
         return any(held.secret is not None for held in open_now)
 
-    def _unwrap(self, key: DataKey, envelope: Envelope) -> None:
+    def _take(self, key: DataKey, envelope: Envelope, before: OpenKey | None) -> None:
         try:
-            self.keys[key.id] = self.sealing[key.tenant, key.use] = envelope.unwrap(key)
+            opened = before if before is not None and before.kept == key else envelope.unwrap(key)
+            self.keys[key.id] = self.sealing[key.tenant, key.use] = opened
         except Unopened as error:
             _log.error("the data key %s of %s is left out: %s; restore a backup", key.id, key.tenant, error)
 
@@ -63,6 +73,7 @@ class Shelf:
         try:
             self.held[row.name, row.user] = self._opening(row)
         except Unopened as error:
+            self._spoiled.add((row.name, row.user))
             _log.error(
                 "the secret %s of %s is refused: %s; set it anew, or restore a backup",
                 row.name,

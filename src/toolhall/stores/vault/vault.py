@@ -65,7 +65,7 @@ class Vault:
 
     def get(self, name: str, user: str | None = None) -> Secret | None:
         """The user's own, else the hall's; the same object for a while, with whatever was worked out from it."""
-        held = self._shelf.held.get((name, user)) or self._shelf.held.get((name, None))
+        held = self._shelf.find(name, user)
         if held is None:
             return None
         if held.secret is not None and self._clock() < held.until:
@@ -73,8 +73,8 @@ class Vault:
         return self._opened(held)
 
     async def list(self) -> tuple[SecretInfo, ...]:
-        """What there is, what was made first first; never a value."""
-        return tuple(self._info(row) for row in self._contents.rows)
+        """What there is, what was made first first, then what was altered; never a value."""
+        return tuple(self._info(row) for row in (*self._contents.rows, *self._contents.altered))
 
     async def set(self, name: str, value: Secret, user: str | None, by: str) -> None:
         """Keep it in place of the one of this name; raises Malformed, or StoreFailed."""

@@ -1,5 +1,6 @@
 """`/api/accounts` and `/api/providers`: what people have linked, and how they link more without the page."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -8,6 +9,7 @@ import msgspec
 from toolhall.accounts.broker import Broker
 from toolhall.accounts.disconnecting import Disconnected, NotConnected
 from toolhall.accounts.failures import LinkFailed, UnknownProvider
+from toolhall.accounts.providers import Provider
 from toolhall.accounts.replies import DeviceCode
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, NotFound
@@ -93,9 +95,9 @@ class AccountsApi:
     async def _providers(self, exchange: Exchange) -> Wire:
         parameters_of(exchange)
         _person(exchange.caller)
-        listed = [
-            {"name": each.name, "issuer": each.identity, "scopes": [*each.scopes]} for each in self._broker.providers()
-        ]
+        found = self._broker.providers()
+        back = await asyncio.gather(*map(self._broker.redirect_uri, found))
+        listed = [_provider(each, redirect_uri) for each, redirect_uri in zip(found, back, strict=True)]
         return reply({"providers": listed})
 
     async def _list(self, exchange: Exchange) -> Wire:
@@ -183,6 +185,15 @@ def _person(caller: Caller) -> str:
     return caller.user
 
 
+def _provider(provider: Provider, redirect_uri: str | None) -> JsonObject:
+    return {
+        "name": provider.name,
+        "issuer": provider.identity,
+        "scopes": [*provider.scopes],
+        "redirect_uri": redirect_uri,
+    }
+
+
 def _device(code: DeviceCode) -> JsonObject:
     return {
         "user_code": code.user_code,
@@ -202,7 +213,6 @@ def _summary(account: Account) -> JsonObject:
         "state": account.state,
         "createdAt": moment(account.created_at),
         "refreshedAt": _or_none(account.refreshed_at),
-        "usedAt": _or_none(account.used_at),
         "expiresAt": _or_none(account.expires_at),
     }
 

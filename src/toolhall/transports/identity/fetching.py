@@ -36,7 +36,7 @@ class Fetcher:
 
     def __init__(self, issuers: Iterable[Issuer], allow: Iterable[str] = ()) -> None:
         named = [url for each in issuers for url in (each.issuer, each.jwks_url) if url]
-        self._door = Door(Allowed([*allow, *(entry for url in named for entry in _entries(url))]))
+        self._door = Door.of_hall(Allowed([*allow, *(entry for url in named for entry in _entries(url))]))
 
     async def __call__(self, url: str) -> JsonObject:
         """The object at a URL; no redirect is followed, and no proxy or certificate of the environment is used."""

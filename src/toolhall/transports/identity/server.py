@@ -11,7 +11,7 @@ from toolhall.transports.identity.sent import credential
 
 PUBLIC = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
 # What a client must read before it can have a credential; pages for people, which sign in by themselves.
-PUBLIC_BELOW = ("/.well-known/", "/approve/", "/connect/", "/enroll/")
+PUBLIC_BELOW = ("/.well-known/", "/approve/", "/connect/", "/enroll/", "/oauth/callback/")
 MESSAGES = "/machine"  # its messages bring their own credential, so only the body tells
 
 

@@ -1,4 +1,4 @@
-"""`/oauth/callback`: where every provider leads back to; an answer counts only in the browser that was sent there."""
+"""`/oauth/callback`: where providers lead back to; an answer counts only in the browser that was sent there."""
 
 from toolhall.accounts.failures import LinkFailed
 from toolhall.accounts.flow import link_of, read_query
@@ -30,7 +30,7 @@ class CallbackPage:
             await _send(exchange, status_of(error), views.failed(error.message))
             return
         try:
-            done = await self._linking.finish(link, answer, nonce)
+            done = await self._linking.finish(link, exchange.path, answer, nonce)
         except ToolhallError as error:
             # An answer that somebody made up uses nothing up: the right one may still come.
             spent = (self._cookies.taken(link.id),) if await self._linking.is_over(link) else ()

@@ -18,7 +18,8 @@ from toolhall.transports.pages.visiting import Visiting
 def link_pages(
     broker: Broker, manage: Manage, visiting: Visiting, place: Place, clock: Callable[[], float]
 ) -> dict[str, Methods]:
-    """The page of every link, and where all providers lead back to."""
+    """The page of every link, and where providers lead back to: all to one place, or each to its own."""
     linking, cookies = Linking(broker, manage), LinkCookies(place)
     connect, callback = ConnectPage(linking, visiting, place, clock), CallbackPage(linking, cookies)
-    return {PATH: {"GET": connect.get, "POST": connect.post}, CALLBACK: {"GET": callback.get}}
+    back: Methods = {"GET": callback.get}
+    return {PATH: {"GET": connect.get, "POST": connect.post}, CALLBACK: back, f"{CALLBACK}/": back}

@@ -48,11 +48,11 @@ class Linking:
 
         return await self._manage(_change("agree to link", link), caller, apply)
 
-    async def finish(self, link: Link, answer: dict[str, str], nonce: str) -> Link:
+    async def finish(self, link: Link, path: str, answer: dict[str, str], nonce: str) -> Link:
         """The account is linked, or LinkFailed says why not; who agreed is known, so nobody signs in again."""
 
         async def apply() -> Link:
-            return await self._broker.finish(answer, nonce)
+            return await self._broker.finish(path, answer, nonce)
 
         return await self._manage(_change("link", link), Caller(link.caller, person=link.user), apply)
 

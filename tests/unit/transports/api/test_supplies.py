@@ -236,7 +236,9 @@ async def test_a_shared_key_has_no_accounts(served: PostOffice) -> None:
 
 async def test_providers_are_told_without_their_secrets(office: PostOffice) -> None:
     reply = await manage(office.hall, "GET", "/api/providers")
-    assert reply.body == {"providers": [{"name": "acme", "issuer": office.acme.issuer, "scopes": []}]}
+    back = f"{ORIGIN}/oauth/callback"
+    acme = {"name": "acme", "issuer": office.acme.issuer, "scopes": [], "redirect_uri": back}
+    assert reply.body == {"providers": [acme]}
 
 
 async def test_every_answer_is_as_described(office: PostOffice) -> None:

@@ -1,0 +1,71 @@
+"""Keys and secrets go over https, or stay on this machine."""
+
+import socket
+from typing import Any
+
+import pytest
+
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.sources.remote import RemoteSource
+from toolhall.cli.sources.wire import read_url
+from toolhall.cli.tools.desk import HallOptions, opened
+
+KEY = "thk-a-key-of-somebody"
+ELSEWHERE = ["http://hall.example", "http://192.0.2.7:8000/mcp", "http://[2001:db8::1]", "http://localhost.example"]
+
+
+@pytest.fixture(autouse=True)
+def network(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Whom anything was sent to."""
+    reached: list[Any] = []
+
+    def connect(address: Any, *_: Any, **__: Any) -> socket.socket:
+        reached.append(address)
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    monkeypatch.delenv("TOOLHALL_KEY", raising=False)
+    return reached
+
+
+@pytest.mark.parametrize("url", ELSEWHERE)
+@pytest.mark.parametrize("given", [True, False])
+def test_a_key_is_not_sent_in_the_clear(
+    url: str, given: bool, network: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not given:
+        monkeypatch.setenv("TOOLHALL_KEY", KEY)
+    key = KEY if given else None
+    for ask in (lambda: RemoteSource(url, key), lambda: _managed("GET", url, key), lambda: _managed("PUT", url, key)):
+        with pytest.raises(CommandFailed, match="use https") as refused:
+            ask()
+        assert KEY not in str(refused.value)
+    assert network == []
+
+
+@pytest.mark.parametrize("url", ELSEWHERE)
+def test_a_secret_is_not_sent_in_the_clear_without_a_key_either(url: str, network: list[Any]) -> None:
+    with pytest.raises(CommandFailed, match="use https"):
+        _managed("PUT", url)
+    assert network == []
+
+
+@pytest.mark.parametrize(
+    "url", ["https://hall.example", "http://127.0.0.1:8000", "http://127.9.9.9", "http://[::1]:1", "http://localhost"]
+)
+def test_over_https_and_on_this_machine_both_are_sent(url: str, network: list[Any]) -> None:
+    with pytest.raises(CommandFailed, match="nothing listens"):
+        _managed("PUT", url, KEY)
+    assert len(network) == 1
+
+
+def test_what_is_no_secret_may_be_asked_of_anybody(network: list[Any]) -> None:
+    with pytest.raises(CommandFailed, match="nothing listens"):
+        _managed("GET", "http://hall.example")
+    assert read_url("http://hall.example").key == ""
+    assert len(network) == 1
+
+
+def _managed(method: str, url: str, key: str | None = None) -> None:
+    with opened(HallOptions(url=url, key=key)) as desk:
+        desk.manage(method, "secrets", "NAME", body={"value": "sk-of-somebody"} if method == "PUT" else None)

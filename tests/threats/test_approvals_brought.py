@@ -1,0 +1,74 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""A yes is also about whose credentials a call uses: those that its caller brings are shown, and bound."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.transports.pages.browsing import Browser, House
+from toolhall import Config, tool
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import Malformed, NeedsVerification
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.requirements import Brought
+from toolhall.model.secret import Secret
+from toolhall.stores.approvals.base import Decision
+
+YES = Decision("approved", "local", "totp")
+VALUE = "sk-brought-by-a-caller"
+ACCOUNT = Brought(tokens={"acme": Secret(VALUE)})
+BOTH = Brought(secrets={"KEY": Secret(VALUE)}, tokens={"acme": Secret(VALUE)})
+
+
+@pytest.fixture
+def house() -> Iterator[House]:
+    house = House(Config(accept_credentials=("*.wire",)))
+
+    @tool(name="wire", level=9, effect="destroys", account="acme:send", secrets=["KEY"])
+    def wire(room: str = "attic") -> str:
+        house.ran.append(("wire", room))
+        return "sent"
+
+    with house.hall:
+        house.hall.add(wire)
+        yield house
+
+
+async def call(house: House, name: str, brought: Brought | None) -> Any:
+    answer = await house.hall.hall.answer(CallTool(name, {}, "test", brought=brought), LOCAL)
+    return "ran" if isinstance(answer, Finished) else answer
+
+
+@pytest.mark.threat("C3")
+async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: House) -> None:
+    """With the hall's own secret, or with the caller's: these are two calls, and each needs its yes."""
+    await house.hall.open()
+    await house.hall.supplies.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
+    asked = await call(house, "wire", ACCOUNT)
+    assert isinstance(asked, NeedsVerification)
+    other = await call(house, "wire", BOTH)
+    assert isinstance(other, NeedsVerification)
+    assert other.id != asked.id
+    assert await house.hall.people.approvals.store.decide(str(asked.id), YES)
+    assert isinstance(await call(house, "wire", BOTH), NeedsVerification)
+    assert house.ran == []
+    assert await call(house, "wire", ACCOUNT) == "ran"
+
+
+@pytest.mark.threat("C4")
+async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_are_for(house: House) -> None:
+    """The page names them and not their values."""
+    asked = await call(house, "wire", BOTH)
+    page = await Browser(house.hall).get(f"/approve/{asked.id}")
+    assert '"account acme",\n      "secret KEY"' in page.text
+    assert VALUE not in page.body
+
+
+@pytest.mark.threat("C6")
+@pytest.mark.parametrize("name", ["burn", "wire"])
+async def test_C6_nobody_is_asked_about_credentials_that_are_not_taken(house: House, name: str) -> None:
+    """What would be refused after the yes is refused before the question."""
+    assert isinstance(await call(house, name, Brought(secrets={"OTHER": Secret(VALUE)})), Malformed)
+    _, told = await Browser(house.hall).api("GET", "/api/approvals")
+    assert told["approvals"] == []

@@ -1,0 +1,98 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""J4: what a hall is told of its own by the environment is not there for its tools, nor for what they start."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Serving, Shell
+from tests.cli.test_serve_ways import children
+from toolhall.cli.serving.privacy import secrets_in
+from toolhall.config import Config
+
+KEY = base64.b64encode(bytes(range(32))).decode()
+CLIENT_SECRET = "client-secret-of-the-hall"
+SECRETS = {
+    "TOOLHALL_VAULT_KEY": KEY,
+    "TOOLHALL_OXP_SECRET": "oxp-secret-of-the-hall-with-32-bytes",
+    "TOOLHALL_PROVIDERS": json.dumps({"google": {"client_id": "hall", "client_secret": CLIENT_SECRET}}),
+    "TOOLHALL_KEY": "thk-key-of-the-operator",
+}
+CANARIES = (KEY, SECRETS["TOOLHALL_OXP_SECRET"], CLIENT_SECRET, SECRETS["TOOLHALL_KEY"])
+TOOLS = """
+import os, subprocess, sys
+from toolhall import tool
+
+def _read() -> list[str]:
+    printing = "import os; print(sorted(os.environ.items()))"
+    below = subprocess.run([sys.executable, "-c", printing], capture_output=True, text=True, check=True)
+    return [str(sorted(os.environ.items())), below.stdout]
+
+@tool
+def here() -> list[str]:
+    return _read()
+
+@tool(isolated=True)
+def apart() -> list[str]:
+    return _read()
+"""
+OWN = """
+import os
+from toolhall import Config, Toolhall
+
+config = Config(vault_key=os.environ["TOOLHALL_VAULT_KEY"], data=os.environ["TOOLHALL_DATA"])
+hall = Toolhall(here, config=config)
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path)
+    shell.environment |= SECRETS | {"VISIBLE": "as-everything-else"}
+    (tmp_path / "tools.py").write_text(TOOLS)
+    (tmp_path / "own.py").write_text(TOOLS + OWN)
+    return shell
+
+
+def told(shell: Shell, server: Serving, name: str) -> list[str]:
+    """What a tool says to somebody at this machine: its own environment, and that of what it started."""
+    done = Shell(shell.folder).run("call", name, "--yes", "--url", server.url, "--json")
+    assert done.code == 0, done
+    seen: list[str] = json.loads(done.json()["content"][0]["text"])
+    assert len(seen) == 2
+    return seen
+
+
+def found(seen: list[str]) -> list[str]:
+    return [each for each in CANARIES if any(each in text for text in seen)]
+
+
+@pytest.mark.threat("J4")
+@pytest.mark.parametrize(
+    "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("own.py:hall",)], ids=" ".join
+)
+def test_J4_tools_do_not_find_the_halls_own_secrets_around_them(shell: Shell, words: tuple[str, ...]) -> None:
+    """Neither in their environment nor in that of a program they start."""
+    with shell.serving(*words) as server:
+        seen = told(shell, server, "here")
+        assert all("as-everything-else" in text for text in seen), "the rest is as it was"
+        assert found(seen) == []
+
+
+@pytest.mark.threat("J4")
+@pytest.mark.parametrize("way", [("--workers", "2"), ("--reload",)], ids=" ".join)
+def test_J4_processes_of_one_hall_tell_each_other_in_private(shell: Shell, way: tuple[str, ...]) -> None:
+    """Others on the machine can read a process's command line, and whoever is the same user its environment."""
+    with shell.serving("tools.py", *way) as server:
+        assert found(told(shell, server, "apart")) == []  # it is loaded, and has started a worker
+        for child in children(server.process.pid):
+            assert found([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
+
+
+def test_every_setting_that_is_not_shown_is_forgotten_too() -> None:
+    """And the providers, which have secrets among what they say."""
+    hidden = [name for name in Config.__struct_fields__ if "canary" not in repr(Config(**{name: "canary"}))]
+    variables = {f"TOOLHALL_{name.upper()}" for name in [*hidden, "providers"]} | {"TOOLHALL_KEY"}
+    assert secrets_in(dict.fromkeys(variables, "")).keys() == variables == SECRETS.keys()

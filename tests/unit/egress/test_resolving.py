@@ -1,0 +1,113 @@
+"""Names are looked up a few at a time, apart from everything else: a resolver that hangs holds up nobody else."""
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+
+from toolhall.authoring.supplied import Outside
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.door import Door
+from toolhall.egress.errors import EgressFailed
+from toolhall.egress.resolving import Lookups, for_hall, system
+
+FEW = 3
+
+
+class Names:
+    """A resolver that never answers for names that begin with `slow`, until the test ends."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.end = threading.Event()
+        self._known = socket.getaddrinfo
+
+    def __call__(self, host: str, *rest: Any, **named: Any) -> Any:
+        self.asked.append(host)
+        if host.startswith("slow"):
+            self.end.wait()
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
+        return self._known(host, *rest, **named)
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
+    names = Names()
+    monkeypatch.setattr(socket, "getaddrinfo", names)
+    yield names
+    names.end.set()
+
+
+async def given_up(lookups: Lookups, host: str) -> None:
+    """Somebody asks, and does not wait for the answer."""
+    asking = asyncio.ensure_future(lookups(host, 443))
+    await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+
+
+async def test_a_name_has_all_its_addresses_once() -> None:
+    found = await Lookups(1)("localhost", 80)
+    assert ip_address("127.0.0.1") in found or ip_address("::1") in found
+    assert len(set(found)) == len(found)
+
+
+async def test_a_name_that_leads_nowhere_is_an_error_of_the_system() -> None:
+    with pytest.raises(OSError, match=r"."):
+        await Lookups(1)("nowhere.invalid", 80)
+
+
+@pytest.mark.threat("I6")
+async def test_lookups_that_hang_are_counted_also_when_nobody_waits_any_more(names: Names) -> None:
+    lookups = Lookups(FEW)
+    for number in range(FEW):
+        await given_up(lookups, f"slow{number}.example")
+    with pytest.raises(EgressFailed, match=r"good\.example is not looked up now"):
+        await lookups("good.example", 443)
+    assert len(names.asked) == FEW
+    assert await asyncio.to_thread(lambda: "free"), "the loop's own threads wait for none of them"
+
+
+@pytest.mark.threat("I6")
+async def test_a_name_that_hangs_takes_one_place_however_often_it_is_asked_for(names: Names) -> None:
+    lookups = Lookups(2)
+    for _ in range(20):
+        await given_up(lookups, "slow.example")
+    assert await lookups("localhost", 80)
+    assert names.asked == ["slow.example", "localhost"]
+
+
+async def test_a_place_is_free_again_when_the_answer_comes(names: Names) -> None:
+    lookups = Lookups(1)
+    waiting = [asyncio.ensure_future(lookups("slow.example", 443)) for _ in range(2)]
+    await asyncio.sleep(0)
+    names.end.set()
+    assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] == [socket.gaierror] * 2
+    assert await lookups("localhost", 80)
+
+
+@pytest.mark.threat("I6")
+async def test_tools_take_no_place_of_the_halls_own(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All places of tools are taken: their next request fails at once, and one of the hall's own goes on."""
+    for number in range(16):
+        await given_up(system, f"slow{number}.example")
+    connected: list[str] = []
+
+    async def connect(self: object, host: str, *_: Any, **__: Any) -> None:
+        connected.append(host)
+        raise ConnectionError
+
+    monkeypatch.setattr("httpcore2.AnyIOBackend.connect_tcp", connect)
+    allow = ("localhost:9",)
+    with pytest.raises(EgressFailed, match="not looked up now"):
+        await Outside(allow).fetch("GET", "http://localhost:9/")
+    assert connected == []
+    for own in (Outside(allow, of_hall=True).door, Door.of_hall(Allowed(allow))):
+        with pytest.raises(EgressFailed, match="did not answer as it should"):
+            await own.fetch("GET", "http://localhost:9/")
+    assert len(connected) == 2
+    assert for_hall is not system

@@ -1,0 +1,144 @@
+"""However long a secret is, to find and to hide it costs a few searches: no pattern is made that holds up the hall."""
+
+import base64
+import html
+import json
+import random
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.pipeline.disguised import EVERY
+from toolhall.model.json import encode
+from toolhall.model.secret import Secret
+from toolhall.model.secret_shapes import HIDDEN
+from toolhall.model.text import clean_text
+from toolhall.pipeline.disguises import LONGEST_SPELLED
+from toolhall.pipeline.redactor import Redactor
+
+pytestmark = pytest.mark.threat("I7")
+
+LONG = [LONGEST_SPELLED + 1, 512, 2_500, 16_384, 65_536]
+SPELLED = [6, 40, LONGEST_SPELLED]
+MOST_FOR_CLEAN = 3_000  # letters of patterns: the letters of a secret, each once
+MOST_FOR_ALL = 100_000
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+CLEAN = 'Half of it, 50 %, is <b>bold</b> &amp; "quoted"\\n %2e %41 &#65; &lt; \\u0041 \\/ 41 42:43 QUJD\nREVG'
+LITERAL = ["raw", "base64", "base64url", "hex", "upper hex", "base64 after one byte", "base64 after two bytes"]
+
+
+def a_secret(length: int, letters: str = LETTERS) -> str:
+    return "".join(random.Random(length).choices(letters, k=length))
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The patterns that were made since."""
+    patterns, compile_ = list[str](), re.compile
+    clean_text("ä")  # what is made once for all secrets is made now
+
+    def compiled(pattern: Any, flags: int = 0) -> Any:
+        patterns.append(pattern)
+        return compile_(pattern, flags)
+
+    monkeypatch.setattr(re, "compile", compiled)
+    return patterns
+
+
+def letters_of(made: list[str]) -> int:
+    return sum(map(len, made))
+
+
+def clean_texts_stay(hides: Redactor) -> None:
+    assert hides.text(CLEAN) == CLEAN
+    assert hides.json(encode([CLEAN])) == encode([CLEAN])
+    assert hides.data(CLEAN.encode()) == CLEAN.encode()
+    assert hides.next(CLEAN) == CLEAN
+    assert hides.count == 0
+
+
+@pytest.mark.parametrize("length", LONG)
+@pytest.mark.parametrize("form", EVERY.values(), ids=EVERY)
+def test_no_pattern_is_made_of_a_long_secret(length: int, form: Callable[[str], str], made: list[str]) -> None:
+    secret = a_secret(length)
+    hides, disguised = Redactor((Secret(secret),)), form(secret)
+    clean_texts_stay(hides)
+    for seen in (
+        hides.text(f"before <{disguised}> after"),
+        json.loads(hides.json(encode([f"before <{disguised}> after"])))[0],
+        hides.data(f"before <{disguised}> after".encode()).decode(),
+    ):
+        assert HIDDEN in seen
+        assert len(seen) < len(f"before <{HIDDEN}> after") + 8  # base64 of what stood around it may stay
+    assert disguised not in hides.next(f"before <{disguised}> after")
+    assert made == []
+
+
+@pytest.mark.parametrize("length", [*SPELLED, *LONG])
+@pytest.mark.parametrize("name", LITERAL)
+def test_nor_of_one_that_is_told_in_a_form_with_one_spelling(length: int, name: str, made: list[str]) -> None:
+    secret = a_secret(length)
+    seen = Redactor((Secret(secret),)).text(f"before <{EVERY[name](secret)}> after")
+    assert re.fullmatch(rf"before <\w{{0,2}}{re.escape(HIDDEN)}\w{{0,3}}={{0,2}}> after", seen)
+    assert made == []
+
+
+@pytest.mark.parametrize("length", SPELLED)
+def test_what_a_clean_text_costs_does_not_grow_with_the_secret(length: int, made: list[str]) -> None:
+    clean_texts_stay(Redactor((Secret(a_secret(length)),)))
+    assert letters_of(made) <= MOST_FOR_CLEAN
+
+
+@pytest.mark.parametrize("letters", [LETTERS, LETTERS + "%&\\<>\"' äß漢😀"], ids=["plain", "odd"])
+@pytest.mark.parametrize("length", SPELLED)
+def test_of_other_forms_patterns_are_made_once_and_are_bounded(length: int, letters: str, made: list[str]) -> None:
+    secret = Secret(a_secret(length, letters))
+    for form in EVERY.values():
+        assert HIDDEN in Redactor((secret,)).text(f"before <{form(secret.reveal())}> after")
+    assert len(made) == len(set(made)) <= 5
+    assert letters_of(made) <= MOST_FOR_ALL
+
+
+def test_a_long_secret_that_looks_escaped_itself_is_found_in_part_escaped(made: list[str]) -> None:
+    secret = "%41\\u0042&amp;" + a_secret(LONGEST_SPELLED) + "\\n%"
+    for escaped in ("%78".join(secret.split("x")), "&#120;".join(secret.split("x")), html.escape(secret)):
+        assert escaped != secret
+        assert Redactor((Secret(secret),)).text(f"before {escaped} after") == HIDDEN
+    assert made == []
+
+
+def test_a_secret_of_one_letter_again_and_again_is_looked_for_as_often_as_any_other() -> None:
+    """Each letter that JSON escapes is searched for once, not once for each time that the secret has it."""
+    searched = 0
+
+    class Counted(bytes):
+        def __contains__(self, part: Any) -> bool:
+            nonlocal searched
+            searched += 1
+            return super().__contains__(part)
+
+    text = Counted(b"\\" + b"x" * 70_000)
+    assert not Secret("/" * 65_536).known(lambda value: Redactor((Secret(value),))).finds(text)
+    assert searched < 50
+
+
+@pytest.mark.threat("F7")
+@pytest.mark.parametrize("digits", ["1" * 5_000, "0" * 5_000])
+def test_a_number_without_end_is_no_letter(digits: str) -> None:
+    """Python refuses to read so long a number; a tool's answer must not fail by that."""
+    hides = Redactor((Secret("tk-secret"),))
+    assert hides.text(f"a &#{digits}; b") == f"a &#{digits}; b"
+    assert hides.text(f"a &#{'0' * 5_000}116;k-secret b") == HIDDEN
+
+
+def test_base64_of_a_long_secret_in_something_longer_is_told_apart(made: list[str]) -> None:
+    secret = a_secret(4_000)
+    blob = base64.b64encode(b'{"token":"' + secret.encode() + b'","more":"text that may stay"}').decode()
+    seen = Redactor((Secret(secret),)).text(blob)
+    ahead, _, behind = seen.partition(HIDDEN)
+    assert base64.b64decode(ahead[:12]) == b'{"token":'
+    assert len(ahead) == 13
+    assert b"that may stay" in base64.b64decode("A" * (-len(behind) % 4) + behind)
+    assert made == []

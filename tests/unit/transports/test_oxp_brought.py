@@ -1,0 +1,101 @@
+"""Credentials that an OXP caller brings: bounded, kept as secrets only, and part of what makes two calls the same."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.properties.callers.house import Reply, visit
+from toolhall import Config, Toolhall, tool
+from toolhall.dialects.oxp.messages import MOST_BROUGHT, CallRequest, Unreadable, read_call
+from toolhall.model.secret import Secret
+
+VALUE, TOKEN, OTHER = "sk-brought-0001", "ya29.brought-0002", "sk-brought-0003"
+SECRETS = [{"id": "KEY", "value": VALUE}, {"id": "PIN", "value": OTHER}]
+ACCOUNTS = [{"id": "acme", "token": TOKEN}]
+BROUGHT: dict[str, Any] = {"secrets": SECRETS, "authorization": ACCOUNTS}
+
+
+class Office:
+    """One hall with a tool that takes what its callers bring, and counts."""
+
+    def __init__(self) -> None:
+        self.ran = 0
+
+        @tool(name="send", account="acme", secrets=["KEY", "PIN"])
+        def send() -> int:
+            self.ran += 1
+            return self.ran
+
+        self.hall = Toolhall(send, config=Config(accept_credentials=("*",)))
+
+    async def call(self, context: Any) -> Reply:
+        [entry] = self.hall.hall.registry.published.entries
+        request = {"tool_id": entry.id.partition("@")[0], "call_id": "c-1", "context": context}
+        body = json.dumps({"request": request}).encode()
+        return await visit(self.hall.http, "/oxp/tools/call", body, {}, client="127.0.0.1")
+
+
+@pytest.fixture
+async def office() -> AsyncIterator[Office]:
+    office = Office()
+    with office.hall:
+        await office.hall.open()
+        yield office
+
+
+async def test_the_same_call_with_the_same_credentials_runs_once(office: Office) -> None:
+    first = await office.call(BROUGHT)
+    assert (first.status, json.loads(first.body)["result"]["value"]) == (200, 1)
+    again = await office.call({"authorization": ACCOUNTS, "secrets": SECRETS[::-1]})
+    assert again.body == first.body
+    assert office.ran == 1
+
+
+@pytest.mark.threat("G12")
+@pytest.mark.parametrize(
+    "context",
+    [
+        {},
+        {"secrets": SECRETS},
+        {"secrets": [{"id": "KEY", "value": OTHER}, {"id": "PIN", "value": VALUE}], "authorization": ACCOUNTS},
+        {"secrets": SECRETS, "authorization": [{"id": "acme", "token": VALUE}]},
+        {"secrets": [*SECRETS, {"id": "acme", "value": TOKEN}]},
+    ],
+    ids=["none", "fewer", "changed about", "another token", "a token as a secret"],
+)
+async def test_with_other_credentials_it_is_another_call(office: Office, context: Any) -> None:
+    """Whoever has the id only, and not the credentials, does not get the answer that was given for them."""
+    assert (await office.call(BROUGHT)).status == 200
+    reply = await office.call(context)
+    assert (reply.status, "call_id was used" in json.loads(reply.body)["message"]) == (400, True)
+    assert office.ran == 1
+
+
+def read(context: Any) -> CallRequest:
+    return read_call(json.dumps({"request": {"tool_id": "Post.send", "context": context}}).encode())
+
+
+@pytest.mark.threat("G8")
+def test_what_was_brought_is_kept_as_secrets_only() -> None:
+    request = read({**BROUGHT, "user_id": "ada", "more": 1})
+    assert request.context == {"user_id": "ada", "more": 1}
+    assert request.brought is not None
+    assert request.brought.secrets == {"KEY": Secret(VALUE), "PIN": Secret(OTHER)}
+    assert request.brought.tokens == {"acme": Secret(TOKEN)}
+    for value in (VALUE, TOKEN, OTHER):
+        assert value not in repr(request)
+        assert value not in repr(msgspec.structs.asdict(request))
+
+
+@pytest.mark.threat("F4")
+@pytest.mark.parametrize(("key", "member"), [("secrets", "value"), ("authorization", "token")])
+@pytest.mark.parametrize("letter", ["x", "ä", "😀"])
+def test_what_is_brought_is_bounded(key: str, member: str, letter: str) -> None:
+    most = letter * (MOST_BROUGHT // len(letter.encode()))
+    assert read({key: [{"id": "acme", member: most}]}).brought
+    for value in (most + letter, "x" * 1_000_000, "abc"):
+        with pytest.raises(Unreadable, match=f"context.{key}: a {member} has 4 characters to {MOST_BROUGHT} bytes"):
+            read({key: [{"id": "fine", member: "long enough"}, {"id": "acme", member: value}]})

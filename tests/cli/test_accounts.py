@@ -151,6 +151,17 @@ def test_an_account_that_cannot_be_revoked_is_forgotten_all_the_same(shell: Shel
     assert shell.run("account", "list", "--json").json() == []
 
 
+def test_all_of_a_user_are_disconnected(shell: Shell, acme: Authority) -> None:
+    connect(shell)
+    for wrong in ([], ["--all"], ["--user", "local"], ["x", "--user", "local", "--all"]):
+        assert "--user USER --all" in shell.run("account", "disconnect", *wrong, "--yes").complaint()
+    assert "no such account" in shell.run("account", "disconnect", "--user", "bob", "--all", "--yes").complaint()
+    gone = shell.run("account", "disconnect", "--user", "local", "--all", "--yes")
+    assert (gone.code, gone.out, gone.err) == (0, "acme of local is disconnected\n", "")
+    assert [each.revoked for each in acme.issued] == [True]
+    assert shell.run("account", "list", "--json").json() == []
+
+
 def test_disconnecting_asks_first(shell: Shell, acme: Authority) -> None:
     connect(shell)
     (listed,) = shell.run("account", "list", "--json").json()

@@ -41,6 +41,18 @@ def test_a_secret_is_set_listed_and_removed(shell: Shell) -> None:
     assert "there are no secrets" in shell.run("secret", "list").err
 
 
+def test_all_of_a_user_go_at_once(shell: Shell) -> None:
+    for name, user in (("ONE", ["--user", "alice"]), ("TWO", ["--user", "alice"]), ("ONE", [])):
+        shell.run("secret", "set", name, *user, text=VALUE)
+    for wrong in (["--all"], ["ONE", "--all", "--user", "alice"]):
+        assert "--user" in shell.run("secret", "remove", *wrong).complaint()
+    assert "--yes" in shell.run("secret", "remove", "--user", "alice", "--all").complaint()
+    gone = shell.run("secret", "remove", "--user", "alice", "--all", "--yes")
+    assert (gone.code, gone.out) == (0, "every secret of alice is removed\n")
+    assert names(shell) == [("ONE", None)]
+    assert "nothing is sealed" in shell.run("secret", "remove", "--user", "alice", "--all", "--yes").complaint()
+
+
 def test_the_value_is_nowhere_in_the_folder(shell: Shell) -> None:
     shell.run("secret", "set", "KEY", text=VALUE)
     found = everything(shell)

@@ -95,7 +95,8 @@ def same_record(call: Call, endings: dict[str, Ending]) -> None:
             assert (record.dialect, record.bytes_in) == (dialect, ending.bytes_in)
             # What was found, or is hidden, has one name in all records; what is not there is as it was asked for.
             found = f"{call.toolkit}.{call.tool}@{VERSION}"
-            unknown = (ending.kind == "NotFound" and record.verdict is None) or call.caller is None
+            lost = ending.kind in ("NotFound", "Limited") and record.definition_sha256 is None
+            unknown = (lost and record.verdict is None) or call.caller is None
             if ending.kind == "Malformed":  # as far as it could be read
                 assert record.tool in ("", ending.asked, found, found.partition("@")[0]), (dialect, record)
             else:

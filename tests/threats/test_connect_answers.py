@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from tests.servers.authority import Authority, authority
+from tests.servers.linking import visited
 from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
 from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
 from toolhall.accounts.broker import Broker
@@ -82,6 +83,26 @@ async def test_D5_other_spellings_of_the_callback(office: PostOffice, path: str)
     assert arrived.status == (400 if path.startswith(f"{CALLBACK}/") else 404)
     assert exchanged(office) == 0
     assert (await arrive(browser, back)).status == 200
+
+
+@pytest.mark.threat("D3")
+async def test_D3_a_provider_that_does_not_name_itself_comes_back_to_its_own_place(
+    acme: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There alone its answer counts; nobody needs a key there, as the browser brings none."""
+    silent = acme.metadata() | {"authorization_response_iss_parameter_supported": False}
+    monkeypatch.setattr(acme, "metadata", lambda: silent)
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+        acme.clients["hall"].redirect_uri = f"{ORIGIN}{CALLBACK}/acme"
+        await office.key("ci", owner="alice")
+        path, browser = await office.ask(ALICE), Browser(office.hall)
+        await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
+        back = (await visited(await agreed(browser, path))).removeprefix(ORIGIN)
+        assert back.startswith(f"{CALLBACK}/acme?")
+        for other in (CALLBACK, f"{CALLBACK}/evil", f"{CALLBACK}/acme/", f"{CALLBACK}/ACME"):
+            assert (await arrive(browser, back.replace(f"{CALLBACK}/acme", other))).status == 400
+        assert exchanged(office) == 0
+        assert (await arrive(browser, back)).status == 200
 
 
 @pytest.mark.threat("D5")

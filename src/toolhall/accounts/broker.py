@@ -109,7 +109,7 @@ class Broker:
         """Where the user connects the account, and the words that say so; it names this tool's scopes alone."""
         if not self.pages and need.provider in self._providers:
             scopes = f" --scopes {shlex.quote(' '.join(need.scopes))}" if need.scopes else ""
-            how = f"run 'toolhall account connect {need.provider}{scopes}', then repeat the call"
+            how = f"with this hall stopped, run: toolhall account connect {need.provider} --no-browser{scopes}"
             return Missing("account", account=need), f"an account at {need.provider} must be connected: {how}"
         try:
             link = await self.begin(caller, need.provider, need.scopes, tool)

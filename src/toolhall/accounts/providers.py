@@ -8,10 +8,10 @@ import msgspec
 
 from toolhall.accounts.failures import BadProvider
 from toolhall.accounts.presets import GENERIC, PRESETS, Preset, TokenAuth
+from toolhall.authoring.requiring import SCOPE
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.errors import EgressRefused
 from toolhall.egress.urls import checked
-from toolhall.model.requirements import SCOPE
 from toolhall.model.secret import SHORTEST, Secret
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

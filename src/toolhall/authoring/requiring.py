@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypedDict
 
 from toolhall.model.json import JsonObject
-from toolhall.model.requirements import SCOPE, AccountNeed, Needs, needs_of, requirements_of
+from toolhall.model.requirements import AccountNeed, Needs, needs_of, requirements_of
 
 _SECRET = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749: one of them
 _ACCOUNT = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}(?::{SCOPE.pattern}(?: {SCOPE.pattern})*)?")
 
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from toolhall.egress.door import Door, Reply
 
 
-DOOR = "toolhall.egress.door"
+_DOOR = "toolhall.egress.door"
 
 
 class Outside(msgspec.Struct, frozen=True, dict=True):
@@ -24,19 +25,16 @@ class Outside(msgspec.Struct, frozen=True, dict=True):
     allow: tuple[str, ...] = ()
     of_hall: bool = False  # for the hall's own requests, not for those of tools
 
-    @property
+    @cached_property
     def door(self) -> "Door":
         """Made when it is first needed: an HTTP client takes long to import, and most tools need none."""
-        made: Door | None = self.__dict__.get("made")
-        if made is None:
-            module = importlib.import_module(DOOR)
-            make = module.Door.of_hall if self.of_hall else module.Door
-            made = self.__dict__["made"] = make(module.Allowed(self.allow))
-        return made
+        module = importlib.import_module(_DOOR)
+        make: Callable[[object], Door] = module.Door.of_hall if self.of_hall else module.Door
+        return make(module.Allowed(self.allow))
 
     async def ready(self) -> None:
         """Import it now, and in a thread, so that the first request does not hold up the loop."""
-        await asyncio.to_thread(importlib.import_module, DOOR)
+        await asyncio.to_thread(importlib.import_module, _DOOR)
 
     def client(self, **options: Any) -> "httpx2.AsyncClient":
         """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""

@@ -1,6 +1,5 @@
 """What a tool needs before it may run, and what the hall supplies for one call: secrets, linked accounts, a user id."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
@@ -8,9 +7,6 @@ import msgspec
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.secret import Secret
-
-
-SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749: one scope
 
 
 class AccountNeed(msgspec.Struct, frozen=True):

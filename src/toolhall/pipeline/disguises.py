@@ -4,27 +4,24 @@ There are nine: as it is; base64 and base64url, anywhere in a longer text (three
 line or several; hex in lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded,
 JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it
 is only: in the other forms it would be found where it is not. Time is linear in the text and in the secret: what a
-clean text costs is a few searches for a substring. A pattern is made only of a secret that is not long, and only when a
-search found it in a form that has more than one spelling.
+clean text costs is a few searches for a substring. No pattern is made of a long secret; of another one when it was
+found in a form that has more than one spelling, or, if it looks escaped itself, in a text with escapes of its letters.
 """
 
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterator
-from functools import cache, cached_property
-from html import unescape
-from html.entities import html5
-from itertools import pairwise
-from urllib.parse import unquote_to_bytes
+from functools import cached_property
 
 from toolhall.model.json import encode
 from toolhall.model.text import clean_text
+from toolhall.pipeline.peeling import JSON_SHORT, as_bytes, as_text, layers, stripped
+from toolhall.pipeline.spellings import BASE64, dump, lines, names_of, spelling
 
 SHORTEST_DISGUISED = 6
 LONGEST_SPELLED = 128  # letters; to make a pattern of more holds up the hall, so the whole text is hidden instead
 BEGINNING = 4  # characters of a secret that are worth hiding when a text breaks off after them
 _LONG_SIGN = 12
-_ROUNDS = 3  # of escaping, one inside the other
 _MOST_PER_LETTER = 12
 _MOST_HELD = 16 * 1024
 _MOST_TRIES = 64
@@ -32,19 +29,11 @@ _MOST_TRIES = 64
 _NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
 _LOWER = bytes(range(256)).lower()
 _BLANKS = b" \t\r\n\f\v\\"
-_LINE_END = r"(?:\s|\\{1,8}[nr]){0,80}+"
-_APART = r"(?:\\{1,8}[nrtx]|0x|[ :,;._%-]|\s){0,3}+"
-_MARK = r"(?:\\{1,8}x|0x|%)?"
-_BACKSLASHED = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([\"/\\bfnrt']))")
 _CUT_OFF = re.compile(r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?)\Z")
 _ESCAPED_END = re.compile(rb"(?<!\\)\\++[nr]")
 _RUN = re.compile(rb"\\+")
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_JSON_SHORT = {'"': '"', "/": "/", "'": "'", "\\": "\\"} | {letter: short for short, letter in _SHORT.items()}
-_BASE64 = "[A-Za-z0-9+/_-]"
-_BEFORE = re.compile(rf"(?<!\\){_BASE64}")
-_AFTER = re.compile(rf"{_BASE64}?={{0,2}}")
-_LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{16,}")
+_BEFORE = re.compile(rf"(?<!\\){BASE64}")
+_AFTER = re.compile(rf"{BASE64}?={{0,2}}")
 
 
 class Disguises:
@@ -53,7 +42,7 @@ class Disguises:
     def __init__(self, secret: str) -> None:
         spellings = {secret, clean_text(secret)}  # a text that was cleaned holds it clean
         self._spellings = [each for each in spellings if each]
-        self._whole = [_bytes(each) for each in self._spellings]
+        self._whole = [as_bytes(each) for each in self._spellings]
         quoted = {encode(each.encode(errors="replace").decode())[1:-1] for each in self._spellings}
         self._peeled = list(dict.fromkeys([*self._whole, *(_RUN.sub(rb"\\", each) for each in self._whole)]))
         self._escaped_itself = any(letter in secret for letter in "%&\\")
@@ -63,9 +52,12 @@ class Disguises:
         self._core_signs = list(dict.fromkeys(map(_sign, self._cores)))
         self._hex = [] if self.short else [each.hex().encode() for each in self._whole]
         self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
-        self._plain = [*self._spellings, *(each.decode() for each in (*quoted, *self._hex, *map(bytes.upper, self._hex)))]
-        letters = set(secret) & _JSON_SHORT.keys()
-        self._escapes = [b"\\u", b"\\x", *(_bytes("\\" + _JSON_SHORT[each]) for each in letters)]
+        self._plain = [
+            *self._spellings,
+            *(each.decode() for each in (*quoted, *self._hex, *map(bytes.upper, self._hex))),
+        ]
+        letters = set(secret) & JSON_SHORT.keys()
+        self._escapes = [b"\\u", b"\\x", *(as_bytes("\\" + JSON_SHORT[each]) for each in letters)]
         self._shortest = min(map(len, self._whole))
         self._signs = list(dict.fromkeys([*self._whole, *quoted, *self._core_signs]))
         self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
@@ -86,7 +78,7 @@ class Disguises:
                     return True
         digits = text.translate(_LOWER, _NOT_HEX)
         for each in self._hex:
-            if each in digits and (self._long or each in text.lower() or self._dumped.search(_text(text))):
+            if each in digits and (self._long or each in text.lower() or self._dumped.search(as_text(text))):
                 return True
         return self._may_be_escaped(text) and self._holds_peeled(text)
 
@@ -96,11 +88,11 @@ class Disguises:
         for each in self._plain:
             found += _places(text, each)
             rest = rest.replace(each, "")
-        for core in map(_text, self._cores):
+        for core in map(as_text, self._cores):
             found += [_with_neighbours(text, *place) for place in _places(text, core)]
             rest = rest.replace(core, "")
-        patterns = self._patterns()
-        while not found or self.holds(_bytes(rest)):
+        patterns = self._patterns(as_bytes(text))
+        while not found or self.holds(as_bytes(rest)):
             pattern = next(patterns, None)
             if pattern is None:
                 return [(0, len(text))]
@@ -110,7 +102,7 @@ class Disguises:
 
     def begun(self, text: str) -> int:
         """How many letters at the end of the text look like the beginning of the secret, in any form."""
-        data = _bytes(text)
+        data = as_bytes(text)
         literal = max(_overlap(data, each, BEGINNING) for each in self._literals)
         if literal:
             return len(data[-literal:].decode(errors="replace"))
@@ -124,7 +116,7 @@ class Disguises:
         if any(_overlap(digits, each, 2 * BEGINNING) for each in self._hex):
             return len(text)
         if self._may_be_escaped(data):
-            for peeled in _peeled(_bytes(_CUT_OFF.sub("", text))):
+            for peeled in layers(as_bytes(_CUT_OFF.sub("", text))):
                 if any(_overlap(peeled, each, BEGINNING) for each in self._peeled):
                     return len(text)
         return 0
@@ -142,7 +134,7 @@ class Disguises:
         return False
 
     def _holds_peeled(self, text: bytes) -> bool:
-        for peeled in _peeled(text):
+        for peeled in layers(text):
             spaced = peeled.replace(b"+", b" ")
             if any(each in peeled or (b" " in each and each in spaced) for each in self._peeled):
                 return True
@@ -150,20 +142,24 @@ class Disguises:
             return False
         # One that looks escaped itself is read in more ways than one.
         if not self._long:
-            return bool(self._spelled.search(_text(text)))
-        bare = _bare(text)
+            return bool(self._spelled.search(as_text(text)))
+        bare = stripped(text)
         return any(each in bare for each in self._bare)
 
-    def _patterns(self) -> Iterator[re.Pattern[str]]:
-        """For the forms that have more than one spelling; each is made when those before it were not enough."""
-        if not self.short and not self._long:
+    def _patterns(self, text: bytes) -> Iterator[re.Pattern[str]]:
+        """For the forms that have more than one spelling, as far as they may be in the text."""
+        if self.short or self._long:
+            return
+        digits, line = text.translate(_LOWER, _NOT_HEX), _one_line(text)
+        if any(each in digits for each in self._hex):
             yield self._dumped
+        if any(core in line for core in self._cores):
             yield self._lined
-            yield self._spelled
+        yield self._spelled
 
     @cached_property
     def _bare(self) -> list[bytes]:
-        return [bare for bare in map(_bare, self._whole) if len(bare) >= SHORTEST_DISGUISED]
+        return [bare for bare in map(stripped, self._whole) if len(bare) >= SHORTEST_DISGUISED]
 
     @cached_property
     def _percent(self) -> re.Pattern[bytes]:
@@ -172,21 +168,21 @@ class Disguises:
 
     @cached_property
     def _entity(self) -> re.Pattern[bytes]:
-        names = {name for each in self._spellings for letter in each for name in _names(letter)}
+        names = {name for each in self._spellings for letter in each for name in names_of(letter)}
         return re.compile(f"&(?:amp;)*(?:{'|'.join(['#', *names])})".encode())
 
     @cached_property
     def _dumped(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_dump, self._whole)), re.IGNORECASE)
+        return re.compile("|".join(map(dump, self._whole)), re.IGNORECASE)
 
     @cached_property
     def _lined(self) -> re.Pattern[str]:
-        written = "|".join(dict.fromkeys(map(_lines, self._cores)))
-        return re.compile(rf"(?:(?<!\\){_BASE64})?(?:{written}){_BASE64}?={{0,2}}")
+        written = "|".join(dict.fromkeys(map(lines, self._cores)))
+        return re.compile(rf"(?:(?<!\\){BASE64})?(?:{written}){BASE64}?={{0,2}}")
 
     @cached_property
     def _spelled(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(_spelling, self._spellings)))
+        return re.compile("|".join(map(spelling, self._spellings)))
 
 
 def _cores(secret: bytes) -> list[bytes]:
@@ -204,12 +200,6 @@ def _sign(core: bytes) -> bytes:
     return longest if len(longest) >= _LONG_SIGN else core
 
 
-def _lines(core: bytes) -> str:
-    """A pattern for it in either alphabet, in one line or several."""
-    letters = [{"+": "[+-]", "-": "[+-]", "/": "[/_]", "_": "[/_]"}.get(letter, letter) for letter in core.decode()]
-    return _LINE_END.join(letters)
-
-
 def _has_lines(text: bytes) -> bool:
     return b"\n" in text or b"\\" in text or b"\r" in text
 
@@ -219,84 +209,6 @@ def _one_line(text: bytes) -> bytes:
     if b"\\" in text:
         text = _ESCAPED_END.sub(b"", text)
     return text.translate(None, _BLANKS)
-
-
-def _dump(secret: bytes) -> str:
-    return _MARK + _APART.join(f"{byte:02x}" for byte in secret)
-
-
-def _spelling(secret: str) -> str:
-    """A pattern for the secret with any of its letters escaped in any way; each is one choice that is never undone."""
-    letters = re.sub(r"\\+", r"\\", secret)  # escaping makes more backslashes of one
-    return "".join(_letter(letter, before) for before, letter in pairwise(f" {letters}"))
-
-
-def _letter(letter: str, before: str) -> str:
-    slashes = r"\\{0,16}" if before == "\\" else r"\\{1,16}"  # it may have taken those of this letter
-    data = _bytes(letter)
-    percent = "".join(f"%(?:25){{0,{_ROUNDS}}}{byte:02x}" for byte in data)
-    units = letter.encode("utf-16-be", errors="surrogatepass").hex()
-    unicode = "".join(f"{slashes}u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    ways = [percent, unicode, f"&(?:amp;){{0,{_ROUNDS}}}(?:{'|'.join(_entities(letter))});?"]
-    if ord(letter) < 0x100:
-        ways.append(f"{slashes}x{ord(letter):02x}")
-    if letter == " ":
-        ways.append(r"\+")
-    if letter == "\\":
-        ways.append(r"\\{1,32}")
-    elif letter in _JSON_SHORT:
-        ways.append(f"{slashes}{_JSON_SHORT[letter]}")
-    escaped = f"(?i:{'|'.join(ways)})"
-    return f"(?>{escaped}|{re.escape(letter)})"
-
-
-def _entities(letter: str) -> list[str]:
-    numbers = [f"#0{{0,8}}{ord(letter)}(?![0-9])", f"#x0{{0,8}}{ord(letter):x}(?![0-9a-f])"]
-    return [*numbers, *_names(letter)]
-
-
-def _names(letter: str) -> list[str]:
-    return [re.escape(name.rstrip(";")) for name in _named().get(letter, ())]
-
-
-@cache
-def _named() -> dict[str, list[str]]:
-    """The names that HTML has for letters."""
-    named: dict[str, list[str]] = {}
-    for name, letter in html5.items():
-        named.setdefault(letter, []).append(name)
-    return named
-
-
-def _peeled(text: bytes) -> Iterator[bytes]:
-    """The text without its escapes, layer by layer, as long as there is another."""
-    for _ in range(_ROUNDS):
-        before = text
-        if b"%" in text:
-            yield (text := unquote_to_bytes(text))
-        if b"&" in text:
-            yield (text := _bytes(unescape(_LONG_NUMBER.sub(_shortened, _text(text)))))
-        if b"\\" in text:
-            yield (text := _bytes(_BACKSLASHED.sub(_unescaped, _text(text))))
-        if text == before:
-            return
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    code = match[1] or match[2]
-    return chr(int(code, 16)) if code else _SHORT.get(match[3], match[3])
-
-
-def _shortened(match: re.Match[str]) -> str:
-    """Too long to be read as a number, which only zeros may make it: as short as one that is no letter either."""
-    return match[0].lstrip("0")[:8]
-
-
-def _bare(text: bytes) -> bytes:
-    """Without all that escaping adds, and without what it may take with it."""
-    for peeled in _peeled(text):
-        text = peeled
-    return text.replace(b"\\", b"").replace(b"+", b" ")
 
 
 def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
@@ -322,15 +234,3 @@ def _overlap(text: bytes, form: bytes, least: int) -> int:
         if form.startswith(text[at:]):
             break
     return len(text) - at  # also of one that begins too often to try them all
-
-
-def _text(data: bytes) -> str:
-    return data.decode(errors="surrogateescape")
-
-
-def _bytes(text: str) -> bytes:
-    """As UTF-8; what was no text stays what it was, and what was escaped as two halves becomes one letter."""
-    try:
-        return text.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace").encode()

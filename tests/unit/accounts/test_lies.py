@@ -24,8 +24,7 @@ async def refused(hall: Linking, match: str) -> None:
     with pytest.raises(LinkFailed, match=match):
         await hall.broker.finish(visit.path, visit.query, visit.nonce)
     assert await hall.broker.accounts() == ()
-    ended = await hall.broker.find(link.id)
-    assert ended.state == "failed"
+    assert await hall.state(link) == "failed"
 
 
 LIES: dict[str, Callable[[Asked], Answer]] = {

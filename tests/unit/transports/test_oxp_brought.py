@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.properties.callers.house import Reply, visit
-from toolhall import Config, Toolhall, tool
+from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.oxp.messages import MOST_BROUGHT, CallRequest, Unreadable, read_call
 from toolhall.model.secret import Secret
 
@@ -18,22 +18,28 @@ ACCOUNTS = [{"id": "acme", "token": TOKEN}]
 BROUGHT: dict[str, Any] = {"secrets": SECRETS, "authorization": ACCOUNTS}
 
 
-class Office:
-    """One hall with a tool that takes what its callers bring, and counts."""
+class Post(Toolkit, name="Post", version="1.0.0"):
+    """Takes what its callers bring, and counts."""
 
     def __init__(self) -> None:
         self.ran = 0
 
-        @tool(name="send", account="acme", secrets=["KEY", "PIN"])
-        def send() -> int:
-            self.ran += 1
-            return self.ran
+    @tool(account="acme", secrets=["KEY", "PIN"])
+    async def send(self) -> int:
+        """Send a letter."""
+        self.ran += 1
+        return self.ran
 
-        self.hall = Toolhall(send, config=Config(accept_credentials=("*",)))
+
+class Office:
+    """One hall, reached by the person at this machine."""
+
+    def __init__(self) -> None:
+        self.post = Post()
+        self.hall = Toolhall(self.post, config=Config(accept_credentials=("*",)))
 
     async def call(self, context: Any) -> Reply:
-        [entry] = self.hall.hall.registry.published.entries
-        request = {"tool_id": entry.id.partition("@")[0], "call_id": "c-1", "context": context}
+        request = {"tool_id": "Post.send", "call_id": "c-1", "context": context}
         body = json.dumps({"request": request}).encode()
         return await visit(self.hall.http, "/oxp/tools/call", body, {}, client="127.0.0.1")
 
@@ -51,7 +57,7 @@ async def test_the_same_call_with_the_same_credentials_runs_once(office: Office)
     assert (first.status, json.loads(first.body)["result"]["value"]) == (200, 1)
     again = await office.call({"authorization": ACCOUNTS, "secrets": SECRETS[::-1]})
     assert again.body == first.body
-    assert office.ran == 1
+    assert office.post.ran == 1
 
 
 @pytest.mark.threat("G12")
@@ -71,7 +77,7 @@ async def test_with_other_credentials_it_is_another_call(office: Office, context
     assert (await office.call(BROUGHT)).status == 200
     reply = await office.call(context)
     assert (reply.status, "call_id was used" in json.loads(reply.body)["message"]) == (400, True)
-    assert office.ran == 1
+    assert office.post.ran == 1
 
 
 def read(context: Any) -> CallRequest:

@@ -30,11 +30,14 @@ class RemoveOptions(OwnedOptions):
     ----------
     lost
         Everything in the data folder that no key opens any more, since the vault's key is lost for good.
+    all
+        With --user: every secret of this user, and the keys that sealed these and the tokens of their accounts.
     yes
-        With --lost: do it without being asked.
+        With --lost or --all: do it without being asked.
     """
 
     lost: bool = False
+    all: bool = False
     yes: bool = False
 
 
@@ -65,7 +68,7 @@ def set_secret(secret: str, /, *, options: Annotated[OwnedOptions, Parameter(nam
 
 
 def remove(secret: str | None = None, /, *, options: Annotated[RemoveOptions, Parameter(name="*")] = _REMOVE) -> None:
-    """Forget a secret, at once; or with --lost all that nobody can open any more.
+    """Forget a secret, at once; or all of a user with --all, or with --lost all that nobody can open any more.
 
     Parameters
     ----------
@@ -75,6 +78,9 @@ def remove(secret: str | None = None, /, *, options: Annotated[RemoveOptions, Pa
     start_logging(None)
     if options.lost:
         _remove_lost(secret, options)
+        return
+    if options.all:
+        _remove_all(secret, options)
         return
     if secret is None:
         raise WrongUsage("name the secret, as 'toolhall secret list' shows it")
@@ -86,11 +92,24 @@ def remove(secret: str | None = None, /, *, options: Annotated[RemoveOptions, Pa
         print(visible(f"{secret} is removed{_whose(options.user)}"))
 
 
+def _remove_all(secret: str | None, options: RemoveOptions) -> None:
+    if secret is not None or options.user is None:
+        raise WrongUsage("--all is about everything of one user: name the user with --user, and no id")
+    unrevoked = "Accounts that are still connected cannot be revoked then; 'toolhall account disconnect' comes first."
+    agree(f"Forget every secret of {visible(options.user)}? {unrevoked}", yes=options.yes)
+    with opened_vault(options, changing=True) as desk:
+        told = desk.manage("DELETE", "secrets", query={"user": options.user})
+    if options.json:
+        print_answer(told)
+    else:
+        print(visible(f"every secret of {options.user} is removed"))
+
+
 def _remove_lost(secret: str | None, options: RemoveOptions) -> None:
     if options.running or options.key is not None:
         raise WrongUsage("--lost needs --data: a hall that runs can open all that it has")
-    if secret is not None or options.user is not None:
-        raise WrongUsage("--lost is about everything that does not open: leave out the id and --user")
+    if secret is not None or options.user is not None or options.all:
+        raise WrongUsage("--lost is about everything that does not open: leave out the id, --user and --all")
     forget: Callable[[Path | None, Callable[[str], None]], list[Lost]]
     forget = importlib.import_module("toolhall.cli.secrets.lost").forget_lost
     gone = forget(options.data, lambda question: agree(question, yes=options.yes))

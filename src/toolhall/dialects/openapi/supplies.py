@@ -97,9 +97,13 @@ def paths() -> JsonObject:
         _in_path("name", {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"}),
         query("user", _USER),
     )
+    of_user = {**user, "required": True}
     return {
         "/api/secrets": {
-            "get": operation("secrets", "Every secret, without its value.", object_of(secrets=list_of(secret)))
+            "get": operation("secrets", "Every secret, without its value.", object_of(secrets=list_of(secret))),
+            "delete": operation(
+                "removeSecretsOf", "Forget all of one user's, with their keys.", object_of(removed=TEXT), of_user
+            ),
         },
         "/api/secrets/{name}": {
             "put": _with_body(operation("setSecret", "Set it; no operation returns it.", secret, name, user), _VALUE),

@@ -5,11 +5,12 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from toolhall.model.errors import Denied, NotFound, Unavailable
+from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject
 from toolhall.model.secret import SHORTEST, Secret
 from toolhall.stores.base import Stale, StoreFailed
+from toolhall.stores.vault.base import tenant_of
 from toolhall.stores.vault.vault import SecretInfo, Vault
 from toolhall.stores.vault.words import MOST_BYTES, checked_name, checked_user
 from toolhall.transports.api.answering import answer
@@ -47,7 +48,7 @@ class SecretsApi:
     def endpoints(self) -> dict[str, Methods]:
         """The paths of secrets."""
         nothing = "there is nothing here; /api/secrets/NAME is a secret"
-        return {"/api/secrets": {"GET": self.list}, PREFIX: below(self._actions, nothing)}
+        return {"/api/secrets": {"GET": self.list, "DELETE": self.shred}, PREFIX: below(self._actions, nothing)}
 
     def _actions(self, exchange: Exchange) -> tuple[str, Actions] | None:
         match exchange.below(PREFIX):
@@ -61,6 +62,10 @@ class SecretsApi:
     async def list(self, exchange: Exchange) -> None:
         """`GET /api/secrets`."""
         await answer(exchange, self._list(exchange))
+
+    async def shred(self, exchange: Exchange) -> None:
+        """`DELETE /api/secrets?user=U`."""
+        await answer(exchange, self._shred(exchange))
 
     async def _list(self, exchange: Exchange) -> Wire:
         self._managed.refuse_strangers(exchange.caller)
@@ -93,6 +98,20 @@ class SecretsApi:
 
         await self._change(exchange, f"remove secret {_named(name, user)}", apply)
         return reply({"removed": name})
+
+    async def _shred(self, exchange: Exchange) -> Wire:
+        """Everything of one user who goes; never of the hall, whose secrets many need."""
+        user = _user(exchange)
+        read_body(await body_of(exchange, self._shield), Nothing)
+        if user is None:
+            raise Malformed("name the user whose secrets go: /api/secrets?user=USER")
+
+        async def apply() -> None:
+            if not await self._vault.shred(tenant_of(user)):
+                raise NotFound("nothing is sealed for this user; 'toolhall secret list' shows what there is")
+
+        await self._change(exchange, f"remove all secrets of {user}", apply)
+        return reply({"removed": user})
 
     async def _rotate(self, exchange: Exchange, _: str) -> Wire:
         """`POST /api/secrets/rotate`."""

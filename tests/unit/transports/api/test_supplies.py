@@ -16,6 +16,7 @@ from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
 from toolhall.model.exchange import CallTool, Finished
 from toolhall.registrar.keys import NewKey
+from toolhall.stores.vault.envelope import Unopened
 from toolhall.stores.vault.keys import new_key
 
 VALUE = "tw-4f1e0b7c-canary"
@@ -70,6 +71,20 @@ async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
     assert (await manage(office.hall, "DELETE", "/api/secrets/SMS_KEY")).status == 404
     assert (await manage(office.hall, "DELETE", "/api/secrets/SMS_KEY?user=bob")).status == 200
     assert [each["user"] for each in (await manage(office.hall, "GET", "/api/secrets")).body["secrets"]] == ["alice"]
+
+
+async def test_a_user_who_goes_leaves_nothing_sealed(office: PostOffice) -> None:
+    for name, query in (("SMS_KEY", ""), ("SMS_KEY", "?user=alice"), ("OTHER", "?user=alice")):
+        await manage(office.hall, "PUT", f"/api/secrets/{name}{query}", {"value": VALUE})
+    vault = office.hall.supplies.vault
+    sealed = (await vault.sealer("user:alice")).seal(b"tokens", "a1")
+    assert (await manage(office.hall, "DELETE", "/api/secrets")).status == 400
+    gone = await manage(office.hall, "DELETE", "/api/secrets?user=alice")
+    assert (gone.status, gone.body) == (200, {"removed": "alice"})
+    assert [each["user"] for each in (await manage(office.hall, "GET", "/api/secrets")).body["secrets"]] == [None]
+    with pytest.raises(Unopened):
+        await (await vault.sealer("user:alice")).find(sealed, "a1")
+    assert (await manage(office.hall, "DELETE", "/api/secrets?user=bob")).status == 404
 
 
 async def test_a_value_cannot_be_guessed_from_the_records(office: PostOffice) -> None:
@@ -191,7 +206,7 @@ async def test_an_address_that_is_pasted(office: PostOffice) -> None:
     told = repr((listed, gone, *office.recorded()))
     assert issued.access not in told
     assert [each.tool.rpartition(" ")[0] for each in office.recorded()] == [
-        "begin to link",
+        "begin to connect",
         "link by pasting",
         "disconnect",
     ]
@@ -249,6 +264,8 @@ async def test_every_answer_is_as_described(office: PostOffice) -> None:
         ("put", "/api/secrets/{name}", "/api/secrets/A_KEY", {}),
         ("get", "/api/secrets", "/api/secrets", None),
         ("post", "/api/secrets/rotate", "/api/secrets/rotate", {}),
+        ("delete", "/api/secrets", "/api/secrets?user=nobody", None),
+        ("delete", "/api/secrets", "/api/secrets", None),
         ("delete", "/api/secrets/{name}", "/api/secrets/A_KEY", None),
         ("delete", "/api/secrets/{name}", "/api/secrets/A_KEY", None),
         ("get", "/api/providers", "/api/providers", None),

@@ -59,7 +59,7 @@ def test_everybody_connects_their_own(shell: Shell, acme: Authority, at: list[st
     assert connected(shell, at) == "acme is connected with mail.read profile\n"
     admin, shell.environment["TOOLHALL_KEY"] = shell.environment["TOOLHALL_KEY"], plain
     assert shell.run("account", "list", "--json", *at).json() == []
-    assert [each["name"] for each in shell.run("account", "providers", "--json", *at).json()] == ["acme"]
+    assert "acme" in [each["name"] for each in shell.run("account", "providers", "--json", *at).json()]
     connected(shell, at)
     (own,) = shell.run("account", "list", "--json", *at).json()
     assert own["user"] == "ci"

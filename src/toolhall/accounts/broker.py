@@ -73,6 +73,10 @@ class Broker:
         """Use what is kept there."""
         self._renewing.store = store
 
+    async def refresh(self) -> None:
+        """Take over what other processes changed: whatever is used next is read again."""
+        self.tokens.forget_all()
+
     async def close(self) -> None:
         """Finish what must not be lost."""
         await self.devices.close()

@@ -80,6 +80,10 @@ class TokenKeeper:
         """What is at hand is not used again."""
         self._held.pop((user, provider), None)
 
+    def forget_all(self) -> None:
+        """Nothing that is at hand is used again: another process may have changed any of it."""
+        self._held.clear()
+
     async def settle(self, user: str, provider: str) -> None:
         """Wait for a refresh that is under way, as long as a call would; one that ends later revokes what it brings."""
         flight = self._flights.get((user, provider))

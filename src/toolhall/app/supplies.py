@@ -37,6 +37,11 @@ class Supplies:
         await self.vault.open(stores.vault)
         await self.broker.open(stores.accounts)
 
+    async def refresh(self) -> None:
+        """Take over what other processes changed."""
+        await self.vault.refresh()
+        await self.broker.refresh()
+
     async def settle(self) -> None:
         """Finish what must not be lost: a token that was fetched is kept before anything ends."""
         await self.broker.close()

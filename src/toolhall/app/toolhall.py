@@ -51,7 +51,7 @@ class Toolhall:
         self.access, self.people = self.guard.access, self.guard.people
         self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
         self.supplies = self._supplied()
-        self.access.also.append(self.supplies.vault.refresh)
+        self.access.also.append(self.supplies.refresh)
         parts = self._parts(approver)
         self.telemetry = parts.telemetry
         self.hall = build_hall(self.config, parts)

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.pipeline.disguised import EVERY
+from tests.unit.runners.disguised import EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text
-from toolhall.pipeline.redactor import Redactor
+from toolhall.runners.redactor import Redactor
 
 letters = st.sampled_from("abcXYZ0189-_./+=~%&\"'<>\\ äß漢😀")
 secrets = st.text(letters, min_size=6, max_size=16).filter(lambda text: len(set(text)) > 3)

@@ -122,7 +122,11 @@ def same_answer(kind: str, endings: dict[str, Ending]) -> None:
     """Each dialect has its own word for it, and all say one value or one text."""
     for dialect, ending in endings.items():
         assert ending.said.word in words(kind, dialect), (kind, dialect, ending.said)
-    if kind in (NO_CALL, "Malformed", "NotFound"):  # these texts speak of the message itself, or of the name as it was asked for
+    if kind in (
+        NO_CALL,
+        "Malformed",
+        "NotFound",
+    ):  # these texts speak of the message itself, or of the name as it was asked for
         return
     answers = {dialect: VARYING.sub("...", exact(ending.said.what)) for dialect, ending in endings.items()}
     assert len(set(answers.values())) == 1, answers

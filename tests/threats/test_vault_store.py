@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.pipeline.disguised import EVERY, SECRET
+from tests.unit.runners.disguised import EVERY, SECRET
 from toolhall.model.secret import Secret
 from toolhall.stores.base import FILE_NAME, StoreFailed
 from toolhall.stores.choosing import choose_stores

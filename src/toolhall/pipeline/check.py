@@ -19,9 +19,9 @@ from toolhall.model.content import (
 )
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json
-from toolhall.pipeline.discretion import hush, unhush
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
+from toolhall.runners.discretion import hush, unhush
 from toolhall.schema.types import to_json
 
 _log = logging.getLogger("toolhall.check")

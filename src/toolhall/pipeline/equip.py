@@ -9,8 +9,8 @@ from toolhall.model.errors import Malformed, NeedsRequirement
 from toolhall.model.globs import means
 from toolhall.model.requirements import AccountNeed, Brought, Equipment, Missing, Needs, Token
 from toolhall.model.secret import Secret
-from toolhall.pipeline.redactor import redactor_for
 from toolhall.pipeline.states import Equipped, Valid, Verified
+from toolhall.runners.redactor import redactor_for
 
 _NOT_SET = "the secret {} has not been set up here: whoever runs this hall does that with 'toolhall secret set {}'"
 _NO_USER = "this tool acts for a user, and nobody is proven to be one: call with a credential of your own"

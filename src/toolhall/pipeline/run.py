@@ -9,10 +9,10 @@ import msgspec
 from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.text import clean_text
-from toolhall.pipeline.discretion import hush, keep_discreet, unhush
-from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
+from toolhall.runners.discretion import hush, keep_discreet, unhush
+from toolhall.runners.redactor import Redactor
 from toolhall.runners.suspension import Noticed
 from toolhall.runners.telling import Telling
 from toolhall.runners.watchdog import Activity

@@ -7,9 +7,9 @@ import msgspec
 from toolhall.model.content import Content, Notes, Result
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.text import Sweep, is_clean_json
-from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.states import Checked
 from toolhall.registry.entry import Entry
+from toolhall.runners.redactor import Redactor
 from toolhall.schema.types import to_json
 
 OURS = "dev.toolhall/"  # no tool may speak under this name

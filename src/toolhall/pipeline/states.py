@@ -7,8 +7,8 @@ from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
 from toolhall.model.requirements import Equipment
 from toolhall.model.verdict import Allow, Verify
-from toolhall.pipeline.redactor import Redactor
 from toolhall.registry.entry import Entry
+from toolhall.runners.redactor import Redactor
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):

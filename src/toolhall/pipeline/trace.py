@@ -7,8 +7,8 @@ from toolhall.model.errors import Retired, ToolhallError
 from toolhall.model.exchange import Asking
 from toolhall.pipeline.audit import Reached
 from toolhall.pipeline.record import Begun
-from toolhall.pipeline.redactor import Redactor
 from toolhall.registry.entry import Entry
+from toolhall.runners.redactor import Redactor
 
 
 class Trace:

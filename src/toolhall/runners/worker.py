@@ -8,6 +8,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
+from contextvars import copy_context
 from typing import Any
 
 import msgspec
@@ -21,7 +22,9 @@ from toolhall.model.question import Answered, Question
 from toolhall.runners.address import Address, load_function, load_module
 from toolhall.runners.carried import all_tagged, all_untagged, done, raised, told
 from toolhall.runners.confine import allow_cpu, confine, end_group
+from toolhall.runners.discretion import hush, keep_discreet, unhush
 from toolhall.runners.inside import enter
+from toolhall.runners.redactor import Redactor, redactor_for
 from toolhall.runners.supply import equipment_from
 from toolhall.runners.wire import (
     LENGTH_BYTES,
@@ -127,12 +130,15 @@ class Worker:
         except BaseException:  # noqa: BLE001 - a module may raise anything while it is imported
             self._line.say(Unfit(traceback.format_exc()))
             return
+        keep_discreet()
         self._line.say(Ready())
         with asyncio.Runner() as runner:
             while True:
                 work = self._orders.get()
                 allow_cpu(work.cpu_seconds)
+                hushed = hush(_redactor(work))  # it has the error output of the hall
                 self._finish(self._outcome(work, runner))
+                unhush(hushed)
                 self._pending.clear()
 
     def _listen(self) -> None:
@@ -150,7 +156,9 @@ class Worker:
             body = self._body(work.address)
             given = (self._context(work),) if body.takes_context else ()
             bound = body.bind(work.arguments)
-            value = runner.run(body.function(*given, **bound)) if body.is_async else body.function(*given, **bound)
+            value = body.function(*given, **bound)
+            if body.is_async:
+                value = runner.run(value, context=copy_context())  # its own is older than this call
         except Asking:
             return Unwound()
         except ToolhallError as error:
@@ -182,6 +190,11 @@ class Worker:
         if address not in self._bodies:
             self._bodies[address] = next(definitions_of(load_function(address, self._made))).body
         return self._bodies[address]
+
+
+def _redactor(work: Work) -> Redactor | None:
+    equipment = equipment_from(work.supply)
+    return None if equipment is None else redactor_for(None, equipment.hidden)
 
 
 def _raised(error: BaseException) -> Raised:

@@ -8,7 +8,7 @@ from toolhall.model.exchange import Event, Log, Progress
 from toolhall.model.question import Filled, Form, Question, Sample, Visit
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
-from toolhall.pipeline.redactor import Redactor
+from toolhall.runners.redactor import Redactor
 from toolhall.runners.telling import MOST_BYTES, MOST_TEXTS, PER_SECOND, Telling
 
 SECRET = "Zq7-x9_Kw.v3"

@@ -92,11 +92,12 @@ _GONE = object_of(
 
 def paths() -> JsonObject:
     """Every operation."""
-    secret, account, provider = ({"$ref": f"#/components/schemas/{each}"} for each in ("Secret", "Account", "Provider"))
-    name, user = (
-        _in_path("name", {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"}),
-        query("user", _USER),
-    )
+    return {**_secrets(), **_accounts()}
+
+
+def _secrets() -> JsonObject:
+    secret, user = {"$ref": "#/components/schemas/Secret"}, query("user", _USER)
+    name = _in_path("name", {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"})
     of_user = {**user, "required": True}
     return {
         "/api/secrets": {
@@ -114,23 +115,23 @@ def paths() -> JsonObject:
                 operation("rotateSecrets", "Seal all of them anew.", object_of(rotated={"type": "integer"})), _NOTHING
             )
         },
+    }
+
+
+def _accounts() -> JsonObject:
+    account, provider = ({"$ref": f"#/components/schemas/{each}"} for each in ("Account", "Provider"))
+    account_id, link_id = (_in_path(each, {**TEXT, "minLength": 1}) for each in ("id", "link"))
+    return {
         "/api/providers": {
             "get": operation("providers", "Where accounts can be linked.", object_of(providers=list_of(provider)))
         },
         "/api/accounts": {
-            "get": operation("accounts", "What is linked.", object_of(accounts=list_of(account)), user),
+            "get": operation("accounts", "What is linked.", object_of(accounts=list_of(account)), query("user", _USER)),
             "post": _made(_with_body(operation("linkAccount", "Begin to link an account.", _LINK), _NEW_LINK)),
         },
-        "/api/accounts/{id}": {
-            "delete": operation(
-                "removeAccount", "Revoke and forget it.", _GONE, _in_path("id", {**TEXT, "minLength": 1})
-            )
-        },
+        "/api/accounts/{id}": {"delete": operation("removeAccount", "Revoke and forget it.", _GONE, account_id)},
         "/api/accounts/{link}/paste": {
-            "post": _with_body(
-                operation("pasteLink", "Finish a link.", _PASTED_REPLY, _in_path("link", {**TEXT, "minLength": 1})),
-                _PASTED,
-            )
+            "post": _with_body(operation("pasteLink", "Finish a link.", _PASTED_REPLY, link_id), _PASTED)
         },
     }
 

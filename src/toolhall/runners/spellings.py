@@ -5,7 +5,7 @@ from functools import cache
 from html.entities import html5
 from itertools import pairwise
 
-from toolhall.pipeline.peeling import JSON_SHORT, ROUNDS, as_bytes
+from toolhall.runners.peeling import JSON_SHORT, ROUNDS, as_bytes
 
 BASE64 = "[A-Za-z0-9+/_-]"
 _LINE_END = r"(?:\s|\\{1,8}[nr]){0,80}+"

@@ -8,11 +8,11 @@ from functools import cache
 
 import pytest
 
-from tests.unit.pipeline.disguised import EVERY, FORMS
+from tests.unit.runners.disguised import EVERY, FORMS
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
-from toolhall.pipeline.redactor import Redactor, redactor_for
+from toolhall.runners.redactor import Redactor, redactor_for
 
 TOKEN = "tk_a8Zk2Lm9QwEr_R4nd0mS3cr3t-V4lu3"
 ODD = 'p"a/s\\s & <w>ö%rd+😀 1'

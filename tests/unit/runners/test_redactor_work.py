@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from tests.unit.pipeline.disguised import EVERY
+from tests.unit.runners.disguised import EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.pipeline.disguises import LONGEST_SPELLED
-from toolhall.pipeline.redactor import Redactor
+from toolhall.runners.disguises import LONGEST_SPELLED
+from toolhall.runners.redactor import Redactor
 
 pytestmark = pytest.mark.threat("I7")
 

@@ -16,11 +16,11 @@ from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow
 from toolhall.pipeline.check import Check
-from toolhall.pipeline.redactor import Redactor
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Equipped
 from toolhall.registry.entry import compile_entry
+from toolhall.runners.redactor import Redactor
 
 SECRET = "Zq7-x9_Kw.v3"
 

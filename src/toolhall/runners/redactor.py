@@ -5,7 +5,7 @@ import msgspec
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
-from toolhall.pipeline.disguises import Disguises
+from toolhall.runners.disguises import Disguises
 
 
 class Redactor:

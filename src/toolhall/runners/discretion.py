@@ -5,7 +5,7 @@ import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from toolhall.pipeline.redactor import Redactor
+from toolhall.runners.redactor import Redactor
 
 _running: ContextVar[Redactor | None] = ContextVar("toolhall_redactor", default=None)
 

@@ -15,8 +15,8 @@ from functools import cached_property
 
 from toolhall.model.json import encode
 from toolhall.model.text import clean_text
-from toolhall.pipeline.peeling import JSON_SHORT, as_bytes, as_text, layers, stripped
-from toolhall.pipeline.spellings import BASE64, dump, lines, names_of, spelling
+from toolhall.runners.peeling import JSON_SHORT, as_bytes, as_text, layers, stripped
+from toolhall.runners.spellings import BASE64, dump, lines, names_of, spelling
 
 SHORTEST_DISGUISED = 6
 LONGEST_SPELLED = 128  # letters; to make a pattern of more holds up the hall, so the whole text is hidden instead

@@ -88,14 +88,15 @@ async def test_what_is_ready_goes_out_before_a_server_that_stops_hangs_up() -> N
 
 async def test_a_client_that_goes_while_its_reply_is_ready_disturbs_nobody() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
-        _, other = await held(served, stack, 2)
+        clients = await held(served, stack, 2)
         served.gate.set()
         await served.until(lambda: ready(served))
         leaving = next(each for each in served.connections if each.cycle.response_started)
         leaving.connection_lost(None)
         await served.until(lambda: leaving.cycle.response_complete)
         assert leaving.cycle.disconnected
-        assert await other.some()
+        leaving.transport.close()
+        assert sorted(map(bool, [await client.some() for client in clients])) == [False, True]
 
 
 async def test_a_call_leaves_nothing_for_the_garbage_collector() -> None:

@@ -19,6 +19,11 @@ BOUNDED_BY_HAND = {
 }
 # Each ends its tasks itself, and says how many there can be.
 STARTERS = {
+    "accounts/broker.py": "one for each link that is claimed, which is once",
+    "accounts/device.py": "one for each pending link, of which a caller has few",
+    "accounts/tokens.py": "one for each account, however many wait for it",
+    "examples/standins/running.py": "one for each connection to an example, on this machine",
+    "stores/vault/vault.py": "one, which is waited for",
     "cli/serving/connection.py": "one for each request, bounded by the places",
     "cli/serving/stdio.py": "the one that serves",
     "registrar/later.py": "one at a time",

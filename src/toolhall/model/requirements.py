@@ -60,9 +60,10 @@ class Brought(msgspec.Struct, frozen=True):
 
     secrets: Mapping[str, Secret] = {}
     tokens: Mapping[str, Secret] = {}
+    short: tuple[str, ...] = ()  # ids of what is too short to be kept out of texts
 
     def __bool__(self) -> bool:
-        return bool(self.secrets or self.tokens)
+        return bool(self.secrets or self.tokens or self.short)
 
     @property
     def names(self) -> list[str]:

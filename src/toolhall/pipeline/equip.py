@@ -8,7 +8,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NeedsRequirement
 from toolhall.model.globs import means
 from toolhall.model.requirements import AccountNeed, Brought, Equipment, Missing, Needs, Token
-from toolhall.model.secret import Secret
+from toolhall.model.secret import SHORTEST, Secret
 from toolhall.pipeline.states import Equipped, Valid, Verified
 from toolhall.runners.redactor import redactor_for
 
@@ -141,6 +141,8 @@ class Equip:
             return _NOTHING
         if not means(self._accepts, tool):
             raise Malformed(_NOT_TAKEN)
+        if brought.short:
+            raise Malformed(f"the credential for {brought.short[0][:64]!r} is shorter than {SHORTEST} characters")
         _refuse_undeclared(brought.secrets, needs.secrets)
         _refuse_undeclared(brought.tokens, [need.provider for need in needs.accounts])
         return brought

@@ -124,7 +124,9 @@ class OxpHttp:
         name = (request.toolkit, request.tool)
         entry = self._hall.registry.published.find(catalog.name, name, request.version)
         meant = entry.id if entry is not None and self._hall.find(entry.id, caller) else request.tool_id
-        return CallTool(meant, request.input, catalog.name, size, request.brought)
+        # OXP: a tool without requirements is called without extra information; what comes all the same is left aside.
+        brought = request.brought if entry is None or entry.needs is not None else None
+        return CallTool(meant, request.input, catalog.name, size, brought)
 
 
 def _told(error: ToolhallError) -> ToolhallError:

@@ -159,3 +159,9 @@ async def test_a_brought_token_needs_no_user() -> None:
     found = await equipped(Equip(accepts=("*",)), verified(mail, Caller("app", proof="shared"), brought))
     assert found.equipment is not None
     assert found.equipment.accounts["google"] == Token("google", TOKEN, ("mail",))
+
+
+async def test_a_credential_that_is_too_short_to_be_hidden_is_refused() -> None:
+    brought = Brought(short=("KEY",))
+    with pytest.raises(Malformed, match="shorter than 4 characters"):
+        await equipped(Equip(accepts=("*",)), verified(send, brought=brought))

@@ -162,16 +162,18 @@ def _context(context: Json) -> JsonObject:
 
 def _brought(context: JsonObject) -> Brought | None:
     """The credentials in a context, each under the id of the requirement it is for."""
-    return Brought(_credentials(context, "secrets"), _credentials(context, "authorization")) or None
+    listed = [*(context.get("secrets") or []), *(context.get("authorization") or [])]
+    short = tuple(each["id"] for each in listed if len(each.get("value", each.get("token"))) < SHORTEST)
+    return Brought(_credentials(context, "secrets"), _credentials(context, "authorization"), short) or None
 
 
 def _credentials(context: JsonObject, key: str) -> dict[str, Secret]:
     listed, member = context.get(key) or [], _CREDENTIALS[key]
     if len({each["id"] for each in listed}) != len(listed):
         raise Malformed(f"context.{key} has an id twice; leave out one")
-    if any(len(each[member]) < SHORTEST or len(each[member].encode()) > MOST_BROUGHT for each in listed):
-        raise Malformed(f"context.{key}: a {member} has {SHORTEST} characters to {MOST_BROUGHT} bytes")
-    return {each["id"]: Secret(each[member]) for each in listed}
+    if any(len(each[member].encode()) > MOST_BROUGHT for each in listed):
+        raise Malformed(f"context.{key}: a {member} has at most {MOST_BROUGHT} bytes")
+    return {each["id"]: Secret(each[member]) for each in listed if len(each[member]) >= SHORTEST}
 
 
 def _is_credential(value: Json, member: str) -> bool:

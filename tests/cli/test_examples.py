@@ -3,16 +3,21 @@
 import json
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
 
 from tests.cli.person import Person
 from tests.cli.shell import PATIENCE, Serving, Shell
+from tests.properties.callers.desk import OBJECT
+from tests.properties.callers.ways import OK, Call
+from tests.servers.every_way import EVERY_WAY
+from tests.servers.hall import Hall
 
 KEY = "SK" + "0123456789abcdef" * 2
-READ = {"tool_id": "Gmail.GetEmails@1.2.0", "input": {"query": "book"}}
-SEND = {"tool_id": "SMS.Send@0.1.2", "input": {"to": "+4915112345678", "message": "hello"}}
+READ: dict[str, Any] = {"tool_id": "Gmail.GetEmails@1.2.0", "input": {"query": "book"}}
+SEND: dict[str, Any] = {"tool_id": "SMS.Send@0.1.2", "input": {"to": "+4915112345678", "message": "hello"}}
 FOUND = [{"id": "18f0c1a2b3d40002", "subject": "Your book is due", "snippet": "Please bring it back by Monday."}]
 
 
@@ -87,3 +92,15 @@ def test_a_target_of_ones_own_has_no_stand_ins(shell: Shell) -> None:
     with shell.serving("mine.py") as server:
         assert called(server, READ)[0] == 400
         assert shell.run("account", "providers", "--url", server.url, "--json").json() == []
+
+
+async def test_both_run_from_every_dialect(shell: Shell) -> None:
+    with shell.serving() as server:
+        assert shell.run("secret", "set", "TWILIO_API_KEY", "--url", server.url, text=f"{KEY}\n").code == 0
+        assert "The account is linked" in Person().connects(link(server)["url"])
+        hall = Hall(urlsplit(server.url).port or 0)
+        for way in (make() for make in EVERY_WAY):
+            sent = way.read(await way.send(hall, Call(None, "SMS", "Send", SEND["input"])), OBJECT)
+            assert (sent.word, sent.what) == (OK, {"status": "queued"}), way.dialect
+            read = way.read(await way.send(hall, Call(None, "Gmail", "GetEmails", READ["input"])), OBJECT)
+            assert (read.word, read.what) == (OK, {"emails": FOUND}), way.dialect

@@ -80,7 +80,7 @@ class Connecting:
     def _account(self, link: Link, provider: Provider, granted: Granted, before: Account | None) -> Account:
         now = self._clock()
         blank = Account(
-            id=secrets.token_urlsafe(12),
+            id=secrets.token_hex(12),  # a person types it: no dash can begin it
             user=link.user,
             provider=provider.name,
             issuer=provider.identity,

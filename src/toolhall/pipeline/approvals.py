@@ -107,8 +107,9 @@ def shown_bytes(exact: bytes) -> bytes:
 
 
 def new_id() -> str:
-    """128 random bits."""
-    return base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).rstrip(b"=").decode()
+    """128 random bits, which no dash begins: a person types it behind a command."""
+    made = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).rstrip(b"=").decode()
+    return new_id() if made.startswith("-") else made
 
 
 def _inexact(path: str, value: Json) -> Iterator[tuple[str, str]]:

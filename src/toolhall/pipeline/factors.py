@@ -74,7 +74,7 @@ class Factors:
         """A new secret: as text, as an otpauth:// address, and sealed for `confirm`."""
         await self._refuse_many(person)
         secret: str = _pyotp().random_base32()
-        draft = Draft(secrets.token_urlsafe(9), person, secret, by, self.clock() + ENROL_SECONDS)
+        draft = Draft(secrets.token_hex(8), person, secret, by, self.clock() + ENROL_SECONDS)
         address: str = _pyotp().TOTP(secret).provisioning_uri(name=person, issuer_name=hall)
         return secret, address, self._seal.close(msgspec.json.encode(draft), _DRAFT)
 
@@ -114,7 +114,7 @@ class Factors:
 
     async def add_passkey(self, invitation: Factor, passkey: bytes, counter: int) -> Factor | None:
         """Keep a passkey in place of the invitation; None if somebody was faster."""
-        new_id = secrets.token_urlsafe(9)
+        new_id = secrets.token_hex(8)  # a person types it: no dash can begin it
         sealed = self.sealed(new_id, invitation.person, passkey)
         factor = self._factor(new_id, invitation.person, sealed, invitation.by)
         factor = msgspec.structs.replace(factor, kind="passkey", counter=counter)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from toolhall.accounts.broker import Broker
 from toolhall.accounts.failures import BadProvider
-from toolhall.authoring.supplied import Outside
 from toolhall.config import BadConfig, Config
 from toolhall.egress.addresses import Allowed, BadEntry
+from toolhall.egress.outside import Outside
 from toolhall.pipeline.equip import Equip
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.bundle import Stores

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import msgspec
 
-from toolhall.authoring.supplied import Linked, Outside, account_in, accounts_in, secret_in
+from toolhall.authoring.supplied import Linked, account_in, accounts_in, secret_in
+from toolhall.egress.outside import Outside
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, Unsupported
 from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress

@@ -7,7 +7,7 @@ from functools import partial
 
 from toolhall.authoring.context import Context, Patience
 from toolhall.authoring.definition import Body
-from toolhall.authoring.supplied import Outside
+from toolhall.egress.outside import Outside
 from toolhall.model.call import Call
 from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import Asking, Event, Link

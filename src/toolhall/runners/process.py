@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import msgspec
 
 from toolhall.authoring.context import Patience
-from toolhall.authoring.supplied import Outside
+from toolhall.egress.outside import Outside
 from toolhall.model.call import Call
 from toolhall.model.errors import BadOutput, Crashed, ToolhallError
 from toolhall.model.exchange import Asking, Event, Log, Progress

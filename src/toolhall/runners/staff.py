@@ -7,7 +7,7 @@ from typing import Protocol
 import msgspec
 
 from toolhall.authoring.definition import Definition
-from toolhall.authoring.supplied import Outside
+from toolhall.egress.outside import Outside
 from toolhall.registry.entry import Runner
 from toolhall.runners.address import Address, address_of, stateless_address_of
 from toolhall.runners.function import FunctionRunner

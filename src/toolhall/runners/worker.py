@@ -15,7 +15,7 @@ import msgspec
 
 from toolhall.authoring.context import Context
 from toolhall.authoring.definition import Body, definitions_of
-from toolhall.authoring.supplied import Outside
+from toolhall.egress.outside import Outside
 from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Asking, Event, Log
 from toolhall.model.question import Answered, Question

@@ -6,7 +6,7 @@ import pytest
 
 from toolhall import BadDeclaration, Context, Toolkit, tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.authoring.supplied import Outside
+from toolhall.egress.outside import Outside
 from toolhall.model.requirements import Equipment, Token
 from toolhall.model.secret import Secret
 

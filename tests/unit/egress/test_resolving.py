@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from toolhall.authoring.supplied import Outside
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.door import Door
 from toolhall.egress.errors import EgressFailed
+from toolhall.egress.outside import Outside
 from toolhall.egress.resolving import Lookups, for_hall, system
 
 FEW = 3

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.examples.asking import Clock, World
 from toolhall import Context, ToolFailed
-from toolhall.authoring.supplied import Outside
 from toolhall.config import Config
 from toolhall.egress.errors import EgressRefused
+from toolhall.egress.outside import Outside
 from toolhall.examples.gmail import Email, Gmail
 from toolhall.examples.standins.google import READ_MAIL, Google
 from toolhall.examples.standins.grants import Grants

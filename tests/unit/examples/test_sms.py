@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from toolhall import Context, ToolFailed
-from toolhall.authoring.supplied import Outside
 from toolhall.config import Config
+from toolhall.egress.outside import Outside
 from toolhall.examples.sms import SMS, Sent
 from toolhall.examples.standins.messages import Answer, Reply, Request, in_json
 from toolhall.examples.standins.running import Running

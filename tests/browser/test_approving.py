@@ -131,6 +131,7 @@ def test_everybody_can_read_it(house: House, window: Window, look: str, scheme: 
 
 
 def _is_accessible(page: Page) -> None:
+    page.wait_for_load_state("load")  # its text is there before its style is
     assert page.locator("html").get_attribute("lang") == "en"
     assert page.title()
     assert page.locator("h1").count() == 1

@@ -106,6 +106,13 @@ def blocks(seconds: float) -> str:
     return "slept"
 
 
+@tool(timeout=60)
+def naps(seconds: float) -> str:
+    """Block a thread, with so much time that no load makes it late."""
+    time.sleep(seconds)
+    return "slept"
+
+
 @tool(timeout=5)
 def spins(seconds: float) -> str:
     """Keep a thread busy."""

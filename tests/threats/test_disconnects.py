@@ -80,7 +80,7 @@ def test_F7_disconnect_at_every_stage_of_a_reply(http: HttpLine, server: Served)
 def test_F7_disconnect_while_a_tool_works(http: HttpLine, server: Served) -> None:
     """The call of the newest revision is cancelled; those of the older ones run to their end, which comes."""
     with nothing_left(server):
-        for tool in ("sleeps", "blocks"):
+        for tool in ("sleeps", "naps"):
             for _ in range(10):
                 with Connection(server.port) as connection:
                     connection.send(http.request(encoded(calling(http.revision, tool, {"seconds": 0.3}))))

@@ -5,15 +5,16 @@ ARGS ?=
 TESTS ?=
 UV := .uv/bin/uv
 BIN := .venv/bin
-SOURCES = $(wildcard src tests docs_src bench)
+SOURCES = $(wildcard src tests docs_src bench hatch_build.py)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
-QUICK_GATES := gate-format gate-lint gate-imports gate-mypy
+QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk
+SDK := src/toolhall/sdk/toolhall-sdk.tgz
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check bench lock setup fmt clean wrk chromium tests pytest gate-pyright $(QUICK_GATES)
+.PHONY: help serve test check bench sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
@@ -25,19 +26,22 @@ serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serv
 	@$(BIN)/toolhall serve $(ARGS)
 
 test: setup ## everything: install what is missing, the gates, all tests
-	@$(MAKE) $(GATES_BESIDE_TESTS)
+	@$(MAKE) $(GATES_BESIDE_TESTS) sdk-tests
 
-check: .venv/.dev tools/node/node_modules/.done ## the quick gates, and the tests that need nothing but Python
+check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.done ## the quick gates, and the tests that need nothing but Python
 	@$(MAKE) $(GATES_BESIDE_TESTS) TESTS="$(FAST_TESTS)"
 
 bench: .venv/.dev .venv-clients/.done wrk ## Toolhall beside its peers, as ratios
 	$(BIN)/python -m bench $(ARGS)
 
-setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done chromium ## install what development and tests need, into this folder
+sdk: $(SDK) ## the TypeScript SDK as a tarball, where the package ships it
+
+setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done sdk chromium ## install what development and tests need, into this folder
 
 fmt: .venv/.dev ## format, and fix what can be fixed
 	$(BIN)/ruff check --fix --exit-zero --quiet $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
+	@test ! -d sdk/typescript/node_modules || npm --prefix sdk/typescript run --silent fmt
 
 lock: $(UV) ## renew the lock files after a change of requirements; newer versions: make lock ARGS=--upgrade
 	$(call compile,uv,requirements/uv.in)
@@ -46,9 +50,11 @@ lock: $(UV) ## renew the lock files after a change of requirements; newer versio
 	$(call compile,clients,requirements/clients.in --constraints requirements/runtime.txt)
 	$(call lock_node,tools/node)
 	$(call lock_node,tests/conformance/node)
+	$(call lock_node,sdk/typescript)
 
 clean: ## remove everything that make made
 	rm -rf .uv .venv .venv-clients tools/node/node_modules tests/conformance/node/node_modules
+	rm -rf $(dir $(SDK)) $(addprefix sdk/typescript/,node_modules build dist)
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -63,6 +69,9 @@ tests: $(QUICK_GATES)
 	@$(MAKE) --no-print-directory $(call sync,none) pytest
 pytest:
 	$(BIN)/pytest -n 2 $(TESTS) $(ARGS)
+# The SDK's own tests wait for the place of pyright, and end long before pytest does.
+sdk-tests:
+	cd sdk/typescript && npm test --silent
 
 gate-format:
 	$(BIN)/ruff format --check --quiet $(SOURCES) || { echo "fix with: make fmt" >&2; exit 1; }
@@ -72,6 +81,8 @@ gate-imports:
 	$(BIN)/lint-imports --no-logo
 gate-mypy:
 	$(BIN)/mypy
+gate-sdk:
+	cd sdk/typescript && npm run --silent check
 gate-pyright:
 	tools/node/node_modules/.bin/pyright --warnings
 
@@ -108,6 +119,12 @@ $(UV): requirements/uv.txt
 	rm -rf $*/node_modules
 	cd $* && npm install --no-save --no-audit --no-fund --loglevel=error
 	@touch $@
+
+# What the tarball holds is compiled from the sources by `npm pack` itself.
+$(SDK): sdk/typescript/node_modules/.done $(wildcard sdk/typescript/*.json sdk/typescript/README.md) $(shell find sdk/typescript/src -type f)
+	rm -rf $(@D) && mkdir $(@D)
+	cd sdk/typescript && npm pack --silent --pack-destination "$(abspath $(@D))" >/dev/null
+	mv $(@D)/toolhall-sdk-*.tgz $@
 
 # wrk makes the load of the benchmark; a package of the system.
 wrk:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolhall.app.toolhall import Toolhall as Toolhall
+    from toolhall.authoring.base_tool import BaseTool as BaseTool
+    from toolhall.authoring.base_tool import ToolRequest as ToolRequest
+    from toolhall.authoring.base_tool import ToolResponse as ToolResponse
     from toolhall.authoring.context import Context as Context
     from toolhall.authoring.context import Given as Given
     from toolhall.authoring.declaration import BadDeclaration as BadDeclaration
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from toolhall.model.content import Resource as Resource
     from toolhall.model.content import ResourceLink as ResourceLink
     from toolhall.model.content import Text as Text
+    from toolhall.model.errors import ToolError as ToolError
     from toolhall.model.errors import ToolFailed as ToolFailed
     from toolhall.model.errors import ToolhallError as ToolhallError
     from toolhall.model.question import Answered as Answered
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 # Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
 _HOMES = {
     "Toolhall": "toolhall.app.toolhall",
+    "BaseTool": "toolhall.authoring.base_tool",
+    "ToolRequest": "toolhall.authoring.base_tool",
+    "ToolResponse": "toolhall.authoring.base_tool",
     "Context": "toolhall.authoring.context",
     "Given": "toolhall.authoring.context",
     "BadDeclaration": "toolhall.authoring.declaration",
@@ -50,6 +57,7 @@ _HOMES = {
     "Resource": "toolhall.model.content",
     "ResourceLink": "toolhall.model.content",
     "Text": "toolhall.model.content",
+    "ToolError": "toolhall.model.errors",
     "ToolFailed": "toolhall.model.errors",
     "ToolhallError": "toolhall.model.errors",
     "Answered": "toolhall.model.question",
@@ -72,6 +80,7 @@ __all__ = [
     "Answered",
     "Audio",
     "BadDeclaration",
+    "BaseTool",
     "BrokenPromise",
     "Config",
     "Context",
@@ -91,7 +100,10 @@ __all__ = [
     "Sample",
     "Sampled",
     "Text",
+    "ToolError",
     "ToolFailed",
+    "ToolRequest",
+    "ToolResponse",
     "Toolhall",
     "ToolhallError",
     "Toolkit",

@@ -69,6 +69,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     vault_key: str | None = None
     providers: dict[str, ProviderSettings] = {}
     accept_credentials: tuple[str, ...] = ()
+    idempotent: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}

@@ -42,6 +42,15 @@ def test_a_key_is_made_listed_and_revoked(shell: Shell) -> None:
     assert ["revoked" in shown[1], "good" in shown[2], len(shown)] == [True, True, 3]
 
 
+def test_the_key_of_a_tool_server_says_what_comes_next(shell: Shell) -> None:
+    made = shell.run("key", "create", "calendars", "--scopes", "serve:Calendar")
+    assert (made.code, "toolhall tool activate" in made.err) == (0, True)
+    trusted = shell.run("key", "create", "rooms", "--scopes", "serve:*,trusted")
+    assert (trusted.code, "toolhall tool activate" in trusted.err) == (0, False)
+    listed = shell.run("key", "list", "--json").json()
+    assert [key["scopes"] for key in listed] == [["serve:Calendar"], ["serve:*", "trusted"]]
+
+
 def test_a_grant_is_added_listed_and_removed(shell: Shell) -> None:
     words = ["--when", "/repo=a", "--when", "/repo=b", "--when", "/n=5"]
     added = shell.run("grant", "add", "ci", "Kit.*", *words)

@@ -56,7 +56,6 @@ def test_new_as_json(shell: Shell) -> None:
         (["json"], 2, "such as json_tools"),
         (["class"], 2, "such as class_tools"),
         (["1"], 2, "for example my_tools"),
-        (["a", "--lang", "typescript"], 1, "use --lang python"),
         (["a", "--lang", "cobol"], 2, "Choose from"),
     ],
 )

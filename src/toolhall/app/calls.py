@@ -8,6 +8,7 @@ from typing import NamedTuple
 from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard, rates_of
 from toolhall.app.supplies import Supplies
+from toolhall.app.toolservers import ToolServers
 from toolhall.config import Config
 from toolhall.hall import Hall
 from toolhall.pipeline.audit import Audit
@@ -26,6 +27,7 @@ from toolhall.registry.shortlist import Shortlist
 from toolhall.runners.checker import ProcessChecker
 from toolhall.runners.staff import Staff
 from toolhall.telemetry.figures import Telemetry
+from toolhall.transports.health import Examine
 
 
 class Parts(NamedTuple):
@@ -39,6 +41,8 @@ class Parts(NamedTuple):
     staff: Staff
     checker: ProcessChecker
     telemetry: Telemetry
+    servers: ToolServers
+    examine: Examine
 
 
 def build_hall(config: Config, parts: Parts) -> Hall:

@@ -19,6 +19,7 @@ from toolhall.transports.description import Description
 from toolhall.transports.health import Health
 from toolhall.transports.http import HttpApp, Methods
 from toolhall.transports.hub import Hub, HubHttp, configure
+from toolhall.transports.joining import Joining
 from toolhall.transports.line_dialect import serve_lines
 from toolhall.transports.lines import standard_lines
 from toolhall.transports.listing import Listing
@@ -57,7 +58,7 @@ class Entrances:
         self._rounds = Rounds(Seal(parts.folder.root), time.time)
         self._stopping = False
         self.machine = Machine(hall, registrar)
-        self.hub = Hub(hall, registrar, configure, self.state)
+        self.hub = Hub(hall, registrar, configure, self.state, self._joining(registrar), parts.examine)
         legacy = LegacyHttp(hall, self._server, time.monotonic)
         self._mcp = McpHttp(hall, parts.guard.shield, self._modern(), legacy)
         managed = Managed(hall, registrar, parts.guard.access, parts.folder.journal, time.time, config.page_size)
@@ -89,6 +90,10 @@ class Entrances:
         self._mcp.close()
         self.machine.strangers.close()
 
+    def _joining(self, registrar: Registrar) -> Joining:
+        servers = self._parts.servers
+        return Joining(self._hall, registrar, servers.leases, servers.dial)
+
     def _modern(self) -> Modern:
         return Modern(self._hall, self._server, self._rounds)
 
@@ -112,7 +117,7 @@ class Entrances:
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
         config, hall, guard = self._config, self._hall, self._parts.guard
-        health, rest = Health(hall, self.state), Rest(hall, guard.shield)
+        health, rest = Health(hall, self.state, self._parts.examine), Rest(hall, guard.shield)
         oxp = OxpHttp(hall, guard.shield, new_id=call_ids(), state=self.state)
         machine = MachineHttp(self.machine, guard.shield, guard.door.identity)
         info = Info(title=config.name, version=version("toolhall"), description=config.instructions)

@@ -10,6 +10,7 @@ from toolhall.app.entrances import SPOKEN, Entrances
 from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard
 from toolhall.app.supplies import Supplies
+from toolhall.app.toolservers import ToolServers
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config
 from toolhall.pipeline.rulings import Rules
@@ -23,14 +24,15 @@ from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
 from toolhall.registry.search_tool import search_tool
 from toolhall.runners.checker import ProcessChecker
+from toolhall.runners.checkup import Checkup
 from toolhall.runners.inside import is_worker
-from toolhall.runners.nowhere import Nowhere
 from toolhall.runners.staff import Staff, means_of
 from toolhall.stores.bundle import Stores
 from toolhall.stores.choosing import choose_stores
 from toolhall.telemetry.figures import Gauge, Telemetry
 from toolhall.telemetry.spans import spans_from
 from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.health import Vitals
 
 
 class Toolhall:
@@ -42,7 +44,8 @@ class Toolhall:
     def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
         self.config = _usable(config or Config())
         self.registry = Registry(self.config.page_size)
-        self.registrar = Registrar(self.registry, time.time)
+        self.servers = ToolServers(self.config)
+        self.registrar = Registrar(self.registry, time.time, self.servers.runner)
         self._files: list[Paper] = []
         self._stores: Stores | None = None
         self._folder = Folder(self.config)
@@ -50,6 +53,7 @@ class Toolhall:
         self.guard = self._guarded()
         self.access, self.people = self.guard.access, self.guard.people
         self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
+        self._checkup, self._examined = Checkup(self._staff.threads), list[Definition]()
         self.supplies = self._supplied()
         self.access.also.append(self.supplies.refresh)
         parts = self._parts(approver)
@@ -79,7 +83,7 @@ class Toolhall:
 
     def propose(self, *papers: Paper) -> None:
         """Take definitions from outside the operator's own code; until the hall is opened, they are all there."""
-        entries = [compile_entry(tool, Nowhere()) for paper in papers for tool in paper.tools]
+        entries = [compile_entry(tool, self.servers.runner) for paper in papers for tool in paper.tools]
         self.registry.add(entries)
         self._files.extend(papers)
 
@@ -99,6 +103,7 @@ class Toolhall:
         self.registrar.watch()
         self.access.watch()
         self._staff.watchdog.watch()
+        self.servers.watch()
 
     async def _bring_back(self, stores: Stores, terms: Terms) -> None:
         self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
@@ -142,10 +147,12 @@ class Toolhall:
     async def settle(self) -> None:
         """Finish what goes on by itself, before the loop ends; whoever serves the hall does this last."""
         await self.supplies.settle()
+        await self._checkup.close()
 
     def close(self) -> None:
         """Write what is left and stop the worker threads."""
         self._entrances.close()
+        self.servers.close()
         self.registrar.close()
         self.access.close()
         self.supplies.close()
@@ -183,7 +190,7 @@ class Toolhall:
     def _parts(self, approver: Approver | None) -> Parts:
         approvals, ready = self.guard.people.approvals, self.supplies.equip.ready
         self._verify = Verify(self.guard.policy, approver, approvals, ready)
-        figures = [*self._staff.figures(), self._audit_figure()]
+        figures = [*self._staff.figures(), *self.servers.pools.figures(), self._audit_figure()]
         return Parts(
             registry=self.registry,
             folder=self._folder,
@@ -193,12 +200,20 @@ class Toolhall:
             staff=self._staff,
             checker=self._checker,
             telemetry=Telemetry(spans_from(), figures),
+            servers=self.servers,
+            examine=self._examine,
         )
 
     def _entry(self, definition: Definition) -> Entry:
+        if definition.health is not None:
+            self._examined.append(definition)
         # Its schemas were checked when the function was marked.
         runner, bind = self._staff.runner(definition), definition.body.bind
         return compile_entry(definition.tool, runner, known_good=True, bind=bind)
+
+    async def _examine(self) -> Vitals:
+        toolkits = await self._checkup.states(self._examined)
+        return Vitals({**self.servers.pools.toolkit_states(), **toolkits}, self.servers.pools.states())
 
     def _search_entry(self) -> Entry:
         hall = self.hall

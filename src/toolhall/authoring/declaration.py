@@ -46,6 +46,10 @@ _KNOWN = options_of(ToolOptions)
 class BadDeclaration(TypeError):
     """A tool that cannot be served; the message names the file, the parameter and the fix."""
 
+    def __init__(self, message: str, problem: str | None = None) -> None:
+        self.problem = problem or message  # without the place, for whoever knows a better one
+        super().__init__(message)
+
 
 class Declaration(msgspec.Struct, frozen=True):
     """What `@tool` found out about a function."""
@@ -241,4 +245,4 @@ def _first_is_named_context(function: Callable[..., Any], is_method: bool) -> bo
 def _located(function: Callable[..., Any], problem: str) -> BadDeclaration:
     code = getattr(function, "__code__", None)
     place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
-    return BadDeclaration(f"{place}tool '{function.__name__}': {problem}")
+    return BadDeclaration(f"{place}tool '{function.__name__}': {problem}", problem)

@@ -1,4 +1,4 @@
-"""From marked functions and toolkits to definitions: the tool as everybody sees it, and how to run it."""
+"""From marked functions, toolkits and BaseTools to definitions: the tool as everybody sees it, and how to run it."""
 
 import functools
 import inspect
@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
+from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of
+from toolhall.authoring.methods import methods_of, resources_of
 from toolhall.authoring.requiring import required
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
@@ -35,6 +37,7 @@ class Definition(msgspec.Struct, frozen=True):
     tool: Tool
     body: Body
     versioned: bool = True  # its author stated a version
+    health: Callable[[], Any] | None = None  # how its BaseTool is; runs the author's own code: see runners/checkup.py
 
 
 class _Home(msgspec.Struct, frozen=True):
@@ -48,7 +51,7 @@ class _Home(msgspec.Struct, frozen=True):
 
 
 def definitions_of(target: object) -> Iterator[Definition]:
-    """Every tool in a function, a toolkit (class or instance), or a module."""
+    """Every tool in a function, a toolkit or a BaseTool (class or instance), or a module."""
     if isinstance(target, ModuleType):
         for part in _own_parts(target):
             yield from definitions_of(part)
@@ -56,20 +59,38 @@ def definitions_of(target: object) -> Iterator[Definition]:
         yield from _from_toolkit(target(), fresh=True)
     elif isinstance(target, Toolkit):
         yield from _from_toolkit(target)
+    elif isinstance(target, type) and issubclass(target, BaseTool):
+        yield from _from_base_tool(target())  # type: ignore[call-arg] # its own constructor takes nothing
+    elif isinstance(target, BaseTool):
+        yield from _from_base_tool(target)
     elif declaration := declaration_of(target):
         yield _from_function(declaration, target)
     else:
-        raise BadDeclaration(f"{target!r} holds no tool: mark a function with @tool, or pass a Toolkit or a module")
+        raise BadDeclaration(
+            f"{target!r} holds no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
+        )
 
 
 def _own_parts(module: ModuleType) -> Iterator[object]:
     """What a module defines itself, in the order it is written; imported tools belong to where they were written."""
-    instances = [part for part in vars(module).values() if isinstance(part, Toolkit)]
+    instances = [part for part in vars(module).values() if isinstance(part, Toolkit | BaseTool)]
     served = {type(instance) for instance in instances}
     yield from (part for part in vars(module).values() if declaration_of(part) and part.__module__ == module.__name__)
     yield from instances
-    classes = [part for part in vars(module).values() if isinstance(part, type) and issubclass(part, Toolkit)]
-    yield from (part for part in classes if part.__module__ == module.__name__ and part not in served)
+    classes = [
+        part for part in vars(module).values() if isinstance(part, type) and issubclass(part, Toolkit | BaseTool)
+    ]
+    own = [part for part in classes if part.__module__ == module.__name__ and part not in served]
+    yield from (part for part in own if not _is_base(part, classes))
+
+
+def _is_base(part: type, classes: list[type]) -> bool:
+    """A class that other tools are made from, and that takes a name and a version, is no tool itself."""
+    return (
+        issubclass(part, BaseTool)
+        and part.__init__ is BaseTool.__init__
+        and any(each is not part and issubclass(each, part) for each in classes)
+    )
 
 
 def _from_toolkit(toolkit: Toolkit, *, fresh: bool = False) -> Iterator[Definition]:
@@ -90,6 +111,14 @@ def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, fre
     about = About(description=_docstring(type(toolkit)))
     home = _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about, fresh)
     return _definition(declaration, method, home)
+
+
+def _from_base_tool(served: BaseTool) -> Iterator[Definition]:
+    about, options = About(description=_docstring(type(served)), resources=resources_of(served)), ToolkitOptions()
+    for declaration, call in methods_of(served):
+        options["version"] = served.version
+        home = _Home(served.name, published_name(served.name, declaration.name), options, about)
+        yield msgspec.structs.replace(_definition(declaration, call, home), health=served.health_check)
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:
@@ -138,7 +167,7 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
     return Definition(tool, body, stated is not None)
 
 
-def _docstring(toolkit: type[Toolkit]) -> str | None:
+def _docstring(toolkit: type) -> str | None:
     """What the class says of itself; not what it inherits from Toolkit."""
     return inspect.cleandoc(toolkit.__doc__) if toolkit.__doc__ else None
 

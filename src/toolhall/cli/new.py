@@ -6,16 +6,22 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.screen import BOLD, CYAN, print_json, styled
 
+Language: TypeAlias = Literal["python", "typescript"]
+
 _TEMPLATES = Path(__file__).parent / "templates"
+_SDK = Path(__file__).parents[1] / "sdk" / "toolhall-sdk.tgz"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
-_TAKEN = sys.stdlib_module_names | {"toolhall", "pytest", "tests"} | set(keyword.kwlist) | set(keyword.softkwlist)
+_TAKEN: dict[Language, set[str]] = {
+    "python": {*sys.stdlib_module_names, "toolhall", "pytest", "tests", *keyword.kwlist, *keyword.softkwlist},
+    "typescript": {"main", "node_modules"},  # a file of the template; a folder that tsc leaves out
+}
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,7 @@ class NewOptions:
         Print JSON.
     """
 
-    lang: Literal["python", "typescript"] = "python"
+    lang: Language = "python"
     json: bool = False
 
 
@@ -45,41 +51,66 @@ def new(name: str, /, *, options: Annotated[NewOptions, Parameter(name="*")] = _
     name
         The name of the folder and of the module in it, such as my_tools.
     """
-    _check_name(name)
-    if options.lang != "python":
-        raise CommandFailed(f"--lang {options.lang} comes with a later version; use --lang python")
-    files = _write(Path(name), options.lang, name)
-    following = [f"cd {name}", "python -m pip install pytest && python -m pytest", f"toolhall serve {name}.py --reload"]
+    _check_name(name, options.lang)
+    files = _files(name, options.lang)
+    _write(Path(name), files)
+    following = _following(name, options.lang)
     if options.json:
-        print_json({"folder": name, "files": files, "next": following})
+        print_json({"folder": name, "files": list(files), "next": following})
         return
     print(f"{styled('Made', BOLD, sys.stdout)} {name}/ with {', '.join(files)}\n\nNext:\n")
     for command in following:
         print(f"  {styled(command, CYAN, sys.stdout)}")
 
 
-def _check_name(name: str) -> None:
-    if _NAME.fullmatch(name) and name not in _TAKEN:
+def _check_name(name: str, lang: Language) -> None:
+    taken = name in _TAKEN[lang]
+    if _NAME.fullmatch(name) and not taken:
         return
-    if name in _TAKEN:
-        raise WrongUsage(f"{name!r} is the name of something in Python already; choose another, such as {name}_tools")
+    if taken:
+        where = "Python" if lang == "python" else "such a project"
+        raise WrongUsage(f"{name!r} is the name of something in {where} already; choose another, such as {name}_tools")
     better = re.sub(r"[^a-z0-9_]+", "_", name.lower()).strip("_0123456789")[:50]
     hint = f"did you mean {better!r}?" if _NAME.fullmatch(better) else "for example my_tools"
     raise WrongUsage(f"{name!r} is not a package name: use a-z, 0-9 and _, starting with a letter; {hint}")
 
 
-def _write(folder: Path, lang: str, name: str) -> list[str]:
+def _following(name: str, lang: Language) -> list[str]:
+    if lang == "typescript":
+        return [f"cd {name}", "npm install && npm test", "HALL_URL=http://127.0.0.1:8000 npm start"]
+    return [f"cd {name}", "python -m pip install pytest && python -m pytest", f"toolhall serve {name}.py --reload"]
+
+
+def _files(name: str, lang: Language) -> dict[str, bytes]:
+    """What goes into the folder, by its path in there."""
     words = {"name": name, "project": name.replace("_", "-"), "toolkit": name.title().replace("_", "")}
+    stem = words["name"] if lang == "python" else words["project"]
+    files: dict[str, bytes] = {}
+    for template in sorted((_TEMPLATES / lang).rglob("*.in")):
+        path = template.relative_to(_TEMPLATES / lang)
+        file = path.with_name(path.name.removesuffix(".in").replace("name", stem)).as_posix()
+        files[file] = Template(template.read_text(encoding="utf-8")).substitute(words).encode()
+    if lang == "typescript":
+        files[f"vendor/{_SDK.name}"] = _sdk()
+    return files
+
+
+def _sdk() -> bytes:
+    """The SDK, which comes along because no registry has it."""
+    try:
+        return _SDK.read_bytes()
+    except OSError as error:
+        problem = f"the TypeScript SDK cannot be read ({error.strerror})"
+        raise CommandFailed(f"{problem}; install toolhall again, or run 'make sdk' if it is a clone") from None
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
     try:
         folder.mkdir()
     except FileExistsError:
         raise CommandFailed(f"there is already a {folder} here; choose another name, or remove it") from None
     except OSError as error:
         raise CommandFailed(f"the folder {folder} cannot be made here: {error.strerror}") from None
-    files: list[str] = []
-    for template in sorted((_TEMPLATES / lang).iterdir()):
-        file = template.name.removesuffix(".in").replace("name", name)
-        text = Template(template.read_text(encoding="utf-8")).substitute(words)
-        (folder / file).write_text(text, encoding="utf-8")
-        files.append(file)
-    return files
+    for file, content in files.items():
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_bytes(content)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 from toolhall.app import Toolhall
+from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
 from toolhall.cli.beside import EXAMPLES
@@ -149,7 +150,7 @@ def _member(module: ModuleType, name: str, target: str) -> object:
             known = ", ".join(key for key, value in vars(module).items() if is_servable(value, module.__name__))
             raise WrongUsage(f"{target}: there is no {part!r}; it has {known or 'nothing that could be served'}")
         found = getattr(found, part)
-    if not isinstance(found, ModuleType | Toolhall | Toolkit) and not _is_definition(found):
+    if not isinstance(found, ModuleType | Toolhall | Toolkit | BaseTool) and not _is_definition(found):
         raise CommandFailed(f"{target} holds no tool; mark it with @tool, or name a Toolkit, a module or a Toolhall")
     return found
 
@@ -159,14 +160,14 @@ def _holds_tools(module: ModuleType) -> bool:
 
 
 def is_servable(part: object, home: str) -> bool:
-    """Whether a module's member is a tool, a toolkit or a hall of its own; imported tools belong elsewhere."""
-    if isinstance(part, Toolkit | Toolhall):
+    """Whether a member of a module is a tool, a toolkit or a hall of its own; imported tools belong elsewhere."""
+    if isinstance(part, Toolkit | BaseTool | Toolhall):
         return True
     return _is_definition(part) and getattr(part, "__module__", None) == home
 
 
 def _is_definition(part: object) -> bool:
-    return declaration_of(part) is not None or (isinstance(part, type) and issubclass(part, Toolkit))
+    return declaration_of(part) is not None or (isinstance(part, type) and issubclass(part, Toolkit | BaseTool))
 
 
 def _guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:

@@ -60,6 +60,7 @@ _CLOSED: dict[int, list[tuple[Network, str]]] = {
         ]
     ],
 }
+_LOOPBACK: list[Network] = [IPv4Network("127.0.0.0/8"), IPv6Network("::1/128")]
 _GLOBAL = IPv6Network("2000::/3")  # all that was ever given out
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _NUMBER = re.compile(r"(?:.*\.)?(?:0x[0-9a-f]*|[0-9]+)")
@@ -112,6 +113,19 @@ class Allowed:
                 self._networks.append(_network(entry))
             else:
                 self._hosts.add(_host(entry))
+
+    def beside(self, address: Address) -> "Allowed":
+        """The same with one address more, or with all that are this machine; never a metadata service."""
+        plain = (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
+        more = Allowed()
+        more._hosts = self._hosts
+        if plain.is_loopback:
+            more._networks = [*self._networks, *_LOOPBACK]
+        elif refused(plain) == _PRIVATE:
+            more._networks = [*self._networks, ip_network(plain)]
+        else:
+            more._networks = self._networks
+        return more
 
     def why_not(self, host: str, port: int, address: Address) -> str | None:
         """What speaks against connecting to this address, which the host of a request leads to; None: nothing."""

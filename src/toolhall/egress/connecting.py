@@ -1,18 +1,17 @@
 """Connects to the addresses that were judged, and to nothing that a name may lead to a moment later."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import cast
 
 import httpcore2
 
-from toolhall.egress.addresses import Address, Allowed, literal
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.dialing import Nowhere, first, judged
 from toolhall.egress.errors import EgressRefused
 from toolhall.egress.resolving import Resolver
-from toolhall.egress.urls import closed
 
-MOST_TRIED = 4
-ONE_TRY_SECONDS = 2.0  # while there is another address to try
+_FAILURES = (httpcore2.ConnectError, httpcore2.ConnectTimeout)
 
 
 class GuardedBackend(httpcore2.AsyncNetworkBackend):
@@ -35,9 +34,12 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         del local_address, socket_options  # nobody who asks here chooses them
         try:
             async with asyncio.timeout(timeout):
-                return await self._first(await self._judged(host, port), port)
+                found = await judged(host, port, self._allowed, self._resolve)
+                return await first(found, lambda address: self._network.connect_tcp(address, port), _FAILURES)
         except TimeoutError:
             raise httpcore2.ConnectTimeout("no connection in time") from None
+        except Nowhere as error:
+            raise httpcore2.ConnectError(str(error)) from None
 
     async def connect_unix_socket(
         self,
@@ -48,27 +50,3 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
         """Never: what listens on this machine's files trusts whoever can reach them."""
         del path, timeout, socket_options
         raise EgressRefused("sockets of this machine are not connected to; use an https URL")
-
-    async def _judged(self, host: str, port: int) -> Sequence[Address]:
-        """All addresses of a host; one that is closed closes the host, because any of them may be tried."""
-        try:
-            address = literal(host)
-            found = await self._resolve(host, port) if address is None else [address]
-        except OSError:
-            raise httpcore2.ConnectError(f"{host} cannot be resolved") from None
-        for each in found:
-            why = self._allowed.why_not(host, port, each)
-            if why is not None:
-                raise closed(host, port, why, each)
-        return found
-
-    async def _first(self, addresses: Sequence[Address], port: int) -> httpcore2.AsyncNetworkStream:
-        tried = addresses[:MOST_TRIED]
-        for number, address in enumerate(tried, start=1):
-            seconds = ONE_TRY_SECONDS if number < len(tried) else None
-            try:
-                return await self._network.connect_tcp(str(address), port, timeout=seconds)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                if number == len(tried):
-                    raise
-        raise httpcore2.ConnectError("the name has no address")

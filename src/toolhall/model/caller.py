@@ -14,6 +14,8 @@ ADMIN = "admin"  # may change the hall itself
 APPROVE = "approve"  # may say yes to another person's call
 ACT_AS = "act_as"  # may call for another user
 ALL_TOOLS = "tools:*"
+TRUSTED = "trusted"  # what its tool servers declare is served at once
+SERVE_ALL = "serve:*"
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -56,3 +58,8 @@ NOBODY = Caller("anonymous")
 def scope_of(toolkit: str) -> str:
     """What a credential must hold to call the tools of a toolkit, from level 4 on."""
     return f"tools:{toolkit}"
+
+
+def serve_scope(toolkit: str) -> str:
+    """What a credential must hold to run the tools of a toolkit for the hall."""
+    return f"serve:{toolkit}"

@@ -10,7 +10,7 @@ ToolhallError
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed (Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput
+    ├── ToolFailed (ToolError: in the hub's words; Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput
     ├── Unavailable    upstream down, circuit open
     └── Broken         a fault of ours; the details are in the log only
 
@@ -22,6 +22,7 @@ from typing import Literal
 
 import msgspec
 
+from toolhall.model.json import JsonObject
 from toolhall.model.requirements import Missing
 
 MOST_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
@@ -203,6 +204,22 @@ class ToolFailed(Failed):
         self.retry_after = retry_after  # in how many seconds the same call may succeed
         self.can_retry = can_retry or retry_after is not None  # it may, but nobody knows when
         self.prompt = prompt  # what else the model should read
+
+
+class ToolError(ToolFailed):
+    """The same in the hub's words: with a code and details of the author's own."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        code: str = "TOOL_ERROR",
+        details: JsonObject | None = None,
+        *,
+        detail: str | None = None,
+    ) -> None:
+        super().__init__(message, detail=detail)
+        self.code = code
+        self.details = dict(details or {})
 
 
 class Crashed(ToolFailed):

@@ -6,9 +6,10 @@ from types import FrameType
 
 import msgspec
 
-from toolhall.model.errors import Crashed, TimedOut, ToolFailed, ToolhallError
+from toolhall.model.errors import Crashed, TimedOut, ToolError, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
-from toolhall.model.text import clean_text
+from toolhall.model.json import JsonObject
+from toolhall.model.text import Sweep, clean_text
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.runners.deadline import Deadline
 from toolhall.runners.discretion import hush, keep_discreet, unhush
@@ -16,6 +17,7 @@ from toolhall.runners.redactor import Redactor
 from toolhall.runners.suspension import Noticed
 from toolhall.runners.telling import Telling
 from toolhall.runners.watchdog import Activity
+from toolhall.schema.types import to_json
 
 _log = logging.getLogger("toolhall.run")
 _MOST_LETTERS = 8_000
@@ -82,6 +84,22 @@ def _clean(error: ToolhallError, redactor: Redactor | None) -> None:
     error.detail = error.detail and _text(error.detail, redactor)
     if isinstance(error, ToolFailed) and error.prompt is not None:
         error.prompt = _text(error.prompt, redactor)
+    if isinstance(error, ToolError):
+        error.code = _text(error.code, redactor)
+        error.details = _details(error.details, redactor)
+
+
+def _details(details: JsonObject, redactor: Redactor | None) -> JsonObject:
+    """Of an author's details only what JSON can say, and not much of it."""
+    try:
+        encoded = to_json(details)
+    except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError):
+        return {}
+    if len(encoded) > _MOST_LETTERS:
+        return {}
+    clean = Sweep().json(encoded)
+    decoded: JsonObject = msgspec.json.decode(clean if redactor is None else redactor.json(clean))
+    return decoded
 
 
 def _text(text: str, redactor: Redactor | None) -> str:

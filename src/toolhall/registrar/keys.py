@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from toolhall.model.caller import ACT_AS, ADMIN, ALL_TOOLS, APPROVE, LOCAL, NOBODY
+from toolhall.model.caller import ACT_AS, ADMIN, ALL_TOOLS, APPROVE, LOCAL, NOBODY, SERVE_ALL, TRUSTED
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.registrar.turns import Turns
 from toolhall.stores.base import StoreFailed
@@ -24,7 +24,7 @@ NEVER = "never"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _OWNER = re.compile(r"[\x21-\x7e]{1,256}")
 _RESERVED = {LOCAL.id, NOBODY.id}
-_SCOPE = re.compile(rf"{ADMIN}|{APPROVE}|{ACT_AS}|tools:(?:\*|[A-Za-z0-9_-]{{1,64}})", re.ASCII)
+_SCOPE = re.compile(rf"{ADMIN}|{APPROVE}|{ACT_AS}|{TRUSTED}|(?:tools|serve):(?:\*|[A-Za-z0-9_-]{{1,64}})", re.ASCII)
 _EXPIRY = re.compile(r"([1-9][0-9]{0,3})([dh])", re.ASCII)
 _SECONDS = {"d": 86_400.0, "h": 3_600.0}
 _log = logging.getLogger("toolhall.keys")
@@ -153,7 +153,8 @@ def _scopes(scopes: Sequence[str]) -> tuple[str, ...]:
     wrong = next((scope for scope in scopes if not _SCOPE.fullmatch(scope)), None)
     if wrong is not None:
         raise Malformed(
-            f"there is no scope {wrong[:80]!r}; use tools:* or tools:TOOLKIT, {ADMIN}, {APPROVE} or {ACT_AS}"
+            f"there is no scope {wrong[:80]!r}; use tools:* or tools:TOOLKIT, {ADMIN}, {APPROVE}, {ACT_AS}, "
+            f"{SERVE_ALL} or serve:TOOLKIT, {TRUSTED}"
         )
     if len(scopes) > MOST_SCOPES:
         raise Malformed(f"a key has {MOST_SCOPES} scopes at most; use tools:*")

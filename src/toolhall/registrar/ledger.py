@@ -41,6 +41,14 @@ class Ledger:
         listed = self._by_id.get(tool_id)
         return listed is not None and listed.kept.origin == "code"
 
+    def states(self, toolkit: str, version: str) -> dict[str, str]:
+        """What has become of the tools of a version of a toolkit, by id."""
+        return {each.kept.id: each.kept.state for each in self.toolkit(toolkit) if each.kept.version == version}
+
+    def owners(self, toolkit: str) -> frozenset[str]:
+        """Who has registered anything of a toolkit."""
+        return frozenset(listed.kept.by for listed in self.toolkit(toolkit))
+
     @property
     def all(self) -> tuple[Listed, ...]:
         """Everything, in the order it came."""

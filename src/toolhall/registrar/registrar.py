@@ -12,6 +12,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 from toolhall.registrar.admission import Admission
+from toolhall.registrar.enrolling import Enrolling
 from toolhall.registrar.foreign import lost_icons
 from toolhall.registrar.later import Later
 from toolhall.registrar.ledger import Ledger, Listed
@@ -21,8 +22,9 @@ from toolhall.registrar.papers import Paper, Source, deprecated, foreign_papers,
 from toolhall.registrar.serving import Serving
 from toolhall.registrar.states import after, refuse_unseen
 from toolhall.registrar.turns import Turns, unstored
-from toolhall.registry.entry import Entry
+from toolhall.registry.entry import Entry, Runner
 from toolhall.registry.registry import Registry
+from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.base import Event, Kept, StoreFailed, ToolStore, What
 from toolhall.stores.memory import MemoryStore
 
@@ -32,14 +34,15 @@ _T = TypeVar("_T")
 class Registrar:
     """The only writer of the store; one change at a time, each remembered before it is served."""
 
-    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner | None = None) -> None:
         self._registry = registry
         self._clock = clock
         self._store: ToolStore = MemoryStore()
         self._ledger = Ledger()
-        self._serving = Serving(registry, clock)
+        self._serving = Serving(registry, clock, runner or Nowhere())
         self._lookup = Lookup(self._ledger, self._serving, clock)
         self._admission = Admission(self._ledger, self._serving)
+        self._enrolling = Enrolling(self._ledger, self._admission)
         self._drafts: set[str] = set()  # of the operator's own tools, those whose authors stated no version
         self._holds = False
         self._later = Later()
@@ -104,6 +107,11 @@ class Registrar:
         return self._lookup.everything
 
     @property
+    def ledger(self) -> Ledger:
+        """Everything that came from outside, to be read."""
+        return self._ledger
+
+    @property
     def names(self) -> frozenset[str]:
         """What everything there is is called, in small letters."""
         return self._lookup.names
@@ -127,6 +135,13 @@ class Registrar:
         tools = paper.tools
         papers = foreign_papers(paper, tools, source)
         return await self.turns.alone(self._register(papers, tools, source))
+
+    async def enroll(self, paper: Paper, source: Source, *, trusted: bool) -> tuple[Kept, ...]:
+        """Keep what a tool server declares, as far as it is not known; it is served at once only where that is trusted.
+
+        Raises BadDocument (BrokenPromise) or Malformed, and nothing is kept.
+        """
+        return await self.turns.alone(self._enroll_declared(paper, source, trusted=trusted))
 
     async def activate(self, tool_id: str, by: str, seen: str | None = None) -> Kept:
         """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
@@ -161,6 +176,22 @@ class Registrar:
         lost = lost_icons(papers[0].document, tools)
         detail: JsonObject = {"icons left out": lost} if lost else {}
         return await self._save(list(map(Listed, papers, tools)), "registered", source.by, detail)
+
+    async def _enroll_declared(self, paper: Paper, source: Source, *, trusted: bool) -> tuple[Kept, ...]:
+        declared = list(map(Listed, foreign_papers(paper, paper.tools, source), paper.tools))
+        sorted_out = self._enrolling.sort(declared)
+        if sorted_out.new:
+            await self._save(sorted_out.new, "registered", source.by)
+        if sorted_out.changed:
+            again = [self._again(each, self._lookup.find(each.kept.id)) for each in sorted_out.changed]
+            await self._save(again, "replaced", source.by)
+        if trusted:
+            waiting = [self._now(each, state="active") for each in self._enrolling.waiting(declared)]
+            for each in waiting:
+                self._serving.refuse_twin(each)
+            if waiting:
+                await self._save(waiting, "activated", source.by, {"reason": "its tool server is trusted"})
+        return tuple(self._lookup.find(each.kept.id).kept for each in declared)
 
     async def _activate(self, tool_id: str, by: str, seen: str | None) -> Kept:
         listed = self._lookup.find(tool_id)
@@ -235,7 +266,7 @@ class Registrar:
 
     def _is_known(self, kept: Kept) -> bool:
         listed = self._ledger.get(kept.id)
-        return listed is not None and _digests(listed.kept) == _digests(kept)
+        return listed is not None and listed.kept.digests == kept.digests
 
     def _again(self, listed: Listed, before: Listed) -> Listed:
         """The new papers of a tool in place of the old ones; code that somebody switched off or ended stays so."""
@@ -267,7 +298,3 @@ class Registrar:
 
     def _event(self, kept: Kept, what: What, by: str, detail: JsonObject) -> Event:
         return Event(at=self._clock(), by=by, id=kept.id, what=what, detail=detail)
-
-
-def _digests(kept: Kept) -> tuple[str, str]:
-    return kept.shown_digest, kept.contract_digest

@@ -10,11 +10,10 @@ import msgspec
 
 from toolhall.model.errors import Malformed
 from toolhall.registrar.ledger import Listed
-from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.entry import Entry, Runner, compile_entry
 from toolhall.registry.names import Claims
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.withheld import RETIRED, UNSERVED
-from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.base import Kept
 
 _LONGEST_SLEEP = 3_600.0  # clocks are set, and machines sleep
@@ -22,11 +21,12 @@ _log = logging.getLogger("toolhall.registrar")
 
 
 class Serving:
-    """The operator's own code brings its own runners; nothing runs the rest yet."""
+    """The operator's own code brings its own runners; one runner has all the rest."""
 
-    def __init__(self, registry: Registry, clock: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
         self._registry = registry
         self._clock = clock
+        self._runner = runner
         self._own: dict[str, Entry] = {}
         self._toolkits: Counter[str] = Counter()  # of the operator's own tools
         self.own_claims = Claims()
@@ -142,7 +142,7 @@ class Serving:
     def _entry(self, listed: Listed) -> Entry:
         own = self._own.get(listed.kept.id)
         if own is None:
-            return compile_entry(listed.tool, Nowhere(), known_good=True)
+            return compile_entry(listed.tool, self._runner, known_good=True)
         deprecation = listed.tool.deprecation
         if own.tool.deprecation == deprecation:
             return own

@@ -35,6 +35,13 @@ class Deadline:
             for _ in range(self.passed):
                 task.uncancel()
 
+    @property
+    def left(self) -> float:
+        """How many seconds there still are."""
+        if self._timer is None or self._holds:
+            return self._left
+        return max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+
     def is_over(self) -> bool:
         """Whether the tool was told twice: its time to clean up is over too."""
         return self.passed > 1

@@ -61,6 +61,11 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.toolkit}.{self.tool}"
 
     @property
+    def digests(self) -> tuple[str, str]:
+        """What stands for everything that it shows and promises."""
+        return self.shown_digest, self.contract_digest
+
+    @property
     def document_digest(self) -> str:
         """What stands for the raw text that a person saw."""
         return f"sha256-{hashlib.sha256(self.document).hexdigest()}"

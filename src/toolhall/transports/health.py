@@ -1,7 +1,10 @@
 """`/health`: whether the hall stands, what state its parts are in, and whether it takes calls."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
 
 from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
@@ -22,24 +25,43 @@ def sound() -> str:
     return _ORDER[0]
 
 
-def report(snapshot: Snapshot, core: str = "healthy") -> JsonObject:
+class Vitals(msgspec.Struct, frozen=True):
+    """How toolkits are that can tell, and how tool servers are."""
+
+    toolkits: Mapping[str, str] = {}
+    servers: Mapping[str, str] = {}
+
+
+Examine: TypeAlias = Callable[[], Awaitable[Vitals]]
+
+
+async def unexamined() -> Vitals:
+    """Nothing can tell how it is."""
+    return Vitals()
+
+
+def report(snapshot: Snapshot, core: str, vitals: Vitals) -> JsonObject:
     """The state of the whole and of its parts: the worst part's state is the whole's."""
-    tools = dict.fromkeys(dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries), "healthy")
-    worst = max([core, *tools.values()], key=_ORDER.index)
-    return {"status": worst, "components": {"core": core, "tools": tools}}
+    toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
+    tools = {toolkit: vitals.toolkits.get(toolkit, sound()) for toolkit in toolkits}
+    worst = max([core, *tools.values(), *vitals.servers.values()], key=_ORDER.index)
+    return {"status": worst, "components": {"core": core, "tools": tools, "servers": dict(vitals.servers)}}
 
 
 class Health:
     """Answers anybody, so that a balancer can ask; what the hall is made of is told to whoever may manage it."""
 
-    def __init__(self, hall: Hall, state: Callable[[], str]) -> None:
+    def __init__(self, hall: Hall, state: Callable[[], str], examine: Examine = unexamined) -> None:
         self._hall = hall
+        self._examine = examine
         self._state = state  # the core's own: degraded while records cannot be written, unhealthy once it stops
 
     async def __call__(self, exchange: Exchange) -> None:
         """`/health`: 503 when a part is unhealthy."""
         snapshot = self._hall.registry.snapshot
-        found = report(snapshot, self._state()) | {"uptime": round(time.monotonic() - _STARTED, 3)}
+        found = report(snapshot, self._state(), await self._examine()) | {
+            "uptime": round(time.monotonic() - _STARTED, 3)
+        }
         if self._hall.manage.allows(exchange.caller):
             found["tools"] = len(snapshot.entries)
         else:

@@ -14,12 +14,16 @@ from toolhall.pipeline.manage import Change
 from toolhall.registrar.registrar import Registrar
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.health import report, sound
+from toolhall.transports.health import Examine, Vitals, report, sound, unexamined
+from toolhall.transports.joining import Joining
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
+from toolhall.transports.sender import NOWHERE, Sender, sender_of
 from toolhall.transports.shield import Shield
 
+JOIN = "join"
+COMPONENTS = ("core", "tools", "servers", "all")  # the hub itself knows no servers
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
@@ -32,10 +36,14 @@ class Hub:
         registrar: Registrar,
         configure: Callable[[JsonObject], list[str]],
         state: Callable[[], str] = sound,
+        joining: Joining | None = None,
+        examine: Examine = unexamined,
     ) -> None:
         self._hall = hall
         self._configure = configure
         self._state = state
+        self._joining = joining
+        self._examine = examine
         self._registering = Registering(hall, registrar, catalog)
         self._cancellation = Cancellation()
         self._methods: dict[str, Callable[[JsonObject, Caller], Awaitable[Json]]] = {
@@ -47,15 +55,17 @@ class Hub:
             "get_tool": self._get,
             "unregister_tool": self._unregister,
         }
+        if joining is not None:
+            self._methods |= {"heartbeat": joining.heartbeat, "leave": joining.leave}
 
-    async def answer(self, body: bytes | None, caller: Caller, line: str = "") -> Wire:
+    async def answer(self, body: bytes | None, caller: Caller, line: str = "", sender: Sender = NOWHERE) -> Wire:
         """The one reply to a message (None: too large); `line` is what it came on, where many come on one."""
         try:
             message = messages.read_message(body)
         except messages.Unreadable as unreadable:
             return messages.write_unreadable(unreadable, self._refused(unreadable, caller, len(body or b"")))
         if isinstance(message, messages.CoreRequest):
-            return await self._manage(message, caller, line)
+            return await self._manage(message, caller, line, sender)
         try:
             work: Awaitable[Answer] = self._run(message, caller, len(body or b""))
             if message.id is not None:
@@ -95,8 +105,11 @@ class Hub:
             return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}; get_tool names those it has")
         return NotFound(f"{unknown.message}; list_tools names those there are")
 
-    async def _manage(self, request: messages.CoreRequest, caller: Caller, line: str) -> Wire:
+    async def _manage(self, request: messages.CoreRequest, caller: Caller, line: str, sender: Sender) -> Wire:
         try:
+            if request.method == JOIN and self._joining is not None:
+                joined = await self._joining.join(request.params, caller, sender)
+                return messages.write_response(request, joined)
             return messages.write_response(request, await self._managed(request, caller, line))
         except ToolhallError as error:
             return messages.write_error(request, error)
@@ -106,7 +119,7 @@ class Hub:
             return self._cancel(request.params.get("id"), caller, line)
         method = self._methods.get(request.method)
         if method is None:
-            known = ", ".join([*self._methods, "cancel"])
+            known = ", ".join([*self._methods, JOIN, "cancel"])
             raise MethodNotFound(f"the hub has no method {request.method[:64]!r}; it has {known}")
         return await method(request.params, caller)
 
@@ -116,9 +129,12 @@ class Hub:
 
     async def _health(self, params: JsonObject, caller: Caller) -> Json:
         wanted = params.get("components", ["all"])
-        if not isinstance(wanted, list) or not all(each in ("core", "tools", "all") for each in wanted):
-            raise Malformed("components is a list of core, tools or all")
-        whole = report(self._hall.view(caller), self._state())
+        if not isinstance(wanted, list) or not all(each in COMPONENTS for each in wanted):
+            raise Malformed(f"components is a list of {', '.join(COMPONENTS)}")
+        vitals = await self._examine()
+        if not self._hall.manage.allows(caller):  # which servers there are is nobody else's business
+            vitals = Vitals(vitals.toolkits)
+        whole = report(self._hall.view(caller), self._state(), vitals)
         if "all" in wanted:
             return whole
         return {**whole, "components": {key: whole["components"][key] for key in wanted}}
@@ -167,7 +183,8 @@ class HubHttp:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one message."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        wire = await WhilePresent(exchange, self._hub.answer(body, exchange.caller))
+        sender = sender_of(exchange.scope, exchange.headers)
+        wire = await WhilePresent(exchange, self._hub.answer(body, exchange.caller, sender=sender))
         if wire is not None:
             await exchange.reply(wire)
 

@@ -10,6 +10,7 @@ from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
 from toolhall.transports.identity.base import Proven, Unproven, proven
 from toolhall.transports.overload import Room
+from toolhall.transports.sender import Sender
 
 MAX_AT_ONCE = 64
 MAX_PER_CALLER = 100
@@ -22,7 +23,7 @@ _TRY_LATER = 1013
 class WebSocket:
     """Reads messages until the client leaves; its running calls end with it."""
 
-    def __init__(self, answer: Callable[[bytes | None, Caller, str], Awaitable[Wire]], max_body: int) -> None:
+    def __init__(self, answer: Callable[[bytes | None, Caller, str, Sender], Awaitable[Wire]], max_body: int) -> None:
         self._answer = answer
         self._max_body = max_body
         self._numbers = count(1)
@@ -31,7 +32,7 @@ class WebSocket:
     async def serve(
         self, caller: Caller, room: Room, receive: Receive, send: Send, again: Callable[[], Proven] | None = None
     ) -> None:
-        """Serve one connection that the shield let through."""
+        """Serve one connection that the shield let through; `again` proves anew who opened it."""
         await receive()  # websocket.connect
         if self._open[caller.account] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
             await send({"type": "websocket.close", "code": _TRY_LATER})
@@ -47,7 +48,7 @@ class WebSocket:
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
         crowd = Crowd(MAX_AT_ONCE)
-        line = f"socket {next(self._numbers)}"
+        line, sender = f"socket {next(self._numbers)}", Sender(send=send)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
@@ -55,10 +56,12 @@ class WebSocket:
                 if len(body) > self._max_body:
                     await send({"type": "websocket.close", "code": _TOO_LARGE})
                     return
+                if sender.heard(body):  # of a tool server that is called on this socket
+                    continue
                 caller = await proven(again())  # a key that was revoked meanwhile is good no longer
                 await room.enter_patiently()  # until then nothing more is read
                 try:
-                    task = await crowd.start(_one(self._answer(body, caller, line), send))
+                    task = await crowd.start(_one(self._answer(body, caller, line, sender), send))
                 except BaseException:
                     room.leave()
                     raise
@@ -66,6 +69,7 @@ class WebSocket:
         except Unproven:
             await send({"type": "websocket.close", "code": _NOT_PROVEN})
         finally:
+            sender.end()
             await crowd.finish()
 
 

@@ -58,6 +58,7 @@ EXPECTED: dict[type[ToolhallError], Said] = {
     errors.NeedsRequirement: Said("SECURITY_ERROR", None, "AUTHORIZATION_REQUIRED", 400, 403),
     errors.Limited: Said("RESOURCE_ERROR", None, "RATE_LIMITED", 429, 429),
     errors.ToolFailed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
+    errors.ToolError: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 409),
     errors.Crashed: Said("EXECUTION_ERROR", "failure", "TOOL_ERROR", 200, 500),
     errors.TimedOut: Said("TIMEOUT_ERROR", "timeout", "TIMEOUT", 200, 504),
     errors.Cancelled: Said("EXECUTION_ERROR", "cancelled", "CANCELLED", 200, 500),

@@ -10,6 +10,7 @@ from toolhall.cli.screen import note, visible
 from toolhall.cli.sources.credential import VARIABLE
 from toolhall.cli.tools.desk import HallOptions, opened
 from toolhall.cli.tools.telling import print_answer
+from toolhall.model.caller import TRUSTED
 from toolhall.model.json import JsonObject
 
 
@@ -20,7 +21,8 @@ class CreateOptions(HallOptions):
     Parameters
     ----------
     scopes
-        What it is good for, separated by commas: tools:* or tools:TOOLKIT, admin, approve, act_as. [default: tools:*]
+        What it is good for, separated by commas: tools:* or tools:TOOLKIT, admin, approve, act_as; for a tool server
+        serve:TOOLKIT or serve:*, and trusted. [default: tools:*]
     owner
         The person who answers for it, if that is not of the same name.
     shared
@@ -86,3 +88,5 @@ def _explain(made: JsonObject) -> None:
     note(f"It is not kept and cannot be shown again. Send it as 'Authorization: Bearer', or put it into {VARIABLE}.")
     if any(scope.startswith("tools:") for scope in made["scopes"]):
         note(visible(f"From level 4 up it needs a grant, too: toolhall grant add {made['name']} 'Toolkit.*'"))
+    if any(scope.startswith("serve:") for scope in made["scopes"]) and TRUSTED not in made["scopes"]:
+        note("What joins with it is called once somebody has looked at it: toolhall tool activate Toolkit.tool")

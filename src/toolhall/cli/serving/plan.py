@@ -33,8 +33,18 @@ class ServeOptions:
         Start again when a file changes.
     workers
         Processes that share the port.
+    join
+        Run the tools for the hall at this URL, as one of its tool servers, instead of serving them here.
+    name
+        What this tool server is called, with --join. [default: its first toolkit]
+    key_file
+        File that holds the key for the hall, with --join. [default: the variable TOOLHALL_KEY]
+    socket
+        With --join: be called over a socket to the hall, and listen on no port.
+    advertise
+        With --join: the URL at which the hall reaches this server. [default: http://HOST:PORT]
     json
-        Print one JSON line with the url and the pid.
+        Print one JSON line with the url and the pid, and with --join the hall.
     """
 
     host: str | None = None
@@ -46,6 +56,11 @@ class ServeOptions:
     dialect: Literal["mcp", "machine", "hub"] | None = None
     reload: bool = False
     workers: int = 1
+    join: str | None = None
+    name: str | None = None
+    key_file: Path | None = None
+    socket: bool = False
+    advertise: str | None = None
     json: bool = False
 
 

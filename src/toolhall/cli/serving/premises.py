@@ -2,16 +2,54 @@
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import uvicorn
 
-from toolhall.app import Toolhall
 from toolhall.cli.serving.deadlines import Deadlines
 from toolhall.cli.serving.entrance import Entrance, connections_possible
 from toolhall.cli.serving.plain import Refusals
+from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.overload import Room
 
 GRACE_SECONDS = 25
 _USUAL = Deadlines()
+
+
+class Application(Protocol):
+    """Answers requests, as many at once as it has places for."""
+
+    @property
+    def room(self) -> Room:
+        """Its places."""
+        ...
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection event of ASGI."""
+        ...
+
+
+class Sizes(Protocol):
+    """Settings."""
+
+    @property
+    def max_body_bytes(self) -> int:
+        """The largest message that is read."""
+        ...
+
+
+class Served(Protocol):
+    """What a server is there for: a hall, or a tool server."""
+
+    @property
+    def http(self) -> Application:
+        """What answers."""
+        ...
+
+    @property
+    def config(self) -> Sizes:
+        """Its settings."""
+        ...
 
 
 class Premises:
@@ -19,7 +57,7 @@ class Premises:
 
     def __init__(
         self,
-        hall: Toolhall,
+        served: Served,
         entrance: Entrance | None = None,
         deadlines: Deadlines = _USUAL,
         clock: Callable[[], float] = time.monotonic,
@@ -27,21 +65,21 @@ class Premises:
         self.entrance = entrance or Entrance(connections_possible())
         self.deadlines = deadlines
         self.clock = clock
-        self.room = hall.http.room
+        self.room = served.http.room
         self.refusals = Refusals()
 
 
 class GuardedConfig(uvicorn.Config):
     """Uvicorn's settings; the connections find the premises in them."""
 
-    def __init__(self, hall: Toolhall, premises: Premises, connection: type, socket: type) -> None:
+    def __init__(self, served: Served, premises: Premises, connection: type, socket: type) -> None:
         self.premises = premises
         super().__init__(
-            hall.http,  # the hall itself would only hand on
+            served.http,  # a hall itself would only hand on
             loop="auto",  # uvloop, where there is one
             http=connection,
             ws=socket,
-            ws_max_size=hall.config.max_body_bytes,
+            ws_max_size=served.config.max_body_bytes,
             ws_per_message_deflate=False,  # what is packed could grow here, and its size could tell of secrets
             lifespan="on",
             log_config=None,

@@ -36,8 +36,12 @@ VALUES: dict[str, Callable[[str], Any]] = {
     "profile": _one_of("local", "server"),
     "dialect": _one_of("mcp", "machine", "hub"),
     "workers": _whole,
+    "join": str,
+    "name": str,
+    "key_file": Path,
+    "advertise": str,
 }
-FLAGS = ("stdio", "reload", "json")
+FLAGS = ("stdio", "reload", "socket", "json")
 
 
 def read_serve(words: Sequence[str]) -> tuple[tuple[str, ...], ServeOptions] | None:
@@ -58,8 +62,8 @@ def _read(words: Iterator[str]) -> tuple[tuple[str, ...], ServeOptions]:
             targets.append(word)
             continue
         dashed, equals, value = word.partition("=")
-        name = dashed.removeprefix("--")
-        if f"--{name}" != dashed or name in given:
+        name = dashed.removeprefix("--").replace("-", "_")
+        if f"--{name.replace('_', '-')}" != dashed or name in given:
             raise _NotPlain
         if name in FLAGS and not equals:
             given[name] = True

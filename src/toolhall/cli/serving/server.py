@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, which says goodbye to open streams before it waits for them to end."""
+"""The HTTP server: uvicorn, with guarded connections; it says goodbye to open streams before it waits for their end."""
 
 import gc
 import signal
@@ -10,40 +10,28 @@ import uvicorn
 
 from toolhall.app import Toolhall
 from toolhall.cli.serving.connection import GuardedConnection
-from toolhall.cli.serving.premises import GuardedConfig, Premises
+from toolhall.cli.serving.premises import GuardedConfig, Premises, Served
 from toolhall.cli.serving.socket_connection import GuardedSocket
 
 _COLLECT = (3_000, 10, 10)  # nearly all of a call's leavings go by themselves: looking for cycles can wait
 _LOOK_TICKS = 10  # of uvicorn's, ten a second
 
 
-class GracefulServer(uvicorn.Server):
-    """Stops on SIGINT and SIGTERM with what runs finished, and the process then ends with code 0."""
+class GuardedServer(uvicorn.Server):
+    """Stops when it is told to, with what runs finished."""
 
-    def __init__(
-        self,
-        hall: Toolhall,
-        started: Callable[["GracefulServer"], None] | None = None,
-        premises: Premises | None = None,
-    ) -> None:
-        self._hall = hall
-        self._on_start = started
-        self._premises = premises or Premises(hall)
-        super().__init__(GuardedConfig(hall, self._premises, GuardedConnection, GuardedSocket))
+    def __init__(self, served: Served, premises: Premises | None = None) -> None:
+        self._premises = premises or Premises(served)
+        super().__init__(GuardedConfig(served, self._premises, GuardedConnection, GuardedSocket))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept, then say so."""
-        if sockets:  # links to the hall's pages begin with where it listens
-            self._hall.people.place.port = sockets[0].getsockname()[1]
+        """Begin to accept."""
         await super().startup(sockets)
         gc.freeze()  # what is there now stays: the collector need not look through it with every call's leavings
         gc.set_threshold(*_COLLECT)
-        if self._on_start:
-            self._on_start(self)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """A stream that stays open would hold up the end, so clients are told first."""
-        self._hall.end_streams()
+        """Let what runs finish."""
         self._drop_half_requests()
         await super().shutdown(sockets)
 
@@ -70,6 +58,33 @@ class GracefulServer(uvicorn.Server):
     def stop(self) -> None:
         """Stop at the next tick, gracefully."""
         self.should_exit = True
+
+
+class GracefulServer(GuardedServer):
+    """Serves a hall; stops on SIGINT and SIGTERM, and the process then ends with code 0."""
+
+    def __init__(
+        self,
+        hall: Toolhall,
+        started: Callable[["GracefulServer"], None] | None = None,
+        premises: Premises | None = None,
+    ) -> None:
+        self._hall = hall
+        self._on_start = started
+        super().__init__(hall, premises)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept, then say so."""
+        if sockets:  # links to the hall's pages begin with where it listens
+            self._hall.people.place.port = sockets[0].getsockname()[1]
+        await super().startup(sockets)
+        if self._on_start:
+            self._on_start(self)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """A stream that stays open would hold up the end, so clients are told first."""
+        self._hall.end_streams()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
         """Stop; a second Ctrl+C does not wait. uvicorn would also raise the signal again, which ends with its code."""

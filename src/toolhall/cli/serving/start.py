@@ -16,6 +16,7 @@ from toolhall.cli.settings import data_folder, read_settings, refuse_exposure
 from toolhall.config import Config
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
+_JOIN = "toolhall.cli.serving.join"
 
 Way: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
@@ -25,6 +26,9 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     _check(options)
     start_logging("warning")
     leave_no_core()
+    if options.join is not None:
+        join: Callable[[tuple[str, ...], ServeOptions], int] = importlib.import_module(_JOIN).run
+        return join(targets, options)
     data = str(options.data) if options.data else None
     config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
     refuse_exposure(config.profile, config.host)
@@ -77,5 +81,9 @@ def _check(options: ServeOptions) -> None:
         raise WrongUsage("--reload works with one process: leave out --workers")
     if options.workers < 1:
         raise WrongUsage("--workers must be 1 or more")
+    if options.join is None and (options.name, options.key_file, options.advertise) != (None, None, None):
+        raise WrongUsage("--name, --key-file and --advertise go with --join: name the hall with --join URL")
+    if options.join is None and options.socket:
+        raise WrongUsage("--socket goes with --join: name the hall with --join URL")
     if options.port is not None and not 0 <= options.port <= 65_535:
         raise WrongUsage("--port must be between 0 and 65535")

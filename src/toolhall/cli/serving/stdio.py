@@ -3,24 +3,16 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
 
 from toolhall.app import Toolhall
+from toolhall.cli.serving.loops import new_loop
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
-
-_new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-try:
-    import uvloop
-
-    _new_loop = uvloop.new_event_loop
-except ImportError:  # not on Windows, and not with every Python
-    pass
 
 
 def run(plan: Plan) -> int:
     """Serve until the input ends or a signal comes."""
-    with prepare(plan) as hall, asyncio.Runner(loop_factory=_new_loop) as runner:
+    with prepare(plan) as hall, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(hall, plan.dialect))
     return 0
 

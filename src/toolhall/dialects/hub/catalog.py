@@ -4,6 +4,7 @@ import msgspec
 
 from toolhall.dialects.catalog import DEPRECATED_KEY
 from toolhall.dialects.findings import Reading, is_version
+from toolhall.dialects.hub.beyond import read_about, read_beyond
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_name
 from toolhall.model.tool import About, Tool
@@ -35,6 +36,7 @@ def read(document: Json) -> tuple[Tool, ...]:
         )
     capabilities = reading.object(tool.get("capabilities"), f"{path}/capabilities")
     about = About(resources=_resources(reading, capabilities, f"{path}/capabilities/resources"))
+    about = read_about(reading, tool, path, about)
     path = f"{path}/capabilities/methods"
     tools: list[Tool] = []
     for index, listed in enumerate(_methods(reading, capabilities, path)):
@@ -44,15 +46,14 @@ def read(document: Json) -> tuple[Tool, ...]:
             reading.fault(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
             continue
         own = reading.text(method, "name", f"{path}/{index}") or ""
-        tools.append(
-            Tool(
-                id=ToolId(key, own, version),
-                name=published_name(key, own),
-                description=reading.text(method, "description", f"{path}/{index}", required=False),
-                input=_params(reading, method, f"{path}/{index}/params"),
-                about=about,
-            )
+        found = Tool(
+            id=ToolId(key, own, version),
+            name=published_name(key, own),
+            description=reading.text(method, "description", f"{path}/{index}", required=False),
+            input=_params(reading, method, f"{path}/{index}/params"),
+            about=about,
         )
+        tools.append(read_beyond(reading, found, method, f"{path}/{index}"))
     reading.done()
     return tuple(tools)
 

@@ -33,6 +33,7 @@ TABLE: dict[type, Row] = {
     errors.NeedsRequirement: Row("AUTHORIZATION_REQUIRED", 403),
     errors.Limited: Row("RATE_LIMITED", 429),
     errors.ToolFailed: Row("TOOL_ERROR"),
+    errors.ToolError: Row("TOOL_ERROR"),
     errors.Crashed: Row("TOOL_ERROR"),
     errors.TimedOut: Row("TIMEOUT", 504),
     errors.Cancelled: Row("CANCELLED"),
@@ -79,7 +80,9 @@ def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, R
         more["problems"] = problems
     if (wait := wait_of(error)) is not None:
         more["retry_after"] = round(wait, 3)
-    return row, {"code": row.code, "message": message, "details": {**details, **more}}
+    if isinstance(error, errors.ToolError):
+        more |= {**error.details, "code": error.code}  # the code on top is ours: it tells a client what to do
+    return row, {"code": row.code, "message": message, "details": {**more, **details}}
 
 
 def _closer(error: errors.ToolhallError) -> Row | None:

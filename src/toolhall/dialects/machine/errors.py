@@ -30,6 +30,7 @@ TABLE: dict[type, Row] = {
     errors.NeedsRequirement: Row("SECURITY_ERROR", 403, reason="requirement_missing"),
     errors.Limited: Row("RESOURCE_ERROR", 429),
     errors.ToolFailed: Row("EXECUTION_ERROR", 200, "failure"),
+    errors.ToolError: Row("EXECUTION_ERROR", 200, "failure"),
     errors.Crashed: Row("EXECUTION_ERROR", 200, "failure"),
     errors.TimedOut: Row("TIMEOUT_ERROR", 200, "timeout"),
     errors.Cancelled: Row("EXECUTION_ERROR", 200, "cancelled"),

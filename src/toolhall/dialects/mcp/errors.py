@@ -143,6 +143,7 @@ TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
     errors.NeedsRequirement: _requirement,
     errors.Limited: _limited,
     errors.ToolFailed: _failed,
+    errors.ToolError: _failed,
     errors.Crashed: _result,
     errors.TimedOut: _result,
     errors.Cancelled: _result,

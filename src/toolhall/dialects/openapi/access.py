@@ -52,6 +52,7 @@ SCHEMAS: JsonObject = {
         by=TEXT,
     ),
 }
+_PLAIN_SCOPES = "admin|approve|act_as|trusted"
 _NEW_KEY: JsonObject = {
     "type": "object",
     "properties": {
@@ -60,7 +61,7 @@ _NEW_KEY: JsonObject = {
         "shared": {**_FLAG, "default": False},
         "scopes": {
             "type": "array",
-            "items": {"type": "string", "pattern": "^(admin|approve|act_as|tools:(\\*|[A-Za-z0-9_-]{1,64}))$"},
+            "items": {"type": "string", "pattern": f"^({_PLAIN_SCOPES}|(tools|serve):(\\*|[A-Za-z0-9_-]{{1,64}}))$"},
             "maxItems": 64,
             "default": ["tools:*"],
         },

@@ -19,6 +19,7 @@ TABLE: dict[type, tuple[int, str]] = {
     errors.Limited: (429, "limited"),
     # What a tool says of itself is no fault of the server: like a conflict, the caller may change something and retry.
     errors.ToolFailed: (409, "tool_failed"),
+    errors.ToolError: (409, "tool_failed"),
     errors.Crashed: (500, "crashed"),
     errors.TimedOut: (504, "timed_out"),
     errors.Cancelled: (500, "cancelled"),

@@ -103,6 +103,7 @@ TABLE: dict[type, Row] = {
     errors.NeedsRequirement: _requirement,
     errors.Limited: _come_back(429),
     errors.ToolFailed: _failed,
+    errors.ToolError: _failed,
     errors.Crashed: _failed,
     errors.TimedOut: _failed,
     errors.Cancelled: _failed,

@@ -10,6 +10,10 @@ from toolhall.transports.asgi import Scope
 _MOST_REMEMBERED = 4_096
 _NETWORK_BITS = 64  # what one customer has of IPv6
 USUAL = "127.0.0.1"
+# A proxy need not say that it is one; these are what those say that do.
+FORWARDED = frozenset(
+    {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"}
+)
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _strangers: dict[str, Caller] = {}
 

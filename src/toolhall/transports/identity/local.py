@@ -2,15 +2,10 @@
 
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.identity.addresses import USUAL, address_of, is_here, nobody
+from toolhall.transports.identity.addresses import FORWARDED, USUAL, address_of, is_here, nobody
 from toolhall.transports.identity.base import Proven
 from toolhall.transports.identity.gate import Gate
 from toolhall.transports.identity.sent import AUTHORIZATION, OXP_KEY, OXP_PATHS, credential, is_key, names_key
-
-# A proxy need not say that it is one; these are what those say that do.
-_FORWARDED = frozenset(
-    {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"}
-)
 
 
 class LocalIdentity:
@@ -26,7 +21,7 @@ class LocalIdentity:
         What a proxy forwards is nobody's.
         """
         client = scope.get("client")
-        if client is not None and client[0] == USUAL and _FORWARDED.isdisjoint(headers):
+        if client is not None and client[0] == USUAL and FORWARDED.isdisjoint(headers):
             found = LOCAL  # as most are
         else:
             found = _by_address(scope, headers)
@@ -48,4 +43,4 @@ class LocalIdentity:
 
 
 def _by_address(scope: Scope, headers: Headers) -> Caller:
-    return LOCAL if is_here(address_of(scope)) and _FORWARDED.isdisjoint(headers) else nobody(scope)
+    return LOCAL if is_here(address_of(scope)) and FORWARDED.isdisjoint(headers) else nobody(scope)

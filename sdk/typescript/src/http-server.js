@@ -1,0 +1,90 @@
+/** The HTTP side of a tool server: `POST /hub`, `GET /health`, `GET /health/live`. */
+import { createServer } from 'node:http';
+import { bodyOf, MOST_BYTES } from './http-body.js';
+import { HttpReply } from './http-reply.js';
+import { receive, refusal } from './receiving.js';
+import { isBearer } from './token.js';
+const PATIENCE_MS = 30_000; // for a whole request; a slower one is cut off
+const IDLE_MS = 600_000; // the hall keeps its connections, and is the one to close them
+const MOST_CONNECTIONS = 1_024;
+export async function listen(desk, options) {
+    const { host = '127.0.0.1', port = 0, token, patience } = options;
+    const waits = patience === undefined ? PATIENCE_MS : patience * 1000;
+    const server = createServer({
+        requestTimeout: waits,
+        headersTimeout: waits,
+        keepAliveTimeout: IDLE_MS,
+        connectionsCheckingInterval: Math.min(waits, 1_000),
+    }, (request, response) => {
+        route(desk, token, request, response).catch((error) => {
+            console.error('a request could not be answered', error);
+            response.destroy();
+        });
+    });
+    server.maxConnections = MOST_CONNECTIONS;
+    await bound(server, host, port);
+    const { port: given } = server.address();
+    return { url: `http://${host.includes(':') ? `[${host}]` : host}:${given}`, stop: () => stopped(server) };
+}
+async function route(desk, token, request, response) {
+    const path = (request.url ?? '').split('?', 1)[0] ?? '';
+    const wanted = path === '/hub' ? 'POST' : path === '/health' || path === '/health/live' ? 'GET' : null;
+    const reply = new HttpReply(response);
+    const close = { connection: 'close' };
+    if (wanted === null)
+        return reply.end(refusal(404, 'INVALID_REQUEST', 'a tool server has /hub and /health'), close);
+    if (request.method !== wanted) {
+        return reply.end(refusal(405, 'INVALID_REQUEST', `use ${wanted} here`), { ...close, allow: wanted });
+    }
+    if (path === '/hub')
+        return await hub(desk, token, request, response, reply);
+    if (path === '/health/live')
+        return reply.end({ message: '{"status":"alive"}', status: 200 });
+    const health = await desk.health();
+    reply.end({ message: JSON.stringify(health), status: health.status === 'unhealthy' ? 503 : 200 });
+}
+async function hub(desk, token, request, response, reply) {
+    const close = { connection: 'close' };
+    if (token !== undefined && !isBearer(request.headers.authorization, token)) {
+        const said = refusal(401, 'UNAUTHENTICATED', 'a valid credential is required');
+        return reply.end(said, { ...close, 'www-authenticate': 'Bearer' });
+    }
+    if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? '')) {
+        return reply.end(refusal(415, 'INVALID_REQUEST', 'send application/json'), close);
+    }
+    const body = await bodyOf(request).catch(() => undefined);
+    if (body === undefined)
+        return; // nobody is there to be answered
+    if (body === null) {
+        return reply.end(refusal(413, 'INVALID_REQUEST', `the message is larger than ${MOST_BYTES} bytes`), close);
+    }
+    const text = decoded(body);
+    if (text === null)
+        return reply.end(refusal(400, 'INVALID_REQUEST', 'the message is not UTF-8'));
+    const received = receive(desk, text, reply);
+    response.on('close', () => received.stop());
+    reply.end(await received.ended);
+}
+function decoded(body) {
+    try {
+        return new TextDecoder('utf-8', { fatal: true }).decode(body);
+    }
+    catch {
+        return null;
+    }
+}
+function bound(server, host, port) {
+    return new Promise((resolve, reject) => {
+        server.once('error', reject);
+        server.listen(port, host, () => {
+            server.off('error', reject);
+            resolve();
+        });
+    });
+}
+function stopped(server) {
+    return new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+    });
+}

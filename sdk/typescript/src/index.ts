@@ -1,0 +1,36 @@
+/** Write tools in TypeScript, and let them join a hall. */
+
+export { BaseTool, type Capabilities, ToolRequest, ToolResponse } from './base-tool.js';
+export {
+  type ArgsOf,
+  type CallOptions,
+  type Client,
+  type ConnectOptions,
+  connect,
+  type ResultOf,
+  type Toolkits,
+  type ToolName,
+} from './connect.js';
+export { audio, type Content, image, link, Reply, reply, resource, text } from './content.js';
+export { Context, type ContextParts, type Feature, type Given, type Link, type SampleOptions } from './context.js';
+export { ToolError, type ToolErrorOptions } from './errors.js';
+export { HallAway, HallError } from './hall-error.js';
+export type { Health, Status } from './health.js';
+export { type Joined, type JoinOptions, join } from './join.js';
+export type { Json, JsonObject, JsonSchema } from './json.js';
+export type { BothSchemas, Schema, Sent, Taken } from './schema.js';
+export { type ServeOptions, type Serving, serve } from './serve.js';
+export type { Servable } from './served.js';
+export type { DescribedSchema, StandardSchema } from './standard-schema.js';
+export { type Account, Supply } from './supply.js';
+export {
+  type Requires,
+  type Tool,
+  type ToolAnnotations,
+  Toolkit,
+  type ToolkitSpec,
+  type ToolSpec,
+  tool,
+  toolkit,
+} from './tool.js';
+export * as wire from './wire/index.js';

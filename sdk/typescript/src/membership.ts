@@ -1,0 +1,128 @@
+/** The lease of a tool server at its hall: it joins, shows that it is there, joins again when it must, and leaves. */
+
+import type { Channel } from './channel.js';
+import { HallAway, HallError } from './hall-error.js';
+import type { JsonObject } from './json.js';
+import { pause } from './waiting.js';
+
+const JOIN_MS = 10_000;
+const BEAT_MS = 5_000;
+const LEAVE_MS = 40_000; // the hall answers after 30 seconds at the latest
+const HEARTBEAT = 5;
+
+export type ToolStates = Readonly<Record<string, string>>;
+
+export interface MembershipParts {
+  open(): Promise<Channel>;
+  /** The params of `join`. */
+  params: JsonObject;
+  status(): Promise<string>;
+  log(line: string): void;
+  /** Seconds between tries. */
+  retry: { first: number; most: number };
+}
+
+export class Membership {
+  /** Resolves once joined; rejects if the hall refuses that the first time. */
+  readonly joined: Promise<void>;
+  lease = '';
+  tools: ToolStates = {};
+  readonly #leaving = new AbortController();
+  readonly #over: Promise<void>;
+  #channel: Channel | undefined;
+  #heartbeat = HEARTBEAT;
+  #everJoined = false;
+  #tries = 0;
+  #said = '';
+
+  constructor(private readonly parts: MembershipParts) {
+    let first: (error?: unknown) => void = () => {};
+    this.joined = new Promise((resolve, reject) => {
+      first = (error) => (error === undefined ? resolve() : reject(error));
+    });
+    this.#over = this.#run(first);
+  }
+
+  /** Whether the hall heard it, and so has no call left here. */
+  async leave(): Promise<boolean> {
+    this.#leaving.abort();
+    await this.#over;
+    if (this.#channel === undefined || this.lease === '') return false;
+    try {
+      await this.#channel.ask('leave', { lease: this.lease }, LEAVE_MS);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  close(): void {
+    this.#channel?.close();
+  }
+
+  async #run(first: (error?: unknown) => void): Promise<void> {
+    while (!this.#leaving.signal.aborted) {
+      try {
+        const channel = await this.#join();
+        first();
+        await this.#stay(channel);
+      } catch (error) {
+        this.lease = '';
+        if (!this.#everJoined && isRefusal(error)) return first(error);
+        if (error instanceof HallError && error.code === 'LEASE_UNKNOWN') continue;
+        this.#complain(error);
+        this.#drop();
+        await pause(this.#wait(), this.#leaving.signal);
+      }
+    }
+    first(new HallAway('it left before it had joined'));
+  }
+
+  async #join(): Promise<Channel> {
+    const channel = this.#channel ?? (await this.parts.open());
+    this.#channel = channel;
+    const result = await channel.ask('join', this.parts.params, JOIN_MS);
+    this.lease = String(result.lease ?? '');
+    this.#heartbeat = typeof result.heartbeat === 'number' ? result.heartbeat : HEARTBEAT;
+    this.tools = (result.tools ?? {}) as ToolStates;
+    if (this.#everJoined || this.#said !== '') this.parts.log('joined the hall again');
+    this.#everJoined = true;
+    this.#tries = 0;
+    this.#said = '';
+    return channel;
+  }
+
+  /** Returns when it is time to leave, throws when it must join again. */
+  async #stay(channel: Channel): Promise<void> {
+    const woken = AbortSignal.any([this.#leaving.signal, channel.broken]);
+    for (;;) {
+      await pause(this.#heartbeat * 1000, woken);
+      if (this.#leaving.signal.aborted) return;
+      const params = { lease: this.lease, status: await this.parts.status() };
+      const result = await channel.ask('heartbeat', params, BEAT_MS);
+      this.tools = (result.tools ?? this.tools) as ToolStates;
+    }
+  }
+
+  #drop(): void {
+    this.#channel?.close();
+    this.#channel = undefined;
+  }
+
+  /** Each trouble is said once, not at every try. */
+  #complain(error: unknown): void {
+    const said = error instanceof Error ? error.message : String(error);
+    if (said !== this.#said) this.parts.log(`${said}; trying to join again`);
+    this.#said = said;
+  }
+
+  #wait(): number {
+    const { first, most } = this.parts.retry;
+    const seconds = Math.min(first * 2 ** this.#tries++, most);
+    return seconds * 1000 * (0.75 + Math.random() / 4);
+  }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof HallError ? !error.passes : !(error instanceof HallAway);
+}

@@ -1,0 +1,160 @@
+/** One call while it runs: what its tool tells and asks, its deadline, and its one end. */
+
+import { Context, type Link } from './context.js';
+import { Deadline } from './deadline.js';
+import { badOutput, cancelled, crashed, ToolError, timedOut } from './errors.js';
+import type { Json } from './json.js';
+import { writeReturned } from './returned.js';
+import type { Method } from './served.js';
+import { Supply } from './supply.js';
+import type { Call } from './wire/calls.js';
+import { STATUS, writeFailure } from './wire/endings.js';
+import type { Answer } from './wire/orders.js';
+import type { Question, Reply } from './wire/questions.js';
+import { type LogLevel, type Report, writeReport } from './wire/reports.js';
+
+const MOST_BYTES = 4 * 1024 * 1024; // of a result; the hall may allow less
+
+/** Where messages about a call go, before the last. */
+export interface Outlet {
+  /** Events may be left out where the hall does not read; questions may not. */
+  tell(message: string, isEvent: boolean): void;
+}
+
+/** The last message of a call, and the HTTP status of a reply that is it alone. */
+export interface Ending {
+  message: string;
+  status: number;
+}
+
+interface Open {
+  kind: Question['kind'] | undefined;
+  resolve(replies: Record<string, Reply>): void;
+  reject(error: ToolError): void;
+}
+
+const FEATURES = { form: 'elicitation', visit: 'elicitation.url', sample: 'sampling', roots: 'roots' } as const;
+
+export class Running implements Link {
+  /** Settles when the tool itself has ended, which may be after the call did. */
+  readonly settled: Promise<void>;
+  readonly ended: Promise<Ending>;
+  readonly #controller = new AbortController();
+  readonly #deadline: Deadline;
+  readonly #open = new Map<number, Open>();
+  #asked = 0;
+  #over = false;
+  #end: (ending: Ending) => void = () => {};
+
+  constructor(
+    private readonly call: Call,
+    private readonly method: Method,
+    private readonly outlet: Outlet,
+  ) {
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    const seconds = call.context.timeout ?? method.declaration.timeout;
+    this.#deadline = new Deadline(seconds, () => this.stop(timedOut()));
+    this.settled = this.#run();
+  }
+
+  /** End it now; the tool sees that on its signal. */
+  stop(error: ToolError): void {
+    if (!this.#finish(failed(this.call, error))) return;
+    this.#controller.abort(error);
+    for (const each of this.#open.values()) each.reject(error);
+  }
+
+  /** Whether this question was open. */
+  answer(answer: Answer): boolean {
+    const open = this.#open.get(answer.number);
+    if (open === undefined || this.#over) return false;
+    this.#open.delete(answer.number);
+    if (answer.later) {
+      this.stop(cancelled());
+      open.reject(cancelled());
+    } else if (answer.error !== null) open.reject(refusal(answer.error, open.kind));
+    else open.resolve(answer.answers);
+    return true;
+  }
+
+  progress(progress: number, total: number | null, message: string | null): void {
+    this.#tell({ kind: 'progress', id: this.call.id, progress, total, message });
+  }
+
+  log(level: LogLevel, data: Json): void {
+    const logger = `${this.call.tool}.${this.call.method}`;
+    this.#tell({ kind: 'log', id: this.call.id, level, data, logger });
+  }
+
+  ask(questions: Record<string, Question>, retryMs?: number): Promise<Record<string, Reply>> {
+    if (this.#over) return Promise.reject(cancelled());
+    const number = ++this.#asked;
+    const replies = new Promise<Record<string, Reply>>((resolve, reject) => {
+      this.#open.set(number, { kind: Object.values(questions)[0]?.kind, resolve, reject });
+    });
+    this.#tell({ kind: 'question', id: this.call.id, number, questions, retry_ms: retryMs ?? null });
+    return this.#deadline.hold(replies);
+  }
+
+  async #run(): Promise<void> {
+    const { caller, can } = this.call.context;
+    const supply = new Supply(this.call.context, this.method.declaration.requirements);
+    const ctx = new Context({ link: this, signal: this.#controller.signal, caller, can, supply });
+    try {
+      const returned = await this.method.run(this.call, ctx);
+      if (!this.#over) this.#finish(this.#written(returned));
+    } catch (error) {
+      if (!this.#over) this.#finish(failed(this.call, this.#meant(error)));
+    }
+  }
+
+  #written(returned: unknown): Ending {
+    try {
+      const message = writeReturned(this.call.id, returned);
+      if (Buffer.byteLength(message) <= MOST_BYTES) return { message, status: 200 };
+      console.error(`${this.#name}: the result is larger than ${MOST_BYTES} bytes`);
+    } catch (error) {
+      console.error(`${this.#name}: the result cannot be written as JSON`, error);
+    }
+    return failed(this.call, badOutput());
+  }
+
+  #meant(error: unknown): ToolError {
+    if (error instanceof ToolError) return error;
+    console.error(`${this.#name}: the tool crashed`, error);
+    return crashed();
+  }
+
+  get #name(): string {
+    return `${this.call.tool}.${this.call.method}`;
+  }
+
+  #tell(report: Report): void {
+    if (!this.#over) this.outlet.tell(writeReport(report), report.kind !== 'question');
+  }
+
+  /** Whether this was the end. */
+  #finish(ending: Ending): boolean {
+    if (this.#over) return false;
+    this.#over = true;
+    this.#deadline.stop();
+    this.#end(ending);
+    return true;
+  }
+}
+
+/** The last message of a call that failed or was refused. */
+export function failed(call: Pick<Call, 'id' | 'tool' | 'method'>, error: ToolError): Ending {
+  const { id, tool, method } = call;
+  const { code, message } = error;
+  const details = { tool, method, ...error.details };
+  const status = STATUS.get(code) ?? 400;
+  return { message: writeFailure({ kind: 'failure', id, code, counts_as: code, message, details }), status };
+}
+
+function refusal(said: { code: string; message: string }, kind: Open['kind']): ToolError {
+  const details = said.code === 'UNSUPPORTED' && kind !== undefined ? { feature: FEATURES[kind] } : {};
+  return new ToolError(said.message, { code: said.code, details });
+}

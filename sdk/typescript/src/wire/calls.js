@@ -1,0 +1,63 @@
+/** `tool_request`: run a method, with what the tool declared that it needs. */
+import { isObject, stated } from '../json.js';
+import { anyTextIn, idIn, Malformed, objectIn, optionalNumber, optionalObject, optionalText, textIn, textsIn, } from './fields.js';
+export function readCall(message) {
+    const metadata = optionalObject(message, 'metadata') ?? {};
+    return {
+        kind: 'call',
+        id: idIn(message),
+        tool: textIn(message, 'tool'),
+        method: textIn(message, 'method'),
+        params: optionalObject(message, 'params') ?? {},
+        version: optionalText(metadata, 'version'),
+        context: readContext(optionalObject(message, 'context') ?? {}),
+    };
+}
+export function writeCall(call) {
+    const { id, tool, method, params, version } = call;
+    const metadata = version === null ? null : { version };
+    const context = writeContext(call.context);
+    const more = stated({ metadata, context: Object.keys(context).length > 0 ? context : null });
+    return JSON.stringify({ type: 'tool_request', id, tool, method, params, ...more });
+}
+function readContext(context) {
+    const caller = optionalObject(context, 'caller');
+    return {
+        call: optionalText(context, 'call') ?? '',
+        timeout: optionalNumber(context, 'timeout'),
+        caller: caller === null ? null : readCaller(caller),
+        can: textsIn(context, 'can'),
+        user_id: optionalText(context, 'user_id'),
+        secrets: readSecrets(optionalObject(context, 'secrets') ?? {}),
+        accounts: readAccounts(optionalObject(context, 'accounts') ?? {}),
+    };
+}
+function readCaller(caller) {
+    return {
+        id: anyTextIn(caller, 'id'),
+        person: optionalText(caller, 'person'),
+        proof: optionalText(caller, 'proof') ?? 'none',
+        scopes: textsIn(caller, 'scopes'),
+        acting_for: optionalText(caller, 'acting_for'),
+    };
+}
+function readSecrets(secrets) {
+    if (Object.values(secrets).every((each) => typeof each === 'string'))
+        return secrets;
+    throw new Malformed('secrets must be texts');
+}
+function readAccounts(accounts) {
+    return Object.fromEntries(Object.entries(accounts).map(([provider, lent]) => [provider, readToken(lent)]));
+}
+function readToken(lent) {
+    const account = objectIn(lent, 'an account');
+    const [token, scopes] = [anyTextIn(account, 'token'), textsIn(account, 'scopes')];
+    return { token, scopes, expires_at: optionalNumber(account, 'expires_at') };
+}
+/** Members that say nothing are left out. */
+function writeContext(context) {
+    const says = (value) => !(value === '' || (isObject(value) && Object.keys(value).length === 0));
+    const { can, ...rest } = stated({ ...context });
+    const some = Object.fromEntries(Object.entries(rest).filter(([, value]) => says(value)));
+    return context.can.length > 0 ? { ...some, can: can ?? [] } : some;
+}

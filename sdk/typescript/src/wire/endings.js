@@ -1,0 +1,93 @@
+/** `tool_response`, the one last word of a call; and `response`, what a tool server answers for itself. */
+import { readBlocks } from './blocks.js';
+import { anyTextIn, idIn, Malformed, optionalObject, optionalText } from './fields.js';
+/** The codes that a hall knows, each with the HTTP status of a reply that is it alone. */
+export const STATUS = new Map([
+    ['TOOL_ERROR', 400],
+    ['INVALID_REQUEST', 400],
+    ['INVALID_PARAMS', 400],
+    ['METHOD_NOT_FOUND', 400],
+    ['TOOL_NOT_FOUND', 400],
+    ['UNSUPPORTED', 400],
+    ['UNAUTHENTICATED', 401],
+    ['RATE_LIMITED', 429],
+    ['TIMEOUT', 504],
+    ['CANCELLED', 400],
+    ['INTERNAL_ERROR', 500],
+    ['BAD_OUTPUT', 500],
+    ['UNAVAILABLE', 503],
+]);
+/** Throws a TypeError for a value that JSON cannot say. */
+export function writeEnd(end) {
+    const { id, content, meta } = end;
+    const more = { ...(content && { content }), ...(meta && { meta }), ...(end.is_error && { is_error: true }) };
+    const rest = JSON.stringify(more).slice(1, -1);
+    const head = `{"type":"tool_response","id":${JSON.stringify(id)},"result":${writeValue(end)}`;
+    return rest === '' ? `${head}}` : `${head},${rest}}`;
+}
+export function writeFailure(failure) {
+    const { id, code, message, details } = failure;
+    const error = { type: 'tool_error', code, message, details };
+    return JSON.stringify({ type: 'tool_response', id, result: null, error });
+}
+export function readEnding(message) {
+    const id = idIn(message);
+    if (message.type === 'tool_error')
+        return readFailure(id, message);
+    if (message.type !== 'tool_response')
+        throw new Malformed('type must be tool_response');
+    const error = optionalObject(message, 'error');
+    if (error !== null)
+        return readFailure(id, error);
+    const [content, meta] = [message.content ?? null, optionalObject(message, 'meta')];
+    return {
+        kind: 'end',
+        id,
+        ...readValue(message),
+        ...(content !== null && { content: readBlocks(content) }),
+        ...(meta !== null && { meta }),
+        ...(message.is_error === true && { is_error: true }),
+    };
+}
+export function writeResponse(response) {
+    const { id, result, error } = response;
+    return JSON.stringify({ type: 'response', id, result, error });
+}
+export function readResponse(message) {
+    if (message.type !== 'response')
+        throw new Malformed('type must be response');
+    const error = optionalObject(message, 'error');
+    const said = error && {
+        code: anyTextIn(error, 'code'),
+        message: anyTextIn(error, 'message'),
+        details: optionalObject(error, 'details') ?? {},
+    };
+    return { kind: 'response', id: idIn(message), result: optionalObject(message, 'result'), error: said };
+}
+/** An object as it is; whatever else is wrapped, because results are objects. What it is, is seen once it is written. */
+function writeValue(end) {
+    if (end.nothing)
+        return '{},"error":null,"nothing":true';
+    if (end.value === undefined)
+        return 'null,"error":null';
+    const written = JSON.stringify(end.value);
+    if (written === undefined)
+        throw new TypeError('JSON cannot say this value');
+    return written.startsWith('{') ? `${written},"error":null` : `{"result":${written}},"error":null,"wrapped":true`;
+}
+function readValue(message) {
+    if (message.nothing === true)
+        return { nothing: true };
+    const result = optionalObject(message, 'result');
+    if (message.wrapped !== true)
+        return result === null ? {} : { value: result };
+    if (result?.result === undefined)
+        throw new Malformed('result says that it is wrapped, and it is not');
+    return { value: result.result };
+}
+function readFailure(id, error) {
+    const code = optionalText(error, 'code') ?? 'TOOL_ERROR';
+    const counts_as = STATUS.has(code) ? code : 'TOOL_ERROR';
+    const [message, details] = [anyTextIn(error, 'message'), optionalObject(error, 'details') ?? {}];
+    return { kind: 'failure', id, code, counts_as, message, details };
+}

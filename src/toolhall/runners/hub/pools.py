@@ -1,0 +1,136 @@
+"""Which replica gets the next call of a toolkit: the one with the least to do, among those that are well."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from random import Random
+
+from toolhall.model.errors import Unavailable
+from toolhall.runners.hub.replica import Health, Kit, Replica
+from toolhall.telemetry.figures import Gauge
+
+_MOST_REMEMBERED = 10_000
+_MISSED_SECONDS = 3_600.0  # so long it is said that a tool server is gone which did not say goodbye
+
+
+class Pools:
+    """The replicas of every version of every toolkit; a call of one version is never given to another."""
+
+    def __init__(self, clock: Callable[[], float], rng: Random) -> None:
+        self._clock = clock
+        self._rng = rng
+        self._pools: dict[Kit, list[Replica]] = {}
+        self._replicas: dict[Replica, None] = {}  # in the order in which they came
+        self._known: dict[Kit, None] = {}  # what ever was there
+        self._missed: dict[tuple[str, str], float] = {}  # servers and toolkits that are gone, and since when
+        self.lost = 0  # calls
+        self.tried_again = 0
+
+    def __iter__(self) -> Iterator[Replica]:
+        """All of them, as they are now."""
+        return iter(tuple(self._replicas))
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def add(self, replica: Replica) -> None:
+        """It takes calls from now on."""
+        self._replicas[replica] = None
+        self._missed.pop(("server", replica.server), None)
+        for kit in replica.joined.tools:
+            self._pools.setdefault(kit, []).append(replica)
+            self._missed.pop(("toolkit", kit[0]), None)
+            if len(self._known) < _MOST_REMEMBERED:
+                self._known[kit] = None
+
+    def remove(self, replica: Replica, *, missed: bool = False) -> None:
+        """It takes none any more; `missed` if it went without a word."""
+        del self._replicas[replica]
+        for kit in replica.joined.tools:
+            self._pools[kit].remove(replica)
+            if not self._pools[kit]:
+                del self._pools[kit]
+        if missed and len(self._missed) < _MOST_REMEMBERED:
+            names = [("server", replica.server), *(("toolkit", toolkit) for toolkit, _ in replica.joined.tools)]
+            self._missed.update(dict.fromkeys(names, self._clock()))
+
+    def knows(self, toolkit: str, version: str) -> bool:
+        """Whether anything ever ran it."""
+        return (toolkit, version) in self._known
+
+    def pick(self, toolkit: str, version: str, without: Collection[Replica] = ()) -> Replica:
+        """The one with the least to do, ties at random; a suspect one only where there is no other. Or Unavailable."""
+        pool = self._pools.get((toolkit, version), ())
+        ties: list[Replica] = []
+        least = -1
+        for replica in pool:
+            if replica.mute or replica.late or replica in without or not replica.takes(toolkit):
+                continue
+            running = replica.running
+            if running < least or not ties:
+                least, ties = running, [replica]
+            elif running == least:
+                ties.append(replica)
+        if not ties:
+            ties = self._suspects(toolkit, pool, without)
+        return ties[0] if len(ties) == 1 else ties[int(self._rng.random() * len(ties))]
+
+    def states(self) -> dict[str, Health]:
+        """How each tool server is."""
+        return self._states("server", ((replica.server, replica) for replica in self._replicas))
+
+    def toolkit_states(self) -> dict[str, Health]:
+        """How each toolkit is that tool servers run."""
+        pairs = {(toolkit, replica): None for (toolkit, _), pool in self._pools.items() for replica in pool}
+        return self._states("toolkit", pairs)
+
+    def figures(self) -> Iterator[Gauge]:
+        """What an operator can watch of it."""
+        yield Gauge("toolhall_replicas", "gauge", "Replicas of tool servers that have joined.", self.__len__)
+        yield Gauge("toolhall_remote_calls_running", "gauge", "Calls that run in tool servers now.", self._running)
+        yield Gauge("toolhall_remote_calls_lost_total", "counter", "Calls lost with a replica.", lambda: self.lost)
+        yield Gauge(
+            "toolhall_remote_calls_tried_again_total",
+            "counter",
+            "Calls that a second replica was tried for.",
+            lambda: self.tried_again,
+        )
+
+    def _running(self) -> int:
+        return sum(replica.running for replica in self._replicas)
+
+    def _suspects(self, toolkit: str, pool: Iterable[Replica], without: Collection[Replica]) -> list[Replica]:
+        """Better a call that may be lost than one that is refused for certain."""
+        taking = [replica for replica in pool if replica not in without and replica.takes(toolkit)]
+        if not taking:
+            raise Unavailable(_refusal(toolkit, [each for each in pool if each not in without]))
+        least = min(replica.running for replica in taking)
+        return [replica for replica in taking if replica.running == least]
+
+    def _states(self, kind: str, pairs: Iterable[tuple[str, Replica]]) -> dict[str, Health]:
+        by_name: dict[str, list[Replica]] = {}
+        for name, replica in pairs:
+            by_name.setdefault(name, []).append(replica)
+        now = self._clock()
+        self._missed = {key: since for key, since in self._missed.items() if now - since < _MISSED_SECONDS}
+        states: dict[str, Health] = {name: "unhealthy" for of_kind, name in self._missed if of_kind == kind}
+        return states | {name: _state(name if kind == "toolkit" else None, each) for name, each in by_name.items()}
+
+
+def _state(toolkit: str | None, replicas: list[Replica]) -> Health:
+    """Of one toolkit, or of a server, which takes calls as long as one of its toolkits does."""
+    if not any(replica.takes(kit) for replica in replicas for kit in _kits(toolkit, replica)):
+        return "unhealthy"
+    return "degraded" if any(replica.is_troubled(toolkit) for replica in replicas) else "healthy"
+
+
+def _kits(toolkit: str | None, replica: Replica) -> set[str]:
+    return {name for name, _ in replica.joined.tools} if toolkit is None else {toolkit}
+
+
+def _refusal(toolkit: str, replicas: list[Replica]) -> str:
+    opened = [replica.circuit.retry_after for replica in replicas if not replica.circuit.closed]
+    if opened and len(opened) == len([replica for replica in replicas if not replica.draining]):
+        wait = max(1, round(min(opened)))
+        return f"the tool servers of {toolkit} failed again and again; try again in {wait} seconds"
+    if replicas and all(toolkit in replica.unwell for replica in replicas):
+        return f"the tool servers of {toolkit} say that they cannot run it now; try again later"
+    return f"no tool server runs {toolkit} now; try again later"

@@ -1,0 +1,179 @@
+"""Calls over a WebSocket that the tool server opened: many at once, told apart by their ids."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from toolhall.dialects.hub.remote import CANCEL, ToolEnd, write_request
+from toolhall.model.json import JsonObject
+from toolhall.runners.hub.inbox import Inbox
+from toolhall.runners.hub.line import MOST_BYTES, Hear, Lost, report_of, response_of
+
+MOST_RUNNING = 1_000
+MOST_UNREAD = 16  # times what one call may say: so much of all calls together waits to be read
+_OURS = frozenset({"tool_progress", "tool_log", "tool_question", "tool_response", "tool_error", "response"})
+_CLOSED = "the line was closed"
+
+# Writes one frame. It raises Lost, and says with it whether anything was written; whatever else it raises says nothing.
+SendFrame: TypeAlias = Callable[[bytes], Awaitable[None]]
+
+
+class _Envelope(msgspec.Struct):
+    type: str = ""
+    id: Any = None
+
+
+_envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope).decode
+
+
+class _Frames(Inbox):
+    """What came for one id."""
+
+    __slots__ = ("size", "unread")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.unread: deque[bytes] = deque()
+        self.size = 0
+
+    def has_message(self) -> bool:
+        return bool(self.unread)
+
+    def take(self) -> bytes | None:
+        return self.unread.popleft() if self.unread else None
+
+
+class SocketLine:
+    """A line that lasts as long as its socket; whoever reads that tells it what it `heard`, and when it is `closed`."""
+
+    def __init__(self, send: SendFrame, most_bytes: int = MOST_BYTES) -> None:
+        self._send = send
+        self._most = most_bytes
+        self._running: dict[str, _Frames] = {}
+        self._unread = 0
+        self._open = True  # takes calls
+        self._there = True  # can be written to
+        self._goodbyes: set[asyncio.Task[None]] = set()
+
+    async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002 - its word
+        """Run a call over there; whoever cancels this, cancels it there."""
+        frames = self._begun(id)
+        finished = False
+        try:
+            await self._written(request)
+            while True:
+                report = report_of(await self._next(frames), id)
+                if isinstance(report, ToolEnd):
+                    finished = True
+                    return report
+                answer = await frames.heard(hear, report)
+                if answer is not None:
+                    await self._answered(answer)
+        except Lost as lost:
+            finished = not lost.delivered
+            raise
+        finally:
+            self._over(id, frames)
+            if not finished:
+                self._cancel(id)
+
+    async def ask(self, request: bytes, id: str) -> JsonObject:  # noqa: A002 - its word
+        """Something that the hall itself wants to know: the whole response."""
+        frames = self._begun(id)
+        try:
+            await self._written(request)
+            return response_of(await self._next(frames), id)
+        finally:
+            self._over(id, frames)
+
+    def close(self) -> None:
+        """Every running call is lost, and cancelled over there; the socket is its owner's."""
+        self._open = False
+        for frames in self._running.values():
+            frames.fail(_CLOSED)
+
+    # --- for whoever reads the socket ---
+
+    def heard(self, body: bytes) -> bool:
+        """Take a frame; False for one that is neither a report nor a response. What nobody waits for is forgotten."""
+        try:
+            said = _envelope(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False
+        if said.type not in _OURS:
+            return False
+        frames = self._running.get(said.id) if isinstance(said.id, str) else None
+        if frames is not None and frames.fault is None:
+            self._take(frames, body)
+        return True
+
+    def closed(self) -> None:
+        """The socket is gone, and all that ran on it is lost."""
+        self._open = self._there = False
+        for task in self._goodbyes:
+            task.cancel()
+        for frames in self._running.values():
+            frames.fail("the tool server's socket was closed")
+
+    # --- inside ---
+
+    def _begun(self, call_id: str) -> _Frames:
+        if not self._open:
+            raise Lost(_CLOSED, delivered=False)
+        if len(self._running) + len(self._goodbyes) >= MOST_RUNNING:
+            raise Lost(f"{MOST_RUNNING} calls run on this socket already", delivered=False)
+        if call_id in self._running:
+            raise Lost("a call with this id runs on this socket already", delivered=False)
+        self._running[call_id] = frames = _Frames()
+        return frames
+
+    async def _written(self, request: bytes) -> None:
+        try:
+            await self._send(request)
+        except Lost:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call may have got there
+            raise Lost(f"the tool server's socket broke: {type(error).__name__}", delivered=True) from None
+
+    async def _answered(self, answer: bytes) -> None:
+        """Send what came of a question: that this did not get there does not undo that the call did."""
+        try:
+            await self._written(answer)
+        except Lost as lost:
+            raise Lost(f"an answer did not get there: {lost.why}", delivered=True) from None
+
+    def _take(self, frames: _Frames, body: bytes) -> None:
+        frames.size += len(body)
+        if frames.size > self._most:
+            frames.fail(f"the call said more than {self._most} bytes")
+        elif self._unread + len(body) > MOST_UNREAD * self._most:
+            frames.fail("the tool server says more than is read")
+        else:
+            self._unread += len(body)
+            frames.unread.append(body)
+            frames.wake()
+
+    async def _next(self, frames: _Frames) -> bytes:
+        body = await frames.next()
+        self._unread -= len(body)
+        return body
+
+    def _over(self, call_id: str, frames: _Frames) -> None:
+        del self._running[call_id]
+        self._unread -= sum(map(len, frames.unread))
+
+    def _cancel(self, call_id: str) -> None:
+        """Tell the other side, without waiting: whoever cancelled does not wait either."""
+        if self._there:
+            task = asyncio.get_running_loop().create_task(self._say_cancel(call_id))
+            self._goodbyes.add(task)
+            task.add_done_callback(self._goodbyes.discard)
+
+    async def _say_cancel(self, call_id: str) -> None:
+        try:
+            await self._written(write_request(f"c{call_id}", CANCEL, {"id": call_id}))
+        except Lost:
+            return  # it is cancelled with its socket

@@ -1,0 +1,134 @@
+"""Tool servers join the hall, say that they are there, and leave: who may, with what, and how they are called."""
+
+import re
+import time
+
+import msgspec
+
+from toolhall.dialects.hub import catalog
+from toolhall.egress.dialing import Dial
+from toolhall.egress.errors import EgressRefused
+from toolhall.hall import Hall
+from toolhall.model.caller import ADMIN, SERVE_ALL, TRUSTED, Caller, serve_scope
+from toolhall.model.errors import Denied, Malformed
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.secret import Secret
+from toolhall.pipeline.manage import Change
+from toolhall.registrar.papers import Paper, Source
+from toolhall.registrar.registrar import Registrar
+from toolhall.runners.hub.http_line import HttpLine
+from toolhall.runners.hub.leases import EXPIRES_SECONDS, HEARTBEAT_SECONDS, Leases
+from toolhall.runners.hub.line import Line
+from toolhall.runners.hub.replica import Joined
+from toolhall.transports.sender import Sender
+
+MOST_TOOLKITS = 100
+_SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
+
+
+class _Join(msgspec.Struct):
+    """What a tool server sends to join."""
+
+    server: str
+    replica: str
+    tools: list[JsonObject]
+    url: str | None = None  # where it listens; None: it is called on the socket that it opened
+    token: str | None = None  # what the hall proves itself by, there
+
+
+class Joining:
+    """The hub's methods join, heartbeat and leave."""
+
+    def __init__(self, hall: Hall, registrar: Registrar, leases: Leases, dial: Dial) -> None:
+        self._hall = hall
+        self._registrar = registrar
+        self._leases = leases
+        self._dial = dial
+
+    async def join(self, params: JsonObject, caller: Caller, sender: Sender) -> Json:
+        """Keep what it declares, and call it from now on; what is new and not trusted is quarantined."""
+        asked = _read(params)
+        papers = [Paper(document, catalog.name, asked.server) for document in asked.tools]
+        change = Change(f"join {asked.server}", catalog.name, params | {"token": None}, personal=True)
+        return await self._hall.manage(change, caller, lambda: self._join(asked, papers, caller, sender))
+
+    async def heartbeat(self, params: JsonObject, caller: Caller) -> Json:
+        """It is still there, and hears how its tools are."""
+        lease, status = _lease(params), params.get("status", "healthy")
+        replica = self._leases.heartbeat(lease, caller.id, str(status))
+        return {"status": "ok", "tools": self._states(replica.joined)}
+
+    async def leave(self, params: JsonObject, caller: Caller) -> Json:
+        """It gets no new calls; answered when none runs any more."""
+        lease = _lease(params)
+        change = Change("leave", catalog.name, {}, personal=True)
+        running = await self._hall.manage(change, caller, lambda: self._leases.leave(lease, caller.id))
+        return {"status": "left", "running": running}
+
+    async def _join(self, asked: _Join, papers: list[Paper], caller: Caller, sender: Sender) -> Json:
+        if self._registrar.turns.frozen is not None:
+            raise Denied(self._registrar.turns.frozen)
+        for toolkit in {tool.id.toolkit for paper in papers for tool in paper.tools}:
+            self._refuse_stranger(toolkit, caller)
+        line = self._line(asked, sender)
+        trusted = not caller.scopes.isdisjoint((ADMIN, TRUSTED))
+        source = Source("tool-server", caller.id, time.time(), asked.server)
+        for paper in papers:
+            await self._registrar.enroll(paper, source, trusted=trusted)
+        kits = frozenset((tool.id.toolkit, tool.id.version) for paper in papers for tool in paper.tools)
+        joined = Joined(asked.server, asked.replica, caller.id, kits, asked.url is not None)
+        lease = self._leases.join(joined, line)
+        if not joined.listens:
+            sender.on_end(lambda: self._leases.cut(lease.id))
+        terms = {"heartbeat": HEARTBEAT_SECONDS, "expires": EXPIRES_SECONDS}
+        return {"lease": lease.id, **terms, "tools": self._states(joined)}
+
+    def _refuse_stranger(self, toolkit: str, caller: Caller) -> None:
+        """Who may run everything may not take over what somebody else has registered."""
+        explicit, owners = serve_scope(toolkit), self._registrar.ledger.owners(toolkit)
+        if ADMIN in caller.scopes or explicit in caller.scopes:
+            return
+        if SERVE_ALL not in caller.scopes:
+            raise Denied(f"this caller may not run {toolkit}; its key needs the scope {explicit}", scopes=(explicit,))
+        if owners - {caller.id}:
+            raise Denied(f"{toolkit} was registered by another caller; the key needs {explicit}", scopes=(explicit,))
+
+    def _line(self, asked: _Join, sender: Sender) -> Line:
+        if asked.url is None:
+            line = sender.line()
+            if line is None:
+                raise Malformed("give the url where the tool server listens, or join over a WebSocket to /hub")
+            return line
+        if asked.token is None or not _SECRET.fullmatch(asked.token):
+            raise Malformed("token is a secret of 16 to 256 letters and digits that the hall sends with every call")
+        dial = self._dial if sender.address is None else self._dial.beside(sender.address)
+        try:
+            return HttpLine(asked.url, Secret(asked.token), dial)
+        except EgressRefused as refused:
+            raise Malformed(f"the hall does not call there: {refused}") from None
+
+    def _states(self, joined: Joined) -> JsonObject:
+        ledger = self._registrar.ledger
+        return {name: state for kit in sorted(joined.tools) for name, state in ledger.states(*kit).items()}
+
+
+def _read(params: JsonObject) -> _Join:
+    try:
+        asked = msgspec.convert(params, _Join)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"join cannot be read: {error}") from None
+    if not _SERVER.fullmatch(asked.server):
+        raise Malformed("server is a name of at most 64 letters, digits, '.', '_' and '-'")
+    if not _SECRET.fullmatch(asked.replica):
+        raise Malformed("replica is a random text of 16 to 256 letters and digits, new in every process")
+    if not 0 < len(asked.tools) <= MOST_TOOLKITS:
+        raise Malformed(f"tools is a list of 1 to {MOST_TOOLKITS} declarations")
+    return asked
+
+
+def _lease(params: JsonObject) -> str:
+    lease = params.get("lease")
+    if not isinstance(lease, str):
+        raise Malformed("lease is what join returned")
+    return lease

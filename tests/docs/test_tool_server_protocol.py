@@ -1,0 +1,109 @@
+"""Every message on the page of tool servers is read by the other side, and nothing that it says is lost."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.test_dialects import masked, posted
+from toolhall import ToolFailed, Toolhall
+from toolhall.dialects.hub import catalog, endings, remote
+from toolhall.dialects.hub.declaring import declaration
+from toolhall.dialects.hub.messages import CoreRequest
+from toolhall.model.json import encode
+
+PAGE = (Path(__file__).parents[2] / "docs/reference/tool-servers.md").read_text()
+MESSAGES = re.findall(r"<!-- ([a-z ]+) -->\n```json\n(.*?)```(?:\n\n```json\n(.*?)```)?", PAGE, re.DOTALL)
+
+
+def told(who: str) -> list[str]:
+    return [message for side, message, _ in MESSAGES if side == who]
+
+
+def stated(message: Any) -> Any:
+    """A message without what is null, which is the same as not said."""
+    if isinstance(message, dict):
+        return {key: stated(value) for key, value in message.items() if value is not None}
+    return [stated(each) for each in message] if isinstance(message, list) else message
+
+
+def order_again(order: remote.Order) -> bytes:
+    match order:
+        case remote.RemoteCall():
+            return remote.write_call(order)
+        case remote.Answering():
+            return remote.write_answer(order.id, order.number, order.answers, order.error, later=order.later)
+        case CoreRequest():
+            return remote.write_request(str(order.id), order.method, order.params)
+
+
+def report_again(report: remote.Report) -> bytes:
+    match report:
+        case remote.ToolEnd(error=None):
+            return endings.write_end(report.id, endings.outcome(report)).body
+        case remote.ToolEnd(error=said) if said is not None:
+            return endings.write_failure(report.id, endings.error_of(said), "Calendar", "create").body
+        case remote.ToldQuestion():
+            return remote.write_question(report.id, report.number, report.questions, report.retry_ms)
+        case _:
+            return encode(report)
+
+
+@pytest.mark.parametrize("message", told("from the hall"))
+def test_what_the_hall_says(message: str) -> None:
+    again = json.loads(order_again(remote.read_order(message.encode())))
+    assert stated(again) == stated(json.loads(message))
+
+
+@pytest.mark.parametrize("message", told("from the tool server"))
+def test_what_a_tool_server_says(message: str) -> None:
+    said, again = json.loads(message), json.loads(report_again(remote.read_report(message.encode())))
+    if said.get("error"):  # Python's server adds which tool it was, and what follows from what was said
+        again["error"]["details"] = {name: again["error"]["details"][name] for name in said["error"]["details"]}
+    assert stated(again) == stated(said)
+
+
+def test_a_declaration_says_all_that_can_be_said() -> None:
+    (message,) = told("declaration")
+    said = json.loads(message)
+    assert json.loads(encode(declaration(catalog.read(said)))) == said
+    (method,) = said["tool"]["capabilities"]["methods"]
+    members = re.findall(
+        r"^\| (`[^|]+) \|", PAGE.partition("member of `dev.toolhall/tool`")[2].partition("\n\n")[0], re.MULTILINE
+    )
+    assert set(re.findall(r"`(\w+)`", " ".join(members))) == {*method["dev.toolhall/tool"], "name"}
+
+
+async def test_joining() -> None:
+    lease = ""
+    with Toolhall() as hall:
+        for side, message, reply in MESSAGES:
+            if side == "to the hall":
+                found = await posted(hall, "/hub", message.replace("LEASE", lease).encode())
+                assert masked(json.loads(reply), found) == json.loads(reply)
+                lease = found["result"].get("lease", lease)
+    assert lease
+
+
+def test_there_are_messages_of_every_type() -> None:
+    types = {json.loads(message).get("type") for _, message, _ in MESSAGES}
+    known = {
+        "tool_request",
+        "tool_answer",
+        "request",
+        "tool_progress",
+        "tool_log",
+        "tool_question",
+        "tool_response",
+        "response",
+    }
+    assert types - {None} == known
+
+
+def test_every_code_on_the_page_means_something_to_the_hall() -> None:
+    rows = " ".join(re.findall(r"^\| (`[A-Z_]+`[^|]*)\|", PAGE, re.MULTILINE))
+    meant = {code: type(endings.error_of(remote.ErrorSaid(code))) for code in re.findall(r"`([A-Z_]+)`", rows)}
+    assert len(meant) == 10
+    assert [code for code, kind in meant.items() if kind is ToolFailed] == ["TOOL_ERROR"]

@@ -1,0 +1,101 @@
+"""The page about tool servers is a story, and everything on it works: both examples join, and each command is run."""
+
+import re
+import shlex
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from docs_src import base_tool
+from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.typescript import project
+from toolhall import Config, ToolFailed
+from toolhall.runners.hub.circuit import MOST_FAILURES, OPEN_SECONDS
+from toolhall.runners.hub.leases import EXPIRES_SECONDS, HEARTBEAT_SECONDS
+from toolhall.testing import Client
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/how-to/tool-servers.md").read_text()
+COMMANDS = re.findall(r"^toolhall (.*)$", PAGE, re.MULTILINE)
+OPTIONS = re.findall(r"`(--[a-z-]+)(?: ([^`]+))?`", PAGE.partition("| option | is |")[2].partition("\n\n")[0])
+ADMIN = ("key", "create", "boss", "--scopes", "admin,tools:*")
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def told(verb: str) -> list[list[str]]:
+    """The commands on the page that begin so, in order."""
+    return [shlex.split(command) for command in COMMANDS if command.startswith(verb)]
+
+
+def test_a_server_joins_with_a_key_is_looked_at_and_called(shell: Shell) -> None:
+    tmp, data = shell.folder, ["--data", str(shell.data)]
+    (tmp / "my_calendar.py").write_text((ROOT / "docs_src/calendar_toolkit.py").read_text())
+    admin = shell.run(*ADMIN, *data).out.strip()
+    caller = shell.run("key", "create", "ci", *data).out.strip()
+    (key,) = told("key")
+    (tmp / "calendars.key").write_text(shell.run(*key, *data).out)
+    (joining,) = told("serve")
+    with shell.serving(KIT, "--profile", "server") as hall:
+        words = [hall.url if word.startswith("http://") else word for word in joining[1:]]
+        with shell.serving(*words, "--key-file", "calendars.key") as server:
+            assert server.first["hall"] == hall.url
+            shell.environment["TOOLHALL_KEY"] = admin
+            for command in [*told("tool"), *told("grant")]:
+                done = shell.run(*command, "--url", hall.url, *(["--yes"] if "activate" in command else []))
+                assert (done.code, "Calendar." in done.out) == (0, True), command
+            shell.environment["TOOLHALL_KEY"] = caller
+            called = shell.run("call", "Calendar_upcoming", "--json", "--url", hall.url)
+            assert (called.code, "[]" in called.out) == (0, True), called
+    assert {command.split()[0] for command in COMMANDS} == {"serve", "new", "key", "tool", "grant"}
+
+
+def test_every_option_on_the_page_is_one(shell: Shell) -> None:
+    (shell.folder / "calendars.key").write_text("tk_x")
+    assert {option for option, _ in OPTIONS} == {
+        *("--join", "--name", "--key-file", "--host", "--port", "--advertise", "--socket")
+    }
+    both = [word for option, value in OPTIONS if option != "--socket" for word in (option, value)]
+    away = ["http://127.0.0.1:1" if word.endswith(":8000") else word for word in both]
+    taken = shell.run("serve", KIT, *away, "--no-such-option")
+    assert "no-such-option" in taken.err, taken
+
+
+@pytest.mark.timeout(120)
+def test_the_typescript_example_joins_and_is_called(shell: Shell, tmp_path: Path) -> None:
+    example = project(tmp_path / "project", ROOT / "docs_src/rooms.ts") / "rooms.js"
+    book = ("call", "Rooms_book", "room=Blue", "--yes")
+    with shell.serving(KIT) as hall:
+        environment = {**shell.environment, "HALL_URL": hall.url}
+        with subprocess.Popen(["node", example], env=environment, stdout=subprocess.PIPE, bufsize=0) as server:
+            try:
+                assert read_line(server) == f"joined {hall.url}\n"
+                booked, again = (shell.run(*book, "--url", hall.url) for _ in range(2))
+                server.send_signal(signal.SIGTERM)
+                assert server.wait(PATIENCE) == 0
+            finally:
+                server.kill()
+    assert (booked.code, booked.out) == (0, '{"booked":"Blue"}\n'), booked
+    assert (again.code, "Blue is taken; choose another room" in again.err) == (1, True), again
+
+
+async def test_the_example_in_the_hubs_own_form() -> None:
+    async with Client(base_tool.Rooms) as client:
+        assert (await client.call_named("Rooms_book", {"room": "Blue"})).encoded == b'{"booked":"Blue"}'
+        with pytest.raises(ToolFailed, match="Blue is taken"):
+            await client.call_named("Rooms_book", {"room": "Blue"})
+    assert await base_tool.Rooms().health_check() == {"status": "healthy"}
+
+
+def test_the_setting_and_the_figures_on_the_page_are_right() -> None:
+    (written,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert msgspec.toml.decode(written, type=Config).idempotent == ("Calendar.upcoming", "Weather.*")
+    assert (HEARTBEAT_SECONDS, EXPIRES_SECONDS, MOST_FAILURES, OPEN_SECONDS) == (5, 15, 5, 30)
+    for said in ("every 5 seconds", "after 15 seconds", "fails five times in a row", "for 30 seconds"):
+        assert said in PAGE

@@ -1,0 +1,197 @@
+"""Whoever joins, is silent, fails, leaves or comes back in any order: calls go only to those that are well."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.unit.parts import Clock
+from tests.unit.runners.hub.lines import Answering, joined
+from toolhall.model.errors import Unavailable
+from toolhall.runners.hub.leases import EXPIRES_SECONDS, Lease, Leases, UnknownLease
+from toolhall.runners.hub.pools import Pools
+from toolhall.runners.hub.replica import Replica, Turn
+
+KITS = ("A@1", "A@2", "B@1")
+NAMES = st.sampled_from(["one", "two", "three", "four"])
+SOME = st.lists(st.sampled_from(KITS), min_size=1, unique=True)
+SECONDS = st.sampled_from([0.25, 1.0, 2.5, 5.0, 8.0, 16.0, 31.0])
+_DRAIN_SECONDS = 30.0
+
+
+class Told:
+    """What this test knows of a lease, by itself."""
+
+    def __init__(self, lease: Lease, kits: Sequence[str], now: float) -> None:
+        self.lease = lease
+        self.kits = frozenset(kits)
+        self.heard = now
+        self.leaving: float | None = None
+
+
+class Machine(RuleBasedStateMachine):
+    """The model knows who was heard of when, who leaves, and what runs where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.clock = Clock()
+        self.pools = Pools(self.clock, Random(1))
+        self.leases = Leases(self.pools, self.clock)
+        self.told: dict[str, Told] = {}  # by name
+        self.turns: list[tuple[Turn, Replica]] = []
+        self.leaving: list[asyncio.Task[int]] = []
+
+    def teardown(self) -> None:
+        for turn, _ in self.turns:
+            turn.end()
+        assert all(replica.running == 0 for _, replica in self.turns)
+        self.leases.close()
+        self.spin()
+        assert all(task.done() for task in self.leaving)
+        assert len(self.pools) == 0
+        self.loop.close()
+
+    def spin(self) -> None:
+        async def nothing() -> None:
+            await asyncio.sleep(0)
+
+        for _ in range(3):
+            self.loop.run_until_complete(nothing())
+
+    # --- what replicas do ---------------------------------------------------------------------------------------------
+
+    @rule(name=NAMES, kits=SOME, listens=st.booleans())
+    def join(self, name: str, kits: list[str], *, listens: bool) -> None:
+        lease = self.leases.join(joined(name, *kits, listens=listens), Answering())
+        self.told[name] = Told(lease, kits, self.clock.now)
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data(), status=st.sampled_from(["healthy", "healthy", "degraded", "unhealthy"]))
+    def beat(self, data: st.DataObject, status: str) -> None:
+        told = self.one(data)
+        assert self.leases.heartbeat(told.lease.id, "ci", status) is told.lease.replica
+        told.heard = self.clock.now
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data())
+    def touch_what_is_anothers(self, data: st.DataObject) -> None:
+        told = self.one(data)
+        try:
+            self.leases.heartbeat(told.lease.id, "eve")
+        except UnknownLease:
+            return
+        raise AssertionError("another caller's lease was touched")
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.told)))
+        told = self.told[name]
+        told.leaving = self.clock.now if told.leaving is None else told.leaving
+        self.leaving.append(self.loop.create_task(self.leases.leave(told.lease.id, "ci")))
+        self.spin()
+        self.forget_who_is_gone()
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data())
+    def cut(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.told)))
+        self.leases.cut(self.told.pop(name).lease.id)
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data(), well=st.booleans())
+    def probe(self, data: st.DataObject, *, well: bool) -> None:
+        replica = self.one(data).lease.replica
+        if well:
+            replica.answered("healthy", {})
+        else:
+            replica.missed()
+
+    @rule(seconds=SECONDS)
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+        self.leases.expire()
+        self.forget_who_is_gone()
+
+    # --- what calls do ------------------------------------------------------------------------------------------------
+
+    @rule(kit=st.sampled_from(KITS), without=NAMES)
+    def call(self, kit: str, without: str) -> None:
+        toolkit, _, version = kit.partition("@")
+        spared = {told.lease.replica for name, told in self.told.items() if name == without}
+        mine = [told for told in self.told.values() if kit in told.kits and told.leaving is None]
+        taking = [told.lease.replica for told in mine if told.lease.replica.circuit.takes()]
+        taking = [each for each in taking if toolkit not in each.unwell and each not in spared]
+        well = [replica for replica in taking if not replica.suspect]
+        try:
+            picked = self.pools.pick(toolkit, version, spared)
+        except Unavailable:
+            assert not taking
+            return
+        assert picked in (well or taking)
+        assert picked.running == min(replica.running for replica in well or taking)
+        assert picked.circuit.state != "open"
+        self.turns.append((picked.begin(), picked))
+
+    @precondition(lambda self: self.turns)
+    @rule(data=st.data(), how=st.sampled_from(["came back", "was lost", "was lost", "was refused", "was cancelled"]))
+    def end(self, data: st.DataObject, how: str) -> None:
+        turn, _ = self.turns.pop(data.draw(st.integers(0, len(self.turns) - 1)))
+        match how:
+            case "came back":
+                turn.came_back()
+            case "was lost":
+                turn.was_lost()
+            case "was refused":
+                turn.was_refused()
+            case _:
+                pass
+        turn.end()
+        self.forget_who_is_gone()
+
+    # --- what always holds --------------------------------------------------------------------------------------------
+
+    @invariant()
+    def everybody_is_there_who_was_heard_of(self) -> None:
+        there = {replica.id: replica for replica in self.pools}
+        assert there == {name: told.lease.replica for name, told in self.told.items()}
+        assert all(there[name].lease == told.lease.id for name, told in self.told.items())
+
+    @invariant()
+    def what_runs_is_counted(self) -> None:
+        for replica in {*self.pools, *(each for _, each in self.turns)}:
+            assert replica.running == sum(each is replica for _, each in self.turns)
+
+    @invariant()
+    def nobody_who_takes_calls_has_a_closed_line(self) -> None:
+        lines = [replica.line for replica in self.pools]
+        assert all(isinstance(line, Answering) and not line.closed for line in lines)
+
+    @invariant()
+    def a_trial_is_alone(self) -> None:
+        for replica in self.pools:
+            trials = sum(turn.is_trial for turn, each in self.turns if each is replica)
+            assert trials <= 1
+
+    def one(self, data: st.DataObject) -> Told:
+        return self.told[data.draw(st.sampled_from(sorted(self.told)))]
+
+    def forget_who_is_gone(self) -> None:
+        """Who was silent for too long, or has left: with nothing to do, or with its time to end over."""
+        now = self.clock.now
+        busy = {replica for _, replica in self.turns}
+        for name, told in list(self.told.items()):
+            if told.leaving is not None:
+                gone = told.lease.replica not in busy or now - told.leaving >= _DRAIN_SECONDS
+            else:
+                gone = now - told.heard >= EXPIRES_SECONDS
+            if gone:
+                del self.told[name]
+
+
+TestPools = Machine.TestCase
+TestPools.settings = settings(max_examples=150, stateful_step_count=60)

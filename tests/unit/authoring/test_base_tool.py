@@ -1,0 +1,216 @@
+"""What a BaseTool may state and answer, and what is said where it is wrong."""
+
+import types
+from typing import Any
+
+import pytest
+
+from toolhall.authoring.base_tool import BaseTool, ToolRequest, ToolResponse, result_of
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.definition import definitions_of
+from toolhall.model.errors import ToolError, ToolFailed
+from toolhall.testing import Client
+
+
+class Plain(BaseTool):
+    """Answers with what it was asked."""
+
+    def __init__(self, name: str = "plain", version: str = "1.0.0", capabilities: Any = None) -> None:
+        super().__init__(name, version)
+        vars(self)["capabilities"] = capabilities
+
+    async def handle_request(self, request: ToolRequest) -> ToolResponse:
+        return ToolResponse({"method": request.method, "params": request.params, "tool": request.tool})
+
+    async def _handle_second(self, params: dict[str, Any]) -> None:
+        """The second."""
+
+    async def _handle_first(self, params: dict[str, Any]) -> None: ...
+
+    def _handle_sync(self) -> None: ...
+
+
+def names(tool: object) -> list[str]:
+    return [definition.tool.id.tool for definition in definitions_of(tool)]
+
+
+def test_methods_are_found_by_their_coroutines() -> None:
+    second, first = definitions_of(Plain())
+    assert (str(second.tool.id), second.tool.description) == ("plain.second@1.0.0", "The second.")
+    assert (str(first.tool.id), first.tool.description) == ("plain.first@1.0.0", None)
+    assert second.tool.about.resources is None
+
+
+def test_methods_may_be_names_or_objects() -> None:
+    stated = {"methods": ["second", {"name": "third", "title": "Three", "timeout": 2, "secrets": ["A_KEY"]}]}
+    second, third = definitions_of(Plain(capabilities=stated))
+    assert second.tool.description == "The second."
+    assert (third.tool.title, third.tool.timeout) == ("Three", 2)
+    assert third.tool.requirements == {"secrets": [{"id": "A_KEY"}]}
+    assert second.tool.input == third.tool.input == {"type": "object"}
+
+
+def test_resources_may_be_names_or_objects() -> None:
+    stated = {"methods": ["a"], "resources": ["one", {"name": "two", "type": "string"}]}
+    (only,) = definitions_of(Plain(capabilities=stated))
+    assert only.tool.about.resources == ({"name": "one"}, {"name": "two", "type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("stated", "problem"),
+    [
+        ({"methods": []}, "it states no methods: set capabilities"),
+        ({"methods": ["a", {"name": "a"}]}, "lists the method 'a' twice"),
+        ({"methods": [{"description": "x"}]}, "has no name"),
+        ({"methods": [3]}, "neither a name nor an object"),
+        ({"methods": "a"}, "is no list"),
+        ({"methods": ["a b"]}, "'a b' is not a name"),
+        ({"methods": [{"name": "a", "params": {"type": "string"}}]}, "method 'a': input is .* use a JSON Schema"),
+        ({"methods": [{"name": "a", "level": 11}]}, "method 'a': level is 11"),
+        ({"methods": [{"name": "a", "isolated": True}]}, "does not know 'isolated'; it takes name, params"),
+        ({"methods": ["a"], "resources": [1]}, "a resource that is neither"),
+        ("a", "capabilities is no dict"),
+    ],
+)
+def test_wrong_capabilities_are_refused_with_the_fix(stated: Any, problem: str) -> None:
+    with pytest.raises(BadDeclaration, match=rf"test_base_tool.*tool 'Plain': .*{problem}"):
+        list(definitions_of(Plain(capabilities=stated)))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "problem"),
+    [("a b", "1.0.0", "is not a name"), ("a", "1", "is not a semantic version"), ("a", None, "no version")],
+)
+def test_a_wrong_name_or_version_is_refused(name: Any, version: Any, problem: str) -> None:
+    with pytest.raises(BadDeclaration, match=problem):
+        list(definitions_of(Plain(name, version)))
+
+
+def test_a_tool_without_handle_request_is_refused() -> None:
+    with pytest.raises(BadDeclaration, match="write 'async def handle_request"):
+        list(definitions_of(BaseTool("a", "1.0.0")))
+
+
+def module_of(source: str) -> types.ModuleType:
+    module = types.ModuleType("made")
+    exec(compile("from toolhall import BaseTool, ToolResponse\n" + source, "made.py", "exec"), module.__dict__)
+    return module
+
+
+OWN = """
+class Own(BaseTool):
+  async def handle_request(self, request): return ToolResponse()
+  async def _handle_a(self, params): ...
+class Mine(Own):
+  def __init__(self): super().__init__("mine", "1.0.0")
+"""
+
+
+def test_a_module_serves_its_tools_and_not_what_they_are_made_from() -> None:
+    assert [str(each.tool.id) for each in definitions_of(module_of(OWN))] == ["mine.a@1.0.0"]
+
+
+def test_an_instance_stands_for_its_class() -> None:
+    assert [str(each.tool.id) for each in definitions_of(module_of(OWN + "mine = Mine()\n"))] == ["mine.a@1.0.0"]
+
+
+def test_a_class_that_needs_arguments_and_has_no_instance_is_refused() -> None:
+    with pytest.raises(TypeError, match="name"):
+        list(definitions_of(module_of(OWN.partition("class Mine")[0])))
+
+
+@pytest.mark.parametrize(
+    ("answered", "value"),
+    [
+        (ToolResponse(result={"a": 1}), {"a": 1}),
+        (ToolResponse(result=3), 3),
+        (ToolResponse(), None),
+        ({"result": {"a": 1}}, {"a": 1}),
+        ({"type": "tool_response", "id": "1", "result": {"a": 1}, "error": None}, {"a": 1}),
+        ({"a": 1}, {"a": 1}),
+        ({"result": 1, "more": 2}, {"result": 1, "more": 2}),
+        ("text", "text"),
+        (None, None),
+    ],
+)
+def test_the_value_of_what_a_tool_answers(answered: object, value: object) -> None:
+    assert result_of(answered) == value
+
+
+@pytest.mark.parametrize(
+    ("answered", "message", "code", "details"),
+    [
+        (
+            ToolResponse(error={"code": "FULL", "message": "no room", "details": {"left": 0}}),
+            "no room",
+            "FULL",
+            {"left": 0},
+        ),
+        (ToolResponse(error="no room"), "no room", "TOOL_ERROR", {}),
+        (ToolResponse(error={"message": 3}), "the tool failed", "TOOL_ERROR", {}),
+        (ToolResponse(error=ToolError("no room", code="FULL")), "no room", "FULL", {}),
+        ({"error": {"code": "FULL", "message": "no room"}}, "no room", "FULL", {}),
+        ({"type": "tool_error", "code": "FULL", "message": "no room"}, "no room", "FULL", {}),
+    ],
+)
+def test_an_error_in_what_a_tool_answers_is_raised(answered: object, message: str, code: str, details: Any) -> None:
+    with pytest.raises(ToolError) as raised:
+        result_of(answered)
+    assert (raised.value.message, raised.value.code, raised.value.details) == (message, code, details)
+
+
+def test_a_failure_is_raised_as_it_is() -> None:
+    failed = ToolFailed("later", retry_after=3)
+    with pytest.raises(ToolFailed) as raised:
+        result_of(ToolResponse(error=failed))
+    assert raised.value is failed
+
+
+async def test_a_request_names_the_tool_the_method_and_the_parameters() -> None:
+    async with Client(Plain()) as client:
+        result = await client.call_named("plain_first", {"context": 1, "self": 2, "a b": 3})
+    assert result.encoded == b'{"method":"first","params":{"context":1,"self":2,"a b":3},"tool":"plain"}'
+
+
+async def test_each_request_has_an_id_of_its_own() -> None:
+    seen: list[Any] = []
+
+    class Noting(Plain):
+        async def handle_request(self, request: ToolRequest) -> ToolResponse:
+            seen.append(request.id)
+            return ToolResponse()
+
+    async with Client(Noting()) as client:
+        await client.call_named("plain_first", {})
+        await client.call_named("plain_first", {})
+    assert len(set(seen)) == 2
+    assert all(seen)
+
+
+async def test_a_sync_tool_runs_in_a_thread() -> None:
+    class Sync(Plain):
+        def handle_request(self, request: ToolRequest) -> ToolResponse:  # type: ignore[override]
+            return ToolResponse({"sync": True})
+
+    (definition, _) = definitions_of(Sync())
+    assert not definition.body.is_async
+    async with Client(Sync()) as client:
+        assert (await client.call_named("plain_first", {})).encoded == b'{"sync":true}'
+
+
+async def test_what_a_tool_raises_tells_nothing_unless_it_is_meant_to() -> None:
+    class Failing(Plain):
+        async def handle_request(self, request: ToolRequest) -> ToolResponse:
+            raise ToolError("no room") if request.method == "first" else RuntimeError("canary")
+
+    async with Client(Failing()) as client:
+        with pytest.raises(ToolFailed, match="no room"):
+            await client.call_named("plain_first", {})
+        with pytest.raises(ToolFailed) as raised:
+            await client.call_named("plain_second", {})
+    assert "canary" not in raised.value.message
+
+
+def test_a_definition_knows_how_its_tool_is() -> None:
+    tool = Plain()
+    assert [definition.health for definition in definitions_of(tool)] == [tool.health_check] * 2

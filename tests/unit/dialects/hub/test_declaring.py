@@ -1,0 +1,77 @@
+"""What a tool server declares is the whole tool: nothing is lost on the way to the hall."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolhall import Annotations, Context, Toolkit, tool
+from toolhall.authoring.definition import definitions_of
+from toolhall.dialects import exact
+from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.hub import catalog
+from toolhall.dialects.hub.beyond import TOOL_KEY
+from toolhall.dialects.hub.declaring import declaration
+from toolhall.model.json import JsonObject
+
+
+class Calendar(Toolkit, version="1.2.0", level=5, secrets=("KEY",), account="google:calendar", tags=["time"]):
+    """Read and change a calendar."""
+
+    @tool(
+        effect="writes", timeout=3, title="Create it", annotations=Annotations(idempotent=True), meta={"color": "red"}
+    )
+    async def create(self, ctx: Context, title: str, days: int = 3) -> dict[str, int]:
+        """Create an entry."""
+        ctx.progress(days)
+        return {title: days}
+
+    @tool(name="drop_all", user_id=True, level=8)
+    def drop(self) -> None:
+        """Drop everything."""
+
+    @tool(level=0)
+    def plain(self, title: str) -> str:
+        return title
+
+
+@tool
+def alone(city: str) -> int:
+    """A function outside a toolkit is published by its bare name."""
+    return len(city)
+
+
+@pytest.mark.parametrize("target", [Calendar, alone])
+def test_nothing_is_lost(target: object) -> None:
+    tools = tuple(each.tool for each in definitions_of(target))
+    document = declaration(tools)
+    read = exact.read(document, catalog)
+    assert tuple(msgspec.structs.replace(each, remainder=None) for each in read) == tools
+    assert exact.write(read, catalog) == document
+
+
+def test_a_plain_declaration_of_the_hub_stays_plain() -> None:
+    (found,) = exact.read({"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": ["b"]}}}, catalog)
+    assert TOOL_KEY not in declaration((found,))["tool"]["capabilities"]["methods"][0]
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"level": 11}, "level"),
+        ({"level": "5"}, "level"),
+        ({"timeout": 0}, "timeout"),
+        ({"effect": "explodes"}, "effect"),
+        ({"lvel": 5}, "lvel"),
+        ({"name": "no/slash"}, "cannot be published"),
+        ({"requirements": {"secrets": [{}]}}, "give 'id' as a text"),
+        ({"returns": {"type": "nonsense"}}, "/tool/capabilities/methods/0"),
+        ("text", "write an object"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_place(said: Any, fault: str) -> None:
+    methods: list[JsonObject] = [{"name": "b", "params": {}, TOOL_KEY: said}]
+    document = {"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": methods}}}
+    with pytest.raises(BadDocument, match=fault) as refused:
+        exact.read(document, catalog)
+    assert all(finding.path.startswith("/tool/capabilities/methods/0") for finding in refused.value.findings)

@@ -1,0 +1,119 @@
+"""What tool servers declare is kept once, held to its contract, and served at once only where that is trusted."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.registrar.office import Office, own
+from toolhall.model.errors import Malformed
+from toolhall.registrar.papers import Paper, Source
+from toolhall.registrar.promises import BrokenPromise
+from toolhall.stores.base import Kept
+
+BY_CAROL = Source("tool-server", "carol", 5.0, "calendars")
+
+
+def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **params: Any) -> Paper:
+    listed = [{"name": method, "params": {"type": "object", **params}} for method in methods or ("create",)]
+    return Paper({"tool": {"name": name, "version": version, "capabilities": {"methods": listed}}}, "hub", "calendars")
+
+
+async def enroll(office: Office, paper: Paper, *, trusted: bool = False) -> tuple[Kept, ...]:
+    return await office.registrar.enroll(paper, BY_CAROL, trusted=trusted)
+
+
+@pytest.fixture
+async def office() -> Office:
+    return await Office().open()
+
+
+async def test_what_is_new_is_quarantined(office: Office) -> None:
+    (kept,) = await enroll(office, declared())
+    assert (kept.state, kept.origin, kept.origin_detail, kept.by) == (
+        "quarantined",
+        "tool-server",
+        "calendars",
+        "carol",
+    )
+    assert office.served == []
+
+
+async def test_what_is_trusted_is_served_at_once(office: Office) -> None:
+    kept = await enroll(office, declared("1.0.0", "create", "drop"), trusted=True)
+    assert [each.state for each in kept] == ["active", "active"]
+    assert office.served == ["Calendar.create@1.0.0", "Calendar.drop@1.0.0"]
+    assert await office.told("Calendar.create@1.0.0") == [("activated", "carol"), ("registered", "carol")]
+
+
+async def test_the_same_again_changes_nothing(office: Office) -> None:
+    """A replica, or the same one after a restart: nobody hears of a change, because there is none."""
+    await enroll(office, declared(), trusted=True)
+    heard = len(office.heard)
+    (again,) = await enroll(office, declared(), trusted=True)
+    assert again.state == "active"
+    assert len(office.heard) == heard
+    assert len(await office.told("Calendar.create@1.0.0")) == 2
+
+
+async def test_what_somebody_has_switched_off_stays_so(office: Office) -> None:
+    await enroll(office, declared(), trusted=True)
+    await office.registrar.deactivate("Calendar.create@1.0.0", "eve")
+    (kept,) = await enroll(office, declared(), trusted=True)
+    assert kept.state == "inactive"
+    assert office.served == []
+
+
+async def test_trust_takes_out_of_quarantine_what_nobody_looked_at(office: Office) -> None:
+    await enroll(office, declared())
+    (kept,) = await enroll(office, declared(), trusted=True)
+    assert kept.state == "active"
+
+
+async def test_other_content_under_the_same_version_is_refused(office: Office) -> None:
+    await enroll(office, declared(), trusted=True)
+    with pytest.raises(BrokenPromise, match=r"registered with other content; write version 2\.0\.0"):
+        await enroll(office, declared(required=["title"], properties={"title": {"type": "string"}}), trusted=True)
+    assert office.served == ["Calendar.create@1.0.0"]
+
+
+@pytest.mark.parametrize("methods", [("create", "drop"), ("drop",)])
+async def test_a_release_has_the_tools_that_it_had(office: Office, methods: tuple[str, ...]) -> None:
+    await enroll(office, declared("1.0.0", "create"), trusted=True)
+    with pytest.raises(BrokenPromise, match="raise its version"):
+        await enroll(office, declared("1.0.0", *methods), trusted=True)
+
+
+async def test_a_version_that_rises_too_little_is_refused(office: Office) -> None:
+    await enroll(office, declared("1.0.0", "create", "drop"), trusted=True)
+    with pytest.raises(BrokenPromise, match="too little for a major change"):
+        await enroll(office, declared("1.1.0", "create"), trusted=True)
+
+
+async def test_versions_stand_side_by_side(office: Office) -> None:
+    await enroll(office, declared("1.0.0"), trusted=True)
+    await enroll(office, declared("1.1.0", "create", "drop"), trusted=True)
+    assert office.served == ["Calendar.create@1.0.0", "Calendar.create@1.1.0", "Calendar.drop@1.1.0"]
+
+
+async def test_a_pre_release_may_change_and_is_looked_at_again(office: Office) -> None:
+    """Who works on it joins again with every change; where nobody trusts it, somebody looks every time."""
+    await enroll(office, declared("1.0.0-dev"), trusted=True)
+    (kept,) = await enroll(office, declared("1.0.0-dev", title="other"), trusted=False)
+    assert kept.state == "quarantined"
+    (kept,) = await enroll(office, declared("1.0.0-dev", title="third"), trusted=True)
+    assert kept.state == "active"
+    assert "replaced" in [what for what, _ in await office.told("Calendar.create@1.0.0-dev")]
+
+
+async def test_code_of_the_operator_is_nobody_elses(office: Office) -> None:
+    office.bring(own("1.0.0"))
+    with pytest.raises(Malformed, match="'Kit' is served already, from code"):
+        await enroll(office, declared("1.0.0", "add", name="Kit"), trusted=True)
+
+
+async def test_everything_is_there_after_a_restart(office: Office) -> None:
+    await enroll(office, declared(), trusted=True)
+    again = await office.again()
+    assert again.served == ["Calendar.create@1.0.0"]
+    (kept,) = await enroll(again, declared())
+    assert kept.state == "active"

@@ -1,0 +1,103 @@
+"""Lines that lead to no process: a test says what comes back, and when."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import msgspec
+
+from tests.unit.parts import Clock
+from toolhall.dialects.hub.endings import write_failure
+from toolhall.dialects.hub.remote import ErrorSaid, ToolEnd, read_report
+from toolhall.model.errors import ToolhallError
+from toolhall.model.json import Json, JsonObject
+from toolhall.runners.hub.line import Hear, Lost
+from toolhall.runners.hub.pools import Pools
+from toolhall.runners.hub.replica import Joined, Replica
+
+HEALTHY: JsonObject = {"type": "response", "result": {"status": "healthy"}, "error": None}
+NOT_STARTED = ErrorSaid("UNAVAILABLE", "it is full", {"started": False})
+
+
+class Answering:
+    """Every call is answered at once; `ends` are taken first, an exception among them is raised."""
+
+    def __init__(self, *ends: Json | Exception) -> None:
+        self.ends = list(ends)
+        self.calls: list[JsonObject] = []
+        self.says: Callable[[str, Hear], Awaitable[object]] | None = None  # before the end
+        self.health: JsonObject | Exception | None = HEALTHY  # None: no answer
+        self.asked: list[JsonObject] = []
+        self.closed = 0
+
+    async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
+        self.calls.append(msgspec.json.decode(request))
+        if self.says is not None:
+            await self.says(id, hear)
+        end = self.ends.pop(0) if self.ends else {"by": "default"}
+        if isinstance(end, ToolhallError):
+            read = read_report(write_failure(id, end, "Kit", "pick").body)
+            assert isinstance(read, ToolEnd)
+            return read
+        if isinstance(end, Exception):
+            raise end
+        return ToolEnd(id, error=end) if isinstance(end, ErrorSaid) else ToolEnd(id, end)
+
+    async def ask(self, request: bytes, id: str) -> JsonObject:  # noqa: A002
+        self.asked.append(msgspec.json.decode(request))
+        if self.health is None:
+            await asyncio.get_running_loop().create_future()
+        if isinstance(self.health, Exception):
+            raise self.health
+        return {"id": id, **(self.health or {})}
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Holding(Answering):
+    """Every call runs until the test ends it, or the line is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: dict[str, asyncio.Future[ToolEnd]] = {}
+
+    async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
+        self.calls.append(msgspec.json.decode(request))
+        waiter = self.running[id] = asyncio.get_running_loop().create_future()
+        return await waiter
+
+    def finish(self) -> None:
+        """The call that began first."""
+        call_id = next(iter(self.running))
+        self.running.pop(call_id).set_result(ToolEnd(call_id, {}))
+
+    def close(self) -> None:
+        super().close()
+        for waiter in self.running.values():
+            if not waiter.done():
+                waiter.set_exception(Lost("closed", delivered=True))
+        self.running.clear()
+
+
+def lost(*, delivered: bool) -> Lost:
+    return Lost("its connection broke", delivered=delivered)
+
+
+def joined(replica: str = "one", *kits: str, server: str = "servers", by: str = "ci", listens: bool = True) -> Joined:
+    """`kits` as `Kit@1.0.0`."""
+    tools = [kit.partition("@") for kit in kits or ("Kit@1.0.0",)]
+    return Joined(server, replica, by, frozenset((kit, version) for kit, _, version in tools), listens)
+
+
+def pools_of(clock: Clock, *replicas: Replica) -> Pools:
+    pools = Pools(clock, Random(7))
+    for replica in replicas:
+        pools.add(replica)
+    return pools
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0)

@@ -1,0 +1,423 @@
+"""Calls over HTTP: one end or one loss for each, over connections that are kept, bounded and never mixed up."""
+
+import asyncio
+import json
+from contextlib import suppress
+from ipaddress import ip_address
+
+import pytest
+
+from tests.unit.egress.outside import answering
+from tests.unit.runners.hub.peer import (
+    LAST,
+    LOCAL,
+    STREAM,
+    TOKEN,
+    WAIT_SECONDS,
+    Answer,
+    Peer,
+    Wire,
+    chunk,
+    ended,
+    peer,
+    progress,
+    question,
+    stream,
+    until,
+    whole,
+)
+from toolhall.dialects.hub.remote import Told, ToldProgress, ToldQuestion
+from toolhall.egress.addresses import Allowed
+from toolhall.egress.dialing import Dial
+from toolhall.egress.errors import EgressRefused
+from toolhall.model.json import encode
+from toolhall.model.secret import Secret
+from toolhall.runners.hub.connections import MOST, MOST_FOR_CALLS, MOST_WAITING
+from toolhall.runners.hub.http_line import HttpLine
+from toolhall.runners.hub.line import Line, Lost
+
+REQUEST = b'{"type":"tool_request","id":"1","tool":"A","method":"b","params":{}}'
+HEALTHY = encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None})
+TAKEN = whole(encode({"type": "response", "id": None, "result": {"status": "ok"}, "error": None}))
+
+
+def saying(*parts: bytes) -> Answer:
+    """Whatever is asked, these bytes; each part reaches the other side by itself."""
+
+    async def answer(_: bytes, wire: Wire) -> None:
+        for part in parts:
+            wire.write(part)
+            await asyncio.sleep(0.001)  # so that they are read one by one; a test holds either way
+
+    return answer
+
+
+async def silent(_: bytes, wire: Wire) -> None:
+    await wire.gone.wait()
+
+
+async def deaf(_: Told) -> None:
+    return None
+
+
+async def lost(server: Peer, *, most_bytes: int = 10_000) -> Lost:
+    """How one call is lost."""
+    line = server.line(most_bytes)
+    try:
+        async with asyncio.timeout(WAIT_SECONDS):
+            with pytest.raises(Lost) as raised:
+                await line.call(REQUEST, "1", deaf)
+    finally:
+        line.close()
+    return raised.value
+
+
+async def until_gone(server: Peer) -> None:
+    async with asyncio.timeout(WAIT_SECONDS):
+        for wire in [*server.wires]:
+            await wire.gone.wait()
+
+
+async def test_calls_one_after_the_other_share_a_connection() -> None:
+    async with peer(saying(whole(ended("1", {"a": 1})))) as server:
+        line: Line = server.line()
+        for _ in range(5):
+            end = await line.call(REQUEST, "1", deaf)
+            assert (end.id, end.result) == ("1", {"a": 1})
+        line.close()
+        assert server.connections == 1
+        assert server.bodies == [REQUEST] * 5
+
+
+async def test_a_request_is_one_post_with_the_token_of_its_server() -> None:
+    async with peer(saying(whole(ended("1")))) as server:
+        line = HttpLine(f"{server.url}/below/", Secret(TOKEN), LOCAL)
+        await line.call(REQUEST, "1", deaf)
+        line.close()
+        assert server.heads[0].split("\r\n")[:3] == [
+            "POST /below/hub HTTP/1.1",
+            f"Host: 127.0.0.1:{server.port}",
+            f"Authorization: Bearer {TOKEN}",
+        ]
+        assert TOKEN not in repr(line)
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> None:
+    reply = stream(progress("1", 1), b"", progress("1", 2), ended("1", {"a": 1}))
+    parts = [reply[at : at + size] for at in range(0, len(reply), size)]
+    heard: list[Told] = []
+
+    async def hear(report: Told) -> None:
+        heard.append(report)
+
+    async with peer(saying(*parts)) as server:
+        line = server.line()
+        for _ in range(2):
+            assert (await line.call(REQUEST, "1", hear)).result == {"a": 1}
+        line.close()
+    assert heard == [ToldProgress("1", 1), ToldProgress("1", 2)] * 2
+
+
+async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> None:
+    last = asyncio.Event()
+
+    async def answer(_: bytes, wire: Wire) -> None:
+        wire.write(STREAM, chunk(ended("1") + b"\n"))
+        await last.wait()
+        wire.write(LAST)
+
+    async with peer(answer) as server:
+        line = server.line()
+        assert await line.call(REQUEST, "1", deaf)  # here already
+        last.set()
+        await asyncio.gather(*server.tasks)
+        await until(lambda: bool(line._connections._idle))
+        assert await line.call(REQUEST, "1", deaf)
+        line.close()
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + whole(ended("1")),
+        whole(ended("1"), status="503 Service Unavailable"),
+        whole(ended("1"), "connection: close"),
+        whole(b'{"type":"tool_error","code":"TOOL_ERROR","message":"no"}', status="400 Bad Request"),
+        stream(ended("1")).replace(b"}\n\r\n", b"} \r\n"),  # no line break behind the last one
+        STREAM.replace(b"transfer-encoding: chunked\r\n", b"") + ended("1") + b"\n",  # ends with its connection
+    ],
+    ids=["1xx", "a status of its own", "close", "a bare error", "no last line break", "no length"],
+)
+async def test_a_reply_may_be_told_in_many_ways(reply: bytes) -> None:
+    async with peer(saying(reply)) as server:
+        line = server.line()
+        for _ in range(2):
+            async with asyncio.timeout(WAIT_SECONDS):
+                assert (await line.call(REQUEST, "1", deaf)).result is None
+        line.close()
+        assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (b"SSH-2.0-OpenSSH_9.6\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", "no HTTP"),
+        (b"HTTP/1.1 101 Switching\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", "upgrades"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x: %b\r\n" % (b"y" * 1000) * 70, "around it"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 4_000, "around it"),
+        (STREAM + b"1;%b\r\n{\r\n" % (b"x" * 900) * 200, "around it"),
+        (whole(b""), "cannot be read"),
+        (whole(b"<html>"), "cannot be read"),
+        (whole(b"x" * 10_001), "larger than 10000"),
+        (STREAM + chunk(b"x" * 5_001) * 2, "larger than 10000"),
+        (STREAM + chunk(progress("1", 1) + b"\n") * 250, "larger than 10000"),
+        (stream(progress("1", 1)), "without a tool_response"),
+        (stream(), "without a tool_response"),
+        (whole(ended("2")), "another call"),
+        (stream(progress("2", 1)), "another call"),
+        (whole(HEALTHY), "not with a tool_response"),
+    ],
+)
+async def test_what_is_no_reply_is_a_loss(reply: bytes, why: str) -> None:
+    """The call may have run, and its connection is used for nothing else."""
+    async with peer(saying(reply)) as server:
+        found = await lost(server)
+        assert found.delivered
+        assert why in found.why
+        await until_gone(server)
+
+
+@pytest.mark.threat("E3")
+@pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent", "304 Not Modified"])
+async def test_redirects_are_not_followed(status: str) -> None:
+    async with peer(silent) as trap, peer(saying(whole(b"", f"location: {trap.url}/hub", status=status))) as server:
+        found = await lost(server)
+        assert found.delivered
+        assert "redirects" in found.why
+        assert trap.connections == 0
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30, -1])
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_connection_that_ends_too_early_is_a_loss(cut: int, how: str) -> None:
+    reply = whole(ended("1"))
+
+    async def answer(_: bytes, wire: Wire) -> None:
+        wire.write(reply[:cut])
+        wire.close() if how == "close" else wire.reset()
+
+    async with peer(answer) as server:
+        found = await lost(server)
+        assert found.delivered
+        assert "before its answer was whole" in found.why
+
+
+async def test_an_end_counts_though_its_connection_breaks_behind_it() -> None:
+    async def answer(_: bytes, wire: Wire) -> None:
+        wire.write(STREAM, chunk(progress("1", 1) + b"\n" + ended("1", {"a": 1}) + b"\n"))
+        wire.close()
+
+    async with peer(answer) as server:
+        line = server.line()
+        assert (await line.call(REQUEST, "1", deaf)).result == {"a": 1}
+        line.close()
+
+
+@pytest.mark.parametrize("parts", [(whole(ended("1")) * 2,), (whole(ended("1")), whole(ended("1")))])
+async def test_a_second_reply_is_nobodys(parts: tuple[bytes, ...]) -> None:
+    """It ends the connection; nobody gets what was meant for another, or for nobody."""
+    async with peer(saying(*parts)) as server:
+        line = server.line()
+        assert await line.call(REQUEST, "1", deaf)
+        await until_gone(server)
+        assert server.connections == 1
+        assert await line.call(REQUEST, "1", deaf)
+        assert server.connections == 2
+        line.close()
+
+
+@pytest.mark.parametrize("how", ["close", "reset", "talk"])
+async def test_an_idle_connection_that_was_ended_is_not_used(how: str) -> None:
+    """Not even if the loop has not seen that yet: the call goes over a new one, and is delivered once."""
+    async with peer(saying(whole(ended("1")))) as server:
+        line = server.line()
+        await line.call(REQUEST, "1", deaf)
+        (wire,) = server.wires
+        if how == "talk":
+            wire.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+        else:
+            getattr(wire, how)()
+        await until(lambda: how == "talk" or wire.gone.is_set())
+        await line.call(REQUEST, "1", deaf)
+        assert (server.connections, len(server.bodies)) == (2, 2)
+        line.close()
+
+
+async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its server is about to close it, and a call that meets that would be lost."""
+    async with peer(saying(whole(ended("1")))) as server:
+        line = server.line()
+        await asyncio.gather(*(line.call(REQUEST, "1", deaf) for _ in range(3)))
+        monkeypatch.setattr("toolhall.runners.hub.connections.IDLE_SECONDS", -1.0)
+        await line.call(REQUEST, "1", deaf)
+        assert server.connections == 4
+        line.close()
+
+
+async def test_nobody_there_is_not_delivered() -> None:
+    async with peer(silent) as server:
+        pass
+    found = await lost(server)
+    assert not found.delivered
+    assert "cannot be reached" in found.why
+
+
+async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None:
+    async with peer(silent) as server:
+        rebinding = Dial(Allowed(), answering(["127.0.0.1"]))
+        line = HttpLine(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
+        with pytest.raises(Lost, match="egress_allow") as raised:
+            await line.call(REQUEST, "1", deaf)
+        assert not raised.value.delivered
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.2:9", "http://10.0.0.1:9", "https://127.0.0.1:9/?a=b", "ftp://127.0.0.1", "http://[::1%25lo]:9"],
+)
+def test_where_the_hall_does_not_go_there_is_no_line(url: str) -> None:
+    dial = Dial(Allowed()).beside(ip_address("192.168.0.7")) if "127.0.0.2" in url else LOCAL
+    with pytest.raises(EgressRefused):
+        HttpLine(url, Secret(TOKEN), dial)
+
+
+@pytest.mark.threat("E8")
+def test_a_token_begins_no_other_header() -> None:
+    with pytest.raises(EgressRefused, match="line break"):
+        HttpLine("http://127.0.0.1:9", Secret("token\r\nX-Admin: yes"), LOCAL)
+
+
+async def test_who_cancels_a_call_hangs_up() -> None:
+    async with peer(silent) as server:
+        line = server.line()
+        call = asyncio.ensure_future(line.call(REQUEST, "1", deaf))
+        await until(lambda: bool(server.bodies))
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+        await until_gone(server)
+        line.close()
+    assert call.cancelled()
+
+
+async def test_an_answer_goes_back_by_a_request_of_its_own() -> None:
+    answered = asyncio.Event()
+
+    async def answer(body: bytes, wire: Wire) -> None:
+        if json.loads(body)["type"] == "tool_answer":
+            wire.write(TAKEN)
+            answered.set()
+            return
+        wire.write(STREAM, chunk(question("1", 1) + b"\n"))
+        await answered.wait()
+        wire.write(chunk(ended("1", {"a": 1}) + b"\n"), LAST)
+
+    async def hear(report: Told) -> bytes:
+        assert isinstance(report, ToldQuestion)
+        return b'{"type":"tool_answer","id":"1","number":1}'
+
+    async with peer(answer) as server:
+        line = server.line()
+        assert (await line.call(REQUEST, "1", hear)).result == {"a": 1}
+        line.close()
+        assert len(server.bodies) == 2
+
+
+async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
+    """A person may think for long: when the server is gone, the call ends at once."""
+    asked = asyncio.Event()
+
+    async def answer(_: bytes, wire: Wire) -> None:
+        wire.write(STREAM, chunk(question("1", 1) + b"\n"))
+        await asked.wait()
+        wire.reset()
+
+    async def hear(_: Told) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with peer(answer) as server:
+        line = server.line()
+        async with asyncio.timeout(WAIT_SECONDS):
+            with pytest.raises(Lost) as raised:
+                await line.call(REQUEST, "1", hear)
+        assert raised.value.delivered
+        line.close()
+
+
+async def test_what_hear_raises_ends_the_call() -> None:
+    async def hear(_: Told) -> None:
+        raise TimeoutError("its own")
+
+    async with peer(saying(STREAM + chunk(question("1", 1) + b"\n"))) as server:
+        line = server.line()
+        with pytest.raises(TimeoutError, match="its own"):
+            await line.call(REQUEST, "1", hear)
+        await until_gone(server)
+        line.close()
+
+
+async def test_connections_are_bounded_and_some_are_kept_for_what_lets_calls_go_on() -> None:
+    """When calls hold all that they may, the next ones wait; the hall's own questions still get through."""
+    go = asyncio.Event()
+
+    async def answer(body: bytes, wire: Wire) -> None:
+        if b"health" in body:
+            wire.write(whole(HEALTHY))
+            return
+        await go.wait()
+        wire.write(whole(ended("1")))
+
+    async with peer(answer) as server:
+        line = server.line()
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MOST_FOR_CALLS + 30)]
+        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        async with asyncio.timeout(WAIT_SECONDS):
+            assert (await line.ask(b"health", "h1"))["result"] == {"status": "healthy"}
+            assert server.connections <= MOST
+            calls.pop().cancel()  # one that waits
+            go.set()
+            await asyncio.gather(*calls)
+        assert MOST_FOR_CALLS < server.connections <= MOST
+        line.close()
+
+
+async def test_who_waits_is_bounded_and_lost_with_the_line() -> None:
+    async with peer(silent) as server:
+        line = server.line()
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MOST_FOR_CALLS + MOST_WAITING + 1)]
+        async with asyncio.timeout(WAIT_SECONDS):
+            await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        assert sum(call.done() for call in calls) == 1
+        line.close()
+        ends = await asyncio.gather(*calls, return_exceptions=True)
+        assert all(isinstance(end, Lost) for end in ends)
+        delivered = [end.delivered for end in ends if isinstance(end, Lost)]
+        assert (delivered.count(True), delivered.count(False)) == (MOST_FOR_CALLS, MOST_WAITING + 1)
+        with pytest.raises(Lost, match="closed"):
+            await line.call(REQUEST, "1", deaf)
+        await until_gone(server)
+
+
+async def test_an_answer_to_another_question_is_none() -> None:
+    async with peer(saying(whole(HEALTHY))) as server:
+        line = server.line()
+        with pytest.raises(Lost, match="something else"):
+            await line.ask(b"{}", "h2")
+        line.close()

@@ -1,0 +1,305 @@
+"""Who is there: joining, saying so again, leaving, and being gone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.parts import Clock
+from tests.unit.runners.hub.lines import Answering, Holding, eventually, joined, pools_of
+from toolhall.dialects.hub.remote import Told
+from toolhall.model.errors import Denied, Unavailable
+from toolhall.runners.hub.leases import Lease, Leases, UnknownLease
+from toolhall.runners.hub.line import Lost
+from toolhall.runners.hub.pools import Pools
+
+KIT = "Kit", "1.0.0"
+
+
+class House:
+    """Pools and leases under one clock."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.pools: Pools = pools_of(self.clock)
+        self.leases = Leases(self.pools, self.clock)
+
+    def wait(self, seconds: float, *alive: Lease) -> None:
+        """Time passes in small steps; those that are alive say so."""
+        until = self.clock.now + seconds
+        while self.clock.now < until:
+            self.clock.now = min(until, self.clock.now + 2.5)
+            for lease in alive:
+                self.leases.heartbeat(lease.id, lease.replica.by)
+            self.leases.expire()
+
+    def run(self) -> Awaitable[object]:
+        """A call at whoever is picked."""
+        turn = self.pools.pick(*KIT).begin()
+
+        async def call() -> object:
+            try:
+                return await turn.line.call(b"{}", str(id(turn)), unheard)
+            finally:
+                turn.end()
+
+        return asyncio.ensure_future(call())
+
+
+async def unheard(report: Told) -> bytes | None:
+    return None
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+def test_it_takes_calls_from_joining_until_it_is_not_heard_of_for_fifteen_seconds(house: House) -> None:
+    line = Answering()
+    lease = house.leases.join(joined(), line)
+    assert len(lease.id) == 32
+    assert house.pools.pick(*KIT) is lease.replica
+    house.wait(60, lease)
+    assert house.pools.pick(*KIT) is lease.replica
+    house.wait(14.9)
+    assert house.pools.pick(*KIT) is lease.replica
+    house.wait(0.2)
+    with pytest.raises(Unavailable):
+        house.pools.pick(*KIT)
+    assert line.closed == 1
+    with pytest.raises(UnknownLease):
+        house.leases.heartbeat(lease.id, "ci")
+    assert house.pools.states() == {"servers": "unhealthy"}
+
+
+def test_one_that_is_late_gets_calls_only_where_there_is_no_other_until_it_is_heard_again(house: House) -> None:
+    late, well = (house.leases.join(joined(name), Answering()) for name in ("late", "well"))
+    well.replica.begin()
+    house.wait(7.4, well)
+    assert house.pools.pick(*KIT) is late.replica
+    house.wait(0.2, well)
+    assert house.pools.pick(*KIT) is well.replica
+    house.leases.heartbeat(late.id, "ci")
+    assert house.pools.pick(*KIT) is late.replica
+
+
+def test_nobody_touches_the_lease_of_another_caller(house: House) -> None:
+    lease = house.leases.join(joined(by="ada"), Answering())
+    for touch in (house.leases.heartbeat, run_leave(house.leases)):
+        with pytest.raises(UnknownLease):
+            touch(lease.id, "eve")
+        with pytest.raises(UnknownLease):
+            touch("0" * 32, "ada")
+    theirs = house.leases.join(joined(by="eve"), Answering())  # with the same word for itself
+    assert theirs.replica is not lease.replica
+    assert len(house.pools) == 2
+    assert not lease.replica.draining
+
+
+def run_leave(leases: Leases) -> Callable[[str, str], object]:
+    return lambda lease, by: asyncio.run(leases.leave(lease, by))
+
+
+async def test_who_joins_again_has_a_new_lease_and_its_calls_go_on(house: House) -> None:
+    before, after = Holding(), Holding()
+    old = house.leases.join(joined(), before)
+    call = house.run()
+    await asyncio.sleep(0)
+    new = house.leases.join(joined("one", "Kit@1.0.0", "More@2.0.0"), after)
+    assert new.id != old.id
+    assert new.replica is old.replica
+    assert (len(house.pools), before.closed, new.replica.running) == (1, 0, 1)
+    assert house.pools.pick("More", "2.0.0").line is after
+    with pytest.raises(UnknownLease):
+        house.leases.heartbeat(old.id, "ci")
+    before.finish()
+    await call
+    assert (before.closed, after.closed, new.replica.running) == (1, 0, 0)
+
+
+async def test_who_joins_again_over_another_socket_has_lost_what_ran_over_the_first(house: House) -> None:
+    before = Holding()
+    old = house.leases.join(joined(listens=False), before)
+    call = house.run()
+    await asyncio.sleep(0)
+    new = house.leases.join(joined(listens=False), Answering())
+    with pytest.raises(Lost):
+        await call
+    house.leases.cut(old.id)  # the first socket is found closed only now
+    assert house.pools.pick(*KIT) is new.replica
+    assert new.replica.running == 0
+
+
+async def test_who_leaves_gets_no_new_call_and_goes_when_none_runs(house: House) -> None:
+    line = Holding()
+    lease = house.leases.join(joined(), line)
+    calls = [house.run(), house.run()]
+    leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        house.pools.pick(*KIT)
+    line.finish()
+    await calls[0]
+    house.wait(20)  # it need not say that it is there any more
+    assert (leaving.done(), line.closed) == (False, 0)
+    line.finish()
+    await calls[1]
+    assert await leaving == 0
+    assert line.closed == 1
+    assert house.pools.states() == {}
+
+
+async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
+    line = Holding()
+    lease = house.leases.join(joined(), line)
+    call = house.run()
+    await asyncio.sleep(0)
+    leaving = [asyncio.ensure_future(house.leases.leave(lease.id, "ci")) for _ in range(2)]
+    await asyncio.sleep(0)
+    house.wait(29)
+    await asyncio.sleep(0)
+    assert not leaving[0].done()
+    house.wait(1.5)
+    assert await asyncio.gather(*leaving) == [1, 1]
+    with pytest.raises(Lost):
+        await call
+
+
+async def test_who_leaves_with_nothing_to_do_has_left_at_once(house: House) -> None:
+    lease = house.leases.join(joined(), Answering())
+    assert await house.leases.leave(lease.id, "ci") == 0
+    with pytest.raises(UnknownLease):
+        await house.leases.leave(lease.id, "ci")
+
+
+async def test_who_hangs_up_while_it_leaves_goes_all_the_same(house: House) -> None:
+    line = Holding()
+    lease = house.leases.join(joined(), line)
+    call = house.run()
+    leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    line.finish()
+    await call
+    assert len(house.pools) == 0
+
+
+async def test_who_joins_again_while_it_leaves_stays(house: House) -> None:
+    line = Holding()
+    lease = house.leases.join(joined(), line)
+    call = house.run()
+    leaving = asyncio.ensure_future(house.leases.leave(lease.id, "ci"))
+    await asyncio.sleep(0)
+    again = house.leases.join(joined(), line)
+    assert await leaving == 1
+    line.finish()
+    await call
+    assert house.pools.pick(*KIT) is again.replica
+    assert line.closed == 0
+
+
+async def test_what_runs_when_a_lease_ends_is_lost(house: House) -> None:
+    house.leases.join(joined(), Holding())
+    calls = [house.run(), house.run()]
+    await asyncio.sleep(0)
+    house.wait(16)
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [Lost, Lost]
+
+
+def test_a_caller_has_two_hundred_replicas_at_most(house: House) -> None:
+    for number in range(200):
+        house.leases.join(joined(str(number)), Answering())
+    with pytest.raises(Denied, match="200 replicas"):
+        house.leases.join(joined("one more"), Answering())
+    house.leases.join(joined("7"), Answering())  # not one more
+    house.leases.join(joined("another", by="ada"), Answering())
+    house.wait(15)
+    house.leases.join(joined("one more"), Answering())
+
+
+def test_a_hall_has_a_thousand_at_most(house: House) -> None:
+    for number in range(1_000):
+        house.leases.join(joined(str(number), by=str(number // 200)), Answering())
+    with pytest.raises(Unavailable, match="1000 replicas"):
+        house.leases.join(joined(by="ada"), Answering())
+
+
+async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -> None:
+    leases = house.leases
+    leases.join(joined("before"), Answering())
+    assert alarm_of(leases) is None
+    leases.watch()
+    alarm = alarm_of(leases)
+    assert alarm is not None
+    lease = leases.join(joined("after"), Answering())
+    assert alarm_of(leases) is alarm
+    house.wait(15, lease)
+    assert alarm_of(leases) is not None
+    assert await leases.leave(lease.id, "ci") == 0
+    assert alarm_of(leases) is None
+    assert leases.running_out is None
+
+
+async def test_the_alarm_rings_by_itself(house: House) -> None:
+    line = Answering()
+    house.leases.join(joined(), line)
+    house.clock.now += 15  # the hall notices when it watches; it did not sleep, so it forgives nothing
+    house.leases.expire()
+    assert line.closed == 1
+    lease = house.leases.join(joined(), Answering())
+    house.clock.now += 7.6
+    house.leases.watch()
+    await eventually(lambda: lease.replica.late)
+    house.leases.close()
+
+
+async def test_a_hall_that_stood_still_hears_first_what_was_said_meanwhile(house: House) -> None:
+    lease = house.leases.join(joined(), Answering())
+    house.leases.watch()
+    house.clock.now += 60  # the alarm was due long ago
+    ring(house.leases)
+    assert house.pools.pick(*KIT) is lease.replica
+    assert house.leases.heartbeat(lease.id, "ci") is lease.replica
+    house.leases.close()
+
+
+async def test_at_the_end_everybody_is_gone(house: House) -> None:
+    lines = [Holding(), Holding()]
+    leases = [house.leases.join(joined(str(number)), line) for number, line in enumerate(lines)]
+    house.leases.watch()
+    calls = [house.run(), house.run()]
+    await asyncio.sleep(0)
+    leaving = asyncio.ensure_future(house.leases.leave(leases[0].id, "ci"))
+    await asyncio.sleep(0)
+    house.leases.close()
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [Lost, Lost]
+    assert await leaving == 1
+    assert alarm_of(house.leases) is None
+    assert len(house.pools) == 0
+
+
+def test_a_word_that_is_no_health_keeps_no_calls_away(house: House) -> None:
+    lease = house.leases.join(joined(), Answering())
+    house.leases.heartbeat(lease.id, "ci", "splendid")
+    assert house.pools.pick(*KIT) is lease.replica
+    assert house.pools.states() == {"servers": "degraded"}
+
+
+def test_over_a_socket_a_heartbeat_is_as_good_as_a_probe(house: House) -> None:
+    lease = house.leases.join(joined(listens=False), Answering())
+    turn = lease.replica.begin()
+    turn.was_lost()
+    turn.end()
+    assert lease.replica.suspect
+    house.leases.heartbeat(lease.id, "ci")
+    assert not lease.replica.suspect
+
+
+def alarm_of(leases: Leases) -> asyncio.TimerHandle | None:
+    return leases._alarm
+
+
+def ring(leases: Leases) -> None:
+    leases._ring()

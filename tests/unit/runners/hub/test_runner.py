@@ -1,0 +1,351 @@
+"""A call in a tool server: what is sent, what comes back, and when it is tried again."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.parts import Clock, Hearing, call_of, tool_named
+from tests.unit.runners.hub.lines import NOT_STARTED, Answering, Holding, joined, lost, pools_of
+from toolhall.authoring.context import Patience
+from toolhall.dialects.hub.remote import Told, ToldLog, ToldProgress, ToldQuestion
+from toolhall.model.caller import Caller
+from toolhall.model.errors import BadArguments, Problem, ToolFailed, Unavailable, Unsupported
+from toolhall.model.exchange import Asking, Log, Progress
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.question import Answered, Filled, Form, Question
+from toolhall.model.requirements import Equipment, Token
+from toolhall.model.secret import Secret
+from toolhall.model.tool import Tool
+from toolhall.runners.deadline import Deadline
+from toolhall.runners.hub.line import Hear
+from toolhall.runners.hub.replica import Replica
+from toolhall.runners.hub.runner import HubRunner
+
+PICK = tool_named("pick")
+ADA = Caller("ci", person="ada", proof="key", scopes=frozenset({"b", "a"}), credential=Secret("key-of-ada"))
+
+
+class House:
+    """A runner and a replica at the end of each line."""
+
+    def __init__(self, *lines: Answering, idempotent: tuple[str, ...] = ()) -> None:
+        self.clock = Clock()
+        self.lines = lines
+        self.replicas = [Replica(joined(str(number)), line, self.clock) for number, line in enumerate(lines)]
+        self.pools = pools_of(self.clock, *self.replicas)
+        self.runner = HubRunner(self.pools, idempotent, self.clock)
+
+    def first(self, number: int) -> None:
+        """Let this one be tried first."""
+        for replica in self.replicas:
+            replica.running = int(replica is not self.replicas[number])
+
+    async def run(self, tool: Tool = PICK, link: Any = None, patience: Patience | None = None, **more: Any) -> object:
+        call = msgspec.structs.replace(call_of(caller=ADA, link=link or Hearing()), **more)
+        return await self.runner.run(tool, call, {"colour": "red"}, patience or Deadline(60))
+
+
+def one_and_other(*ends: Json | Exception, idempotent: tuple[str, ...] = ()) -> tuple[House, Answering, Answering]:
+    """Two lines; the first is tried first, and ends so."""
+    one, other = Answering(*ends), Answering({"by": "other"})
+    house = House(one, other, idempotent=idempotent)
+    house.first(0)
+    return house, one, other
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_call_is_sent_in_the_hubs_words() -> None:
+    line = Answering({"n": 1})
+    house = House(line)
+    assert await house.run() == {"n": 1}
+    (sent,) = line.calls
+    assert len(sent.pop("id")) > 8
+    assert sent == {
+        "type": "tool_request",
+        "tool": "Kit",
+        "method": "pick",
+        "params": {"colour": "red"},
+        "metadata": {"version": "1.0.0"},
+        "context": {
+            "call": "call-1",
+            "timeout": 60,
+            "caller": {"id": "ci", "person": "ada", "proof": "key", "scopes": ["a", "b"]},
+            "can": ["elicitation"],
+        },
+    }
+
+
+async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
+    equipment = Equipment(
+        {"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"), ("calendar",), 5.0)}, "ada"
+    )
+    line = Answering()
+    house = House(line)
+    await house.run(tool_named("pick", requirements={"secrets": [{"id": "KEY"}]}), equipment=equipment)
+    await house.run(tool_named("pick", requirements={"user_id": True}), equipment=equipment)
+    first, second = (each["context"] for each in line.calls)
+    assert first["secrets"] == {"KEY": "SK01"}
+    assert first["accounts"] == {"google": {"token": "ya29", "scopes": ["calendar"], "expires_at": 5.0}}
+    assert "user_id" not in first
+    assert second["user_id"] == "ada"
+    assert b"key-of-ada" not in msgspec.json.encode(line.calls)
+
+
+async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
+    line = Answering()
+    for house in (House(line), House(line)):
+        for _ in range(3):
+            await house.run()
+    assert len({each["id"] for each in line.calls}) == 6
+
+
+async def test_a_second_try_has_the_time_that_is_left() -> None:
+    house, one, other = one_and_other(lost(delivered=False))
+
+    async def slowly(call_id: str, hear: Hear) -> None:
+        deadline.start()
+        await asyncio.sleep(0.001)
+
+    one.says = slowly
+    deadline = Deadline(60)
+    await house.run(patience=deadline)
+    deadline.stop()
+    assert one.calls[0]["context"]["timeout"] == 60
+    assert 0 < other.calls[0]["context"]["timeout"] < 60
+    assert one.calls[0]["id"] != other.calls[0]["id"]
+
+
+# --- what comes back -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [ToolFailed("no"), BadArguments([Problem("/a", "is missing")]), Unavailable("away")])
+async def test_an_error_that_the_tool_tells_is_the_callers_and_no_failure_of_the_replica(error: Exception) -> None:
+    house, one, other = one_and_other(*[error] * 6)
+    for _ in range(6):
+        house.first(0)
+        with pytest.raises(type(error)):
+            await house.run()
+    assert (len(one.calls), len(other.calls)) == (6, 0)
+    assert house.replicas[0].circuit.closed
+    assert not house.replicas[0].suspect
+
+
+async def test_what_it_tells_reaches_the_caller_in_order() -> None:
+    house = House(line := Answering())
+    line.says = says(ToldProgress("", 1, 2, "half"), ToldLog("", "warning", {"a": 1}, "it"), ToldProgress("", 2))
+    link = Hearing()
+    await house.run(link=link)
+    assert link.events == [Progress(1, 2, "half"), Log("warning", {"a": 1}, "it"), Progress(2)]
+
+
+async def test_what_it_asks_is_answered_while_its_time_stands_still() -> None:
+    def answered(key: str, question: Question) -> Answered:
+        assert holding.holds == 1
+        return Filled("accept", {"name": question.message if isinstance(question, Form) else ""})
+
+    holding = Counting()
+    house = House(line := Answering())
+    answers: list[JsonObject] = []
+    line.says = says(question(), answers=answers)
+    await house.run(link=Hearing(answered), patience=holding)
+    filled = {"kind": "filled", "action": "accept", "content": {"name": "who?"}}
+    assert answers == [{"type": "tool_answer", "id": "", "number": 3, "answers": {"q": filled}}]
+    assert holding.holds == 0
+
+
+async def test_a_question_that_cannot_be_put_is_an_error_over_there() -> None:
+    class Unable(Hearing):
+        async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+            raise Unsupported("sampling")
+
+    house = House(line := Answering())
+    answers: list[JsonObject] = []
+    line.says = says(question(), answers=answers)
+    await house.run(link=Unable())
+    assert answers[0]["error"]["code"] == "UNSUPPORTED"
+    assert answers[0]["error"]["details"] == {"feature": "sampling"}
+
+
+class Later(Hearing):
+    """Its answers come with a later call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        self.asked += 1
+        raise Asking(questions)
+
+
+@pytest.mark.parametrize("end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True)], ids=str)
+async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_said_then(end: Any) -> None:
+    house, one, other = one_and_other(end, idempotent=("*",))
+    answers: list[JsonObject] = []
+    one.says = says(question(), question(), answers=answers)
+    with pytest.raises(Asking) as raised:
+        await house.run(link=(link := Later()))
+    assert raised.value.questions == {"q": Form("who?", {})}
+    assert [each["later"] for each in answers] == [True, True]
+    assert link.asked == 1  # it was told to unwind, and asked again
+    assert other.calls == []
+    assert house.replicas[0].running == 0
+
+
+@pytest.mark.parametrize(("stated", "taken"), [(500, 500), (-1, 0), (10**30, 60_000)])
+async def test_it_may_let_the_caller_hang_up(stated: int, taken: int) -> None:
+    house = House(line := Answering())
+    answers: list[JsonObject] = []
+    line.says = says(ToldQuestion("", 1, {}, stated), answers=answers)
+    await house.run(link=(link := Hearing()))
+    assert link.retries == [taken]
+    assert answers == [{"type": "tool_answer", "id": "", "number": 1}]
+
+
+# --- when it is tried again ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED], ids=str)
+async def test_what_was_not_begun_is_tried_at_another_replica(failure: Any) -> None:
+    house, one, other = one_and_other(failure)
+    assert await house.run() == {"by": "other"}
+    assert (len(one.calls), len(other.calls)) == (1, 1)
+    assert (house.pools.lost, house.pools.tried_again) == (0, 1)
+    assert house.replicas[0].suspect
+    house.first(0)
+    await house.run()  # the next call does not even try it
+    assert len(one.calls) == 1
+
+
+async def test_what_may_have_begun_is_not_tried_again() -> None:
+    house, one, other = one_and_other(lost(delivered=True))
+    with pytest.raises(Unavailable, match="whether it had an effect is not known") as raised:
+        await house.run()
+    assert (len(one.calls), len(other.calls)) == (1, 0)
+    assert (house.pools.lost, house.pools.tried_again) == (1, 0)
+    assert raised.value.detail == "a replica of the tool server 'servers' was lost: its connection broke"
+
+
+@pytest.mark.parametrize(("globs", "again"), [(("Kit.pick",), True), (("Kit.*", "x"), True), (("Kit.other",), False)])
+async def test_what_the_operator_calls_idempotent_is_tried_again(globs: tuple[str, ...], *, again: bool) -> None:
+    house, _, other = one_and_other(lost(delivered=True), idempotent=globs)
+    if again:
+        assert await house.run() == {"by": "other"}
+    else:
+        with pytest.raises(Unavailable):
+            await house.run()
+    assert len(other.calls) == again
+
+
+@pytest.mark.parametrize("report", [ToldProgress("", 1), ToldLog("", "info", "x"), ToldQuestion("", 1)], ids=str)
+async def test_what_the_caller_has_heard_of_is_not_tried_again(report: Told) -> None:
+    for failure in (lost(delivered=True), NOT_STARTED):
+        house, one, other = one_and_other(failure, idempotent=("*",))
+        one.says = says(report)
+        with pytest.raises(Unavailable):
+            await house.run()
+        assert other.calls == []
+
+
+async def test_there_are_two_tries_at_most() -> None:
+    lines = [Answering(lost(delivered=False)) for _ in range(3)]
+    house = House(*lines)
+    with pytest.raises(Unavailable, match="did not run"):
+        await house.run()
+    assert sum(len(line.calls) for line in lines) == 2
+
+
+async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
+    house = House(Answering(lost(delivered=False), NOT_STARTED))
+    with pytest.raises(Unavailable, match="cannot be reached now; the call did not run"):
+        await house.run()
+    with pytest.raises(Unavailable, match="it is full"):
+        await house.run()
+    assert house.pools.tried_again == 0
+
+
+async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
+    class Full(Answering):
+        async def call(self, request: bytes, id: str, hear: Hear) -> Any:  # noqa: A002
+            self.ends = [NOT_STARTED]
+            return await super().call(request, id, hear)
+
+    house = House(Full(), Full())
+    for _ in range(300):
+        with pytest.raises(Unavailable):
+            await house.run()
+    assert house.pools.tried_again == 30
+
+
+async def test_who_loses_five_calls_in_a_row_gets_no_more_and_the_answer_comes_at_once() -> None:
+    line = Answering(*[lost(delivered=True)] * 5)
+    house = House(line)
+    for _ in range(5):
+        with pytest.raises(Unavailable, match="was lost"):
+            await house.run()
+    with pytest.raises(Unavailable, match="try again in 30 seconds"):
+        await house.run()
+    assert len(line.calls) == 5
+    house.clock.now += 30
+    assert await house.run() == {"by": "default"}
+    assert house.replicas[0].circuit.state == "closed"
+
+
+async def test_what_nothing_ever_ran_says_so() -> None:
+    house = House()
+    with pytest.raises(Unavailable, match=r"^Kit\.pick@1\.0\.0 is defined, but nothing runs it$"):
+        await house.run()
+    replica = Replica(joined(), Answering(), house.clock)
+    house.pools.add(replica)
+    house.pools.remove(replica)
+    with pytest.raises(Unavailable, match="no tool server runs Kit now"):
+        await house.run()
+
+
+async def test_a_call_that_is_cancelled_counts_no_more_and_says_nothing_of_the_replica() -> None:
+    house = House(Holding())
+    (replica,) = house.replicas
+    for _ in range(5):
+        replica.circuit.failed()
+    house.clock.now += 30
+    call = asyncio.ensure_future(house.run())
+    await asyncio.sleep(0)
+    assert (replica.running, replica.circuit.takes()) == (1, False)
+    call.cancel()
+    await asyncio.wait([call])
+    assert (replica.running, replica.circuit.takes(), replica.circuit.state) == (0, True, "half-open")
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+class Counting(Deadline):
+    """Says how often it is held now."""
+
+    def __init__(self) -> None:
+        super().__init__(60)
+
+    @property
+    def holds(self) -> int:
+        return self._holds
+
+
+def question() -> ToldQuestion:
+    return ToldQuestion("", 3, {"q": Form("who?", {})})
+
+
+def says(*reports: Told, answers: list[JsonObject] | None = None) -> Any:
+    """What a line passes on before the end; what is answered is kept."""
+
+    async def say(call_id: str, hear: Hear) -> None:
+        for report in reports:
+            answer = await hear(report)
+            if answers is not None and answer is not None:
+                answers.append(msgspec.json.decode(answer))
+
+    return say

@@ -31,7 +31,7 @@ test: setup ## everything: install what is missing, the gates, all tests
 check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.done ## the quick gates, and the tests that need nothing but Python
 	@$(MAKE) $(GATES_BESIDE_TESTS) TESTS="$(FAST_TESTS)"
 
-bench: .venv/.dev .venv-clients/.done wrk ## Toolhall beside its peers, as ratios
+bench: .venv/.dev .venv-clients/.done .venv-gateways/.done sdk wrk ## Toolhall beside its peers, as ratios
 	$(BIN)/python -m bench $(ARGS)
 
 sdk: $(SDK) ## the TypeScript SDK as a tarball, where the package ships it
@@ -48,12 +48,13 @@ lock: $(UV) ## renew the lock files after a change of requirements; newer versio
 	$(call compile,runtime,pyproject.toml)
 	$(call compile,dev,pyproject.toml requirements/dev.in --constraints requirements/runtime.txt)
 	$(call compile,clients,requirements/clients.in --constraints requirements/runtime.txt)
+	$(call compile,gateways,requirements/gateways.in --constraints requirements/runtime.txt)
 	$(call lock_node,tools/node)
 	$(call lock_node,tests/conformance/node)
 	$(call lock_node,sdk/typescript)
 
 clean: ## remove everything that make made
-	rm -rf .uv .venv .venv-clients tools/node/node_modules tests/conformance/node/node_modules
+	rm -rf .uv .venv .venv-clients .venv-gateways tools/node/node_modules tests/conformance/node/node_modules
 	rm -rf $(dir $(SDK)) $(addprefix sdk/typescript/,node_modules build dist)
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -95,7 +96,7 @@ $(UV): requirements/uv.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .uv --require-hashes -r $<
 	@touch $@
 
-.venv/pyvenv.cfg .venv-clients/pyvenv.cfg: | $(UV)
+.venv/pyvenv.cfg .venv-clients/pyvenv.cfg .venv-gateways/pyvenv.cfg: | $(UV)
 	$(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@touch $@
 
@@ -110,8 +111,8 @@ $(UV): requirements/uv.txt
 	$(install_toolhall)
 	@touch .venv/.runtime $@
 
-.venv-clients/.done: requirements/clients.txt .venv-clients/pyvenv.cfg
-	$(call install,sync,.venv-clients,requirements/clients.txt)
+.venv-clients/.done .venv-gateways/.done: .venv-%/.done: requirements/%.txt .venv-%/pyvenv.cfg
+	$(call install,sync,$(@D),$<)
 	@touch $@
 
 %/node_modules/.done: %/package.json %/package-lock.json

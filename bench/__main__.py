@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from bench.forge import COMMAND as FORGE_COMMAND
 from bench.hot import profile
 from bench.measures import MEASURES
 from bench.neighbours import Neighbours
@@ -27,7 +28,7 @@ def main() -> None:
     if given.profile:
         print(profile(PROFILED_CALLS))
         return
-    if not shutil.which("wrk") or not CLIENTS_PYTHON.exists():
+    if not (shutil.which("wrk") and CLIENTS_PYTHON.exists() and FORGE_COMMAND.exists()):
         sys.exit("wrk or the peers are missing: run it as `make bench`, which installs them")
     try:
         _run(given.only, QUICK if given.quick else USUAL, given.json)

@@ -1,4 +1,4 @@
-"""Load of so many calls, all of them answered: where one takes seconds, those still under way would spoil the figure."""
+"""Load of so many calls, all of them answered: where one takes seconds, those under way would spoil the figure."""
 
 import json
 import subprocess

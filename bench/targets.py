@@ -105,14 +105,18 @@ def _command(target: Target, folder: Path, port: int | None) -> list[str]:
     return [sys.executable, str(SERVERS / "ceiling.py"), *listen, "--key", messages.KEY, *record]
 
 
-def _place(target: Target, folder: Path) -> Place:
+def apart(folder: Path, **settings: str) -> Place:
     """Away from our settings files, and without variables that would make the run special."""
     special = ("TOOLHALL_", "PYTHON", "FASTMCP_", "UVICORN_", "WEB_CONCURRENCY")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(special)}
+    return Place(folder, kept | settings)
+
+
+def _place(target: Target, folder: Path) -> Place:
     page = {} if target.page_size is None else {"TOOLHALL_PAGE_SIZE": str(target.page_size)}
     if target.kind == TOOLHALL_NAPPING:
         page["TOOLHALL_MAX_CONCURRENCY"] = str(NAPPING_PLACES)
     if target.kind in GUARDED:
         limit = json.dumps({"per_second": 1_000_000, "burst": 1_000_000})
         page |= {"TOOLHALL_TOOL_LIMIT": limit, "TOOLHALL_PAIR_LIMIT": limit, "BENCH_LEVEL": GUARDED[target.kind]}
-    return Place(folder, kept | page | {"BENCH_TOOLS": str(target.tools)})
+    return apart(folder, **page, BENCH_TOOLS=str(target.tools))

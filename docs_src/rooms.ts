@@ -19,6 +19,6 @@ const book = tool({
 
 const rooms = toolkit({ name: "Rooms", version: "1.0.0", description: "Book rooms.", tools: [book] });
 
-const hall = process.env["HALL_URL"] ?? "http://127.0.0.1:8000";
-await join([rooms], { hall, server: "rooms" });
+const hall = process.env.HALL_URL ?? "http://127.0.0.1:8000";
+await join(rooms, { hall, server: "rooms" });
 console.log(`joined ${hall}`);

@@ -9,6 +9,7 @@ from bench.measures.guard import measure_guard
 from bench.measures.imports import measure_import
 from bench.measures.listing import measure_list
 from bench.measures.overload import measure_overload
+from bench.measures.proxied import measure_proxied
 from bench.measures.registry import measure_registry
 from bench.measures.scale import measure_scale
 from bench.measures.start import measure_start
@@ -21,6 +22,7 @@ from bench.rounds import Effort
 MEASURES: Mapping[str, Callable[[Effort], Section]] = {
     "call": measure_call,
     "guard": measure_guard,
+    "proxied": measure_proxied,
     "dialects": measure_dialects,
     "list": measure_list,
     "scale": measure_scale,

@@ -1,12 +1,12 @@
-"""FastMCP's proxy in front of another server, set up as fast as it goes: stateless, JSON replies, uvloop and httptools."""
+"""FastMCP's proxy before another server, set up as fast as it goes: stateless, JSON replies, uvloop and httptools."""
 
 # The peers are installed in an environment of their own, which the type checkers do not see.
 # mypy: disable-error-code="import-not-found"
 # pyright: reportMissingImports=false
 
 import argparse
-import asyncio
 
+import uvloop
 from fastmcp import Client, FastMCP
 from fastmcp.server import create_proxy
 
@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--upstream", required=True, help="the address of the server behind it")
     parser.add_argument("--kept", action="store_true", help="one connected client for all calls: FastMCP warns of it")
     given = parser.parse_args()
-    asyncio.run(_kept(given.upstream, given.port) if given.kept else _serve(create_proxy(given.upstream), given.port))
+    uvloop.run(_kept(given.upstream, given.port) if given.kept else _serve(create_proxy(given.upstream), given.port))
 
 
 async def _kept(upstream: str, port: int) -> None:

@@ -1,5 +1,6 @@
 """The page about tool servers is a story, and everything on it works: both examples join, and each command is run."""
 
+import json
 import re
 import shlex
 import signal
@@ -34,6 +35,7 @@ def told(verb: str) -> list[list[str]]:
     return [shlex.split(command) for command in COMMANDS if command.startswith(verb)]
 
 
+@pytest.mark.timeout(180)  # a dozen processes
 def test_a_server_joins_with_a_key_is_looked_at_and_called(shell: Shell) -> None:
     tmp, data = shell.folder, ["--data", str(shell.data)]
     (tmp / "my_calendar.py").write_text((ROOT / "docs_src/calendar_toolkit.py").read_text())
@@ -81,7 +83,7 @@ def test_the_typescript_example_joins_and_is_called(shell: Shell, tmp_path: Path
                 assert server.wait(PATIENCE) == 0
             finally:
                 server.kill()
-    assert (booked.code, booked.out) == (0, '{"booked":"Blue"}\n'), booked
+    assert (booked.code, json.loads(booked.out)) == (0, {"booked": "Blue"}), booked
     assert (again.code, "Blue is taken; choose another room" in again.err) == (1, True), again
 
 

@@ -1,7 +1,8 @@
 """Whoever joins, is silent, fails, leaves or comes back in any order: calls go only to those that are well."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from random import Random
 
 from hypothesis import settings
@@ -11,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, joined
 from toolhall.model.errors import Unavailable
+from toolhall.runners.hub.circuit import MOST_FAILURES, OPEN_SECONDS
 from toolhall.runners.hub.leases import EXPIRES_SECONDS, Lease, Leases, UnknownLease
 from toolhall.runners.hub.pools import Pools
 from toolhall.runners.hub.replica import Replica, Turn
@@ -44,6 +46,8 @@ class Machine(RuleBasedStateMachine):
         self.told: dict[str, Told] = {}  # by name
         self.turns: list[tuple[Turn, Replica]] = []
         self.leaving: list[asyncio.Task[int]] = []
+        self.bad: Counter[Replica] = Counter()  # bad news in a row
+        self.opened: dict[Replica, float] = {}
 
     def teardown(self) -> None:
         for turn, _ in self.turns:
@@ -68,6 +72,7 @@ class Machine(RuleBasedStateMachine):
     def join(self, name: str, kits: list[str], *, listens: bool) -> None:
         lease = self.leases.join(joined(name, *kits, listens=listens), Answering())
         self.told[name] = Told(lease, kits, self.clock.now)
+        self.good_news(lease.replica)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data(), status=st.sampled_from(["healthy", "healthy", "degraded", "unhealthy"]))
@@ -75,6 +80,8 @@ class Machine(RuleBasedStateMachine):
         told = self.one(data)
         assert self.leases.heartbeat(told.lease.id, "ci", status) is told.lease.replica
         told.heard = self.clock.now
+        if not told.lease.replica.joined.listens:
+            self.good_news(told.lease.replica)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data())
@@ -108,14 +115,37 @@ class Machine(RuleBasedStateMachine):
         replica = self.one(data).lease.replica
         if well:
             replica.answered("healthy", {})
+            self.good_news(replica)
         else:
-            replica.missed()
+            self.bad_news(replica, replica.missed)
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data())
+    def break_down(self, data: st.DataObject) -> None:
+        replica = self.one(data).lease.replica
+        for _ in range(5):
+            self.bad_news(replica, replica.missed)
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
         self.leases.expire()
         self.forget_who_is_gone()
+
+    @precondition(lambda self: self.told)
+    @rule(data=st.data(), beats=st.integers(1, 8))
+    def wait_while_all_but_one_are_heard(self, data: st.DataObject, beats: int) -> None:
+        silent = self.one(data)
+        for _ in range(beats):
+            self.clock.now += 5
+            for told in self.told.values():
+                if told is not silent:
+                    self.leases.heartbeat(told.lease.id, "ci")
+                    told.heard = self.clock.now
+                    if not told.lease.replica.joined.listens:
+                        self.good_news(told.lease.replica)
+            self.leases.expire()
+            self.forget_who_is_gone()
 
     # --- what calls do ------------------------------------------------------------------------------------------------
 
@@ -134,18 +164,19 @@ class Machine(RuleBasedStateMachine):
             return
         assert picked in (well or taking)
         assert picked.running == min(replica.running for replica in well or taking)
-        assert picked.circuit.state != "open"
+        assert self.clock.now - self.opened.get(picked, -OPEN_SECONDS) >= OPEN_SECONDS
         self.turns.append((picked.begin(), picked))
 
     @precondition(lambda self: self.turns)
     @rule(data=st.data(), how=st.sampled_from(["came back", "was lost", "was lost", "was refused", "was cancelled"]))
     def end(self, data: st.DataObject, how: str) -> None:
-        turn, _ = self.turns.pop(data.draw(st.integers(0, len(self.turns) - 1)))
+        turn, replica = self.turns.pop(data.draw(st.integers(0, len(self.turns) - 1)))
         match how:
             case "came back":
                 turn.came_back()
+                self.good_news(replica)
             case "was lost":
-                turn.was_lost()
+                self.bad_news(replica, turn.was_lost)
             case "was refused":
                 turn.was_refused()
             case _:
@@ -177,6 +208,20 @@ class Machine(RuleBasedStateMachine):
             trials = sum(turn.is_trial for turn, each in self.turns if each is replica)
             assert trials <= 1
 
+    def good_news(self, replica: Replica) -> None:
+        """It may be tried, sooner or later; this test does not say when."""
+        self.bad.pop(replica, None)
+        self.opened.pop(replica, None)
+
+    def bad_news(self, replica: Replica, happens: Callable[[], None]) -> None:
+        """Five in a row, and it is open; then it stays so for as long as there is no good news."""
+        before = replica.circuit.state
+        happens()
+        self.bad[replica] += 1
+        assert not replica.circuit.takes() or self.bad[replica] < MOST_FAILURES
+        if before != "open" and replica.circuit.state == "open":
+            self.opened[replica] = self.clock.now
+
     def one(self, data: st.DataObject) -> Told:
         return self.told[data.draw(st.sampled_from(sorted(self.told)))]
 
@@ -194,4 +239,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestPools = Machine.TestCase
-TestPools.settings = settings(max_examples=150, stateful_step_count=60)
+TestPools.settings = settings(max_examples=100, stateful_step_count=60)

@@ -33,8 +33,10 @@ ROWS = {
     ),
     "A2": Row("the same, hidden deep in a schema", "every text of a definition is read, linted and part of its digest"),
     "A3": Row("a definition changes after it was approved", "activation is bound to a digest; a change is quarantined"),
-    "A4": Row("same text, another address behind it", "the upstream's identity belongs to the pin", _UPSTREAMS),
-    "A5": Row("poison served only now and then", "clients are served from the store alone", _UPSTREAMS),
+    "A4": Row(
+        "same text, somebody else behind it", "a toolkit is run by who registered it, or whom the operator names"
+    ),
+    "A5": Row("poison served only now and then", "clients are served from the store alone"),
     "A6": Row("a tool takes another's name", "one map of names per dialect; the later one is refused"),
     "A7": Row("names that look alike", "plain letters only; twins by case, width, accent or script are refused"),
     "A8": Row("a description that talks of other tools", "a finding for the person who activates it"),

@@ -10,6 +10,7 @@ import { isBearer } from './token.js';
 
 const PATIENCE_MS = 30_000; // for a whole request; a slower one is cut off
 const IDLE_MS = 600_000; // the hall keeps its connections, and is the one to close them
+const FLUSH_MS = 1_000; // for the last replies to go out
 const MOST_CONNECTIONS = 1_024;
 
 export interface Listening {
@@ -114,9 +115,14 @@ function bound(server: Server, host: string, port: number): Promise<void> {
   });
 }
 
+/** A connection that does not end by itself is ended. */
 function stopped(server: Server): Promise<void> {
   return new Promise((resolve) => {
-    server.close(() => resolve());
+    const timer = setTimeout(() => server.closeAllConnections(), FLUSH_MS);
+    server.close(() => {
+      clearTimeout(timer);
+      resolve();
+    });
     server.closeIdleConnections();
   });
 }

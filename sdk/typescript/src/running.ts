@@ -1,9 +1,11 @@
 /** One call while it runs: what its tool tells and asks, its deadline, and its one end. */
 
+import { inspect } from 'node:util';
 import { Context, type Link } from './context.js';
 import { Deadline } from './deadline.js';
 import { badOutput, cancelled, crashed, ToolError, timedOut } from './errors.js';
 import type { Json } from './json.js';
+import { redacted } from './redacting.js';
 import { writeReturned } from './returned.js';
 import type { Method } from './served.js';
 import { Supply } from './supply.js';
@@ -106,7 +108,7 @@ export class Running implements Link {
       const returned = await this.method.run(this.call, ctx);
       if (!this.#over) this.#finish(this.#written(returned));
     } catch (error) {
-      if (!this.#over) this.#finish(failed(this.call, this.#meant(error)));
+      if (!this.#over) this.#finish(this.#without(failed(this.call, this.#meant(error))));
     }
   }
 
@@ -114,21 +116,27 @@ export class Running implements Link {
     try {
       const message = writeReturned(this.call.id, returned);
       if (Buffer.byteLength(message) <= MOST_BYTES) return { message, status: 200 };
-      console.error(`${this.#name}: the result is larger than ${MOST_BYTES} bytes`);
+      this.#note(`the result is larger than ${MOST_BYTES} bytes`);
     } catch (error) {
-      console.error(`${this.#name}: the result cannot be written as JSON`, error);
+      this.#note('the result cannot be written as JSON', error);
     }
     return failed(this.call, badOutput());
   }
 
+  #without({ message, status }: Ending): Ending {
+    return { message: redacted(message, this.call.context), status };
+  }
+
   #meant(error: unknown): ToolError {
     if (error instanceof ToolError) return error;
-    console.error(`${this.#name}: the tool crashed`, error);
+    this.#note('the tool crashed', error);
     return crashed();
   }
 
-  get #name(): string {
-    return `${this.call.tool}.${this.call.method}`;
+  /** For whoever runs this server, and without what was lent to the call. */
+  #note(what: string, error?: unknown): void {
+    const more = error === undefined ? '' : `: ${inspect(error)}`;
+    console.error(redacted(`${this.call.tool}.${this.call.method}: ${what}${more}`, this.call.context));
   }
 
   #tell(report: Report): void {

@@ -141,7 +141,7 @@ class Kit(Toolkit, name="Kit", version="1.2.0"):
         """Wait for an end that only somebody else can bring."""
         await until_stopped(ctx, file)
 
-    @tool(timeout=0.5)
+    @tool(timeout=1)
     async def dawdle(self, ctx: Context, file: str) -> None:
         """Take more time than there is."""
         await until_stopped(ctx, file)

@@ -3,20 +3,7 @@
 import { createHash } from 'node:crypto';
 import { appendFileSync } from 'node:fs';
 import { setTimeout as later } from 'node:timers/promises';
-import {
-  audio,
-  badArguments,
-  type Context,
-  image,
-  join,
-  link,
-  reply,
-  resource,
-  text,
-  tool,
-  ToolError,
-  toolkit,
-} from '@toolhall/sdk';
+import { audio, type Context, image, join, link, reply, resource, ToolError, text, tool, toolkit } from '@toolhall/sdk';
 
 type Person = { name: string; age?: number; friends?: Person[] };
 
@@ -110,7 +97,10 @@ const blocks = [
         annotations: { audience: ['user'], priority: 0.5, lastModified: '2026-01-02T03:04:05Z' },
         meta: { 'example.com/kind': 'greeting' },
       }),
-      image(Uint8Array.from({ length: 256 }, (_, index) => index), 'image/png'),
+      image(
+        Uint8Array.from({ length: 256 }, (_, index) => index),
+        'image/png',
+      ),
       audio(Buffer.from('RIFF\0\0'), 'audio/wav'),
       resource('memo://1', 'a memo', 'text/plain'),
       resource('memo://2', Uint8Array.of(0, 255), 'application/octet-stream'),
@@ -192,7 +182,7 @@ const running = [
     run: (_, ctx) => ctx.visit('Please look', 'https://example.com/look', 'look'),
   }),
   tool({ name: 'linger', input: FILE, output: null, timeout: 30, run: ({ file }, ctx) => untilStopped(ctx, file) }),
-  tool({ name: 'dawdle', input: FILE, output: null, timeout: 0.5, run: ({ file }, ctx) => untilStopped(ctx, file) }),
+  tool({ name: 'dawdle', input: FILE, output: null, timeout: 1, run: ({ file }, ctx) => untilStopped(ctx, file) }),
   tool({
     name: 'meet',
     input: { ...NOTHING, properties: { number: { type: 'integer' } }, required: ['number'] },
@@ -219,10 +209,11 @@ const failing = [
     input: { ...NOTHING, properties: { name: STRING }, required: ['name'] },
     output: null,
     run() {
-      throw badArguments([
+      const problems = [
         { path: '/name', reason: 'is taken; choose another' },
         { path: '', reason: 'is all wrong' },
-      ]);
+      ];
+      throw new ToolError('no', { code: 'INVALID_PARAMS', details: { problems } });
     },
   }),
   tool({

@@ -16,7 +16,7 @@ from tests.contracts.running.ways import KILLED
 
 def exact(value: Any) -> str:
     """JSON tells 1 from 1.0 and from true, where Python does not."""
-    return json.dumps(value, sort_keys=True)
+    return json.dumps(value, sort_keys=True, indent=1)
 
 
 def digest(secret: str) -> str:

@@ -22,6 +22,7 @@ class Kit(Toolkit, version="1.2.0"):
     def __init__(self) -> None:
         self.begun = asyncio.Event()
         self.gate = asyncio.Event()
+        self.left = asyncio.Event()
         self.ended: list[str] = []
         self.seen: Any = None
 
@@ -63,7 +64,10 @@ class Kit(Toolkit, version="1.2.0"):
 
     @tool
     async def asks(self, ctx: Context) -> str:
-        given = await ctx.ask("Who comes?", Guest)
+        try:
+            given = await ctx.ask("Who comes?", Guest)
+        finally:
+            self.left.set()
         return given.value.name if given.accepted else given.action
 
     @tool
@@ -84,6 +88,7 @@ class Kit(Toolkit, version="1.2.0"):
             await self.gate.wait()
         finally:
             self.ended.append("waits")
+            self.left.set()
         return "waited"
 
     @tool(timeout=30)

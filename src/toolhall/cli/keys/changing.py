@@ -21,8 +21,7 @@ class CreateOptions(HallOptions):
     Parameters
     ----------
     scopes
-        What it is good for, separated by commas: tools:* or tools:TOOLKIT, admin, approve, act_as; for a tool server
-        serve:TOOLKIT or serve:*, and trusted. [default: tools:*]
+        Joined by commas: tools:* or tools:TOOLKIT, admin, approve, act_as, serve:TOOLKIT, trusted. [default: tools:*]
     owner
         The person who answers for it, if that is not of the same name.
     shared

@@ -156,7 +156,7 @@ def _desk(definitions: list[Definition], config: Config) -> Desk:
 
 
 def _name(stated: str | None, definitions: list[Definition]) -> str:
-    name = definitions[0].tool.id.toolkit if stated is None else stated
+    name = definitions[0].tool.id.toolkit.lstrip("_-") or "tools" if stated is None else stated
     if problem := name_problem(name):
         raise WrongUsage(f"--name: {problem}")
     return name

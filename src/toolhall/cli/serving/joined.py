@@ -66,12 +66,14 @@ class Stop:
                 loop.remove_signal_handler(number)
 
 
-class _Served(NamedTuple):
+class Occupied(NamedTuple):
+    """A tool server and its sizes, as a server sees them."""
+
     http: ToolServer
     config: Terms
 
 
-class _Server(GuardedServer):
+class SilentServer(GuardedServer):
     """Hears no signals itself: the hall is told first."""
 
     def capture_signals(self) -> Any:
@@ -93,8 +95,8 @@ class Joined:
         """Listen for the hall's calls until told to stop."""
         place = Place(advertised, secrets.token_urlsafe(32))
         app = ToolServer(self._desk, place.token, self._terms.max_body_bytes)
-        served = _Served(app, self._terms)
-        server = _Server(served, Premises(served, deadlines=_DEADLINES))
+        served = Occupied(app, self._terms)
+        server = SilentServer(served, Premises(served, deadlines=_DEADLINES))
         hall = HallHttp(self._terms.hall, self._terms.key)
         serving = asyncio.create_task(server.serve([listening]))
         self._hall = hall

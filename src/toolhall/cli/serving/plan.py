@@ -18,7 +18,7 @@ class ServeOptions:
     host
         Where to listen; this machine only. [default: 127.0.0.1]
     port
-        0 picks a free one. [default: 8000]
+        0 picks a free one. [default: 8000, with --join 0]
     data
         Folder of records and keys. [default: ~/.local/share/toolhall]
     config
@@ -34,7 +34,7 @@ class ServeOptions:
     workers
         Processes that share the port.
     join
-        Run the tools for the hall at this URL, as one of its tool servers, instead of serving them here.
+        Run the tools for the hall at this URL, as its tool server, such as --join http://127.0.0.1:8000.
     name
         What this tool server is called, with --join. [default: its first toolkit]
     key_file

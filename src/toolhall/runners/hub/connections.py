@@ -28,10 +28,20 @@ class Connections:
         self._url = url
         self._most_bytes = most_bytes
         self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
+        self._made: set[Connection] = set()
         self._connecting = 0
         self._waiting: deque[_Turn] = deque()
         self._closed = False
+
+    @property
+    def open(self) -> int:
+        """How many there are."""
+        return len(self._made)
+
+    @property
+    def spare(self) -> int:
+        """How many of them are idle."""
+        return len(self._idle)
 
     def idle(self) -> Connection | None:
         """One that is open and was used a moment ago; None: `take` one."""
@@ -49,7 +59,7 @@ class Connections:
             connection = self.idle()
             if connection is not None:
                 return connection
-            if len(self._open) + self._connecting < most:
+            if len(self._made) + self._connecting < most:
                 return await self._connected()
             connection = await self._turn(first=most == MOST)
             if connection is not None and connection.usable:
@@ -59,7 +69,7 @@ class Connections:
     def close(self) -> None:
         """End them all; nobody gets another."""
         self._closed = True
-        for connection in [*self._open]:
+        for connection in [*self._made]:
             connection.end()
         self._idle.clear()
         self._turn_away(Lost(_CLOSED, delivered=False))
@@ -68,7 +78,7 @@ class Connections:
 
     def made(self, connection: Connection) -> None:
         """It counts from now on, whatever becomes of whoever wanted it."""
-        self._open.add(connection)
+        self._made.add(connection)
         if self._closed:
             connection.end()
 
@@ -83,7 +93,7 @@ class Connections:
 
     def gone(self, connection: Connection) -> None:
         """There is room for another."""
-        self._open.discard(connection)
+        self._made.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
         self._wake(None)
@@ -95,7 +105,7 @@ class Connections:
         try:
             connection = await self._dialled()
         except Lost as lost:
-            if not self._open:  # nobody who waits has anything to wait for
+            if not self._made:  # nobody who waits has anything to wait for
                 self._turn_away(lost)
             raise
         finally:

@@ -46,6 +46,16 @@ class HttpLine:
         """End all connections, and whatever runs on them."""
         self._connections.close()
 
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return self._connections.open
+
+    @property
+    def idle(self) -> int:
+        """How many of them wait for a call."""
+        return self._connections.spare
+
     async def _answer(self, answer: bytes) -> None:
         """Send what came of a question; who did not get it waits for ever, and so would the call."""
         try:

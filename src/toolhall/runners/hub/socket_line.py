@@ -52,11 +52,16 @@ class SocketLine:
     def __init__(self, send: SendFrame, most_bytes: int = MOST_BYTES) -> None:
         self._send = send
         self._most = most_bytes
-        self._running: dict[str, _Frames] = {}
-        self._unread = 0
+        self._calls: dict[str, _Frames] = {}
+        self.unread = 0  # bytes that wait to be read, of all calls
         self._open = True  # takes calls
         self._there = True  # can be written to
         self._goodbyes: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> int:
+        """How many calls it has, with those that were given up while nothing could be written."""
+        return len(self._calls) + len(self._goodbyes)
 
     async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002 - its word
         """Run a call over there; whoever cancels this, cancels it there."""
@@ -92,7 +97,7 @@ class SocketLine:
     def close(self) -> None:
         """Every running call is lost, and cancelled over there; the socket is its owner's."""
         self._open = False
-        for frames in self._running.values():
+        for frames in self._calls.values():
             frames.fail(_CLOSED)
 
     # --- for whoever reads the socket ---
@@ -105,7 +110,7 @@ class SocketLine:
             return False
         if said.type not in _OURS:
             return False
-        frames = self._running.get(said.id) if isinstance(said.id, str) else None
+        frames = self._calls.get(said.id) if isinstance(said.id, str) else None
         if frames is not None and frames.fault is None:
             self._take(frames, body)
         return True
@@ -115,7 +120,7 @@ class SocketLine:
         self._open = self._there = False
         for task in self._goodbyes:
             task.cancel()
-        for frames in self._running.values():
+        for frames in self._calls.values():
             frames.fail("the tool server's socket was closed")
 
     # --- inside ---
@@ -123,11 +128,11 @@ class SocketLine:
     def _begun(self, call_id: str) -> _Frames:
         if not self._open:
             raise Lost(_CLOSED, delivered=False)
-        if len(self._running) + len(self._goodbyes) >= MOST_RUNNING:
+        if self.running >= MOST_RUNNING:
             raise Lost(f"{MOST_RUNNING} calls run on this socket already", delivered=False)
-        if call_id in self._running:
+        if call_id in self._calls:
             raise Lost("a call with this id runs on this socket already", delivered=False)
-        self._running[call_id] = frames = _Frames()
+        self._calls[call_id] = frames = _Frames()
         return frames
 
     async def _written(self, request: bytes) -> None:
@@ -149,21 +154,21 @@ class SocketLine:
         frames.size += len(body)
         if frames.size > self._most:
             frames.fail(f"the call said more than {self._most} bytes")
-        elif self._unread + len(body) > MOST_UNREAD * self._most:
+        elif self.unread + len(body) > MOST_UNREAD * self._most:
             frames.fail("the tool server says more than is read")
         else:
-            self._unread += len(body)
+            self.unread += len(body)
             frames.unread.append(body)
             frames.wake()
 
     async def _next(self, frames: _Frames) -> bytes:
         body = await frames.next()
-        self._unread -= len(body)
+        self.unread -= len(body)
         return body
 
     def _over(self, call_id: str, frames: _Frames) -> None:
-        del self._running[call_id]
-        self._unread -= sum(map(len, frames.unread))
+        del self._calls[call_id]
+        self.unread -= sum(map(len, frames.unread))
 
     def _cancel(self, call_id: str) -> None:
         """Tell the other side, without waiting: whoever cancelled does not wait either."""

@@ -64,7 +64,8 @@ class Holding(Answering):
 
     async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
-        waiter = self.running[id] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[ToolEnd] = asyncio.get_running_loop().create_future()
+        self.running[id] = waiter
         return await waiter
 
     def finish(self) -> None:

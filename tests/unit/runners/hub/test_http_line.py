@@ -129,11 +129,11 @@ async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> Non
 
     async with peer(answer) as server:
         line = server.line()
-        assert await line.call(REQUEST, "1", deaf)  # here already
+        assert (await line.call(REQUEST, "1", deaf)).id == "1"  # here already
         last.set()
         await asyncio.gather(*server.tasks)
-        await until(lambda: bool(line._connections._idle))
-        assert await line.call(REQUEST, "1", deaf)
+        await until(lambda: line.idle == 1)
+        assert (await line.call(REQUEST, "1", deaf)).id == "1"
         line.close()
         assert server.connections == 1
 
@@ -232,10 +232,10 @@ async def test_a_second_reply_is_nobodys(parts: tuple[bytes, ...]) -> None:
     """It ends the connection; nobody gets what was meant for another, or for nobody."""
     async with peer(saying(*parts)) as server:
         line = server.line()
-        assert await line.call(REQUEST, "1", deaf)
+        assert (await line.call(REQUEST, "1", deaf)).id == "1"
         await until_gone(server)
         assert server.connections == 1
-        assert await line.call(REQUEST, "1", deaf)
+        assert (await line.call(REQUEST, "1", deaf)).id == "1"
         assert server.connections == 2
         line.close()
 

@@ -147,6 +147,15 @@ def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -
     assert pools.states() == pools.toolkit_states() == {}
 
 
+def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:
+    pools = pools_of(clock)
+    for number in range(3):
+        replica = replica_of(clock, "one", f"Kit@{number}")
+        pools.add(replica)
+        pools.remove(replica)
+    assert pools._pools == {}
+
+
 def test_figures_say_what_is_there(clock: Clock) -> None:
     pools = pools_of(clock, replica_of(clock, "a", running=2), replica_of(clock, "b", running=1))
     pools.lost, pools.tried_again = 5, 6

@@ -296,6 +296,15 @@ async def test_who_loses_five_calls_in_a_row_gets_no_more_and_the_answer_comes_a
     assert house.replicas[0].circuit.state == "closed"
 
 
+async def test_a_suspect_one_that_runs_a_call_is_suspect_no_more() -> None:
+    house = House(Answering(NOT_STARTED))
+    with pytest.raises(Unavailable):
+        await house.run()
+    assert house.replicas[0].suspect
+    await house.run()
+    assert not house.replicas[0].suspect
+
+
 async def test_what_nothing_ever_ran_says_so() -> None:
     house = House()
     with pytest.raises(Unavailable, match=r"^Kit\.pick@1\.0\.0 is defined, but nothing runs it$"):

@@ -1,0 +1,102 @@
+"""What stands between a client and the tool: halls with a tool server each, and others' gateways before FastMCP."""
+
+import tempfile
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import messages
+from bench.client import Client
+from bench.forge import forge_call, register, start_forge
+from bench.process import Process, await_port, free_port
+from bench.storm import anonymous
+from bench.targets import CLIENTS_PYTHON, FASTMCP, SERVERS, TOOLHALL, TOOLHALL_COMMAND, Server, Target, apart, start
+
+HALL, HALL_SOCKET, HALL_TYPESCRIPT = "toolhall", "toolhall socket", "toolhall typescript"
+HALL_ALONE = "toolhall alone"
+PROXY, PROXY_KEPT = "fastmcp proxy", "fastmcp proxy kept"
+FORGE, FORGE_SESSION = "contextforge", "contextforge session"
+NAMES = {HALL_TYPESCRIPT: "tools_add"}  # the SDK says no name of its own, so the hall puts the toolkit's before it
+
+
+class Gateway(NamedTuple):
+    """One process in the middle, and how the tool behind it is called."""
+
+    server: Server
+    call: messages.Spoken
+
+
+@contextmanager
+def gateways() -> Generator[dict[str, Gateway]]:
+    """All of them, each seen to give a right answer; stopped at the end, what is behind before what is in front."""
+    with tempfile.TemporaryDirectory(prefix="toolhall-bench-") as folder, ExitStack() as stack:
+        house = _House(Path(folder), stack)
+        found = {HALL_ALONE: house.started(start(Target(TOOLHALL), house.folder(HALL_ALONE)))}
+        tools = [str(TOOLHALL_COMMAND), "serve", str(SERVERS / "tools.py"), "--json", "--join"]
+        found[HALL] = house.hall(HALL, tools)
+        found[HALL_SOCKET] = house.hall(HALL_SOCKET, tools, "--socket")
+        found[HALL_TYPESCRIPT] = house.hall(HALL_TYPESCRIPT, ["node", str(SERVERS / "tools.mjs")])
+        upstream = house.started(start(Target(FASTMCP), house.folder(FASTMCP)))
+        url = f"http://127.0.0.1:{upstream.port}/mcp"
+        found[PROXY] = house.proxy(PROXY, url)
+        found[PROXY_KEPT] = house.proxy(PROXY_KEPT, url, "--kept")
+        ways = {name: Gateway(server, _call(NAMES.get(name, "add"))) for name, server in found.items()}
+        for name, session in ((FORGE, False), (FORGE_SESSION, True)):
+            forge = house.started(start_forge(name, house.folder(name), session=session))
+            register(forge, url)
+            ways[name] = Gateway(forge, forge_call(forge, session=session))
+        for way in ways.values():
+            with Client(way.server.port) as client:
+                client.call_in(way.call)
+        yield ways
+
+
+def _call(tool: str) -> messages.Spoken:
+    call = messages.mcp_call()
+    return call._replace(
+        headers=anonymous(call.headers) | {"mcp-name": tool}, body=call.body.replace('"add"', f'"{tool}"')
+    )
+
+
+class _House:
+    """Starts processes, each in a folder of its own, and has them stopped."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self._folder = folder
+        self._stack = stack
+
+    def folder(self, name: str) -> Path:
+        folder = self._folder / name.replace(" ", "-")
+        folder.mkdir()
+        return folder
+
+    def started(self, server: Server) -> Server:
+        self._stack.callback(server.process.stop)
+        await_port(server.process, server.port)
+        return server
+
+    def hall(self, name: str, tools: Sequence[str], *more: str) -> Server:
+        """A hall whose own tools are the example's, and a tool server that has joined it."""
+        folder, port = self.folder(name), free_port()
+        command = [str(TOOLHALL_COMMAND), "serve", "--data", str(folder), "--port", str(port)]
+        hall = self.started(Server(Process(name, command, apart(folder)), port))
+        place = apart(self.folder(f"{name} tools"))
+        joining = Process(f"{name} tools", [*tools, f"http://127.0.0.1:{port}", *more], place, piped=True)
+        self._stack.callback(joining.stop)
+        if joining.popen.stdout is None or not joining.popen.stdout.readline():
+            raise RuntimeError(f"{joining.name} did not join:\n{joining.said()}")
+        return hall
+
+    def proxy(self, name: str, url: str, *more: str) -> Server:
+        port = free_port()
+        command = [
+            str(CLIENTS_PYTHON),
+            str(SERVERS / "fastmcp_proxy.py"),
+            "--port",
+            str(port),
+            "--upstream",
+            url,
+            *more,
+        ]
+        return self.started(Server(Process(name, command, apart(self.folder(name))), port))

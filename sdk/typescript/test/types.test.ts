@@ -1,0 +1,110 @@
+/** What authors write, and the types that they get; and schemas of every kind. */
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type BothSchemas, Context, type StandardSchema, serve, tool, toolkit, wire } from '@toolhall/sdk';
+import { z } from 'zod';
+import { call, post } from './talking.js';
+
+type Same<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+const holds = <T extends true>(_?: T) => {};
+
+/** A schema of a library that quotes values, and gives no JSON Schema. */
+const quoting: StandardSchema<{ n: number }, { n: number }> = {
+  '~standard': {
+    version: 1,
+    vendor: 'quoting',
+    validate: async (value) => ({ issues: [{ message: `was ${JSON.stringify(value)}`, path: ['a/b', { key: 0 }] }] }),
+  },
+};
+
+test('a JSON Schema gives its types', () => {
+  tool({
+    name: 'typed',
+    input: {
+      type: 'object',
+      properties: {
+        title: { type: 'string' },
+        at: { enum: ['noon', 'night'] },
+        guests: { type: 'array', items: { type: 'integer' } },
+        place: { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] },
+        free: {},
+      },
+      required: ['title'],
+    },
+    run: (args) => {
+      type Wanted = {
+        title: string;
+        at?: 'noon' | 'night';
+        guests?: number[];
+        place?: { x: number };
+        free?: unknown;
+      };
+      holds<Same<typeof args, Wanted>>();
+    },
+  });
+});
+
+test('a zod schema gives its types', () => {
+  const made = tool({
+    name: 'typed',
+    input: z.object({ n: z.number().default(1) }),
+    output: z.object({ n: z.number() }),
+    run: (args) => {
+      holds<Same<typeof args, { n: number }>>();
+      return args;
+    },
+  });
+  type Types = NonNullable<typeof made.types>;
+  holds<Same<Types['args'], { n?: number | undefined }>>();
+  holds<Same<Types['result'], { n: number }>>();
+  tool({
+    name: 'wrong',
+    input: z.object({}),
+    output: z.number(),
+    // @ts-expect-error: a text is no number
+    run: () => 'text',
+  });
+});
+
+test('a schema that gives no JSON Schema has one beside it, and its words are not passed on', async () => {
+  const both = { schema: quoting, jsonSchema: { type: 'object' } } satisfies BothSchemas;
+  const kit = toolkit({
+    name: 'Kit',
+    version: '1.0.0',
+    tools: [tool({ name: 'both', input: both, run: ({ n }) => n })],
+  });
+  const server = await serve(kit);
+  try {
+    const { messages } = await post(server.url, call('both', { n: 'hunter2' }));
+    const failed = wire.readEnding(messages[0] ?? {}) as wire.Failure;
+    const reason = "does not fit; see the tool's input schema";
+    assert.deepEqual(failed.details.problems, [{ path: '/a~1b/0', reason }]);
+    assert.doesNotMatch(JSON.stringify(failed), /hunter2/);
+  } finally {
+    await server.close();
+  }
+});
+
+test('mistakes name the fix', async () => {
+  const bare = tool({ name: 'bare', input: quoting as never, run: () => {} });
+  await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [bare] })), /\{ schema, jsonSchema \}/);
+  const fine = tool({ name: 'fine', input: { type: 'object' }, run: () => {} });
+  await assert.rejects(serve(toolkit({ name: 'Kit', version: 'one', tools: [fine] })), /Kit: version must be/);
+  await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', level: 11, tools: [fine] })), /level must be/);
+  await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [fine, fine] })), /same name/);
+  const list = tool({ name: 'list', input: { type: 'array' }, run: () => {} });
+  await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [list] })), /type object/);
+});
+
+test('an unconnected context does nothing', async () => {
+  const ctx = new Context();
+  ctx.progress(1);
+  ctx.info('x');
+  assert.deepEqual(await ctx.ask('?', { type: 'object' }), { action: 'cancel' });
+  assert.equal(ctx.cancelled, false);
+  assert.equal(ctx.userId, undefined);
+  assert.throws(() => ctx.secret('A'), /declare the secret first/);
+  assert.throws(() => ctx.account(), /say which account/);
+  assert.throws(() => ctx.info(1n), TypeError);
+});

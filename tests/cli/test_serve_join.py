@@ -1,0 +1,261 @@
+"""`toolhall serve --join`: the real program as a tool server of a hall."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.cli.halls import FakeHall, call, fake_hall, ids_of, socket_hall
+from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+
+TOOLS = """
+import asyncio
+import os
+from pathlib import Path
+
+from toolhall import tool
+
+print("printed while it is imported")
+
+@tool
+async def hidden() -> bool:
+    print("printed while it runs")
+    return "TOOLHALL_KEY" in os.environ
+
+@tool
+async def held() -> str:
+    Path("begun").touch()
+    while not Path("go").exists():
+        await asyncio.sleep(0.01)
+    return "held"
+"""
+QUIET = """
+from toolhall import tool
+
+@tool
+async def quiet() -> None: ...
+"""
+EXAMPLE = """
+from toolhall import BaseTool, ToolError, ToolRequest, ToolResponse
+
+class ExampleTool(BaseTool):
+    def __init__(self):
+        super().__init__("example-tool", "1.0.0")
+
+    async def handle_request(self, request: ToolRequest) -> ToolResponse:
+        try:
+            if request.method == "method1":
+                result = await self._handle_method1(request.params)
+                return ToolResponse(result=result)
+            raise ToolError("Unknown method")
+        except Exception as e:
+            raise ToolError(str(e))
+
+    async def _handle_method1(self, params: dict) -> dict:
+        # Implementation
+        return {"status": "success"}
+"""
+
+
+@contextmanager
+def joined(shell: Shell, hall: FakeHall, *words: str) -> Generator[tuple["subprocess.Popen[bytes]", dict[str, Any]]]:
+    """A tool server that has joined; at the end it leaves on SIGTERM, and ends with code 0."""
+    with shell.started("serve", *words, "--join", hall.url, "--json") as process:
+        first = json.loads(read_line(process))
+        yield process, first
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout is not None
+        assert process.stdout.read() == b"", "with --json there is one line, and nothing else"
+
+
+def test_it_joins_is_called_and_leaves(shell: Shell) -> None:
+    with fake_hall() as hall:
+        with joined(shell, hall, KIT, "--name", "kits") as (process, first):
+            place = hall.wait_for("join")
+            assert first == {"url": place["url"], "pid": process.pid, "hall": hall.url}
+            assert place["server"] == "kits"
+            assert len(place["replica"]) >= 16
+            assert "kit.echo@0.1.0" in ids_of(place)
+            assert "Shop.sell@2.1.0" in ids_of(place)
+            assert call(place, "sell", "Shop", {"what": "hat"})["result"] == {"result": "sold a small hat"}
+            assert call(place | {"token": "wrong"}, "sell", "Shop")["error"]["code"] == "UNAUTHENTICATED"
+            lease = hall.wait_for("heartbeat", 2)
+            assert lease == {"lease": "lease-1", "status": "healthy"}
+        assert hall.all("leave") == [{"lease": "lease-1"}]
+        assert len(hall.all("join")) == 1
+
+
+def test_what_runs_when_it_is_told_to_stop_is_finished_and_nothing_new_begins(shell: Shell) -> None:
+    (shell.folder / "own.py").write_text(TOOLS)
+    with fake_hall() as hall, ThreadPoolExecutor(1) as pool:
+        hall.let_go.clear()
+        with joined(shell, hall, "own.py") as (process, _):
+            place = hall.wait_for("join")
+            running = pool.submit(call, place, "held", "own")
+            until((shell.folder / "begun").exists)
+            process.send_signal(signal.SIGTERM)
+            assert hall.leaving.wait(PATIENCE)
+            refused = call(place, "hidden", "own", id="2")["error"]
+            assert (refused["code"], refused["details"]["started"]) == ("UNAVAILABLE", False)
+            (shell.folder / "go").touch()
+            assert running.result(PATIENCE)["result"] == {"result": "held"}
+            assert process.poll() is None
+            hall.let_go.set()
+            assert process.wait(PATIENCE) == 0
+
+
+def until(claim: Callable[[], bool]) -> None:
+    """Wait until this is so."""
+    deadline = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_refusal_ends_it_with_the_words_of_the_hall(shell: Shell) -> None:
+    error = {"code": "FORBIDDEN", "message": "this key may not serve Shop", "details": {}}
+    (shell.folder / "quiet.py").write_text(QUIET)
+    with fake_hall(lambda *_: error) as hall:
+        ended = shell.run("serve", "quiet.py", "--join", hall.url)
+    assert (ended.code, ended.out) == (1, "")
+    assert "this key may not serve Shop" in ended.complaint()
+
+
+def test_it_waits_for_a_hall_that_is_away_and_joins_again_when_it_is_forgotten(shell: Shell) -> None:
+    def judge(method: str, _: dict[str, Any]) -> dict[str, Any] | None:
+        if method == "join" and len(hall.told) == 1:
+            return {"code": "UNAVAILABLE", "message": "soon"}
+        if method == "heartbeat" and len(hall.all("join")) == 2:
+            return {"code": "LEASE_UNKNOWN", "message": "join again"}
+        return None
+
+    with fake_hall(judge) as hall, joined(shell, hall, KIT):
+        first, second, third = [hall.wait_for("join", times) for times in (1, 2, 3)]
+        assert first["replica"] == second["replica"] == third["replica"]
+        assert first["token"] == third["token"]
+        assert hall.wait_for("heartbeat", 2)
+
+
+@pytest.mark.parametrize("where", ["file", "environment"])
+def test_the_key_is_sent_to_the_hall_and_to_no_tool(shell: Shell, where: str) -> None:
+    (shell.folder / "own.py").write_text(TOOLS)
+    words = ["own.py"]
+    if where == "file":
+        (shell.folder / "key").write_text("the-key\n")
+        words += ["--key-file", "key"]
+    else:
+        shell.environment["TOOLHALL_KEY"] = "the-key"
+    with fake_hall() as hall, joined(shell, hall, *words):
+        place = hall.wait_for("join")
+        assert call(place, "hidden", "own")["result"] == {"result": False}
+    assert hall.keys == {"Bearer the-key"}
+
+
+def test_the_example_of_the_specification_is_run_for_a_hall(shell: Shell) -> None:
+    (shell.folder / "example.py").write_text(EXAMPLE)
+    with fake_hall() as hall, joined(shell, hall, "example.py"):
+        place = hall.wait_for("join")
+        assert place["server"] == "example-tool"
+        assert ids_of(place) == ["example-tool.method1@1.0.0"]
+        assert call(place, "method1", "example-tool")["result"] == {"status": "success"}
+        assert call(place, "method2", "example-tool")["error"]["code"] == "METHOD_NOT_FOUND"
+
+
+def test_the_example_of_the_specification_is_served_by_itself(shell: Shell) -> None:
+    (shell.folder / "example.py").write_text(EXAMPLE)
+    with shell.serving("example.py:ExampleTool") as server:
+        found = shell.run("call", "example-tool_method1", "--yes", "--url", server.url, "--json").json()
+        assert found["structuredContent"] == {"status": "success"}
+
+
+def test_it_is_called_over_a_socket(shell: Shell) -> None:
+    with socket_hall() as hall, joined(shell, hall, KIT, "--socket") as (process, first):
+        assert first == {"url": None, "pid": process.pid, "hall": hall.url}
+        declared = hall.wait_for("join")
+        assert not {"url", "token"} & set(declared)
+        request = {"type": "tool_request", "id": "7", "tool": "Shop", "method": "sell", "params": {"what": "hat"}}
+        hall.say(request)
+        assert hall.hear("tool_response", "7")["result"] == {"result": "sold a small hat"}
+        hall.lines[-1].close()
+        assert hall.wait_for("join", 2)["replica"] == declared["replica"]
+        hall.say({**request, "id": "8"})
+        assert hall.hear("tool_response", "8")["error"] is None
+    assert len(hall.all("leave")) == 1
+
+
+def test_a_socket_that_is_refused_ends_it(shell: Shell) -> None:
+    error = {"code": "FORBIDDEN", "message": "not this key"}
+    (shell.folder / "quiet.py").write_text(QUIET)
+    with socket_hall(lambda *_: error) as hall:
+        ended = shell.run("serve", "quiet.py", "--join", hall.url, "--socket")
+    assert ended.code == 1
+    assert "not this key" in ended.complaint()
+
+
+def test_a_person_is_told_what_runs_where(shell: Shell) -> None:
+    with fake_hall() as hall, shell.started("serve", KIT, "--join", hall.url) as process:
+        line = read_line(process)
+        assert line == f"Toolhall runs kit at {hall.wait_for('join')['url']} for {hall.url}\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_the_address_that_the_hall_is_told_may_be_another(shell: Shell) -> None:
+    with fake_hall() as hall:
+        words = ("--host", "127.0.0.1", "--advertise", "https://tools.example.com/kit/")
+        with joined(shell, hall, KIT, *words) as (_, first):
+            assert first["url"] == hall.wait_for("join")["url"] == "https://tools.example.com/kit"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--stdio"], "--stdio is for a hall"),
+        (["--workers", "2"], "--workers is for a hall"),
+        (["--profile", "server"], "--profile is for a hall"),
+        (["--data", "d"], "--data is for a hall"),
+        (["--reload"], "--reload does not go with --join"),
+        (["--host", "0.0.0.0"], "say it with --advertise"),
+        (["--socket", "--port", "0"], "--socket listens on no port"),
+        (["--advertise", "tools"], "--advertise 'tools' is not a URL"),
+        (["--advertise", "http://me:secret@tools"], "--advertise must hold no user name"),
+        (["--name", "a b"], "--name: 'a b' is not a name"),
+        (["--key-file", "empty"], "--key-file empty holds no key"),
+        (["--join", "hall"], "--join 'hall' is not a URL"),
+        (["--join", "http://hall.example.com"], "others can read on the way; use https"),
+    ],
+)
+def test_wrong_usage_names_the_fix(shell: Shell, words: list[str], said: str) -> None:
+    (shell.folder / "empty").write_text("\n")
+    (shell.folder / "quiet.py").write_text(QUIET)
+    hall = [] if "--join" in words else ["--join", "http://127.0.0.1:1"]
+    ended = shell.run("serve", "quiet.py", *hall, *words)
+    assert ended.code == 2
+    assert said in ended.complaint()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--join", "http://127.0.0.1:1"], 2, "--join needs the tools to run"),
+        ([KIT, "--name", "x"], 2, "go with --join"),
+        ([KIT, "--socket"], 2, "--socket goes with --join"),
+        ([KIT, "--join", "http://127.0.0.1:1", "--key-file", "none"], 1, "--key-file none cannot be read"),
+        (["own.py", "--join", "http://127.0.0.1:1"], 2, "has a Toolhall of its own"),
+        (["t.json", "--join", "http://127.0.0.1:1"], 2, "definitions alone cannot be run"),
+    ],
+)
+def test_what_cannot_be_joined_is_refused(shell: Shell, words: list[str], code: int, said: str) -> None:
+    (shell.folder / "own.py").write_text("from toolhall import Toolhall\nhall = Toolhall()\n")
+    (shell.folder / "t.json").write_text(json.dumps({"name": "a", "inputSchema": {"type": "object"}}))
+    ended = shell.run("serve", *words)
+    assert ended.code == code
+    assert said in ended.complaint()

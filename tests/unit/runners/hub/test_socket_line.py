@@ -1,0 +1,259 @@
+"""Calls over a socket that the tool server opened: told apart by ids, bounded, and honest about what was sent."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from tests.unit.runners.hub.peer import WAIT_SECONDS, ended, progress, question, until
+from toolhall.dialects.hub.remote import Told, ToldProgress, ToolEnd, write_request
+from toolhall.model.json import JsonObject, encode
+from toolhall.runners.hub.line import Line, Lost
+from toolhall.runners.hub.socket_line import MOST_RUNNING, MOST_UNREAD, SocketLine
+
+REQUEST = b'{"type":"tool_request"}'
+CANCELLED: JsonObject = {"type": "request", "method": "cancel", "id": "c1", "params": {"id": "1"}}
+
+
+class Socket:
+    """What was written to the tool server; `fails` is raised instead."""
+
+    def __init__(self, most_bytes: int = 1_000) -> None:
+        self.sent: list[bytes] = []
+        self.fails: Exception | None = None
+        self.full = asyncio.Event()  # set: there is room
+        self.full.set()
+        self.line = SocketLine(self.send, most_bytes)
+
+    async def send(self, body: bytes) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.sent.append(body)
+        await self.full.wait()
+
+    async def calling(self, call_id: str, hear: Callable[[Told], Awaitable[bytes | None]] | None = None) -> "Running":
+        """A call that is there."""
+        count = len(self.sent)
+        task = asyncio.ensure_future(self.line.call(REQUEST, call_id, hear or deaf))
+        await until(lambda: len(self.sent) > count or task.done())
+        return task
+
+
+Running = asyncio.Future[ToolEnd]
+
+
+async def deaf(_: Told) -> None:
+    return None
+
+
+async def lost(call: Running) -> Lost:
+    async with asyncio.timeout(WAIT_SECONDS):
+        with pytest.raises(Lost) as raised:
+            await call
+    return raised.value
+
+
+def cancels(socket: Socket) -> list[JsonObject]:
+    return [each for each in map(json.loads, socket.sent) if each.get("method") == "cancel"]
+
+
+async def test_calls_at_once_get_each_its_own() -> None:
+    socket = Socket()
+    line: Line = socket.line
+    heard: list[Told] = []
+
+    async def hear(report: Told) -> None:
+        heard.append(report)
+
+    first, second = await socket.calling("1", hear), await socket.calling("2")
+    for body in (progress("1", 1), ended("2", {"b": 2}), progress("1", 2), ended("1", {"a": 1})):
+        assert socket.line.heard(body)
+    assert [(await call).result for call in (first, second)] == [{"a": 1}, {"b": 2}]
+    assert heard == [ToldProgress("1", 1), ToldProgress("1", 2)]
+    assert socket.sent == [REQUEST, REQUEST]
+    line.close()
+
+
+async def test_the_halls_own_questions_are_answered_whole() -> None:
+    socket = Socket()
+    asked = asyncio.ensure_future(socket.line.ask(write_request("h1", "health_check", {}), "h1"))
+    await until(lambda: bool(socket.sent))
+    assert socket.line.heard(encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None}))
+    assert (await asked)["result"] == {"status": "healthy"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type":"request","id":"1","method":"heartbeat","params":{}}',
+        b'{"type":"tool_request","id":"1","tool":"A","method":"b"}',
+        *(b"{}", b"[]", b"", b"\xff", b"nonsense", b'{"type":1}', b"[" * 100_000, b'{"id":"1"}'),
+    ],
+)
+async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    assert not socket.line.heard(body)
+    socket.line.heard(ended("1"))
+    assert (await call).id == "1"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            ended("2"),
+            b'{"type":"tool_response"}',
+            b'{"type":"tool_progress","id":7}',
+            b'{"type":"response","id":null}',
+        ),
+        *(b'{"type":"tool_error","id":{"a":1}}', b'{"type":"tool_log","id":["1"]}'),
+    ],
+)
+async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    assert socket.line.heard(body)
+    socket.line.heard(ended("1"))
+    assert (await call).id == "1"
+    assert socket.line.heard(ended("1"))  # a second time
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"type":"tool_progress","id":"1","progress":"x"}', "cannot be read"),
+        (b'{"type":"tool_response","id":"1","result":null,"error":7}', "cannot be read"),
+        (b'{"type":"response","id":"1"}', "not with a tool_response"),
+        (ended("1", {"a": "x" * 1_000}), "more than 1000 bytes"),
+    ],
+)
+async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str) -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    assert socket.line.heard(body)
+    found = await lost(call)
+    assert found.delivered
+    assert why in found.why
+    await until(lambda: cancels(socket) == [CANCELLED])
+
+
+async def test_a_call_that_never_stops_talking_is_a_loss() -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    for number in range(30):
+        socket.line.heard(progress("1", number))
+        await asyncio.sleep(0)
+    assert "more than 1000 bytes" in (await lost(call)).why
+
+
+async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None:
+    socket = Socket()
+
+    async def hear(_: Told) -> None:
+        await asyncio.Event().wait()
+
+    calls = [await socket.calling(str(number), hear) for number in range(MOST_UNREAD + 3)]
+    for number, call in enumerate(calls):
+        socket.line.heard(progress(str(number), 1))
+        await asyncio.sleep(0)
+        socket.line.heard(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
+        assert not call.done()
+    assert 14_000 < socket.line.unread <= MOST_UNREAD * 1_000
+    async with asyncio.timeout(WAIT_SECONDS):
+        done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+    assert {(await lost(call)).why for call in done} == {"the tool server says more than is read"}
+    socket.line.closed()
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert socket.line.unread == 0
+
+
+async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys() -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    call.cancel()
+    await until(lambda: cancels(socket) == [CANCELLED])
+    assert socket.line.heard(ended("1"))
+    assert socket.line.heard(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
+    assert call.cancelled()
+
+
+async def test_an_answer_goes_back_over_the_same_socket() -> None:
+    async def hear(_: Told) -> bytes:
+        return b'{"type":"tool_answer"}'
+
+    socket = Socket()
+    call = await socket.calling("1", hear)
+    socket.line.heard(question("1", 1))
+    await until(lambda: len(socket.sent) == 2)
+    assert socket.sent[1] == b'{"type":"tool_answer"}'
+    socket.fails = Lost("closed", delivered=False)
+    socket.line.heard(question("1", 2))
+    assert (await lost(call)).delivered  # the call itself was
+
+
+@pytest.mark.parametrize(
+    ("error", "delivered"),
+    [
+        (Lost("it is closed", delivered=False), False),
+        (Lost("half of it", delivered=True), True),
+        (ConnectionResetError(), True),
+        (RuntimeError("who knows"), True),
+    ],
+)
+async def test_only_what_was_surely_not_written_is_not_delivered(error: Exception, delivered: bool) -> None:
+    socket = Socket()
+    socket.fails = error
+    assert (await lost(await socket.calling("1"))).delivered is delivered
+    await until(lambda: socket.line.running == 0)
+
+
+@pytest.mark.parametrize("way", ["close", "closed"])
+async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
+    """Also a call for which a person is being asked. Over a socket that is still there, it is cancelled."""
+    asked = asyncio.Event()
+
+    async def hear(_: Told) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    socket = Socket()
+    asking, calling, done = await socket.calling("1", hear), await socket.calling("2"), await socket.calling("3")
+    socket.line.heard(question("1", 1))
+    await asked.wait()
+    socket.line.heard(ended("3"))
+    getattr(socket.line, way)()
+    assert [(await lost(call)).delivered for call in (asking, calling)] == [True, True]
+    assert (await done).id == "3"  # that was here before
+    with pytest.raises(Lost, match="closed") as raised:
+        await socket.line.call(REQUEST, "4", deaf)
+    assert not raised.value.delivered
+    await asyncio.sleep(0)
+    assert len(cancels(socket)) == (2 if way == "close" else 0)
+
+
+async def test_calls_on_a_socket_are_bounded() -> None:
+    """Those that were cancelled and still wait to say so are counted."""
+    socket = Socket()
+    socket.full.clear()
+    calls = [asyncio.ensure_future(socket.line.call(REQUEST, str(number), deaf)) for number in range(MOST_RUNNING)]
+    await until(lambda: len(socket.sent) == MOST_RUNNING)
+    for _ in range(2):
+        found = await lost(await socket.calling("more"))
+        assert not found.delivered
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+    socket.line.closed()
+    await until(lambda: socket.line.running == 0)
+
+
+async def test_an_id_is_used_by_one_call_at_a_time() -> None:
+    socket = Socket()
+    first = await socket.calling("1")
+    assert not (await lost(await socket.calling("1"))).delivered
+    socket.line.heard(ended("1"))
+    assert (await first).id == "1"

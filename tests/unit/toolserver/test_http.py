@@ -1,0 +1,194 @@
+"""A tool server over real HTTP: one reply or many lines, the token, and calls that end with their connection."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.unit.toolserver.calling import MEANS, request
+from tests.unit.toolserver.tools import ExampleTool, Kit
+from toolhall.authoring.definition import definitions_of
+from toolhall.cli.serving.joined import Occupied, SilentServer, Terms
+from toolhall.toolserver.desk import Desk
+from toolhall.toolserver.http import ToolServer
+
+TOKEN = "the-token-of-the-hall"
+MAX_BODY = 10_000
+
+
+class Client(httpx2.AsyncClient):
+    """The hall."""
+
+    desk: Desk
+
+    async def say(self, message: Any, **options: Any) -> Any:
+        reply = await self.post("/hub", json=message, **options)
+        assert reply.headers["content-type"] == "application/json"
+        return reply.json()
+
+
+@asynccontextmanager
+async def served(*targets: object, most: int = 256) -> AsyncGenerator[Client]:
+    desk = Desk([each for target in targets for each in definitions_of(target)], MEANS, most)
+    terms = Terms("http://127.0.0.1:1", "", "test", MAX_BODY)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = SilentServer(Occupied(ToolServer(desk, TOKEN, MAX_BODY), terms))
+        serving = asyncio.create_task(server.serve([listening]))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as client:
+            client.desk = desk
+            yield client
+        server.stop()
+        await serving
+        await desk.close()
+
+
+async def test_a_tool_that_tells_nothing_is_answered_in_one_piece() -> None:
+    async with served(Kit) as hall:
+        reply = await hall.post("/hub", json=request("add", {"a": 1}))
+    assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
+    assert int(reply.headers["content-length"]) == len(reply.content)
+    assert reply.json() == {"type": "tool_response", "id": "17", "result": {"sum": 2}, "error": None}
+
+
+async def test_one_that_tells_is_answered_line_by_line() -> None:
+    async with served(Kit) as hall, hall.stream("POST", "/hub", json=request("tells")) as reply:
+        assert (reply.status_code, reply.headers["content-type"]) == (200, "application/x-ndjson")
+        assert "content-length" not in reply.headers
+        lines = [json.loads(line) async for line in reply.aiter_lines()]
+    assert [line["type"] for line in lines] == ["tool_progress", "tool_log"] * 2 + ["tool_response"]
+    assert lines[-1]["result"] == {"result": "told"}
+
+
+async def test_a_question_goes_out_at_once_and_its_answer_comes_by_another_request() -> None:
+    async with served(Kit) as hall, hall.stream("POST", "/hub", json=request("asks")) as reply:
+        lines = reply.aiter_lines()
+        question = json.loads(await anext(lines))
+        (key,) = question["questions"]
+        filled = {"kind": "filled", "action": "accept", "content": {"name": "Ann"}}
+        answer = {"type": "tool_answer", "id": "17", "number": 1, "answers": {key: filled}}
+        assert await hall.say(answer) == {"type": "response", "id": None, "result": {"status": "ok"}, "error": None}
+        assert (await hall.say(answer))["error"]["code"] == "INVALID_PARAMS"
+        assert json.loads(await anext(lines))["result"] == {"result": "Ann"}
+
+
+async def test_a_call_ends_with_its_connection() -> None:
+    kit = Kit()
+    async with served(kit) as hall:
+        calling = asyncio.create_task(hall.say(request("waits")))
+        await kit.begun.wait()
+        calling.cancel()
+        await kit.left.wait()
+        assert hall.desk.running == 0
+        assert (await hall.say(request("add", {"a": 1})))["result"] == {"sum": 2}
+
+
+async def test_a_call_that_told_something_ends_with_its_connection_too() -> None:
+    kit = Kit()
+    async with served(kit) as hall:
+        async with hall.stream("POST", "/hub", json=request("asks")) as reply:
+            await anext(reply.aiter_lines())
+            assert hall.desk.running == 1
+        await kit.left.wait()
+        assert hall.desk.running == 0
+
+
+async def test_a_cancel_is_a_request_of_its_own() -> None:
+    kit = Kit()
+    async with served(kit) as hall:
+        calling = asyncio.create_task(hall.say(request("waits")))
+        await kit.begun.wait()
+        cancel = {"type": "request", "id": "c17", "method": "cancel", "params": {"id": "17"}}
+        assert (await hall.say(cancel))["result"] == {"status": "cancelled"}
+        assert (await calling)["error"]["code"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("credential", [None, "Bearer wrong", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer"])
+async def test_whoever_does_not_know_the_token_is_refused(credential: str | None) -> None:
+    kit = Kit()
+    async with served(kit) as hall:
+        del hall.headers["authorization"]
+        headers = {} if credential is None else {"authorization": credential}
+        for message in (request("waits"), {"type": "request", "id": "h", "method": "health_check", "params": {}}):
+            reply = await hall.post("/hub", json=message, headers=headers)
+            assert reply.status_code == 401
+            assert reply.json()["error"]["code"] == "UNAUTHENTICATED"
+            assert TOKEN not in reply.text
+    assert not kit.begun.is_set()
+
+
+async def test_the_token_must_be_there_once() -> None:
+    async with served(Kit) as hall:
+        headers = [("authorization", f"Bearer {TOKEN}"), ("authorization", "Bearer other")]
+        del hall.headers["authorization"]
+        assert (await hall.post("/hub", json=request("word"), headers=headers)).status_code == 400
+
+
+async def test_anybody_may_ask_how_it_is() -> None:
+    example = ExampleTool()
+    async with served(Kit, example) as hall:
+        asked = {"type": "request", "id": "h1", "method": "health_check", "params": {}}
+        body = {"status": "healthy", "components": {"tools": {"Kit": "healthy", "example-tool": "healthy"}}}
+        assert await hall.say(asked) == {"type": "response", "id": "h1", "result": body, "error": None}
+        del hall.headers["authorization"]
+        assert (await hall.get("/health")).json() == body
+        assert (await hall.get("/health/live")).json() == {"status": "alive"}
+
+
+async def test_one_that_is_unhealthy_says_503() -> None:
+    example = ExampleTool()
+    example.health = {"status": "unhealthy"}
+    async with served(Kit, example) as hall:
+        reply = await hall.get("/health")
+        assert (reply.status_code, reply.json()["status"]) == (503, "unhealthy")
+        assert (await hall.get("/health/live")).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["add", "crashes", "fails"])
+async def test_the_status_follows_the_error(method: str) -> None:
+    async with served(Kit) as hall:
+        reply = await hall.post("/hub", json=request(method))
+    assert reply.status_code == (500 if method == "crashes" else 400)
+    assert reply.json()["type"] == "tool_response"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/hub", b"", 405),
+        ("POST", "/health", b"{}", 405),
+        ("GET", "/", b"", 404),
+        ("POST", "/hub", b"{", 400),
+        ("POST", "/hub", b"[]", 400),
+        ("POST", "/hub", b'{"type":"tool_request","id":17}', 400),
+        ("POST", "/hub", b'{"type":"join"}', 400),
+        ("POST", "/hub", b"\xff", 400),
+        ("POST", "/hub", b" " * (MAX_BODY + 1), 413),
+        ("POST", "/hub", b"[" * 5000, 400),
+    ],
+)
+async def test_what_is_no_call_is_refused(method: str, path: str, body: bytes, status: int) -> None:
+    async with served(Kit) as hall:
+        reply = await hall.request(method, path, content=body, headers={"content-type": "application/json"})
+        assert reply.status_code == status
+        assert reply.json()["error"]["message"]
+        assert (await hall.say(request("add", {"a": 1})))["error"] is None
+
+
+async def test_many_calls_at_once_are_all_answered() -> None:
+    async with served(Kit) as hall:
+        calls = [hall.say(request("add", {"a": number}, id=str(number))) for number in range(200)]
+        answers = await asyncio.gather(*calls)
+    assert [(each["id"], each["result"]["sum"]) for each in answers] == [(str(n), n + 1) for n in range(200)]
+
+
+async def test_a_websocket_is_not_opened() -> None:
+    upgrade = {"connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+    async with served(Kit) as hall:
+        headers = {**upgrade, "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        assert (await hall.get("/hub", headers=headers)).status_code == 403

@@ -1,0 +1,205 @@
+"""A lease: joined, kept, lost, joined again, and left."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.servers.serving import Answer, Asked, serving
+from toolhall.dialects.hub.leasing import LeaseUnknown, NotNow, Refusal, read_result
+from toolhall.model.json import JsonObject
+from toolhall.toolserver.hall_http import HallHttp
+from toolhall.toolserver.joining import Away, Joining, pauses
+
+PARAMS: JsonObject = {"server": "s", "replica": "r", "tools": []}
+
+
+class Script:
+    """A hall that answers as it is told, and remembers what it was asked."""
+
+    def __init__(self, *answers: Any, heartbeat: float = 0.01) -> None:
+        self.asked: list[tuple[str, JsonObject]] = []
+        self._answers = list(answers)
+        self._heartbeat = heartbeat
+
+    async def ask(self, method: str, params: JsonObject, seconds: float = 10.0) -> Any:
+        self.asked.append((method, params))
+        answer = self._answers.pop(0) if self._answers else "stop"
+        if answer == "stop":
+            await asyncio.Event().wait()
+        if isinstance(answer, Exception):
+            raise answer
+        if answer == "lease":
+            return {"lease": f"l{len(self.asked)}", "heartbeat": self._heartbeat, "tools": {"A.b@1.0.0": "quarantined"}}
+        return answer
+
+    @property
+    def methods(self) -> list[str]:
+        return [method for method, _ in self.asked]
+
+
+async def status() -> str:
+    return "degraded"
+
+
+async def test_it_joins_and_says_that_it_is_there_with_its_state() -> None:
+    hall, joining = Script("lease", {"status": "ok"}, Away("gone")), Joining(PARAMS, status)
+    with pytest.raises(Away, match="gone"):
+        await joining.stay(hall)
+    beat = ("heartbeat", {"lease": "l1", "status": "degraded"})
+    assert hall.asked == [("join", PARAMS), beat, beat]
+    assert joining.joined.is_set()
+
+
+async def test_one_that_is_not_known_any_more_joins_again() -> None:
+    hall, joining = Script("lease", LeaseUnknown("who?"), "lease", Away("gone")), Joining(PARAMS, status)
+    await joining.stay(hall)
+    with pytest.raises(Away):
+        await joining.stay(hall)
+    assert hall.methods == ["join", "heartbeat", "join", "heartbeat"]
+    assert joining.held is not None
+    assert joining.held.lease == "l3"
+
+
+async def test_the_first_no_is_final_and_a_later_one_is_not() -> None:
+    joining = Joining(PARAMS, status)
+    with pytest.raises(Refusal, match="not you"):
+        await joining.stay(Script(Refusal("not you")))
+    await joining.stay(Script("lease", LeaseUnknown("who?")))
+    with pytest.raises(Away, match="not you"):
+        await joining.stay(Script(Refusal("not you")))
+
+
+@pytest.mark.parametrize("answer", [NotNow("busy"), {"no": "lease"}, None, {"lease": 3}])
+async def test_an_answer_that_is_none_is_asked_for_again(answer: Any) -> None:
+    with pytest.raises(Away):
+        await Joining(PARAMS, status).stay(Script(answer))
+
+
+async def test_it_says_once_that_the_hall_is_away(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolhall.toolserver.joining._FIRST_SECONDS", 0.001)
+    joining = Joining(PARAMS, status)
+    for _ in range(3):
+        await joining.pause(Away("no route"))
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert "no route" in caplog.text
+    await joining.stay(Script("lease", LeaseUnknown("who?")))
+    assert "joined the hall again" in caplog.text
+    await joining.pause(Away("no route"))
+    assert caplog.text.count("no route") == 2
+
+
+def test_pauses_grow_and_differ() -> None:
+    longest, shortest = pauses(lambda: 1.0), pauses(lambda: 0.0)
+    assert [next(longest) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
+    assert [next(shortest) for _ in range(5)] == [0.75, 1.5, 3.0, 3.75, 3.75]
+
+
+async def test_a_change_of_a_tool_s_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    active = {"status": "ok", "tools": {"A.b@1.0.0": "active"}}
+    with pytest.raises(Away):
+        await Joining(PARAMS, status).stay(Script("lease", active, active, Away("gone")))
+    assert caplog.text.count("A.b@1.0.0 is active in the hall now") == 1
+
+
+async def test_whoever_leaves_neither_joins_nor_beats_again() -> None:
+    hall, joining = Script("lease", {"status": "left"}, "stop"), Joining(PARAMS, status)
+    staying = asyncio.create_task(joining.stay(hall))
+    await joining.joined.wait()
+    await joining.leave(hall)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asyncio.shield(staying), 0.1)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(joining.stay(hall), 0.05)
+    staying.cancel()
+    await asyncio.gather(staying, return_exceptions=True)
+    assert hall.methods == ["join", "leave"]
+
+
+@pytest.mark.parametrize("answer", [Away("gone"), LeaseUnknown("who?"), NotNow("busy")])
+async def test_a_goodbye_that_nobody_hears_does_no_harm(answer: Exception) -> None:
+    hall, joining = Script("lease", Away("gone"), answer), Joining(PARAMS, status)
+    with pytest.raises(Away):
+        await joining.stay(hall)
+    await joining.leave(hall)
+    assert hall.methods[-1] == "leave"
+
+
+async def test_whoever_never_joined_need_not_leave() -> None:
+    hall = Script()
+    await Joining(PARAMS, status).leave(hall)
+    assert hall.asked == []
+
+
+def replying(status: int, make: Callable[[JsonObject], Any], headers: Any = ()) -> Callable[[Asked], Answer]:
+    def answer(asked: Asked) -> Answer:
+        body = make(json.loads(asked.body))
+        return Answer(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
+
+    return answer
+
+
+def response(message: JsonObject, result: Any = None, error: Any = None) -> JsonObject:
+    return {"type": "response", "id": message["id"], "result": result, "error": error}
+
+
+async def test_a_hall_is_asked_over_http_with_the_key() -> None:
+    seen: list[Asked] = []
+
+    def answer(asked: Asked) -> Answer:
+        seen.append(asked)
+        return Answer(200, json.dumps(response(json.loads(asked.body), {"lease": "l"})).encode())
+
+    with serving(answer) as url:
+        hall = HallHttp(url, "the-key")
+        assert await hall.ask("join", {"server": "s"}) == {"lease": "l"}
+        await hall.close()
+    (asked,) = seen
+    assert (asked.method, asked.path, asked.headers["authorization"]) == ("POST", "/hub", "Bearer the-key")
+    assert json.loads(asked.body) == {"type": "request", "id": "1", "method": "join", "params": {"server": "s"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "make", "kind", "said"),
+    [
+        (403, lambda m: response(m, error={"code": "FORBIDDEN", "message": "not you"}), Refusal, "not you"),
+        (400, lambda m: response(m, error={"code": "LEASE_UNKNOWN", "message": "?"}), LeaseUnknown, "[?]"),
+        (429, lambda m: response(m, error={"code": "RATE_LIMITED", "message": "later"}), NotNow, "later"),
+        (503, lambda m: response(m, error={"code": "UNAVAILABLE", "message": "later"}), Away, "503"),
+        (401, lambda m: {"error": "who are you"}, Refusal, "401"),
+        (404, lambda m: b"<html>", Refusal, "404"),
+        (200, lambda m: b"<html>", NotNow, "cannot be read; is it a hall"),
+        (200, lambda m: {"type": "response", "id": "other", "result": {}}, NotNow, "something else; is"),
+        (200, lambda m: {"type": "tool_log", "id": "1", "level": "info"}, NotNow, "it answers something else"),
+        (302, lambda m: b"", Refusal, "sends on"),
+        (200, lambda m: b" " * (5 << 20), Away, "too large"),
+    ],
+)
+async def test_what_a_hall_may_answer(status: int, make: Any, kind: type[Exception], said: str) -> None:
+    with serving(replying(status, make, (("location", "http://127.0.0.1:1/hub"),))) as url:
+        hall = HallHttp(url, "")
+        with pytest.raises(kind, match=said) as raised:
+            await hall.ask("join", {})
+        await hall.close()
+    assert type(raised.value) is kind
+
+
+async def test_one_that_is_not_there_is_away() -> None:
+    hall = HallHttp("http://127.0.0.1:1", "")
+    with pytest.raises(Away, match="cannot be reached"):
+        await hall.ask("join", {})
+    await hall.close()
+
+
+def test_everything_that_is_wrong_is_told() -> None:
+    problems = [{"path": f"/{number}", "fix": "mend it"} for number in range(7)]
+    error = {"code": "INVALID_PARAMS", "message": "no", "details": {"problems": problems}}
+    with pytest.raises(Refusal) as raised:
+        read_result(json.dumps({"type": "response", "id": "1", "result": None, "error": error}).encode(), "1")
+    assert raised.value.message.startswith("no; /0: mend it; /1: mend it")
+    assert raised.value.message.endswith("/4: mend it; and 2 more")

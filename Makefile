@@ -69,7 +69,7 @@ sync = $(if $(filter output-sync,$(.FEATURES)),--output-sync=$(1))
 tests: $(QUICK_GATES)
 	@$(MAKE) --no-print-directory $(call sync,none) pytest
 pytest:
-	$(BIN)/pytest -n 2 $(TESTS) $(ARGS)
+	$(BIN)/python tests/again.py -n 2 $(TESTS) $(ARGS)
 # The SDK's own tests wait for the place of pyright, and end long before pytest does.
 sdk-tests:
 	cd sdk/typescript && npm test --silent

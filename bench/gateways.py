@@ -9,6 +9,7 @@ from typing import NamedTuple
 from bench import messages
 from bench.client import Client
 from bench.forge import forge_call, register, start_forge
+from bench.node_tools import install
 from bench.process import Process, await_port, free_port
 from bench.storm import anonymous
 from bench.targets import CLIENTS_PYTHON, FASTMCP, SERVERS, TOOLHALL, TOOLHALL_COMMAND, Server, Target, apart, start
@@ -36,7 +37,7 @@ def gateways() -> Generator[dict[str, Gateway]]:
         tools = [str(TOOLHALL_COMMAND), "serve", str(SERVERS / "tools.py"), "--json", "--join"]
         found[HALL] = house.hall(HALL, tools)
         found[HALL_SOCKET] = house.hall(HALL_SOCKET, tools, "--socket")
-        found[HALL_TYPESCRIPT] = house.hall(HALL_TYPESCRIPT, ["node", str(SERVERS / "tools.mjs")])
+        found[HALL_TYPESCRIPT] = house.hall(HALL_TYPESCRIPT, install(house.folder("node")))
         upstream = house.started(start(Target(FASTMCP), house.folder(FASTMCP)))
         url = f"http://127.0.0.1:{upstream.port}/mcp"
         found[PROXY] = house.proxy(PROXY, url)

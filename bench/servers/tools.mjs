@@ -1,6 +1,6 @@
-// The benchmark's tool on the TypeScript SDK, as a tool server: node tools.mjs HALL_URL
+// The benchmark's tool on the TypeScript SDK, as a tool server: node tools.mjs HALL_URL, where the SDK is installed.
 
-import { join, tool, toolkit } from '../../sdk/typescript/dist/index.js';
+import { join, tool, toolkit } from '@toolhall/sdk';
 
 const number = { type: 'number' };
 

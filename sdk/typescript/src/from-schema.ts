@@ -21,8 +21,8 @@ export type FromSchema<S> = S extends { readonly const: infer Only }
 type Required<S> = S extends { readonly required: readonly (infer Name)[] } ? Name : never;
 
 type FromProperties<Properties, Needed> = Flat<
-  { [Name in keyof Properties as Name extends Needed ? Name : never]: FromSchema<Properties[Name]> } & {
-    [Name in keyof Properties as Name extends Needed ? never : Name]?: FromSchema<Properties[Name]>;
+  { -readonly [Name in keyof Properties as Name extends Needed ? Name : never]: FromSchema<Properties[Name]> } & {
+    -readonly [Name in keyof Properties as Name extends Needed ? never : Name]?: FromSchema<Properties[Name]>;
   }
 >;
 

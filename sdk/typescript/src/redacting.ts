@@ -13,7 +13,7 @@ export function redacted(text: string, lent: Pick<CallContext, 'secrets' | 'acco
   const spelled = values.flatMap((each) => [
     each,
     JSON.stringify(each).slice(1, -1),
-    encodeURIComponent(each.toWellFormed()),
+    encodeURIComponent(Buffer.from(each).toString()),
     Buffer.from(each).toString('base64'),
   ]);
   const all = [...new Set(spelled)].sort((one, other) => other.length - one.length);

@@ -16,6 +16,7 @@ import type { Question, Reply } from './wire/questions.js';
 import { type LogLevel, type Report, writeReport } from './wire/reports.js';
 
 const MOST_BYTES = 4 * 1024 * 1024; // of a result; the hall may allow less
+const MOST_ASKED = 32; // questions of one call that wait for their answer
 
 /** Where messages about a call go, before the last. */
 export interface Outlet {
@@ -92,6 +93,7 @@ export class Running implements Link {
 
   ask(questions: Record<string, Question>, retryMs?: number): Promise<Record<string, Reply>> {
     if (this.#over) return Promise.reject(cancelled());
+    if (this.#open.size >= MOST_ASKED) return Promise.reject(new Error('wait for answers before asking more'));
     const number = ++this.#asked;
     const replies = new Promise<Record<string, Reply>>((resolve, reject) => {
       this.#open.set(number, { kind: Object.values(questions)[0]?.kind, resolve, reject });

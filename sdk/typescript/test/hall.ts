@@ -2,8 +2,9 @@
 
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { JsonObject } from '@toolhall/sdk';
+import type { Json, JsonObject } from '@toolhall/sdk';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { post } from './talking.js';
 
 export const KEY = 'th_test_key';
 
@@ -98,7 +99,15 @@ export class Hall {
     for await (const chunk of request) body += String(chunk);
     const message = JSON.parse(body) as JsonObject;
     if (request.headers.authorization !== `Bearer ${KEY}`) return refusal(message, 'UNAUTHENTICATED', 'who are you?');
-    return await this.#answer(message);
+    return message.type === 'tool_request' ? await this.#forward(message) : await this.#answer(message);
+  }
+
+  /** To whoever joined last. */
+  async #forward(message: JsonObject): Promise<JsonObject> {
+    const { url, token } = this.requests.findLast((each) => each.method === 'join')?.params ?? {};
+    const { messages } = await post(String(url), message, { token: String(token) });
+    const { type, id, result, error } = messages.at(-1) as { [key: string]: Json };
+    return { type, id, result, error } as JsonObject;
   }
 
   async #answer(message: JsonObject): Promise<JsonObject> {

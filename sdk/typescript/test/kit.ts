@@ -82,6 +82,14 @@ const asksAll = tool({
   },
 });
 
+const asksTooMuch = tool({
+  name: 'asksTooMuch',
+  input: nothing,
+  run: async (_, ctx) => {
+    await Promise.all(Array.from({ length: 33 }, () => ctx.roots()));
+  },
+});
+
 const asksForSecret = tool({
   name: 'asksForSecret',
   input: nothing,
@@ -175,6 +183,7 @@ export const kit = toolkit({
     tells,
     asks,
     asksAll,
+    asksTooMuch,
     asksForSecret,
     supplied,
     takesMore,

@@ -147,6 +147,14 @@ test('a form that asks for a secret is a mistake of the tool', async (t) => {
   assert.match(log(), /user_pin/);
 });
 
+test('questions that nobody answered yet are counted', async (t) => {
+  const log = logged(t);
+  const { messages } = await post(url, call('asksTooMuch', {}, ASKS));
+  assert.equal((ended(messages.at(-1)) as wire.Failure).code, 'INTERNAL_ERROR');
+  assert.equal(messages.length, 33);
+  assert.match(log(), /wait for answers/);
+});
+
 test('an answer to nothing', async () => {
   const { messages } = await post(url, { type: 'tool_answer', id: '99', number: 1, answers: {} });
   assert.deepEqual(messages[0]?.result, { status: 'not_running' });

@@ -22,7 +22,7 @@ class Sender:
 
     def line(self) -> SocketLine | None:
         """The line on which a tool server is called that opened this socket; None where there is no socket."""
-        if self._line is None and self._send is not None:
+        if self._send is not None and (self._line is None or not self._line.open):  # with its lease the line ended
             self._line = SocketLine(self._write)
         return self._line
 

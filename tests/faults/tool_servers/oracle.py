@@ -10,7 +10,7 @@ from tests.faults.tool_servers.processes import Effect
 SILENCE = 1.0  # so long nobody may be without an answer who calls something that is well
 # What an answer says of a call that did not begin, and of one of which that is not known.
 NOT_RUN = ("did not run", "is about to end", "takes no calls now", "no tool server runs", "failed again and again")
-NOT_KNOWN = ("is not known", "did not finish in time")
+NOT_KNOWN = ("is not known", "did not finish within")
 
 
 def judge(answers: list[Answer], effects: list[Effect]) -> None:
@@ -29,9 +29,9 @@ def failed(answers: Iterable[Answer]) -> list[Answer]:
     return [answer for answer in answers if not answer.ok]
 
 
-def undisturbed(answers: list[Answer], toolkit: str) -> None:
-    """Calls of this toolkit all succeeded, and never stood still."""
-    own = [answer for answer in answers if answer.toolkit == toolkit]
+def undisturbed(answers: list[Answer], toolkit: str, since: float = 0.0) -> None:
+    """Calls of this toolkit that began since then all succeeded, and never stood still."""
+    own = [answer for answer in answers if answer.toolkit == toolkit and answer.began >= since]
     assert not failed(own), _some(failed(own))
     ends = sorted(answer.ended for answer in own)
     assert max(later - end for end, later in itertools.pairwise(ends)) < SILENCE, toolkit

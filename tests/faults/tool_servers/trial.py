@@ -78,4 +78,5 @@ async def trial(site: Site, seats: Sequence[Seat] = SEATS) -> AsyncGenerator[Tri
         yield on_trial
     statuses = await site.stopped(*on_trial.replicas.values())
     assert not any(statuses), on_trial._logs()
+    from collections import Counter; print("STATS", len(load.answers), Counter((a.toolkit, a.tool, str(a.said and a.said.what)[:70]) for a in load.answers if not a.ok))
     judge(load.answers, site.effects())

@@ -112,7 +112,9 @@ class Pools:
         now = self._clock()
         self._missed = {key: since for key, since in self._missed.items() if now - since < _MISSED_SECONDS}
         states: dict[str, Health] = {name: "unhealthy" for of_kind, name in self._missed if of_kind == kind}
-        return states | {name: _state(name if kind == "toolkit" else None, each) for name, each in by_name.items()}
+        for name, replicas in by_name.items():
+            states[name] = _state(name if kind == "toolkit" else None, replicas)
+        return states
 
 
 def _state(toolkit: str | None, replicas: list[Replica]) -> Health:

@@ -63,6 +63,11 @@ class SocketLine:
         """How many calls it has, with those that were given up while nothing could be written."""
         return len(self._calls) + len(self._goodbyes)
 
+    @property
+    def open(self) -> bool:
+        """Whether it takes calls."""
+        return self._open
+
     async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002 - its word
         """Run a call over there; whoever cancels this, cancels it there."""
         frames = self._begun(id)

@@ -257,6 +257,17 @@ async def test_an_idle_connection_that_was_ended_is_not_used(how: str) -> None:
         line.close()
 
 
+async def test_a_connection_that_ended_leaves_at_once() -> None:
+    async with peer(saying(whole(ended("1")))) as server:
+        line = server.line()
+        await line.call(REQUEST, "1", deaf)
+        assert (line.open, line.idle) == (1, 1)
+        next(iter(server.wires)).close()
+        await until(lambda: line.open == 0)
+        assert line.idle == 0
+        line.close()
+
+
 async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server is about to close it, and a call that meets that would be lost."""
     async with peer(saying(whole(ended("1")))) as server:

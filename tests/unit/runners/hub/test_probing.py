@@ -33,12 +33,14 @@ async def test_everybody_is_asked_in_the_hubs_words() -> None:
     assert len({each["id"] for each in asked}) == 200
 
 
-async def test_who_does_not_answer_is_suspect_until_it_does() -> None:
+async def test_who_does_not_answer_is_suspect_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
     silent, broken, well = Answering(), Answering(), Answering()
     silent.health, broken.health = None, lost(delivered=False)
     pools, replicas = house(silent, broken, well)
     await probing(pools).once()
+    await probing(pools).once()
     assert [replica.suspect for replica in replicas] == [True, True, False]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2  # once for each, however often
     assert pools.states() == {"servers": "degraded"}
     silent.health = broken.health = HEALTHY
     await probing(pools).once()

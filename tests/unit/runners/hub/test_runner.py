@@ -188,8 +188,9 @@ async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_
     house, one, other = one_and_other(end, idempotent=("*",))
     answers: list[JsonObject] = []
     one.says = says(question(), question(), answers=answers)
+    link = Later()
     with pytest.raises(Asking) as raised:
-        await house.run(link=(link := Later()))
+        await house.run(link=link)
     assert raised.value.questions == {"q": Form("who?", {})}
     assert [each["later"] for each in answers] == [True, True]
     assert link.asked == 1  # it was told to unwind, and asked again

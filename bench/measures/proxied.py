@@ -37,7 +37,7 @@ def measure_proxied(effort: Effort) -> Section:
     """Every process in the middle in turn."""
     with gateways() as ways:
         lanes = {name: partial(spend, way.server, CALLS.get(name, HALL_CALLS), way.call) for name, way in ways.items()}
-        seen = interleaved(lanes, effort.halved().rounds)
+        seen = interleaved(lanes, effort.rounds)
     cpu = {name: [load.cpu_us for load in loads] for name, loads in seen.items()}
     rows = [_row(name, loads, cpu) for name, loads in seen.items()]
     columns = ["in the middle", "CPU µs per call", "calls per second", "times toolhall"]

@@ -12,6 +12,7 @@ import msgspec
 from toolhall.accounts.providers import ProviderSettings
 from toolhall.pipeline.ladder import Steps
 from toolhall.pipeline.limit import Rate
+from toolhall.runners.hub.line import MOST_BYTES
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
@@ -70,6 +71,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     providers: dict[str, ProviderSettings] = {}
     accept_credentials: tuple[str, ...] = ()
     idempotent: tuple[str, ...] = ()
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """Of a WebSocket: results of tool servers come over it, too, and they grow when they are written as text."""
+        return max(self.max_body_bytes, MOST_BYTES, 2 * self.max_output_bytes + 65_536)
 
     def __repr__(self) -> str:
         shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.halls import FakeHall, call, fake_hall, ids_of, socket_hall
-from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.cli.shell import KIT, PATIENCE, Serving, Shell, read_line
 
 TOOLS = """
 import asyncio
@@ -65,7 +65,9 @@ class ExampleTool(BaseTool):
 
 
 @contextmanager
-def joined(shell: Shell, hall: FakeHall, *words: str) -> Generator[tuple["subprocess.Popen[bytes]", dict[str, Any]]]:
+def joined(
+    shell: Shell, hall: FakeHall | Serving, *words: str
+) -> Generator[tuple["subprocess.Popen[bytes]", dict[str, Any]]]:
     """A tool server that has joined; at the end it leaves on SIGTERM, and ends with code 0."""
     with shell.started("serve", *words, "--join", hall.url, "--json") as process:
         first = json.loads(read_line(process))
@@ -74,6 +76,10 @@ def joined(shell: Shell, hall: FakeHall, *words: str) -> Generator[tuple["subpro
         assert process.wait(PATIENCE) == 0
         assert process.stdout is not None
         assert process.stdout.read() == b"", "with --json there is one line, and nothing else"
+
+
+def refusing(_: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"code": "FORBIDDEN", "message": "not this key", "details": {"scopes": [params["server"]]}}
 
 
 def test_it_joins_is_called_and_leaves(shell: Shell) -> None:
@@ -121,12 +127,11 @@ def until(claim: Callable[[], bool]) -> None:
 
 
 def test_a_refusal_ends_it_with_the_words_of_the_hall(shell: Shell) -> None:
-    error = {"code": "FORBIDDEN", "message": "this key may not serve Shop", "details": {}}
     (shell.folder / "quiet.py").write_text(QUIET)
-    with fake_hall(lambda *_: error) as hall:
+    with fake_hall(refusing) as hall:
         ended = shell.run("serve", "quiet.py", "--join", hall.url)
     assert (ended.code, ended.out) == (1, "")
-    assert "this key may not serve Shop" in ended.complaint()
+    assert "not this key" in ended.complaint()
 
 
 def test_it_waits_for_a_hall_that_is_away_and_joins_again_when_it_is_forgotten(shell: Shell) -> None:
@@ -191,10 +196,18 @@ def test_it_is_called_over_a_socket(shell: Shell) -> None:
     assert len(hall.all("leave")) == 1
 
 
-def test_a_socket_that_is_refused_ends_it(shell: Shell) -> None:
-    error = {"code": "FORBIDDEN", "message": "not this key"}
+@pytest.mark.parametrize("words", [[], ["--socket"]], ids=["http", "socket"])
+def test_a_real_hall_calls_it(shell: Shell, words: list[str]) -> None:
     (shell.folder / "quiet.py").write_text(QUIET)
-    with socket_hall(lambda *_: error) as hall:
+    (shell.folder / "example.py").write_text(EXAMPLE)
+    with shell.serving("quiet.py") as hall, joined(shell, hall, "example.py", *words):
+        called = shell.run("call", "example-tool_method1", "--yes", "--url", hall.url, "--json")
+        assert called.json()["structuredContent"] == {"status": "success"}
+
+
+def test_a_socket_that_is_refused_ends_it(shell: Shell) -> None:
+    (shell.folder / "quiet.py").write_text(QUIET)
+    with socket_hall(refusing) as hall:
         ended = shell.run("serve", "quiet.py", "--join", hall.url, "--socket")
     assert ended.code == 1
     assert "not this key" in ended.complaint()

@@ -10,6 +10,8 @@ from tests.faults.tool_servers.processes import HERE, KITS, site
 from tests.faults.tool_servers.trial import SEATS, trial
 from tests.typescript import project
 
+pytestmark = pytest.mark.timeout(180)  # half a dozen processes, on a machine that may be busy with others
+
 
 @pytest.fixture(scope="module")
 def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -18,6 +20,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def test_no_call_fails(tmp_path: Path, script: Path) -> None:
+    """Each leaves in order, and the next does so once another has taken its place."""
     async with site(tmp_path, script) as hall, trial(hall) as on_trial:
         for seat in SEATS:
             assert await hall.stopped(on_trial.replicas[seat]) == [0]

@@ -1,4 +1,4 @@
-"""Tool servers that are killed, stand still, or are cut off under load: every call has one true answer, and all heals."""
+"""Tool servers are killed, stand still and are cut off under load: every call has one true answer, and all heals."""
 
 import asyncio
 import signal
@@ -105,27 +105,27 @@ def renew(proxy: Flaky) -> None:
     proxy.heal()
 
 
-async def over_http(kit: Kit, _: Site, stack: AsyncExitStack) -> tuple[Seat, Flaky]:
+async def over_http(kit: Kit, _: Site, stack: AsyncExitStack, seed: int) -> tuple[Seat, Flaky]:
     """The hall cannot reach it, though it says that it is well."""
     port = free_port()
-    proxy = await stack.enter_async_context(Flaky(port))
+    proxy = await stack.enter_async_context(Flaky(port, seed))
     return Seat(kit, ("--port", str(port), "--advertise", f"http://127.0.0.1:{proxy.port}")), proxy
 
 
-async def over_socket(kit: Kit, hall: Site, stack: AsyncExitStack) -> tuple[Seat, Flaky]:
+async def over_socket(kit: Kit, hall: Site, stack: AsyncExitStack, seed: int) -> tuple[Seat, Flaky]:
     """It cannot reach the hall, and calls come no other way."""
-    proxy = await stack.enter_async_context(Flaky(hall.port))
+    proxy = await stack.enter_async_context(Flaky(hall.port, seed))
     return Seat(kit, ("--socket",), proxy.port), proxy
 
 
 BEHIND = {"http": (over_http, (PY_SOCKET, TS_SOCKET)), "socket": (over_socket, (PY_HTTP, TS_HTTP))}
 
 
-@pytest.mark.parametrize(("way", "seed"), [("http", 1), ("socket", 2)])
+@pytest.mark.parametrize(("way", "seed"), [(w, s) for s in range(3, 7) for w in ("http", "socket")])
 async def test_cut_off(tmp_path: Path, script: Path, way: str, seed: int) -> None:
     chance, (behind, others) = Random(seed), BEHIND[way]
     async with site(tmp_path, script) as hall, AsyncExitStack() as stack:
-        proxies = {kit: await behind(kit, hall, stack) for kit in KITS}
+        proxies = {kit: await behind(kit, hall, stack, seed) for kit in KITS}
         async with trial(hall, [*others, *(seat for seat, _ in proxies.values())]) as on_trial:
             for kit, (_, proxy) in proxies.items():
                 async with only(on_trial, kit):

@@ -59,8 +59,7 @@ export const noSuchMethod = (): ToolError =>
   new ToolError('this tool server has no such method', { code: 'METHOD_NOT_FOUND' });
 export const timedOut = (): ToolError => new ToolError('the tool did not finish in time', { code: 'TIMEOUT' });
 export const cancelled = (): ToolError => new ToolError('the call was cancelled', { code: 'CANCELLED' });
-export const badOutput = (): ToolError =>
-  new ToolError('the tool returned something other than it promises', { code: 'BAD_OUTPUT' });
+export const badOutput = (message: string): ToolError => new ToolError(message, { code: 'BAD_OUTPUT' });
 
 /** The tool crashed: what its exception says stays in the log, because it may quote anything. */
 export const crashed = (): ToolError =>

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from 'node:http';
 
-export const MOST_BYTES = 1024 * 1024;
+export const MOST_BYTES = 2 * 1024 * 1024 + 65_536; // what a hall takes at most, as it is written here
 
 /** Null for one that is too large; rejects for one that breaks off. */
 export function bodyOf(request: IncomingMessage): Promise<Buffer | null> {

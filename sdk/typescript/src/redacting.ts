@@ -3,7 +3,7 @@
 import type { CallContext } from './wire/calls.js';
 
 const SHORTEST = 4; // shorter ones are in too many words
-const HIDDEN = '[hidden]';
+const HIDDEN = '[redacted]';
 
 /** The same text without the secrets and tokens of this call. */
 export function redacted(text: string, lent: Pick<CallContext, 'secrets' | 'accounts'>): string {

@@ -15,7 +15,7 @@ import type { Answer } from './wire/orders.js';
 import type { Question, Reply } from './wire/questions.js';
 import { type LogLevel, type Report, writeReport } from './wire/reports.js';
 
-const MOST_BYTES = 4 * 1024 * 1024; // of a result; the hall may allow less
+const MOST_BYTES = 2 * 1024 * 1024; // of a result; a hall reads that much, and may pass on less
 const MOST_ASKED = 32; // questions of one call that wait for their answer
 
 /** Where messages about a call go, before the last. */
@@ -87,7 +87,7 @@ export class Running implements Link {
   }
 
   log(level: LogLevel, data: Json): void {
-    const logger = `${this.call.tool}.${this.call.method}`;
+    const logger = this.method.declaration.published ?? `${this.call.tool}_${this.call.method}`;
     this.#tell({ kind: 'log', id: this.call.id, level, data, logger });
   }
 
@@ -117,12 +117,14 @@ export class Running implements Link {
   #written(returned: unknown): Ending {
     try {
       const message = writeReturned(this.call.id, returned);
-      if (Buffer.byteLength(message) <= MOST_BYTES) return { message, status: 200 };
+      const size = Buffer.byteLength(message);
+      if (size <= MOST_BYTES) return { message, status: 200 };
       this.#note(`the result is larger than ${MOST_BYTES} bytes`);
+      return failed(this.call, badOutput(`the tool returned ${size} bytes; at most ${MOST_BYTES} are passed on`));
     } catch (error) {
       this.#note('the result cannot be written as JSON', error);
+      return failed(this.call, badOutput('the tool returned something that cannot be written as JSON'));
     }
-    return failed(this.call, badOutput());
   }
 
   #without({ message, status }: Ending): Ending {

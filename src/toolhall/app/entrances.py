@@ -92,17 +92,20 @@ class Entrances:
 
     def _joining(self, registrar: Registrar) -> Joining:
         servers = self._parts.servers
-        return Joining(self._hall, registrar, servers.leases, servers.dial)
+        return Joining(self._hall, registrar, servers.leases, servers.line)
 
     def _modern(self) -> Modern:
         return Modern(self._hall, self._server, self._rounds)
 
     def _app(self, open: Callable[[], Awaitable[None]]) -> HttpApp:  # noqa: A002
-        guard, sockets = self._parts.guard, {"/hub": WebSocket(self.hub.answer, self._config.max_body_bytes)}
+        guard, sockets = self._parts.guard, {"/hub": self._socket()}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
         app.room = Room(self._config.max_concurrency)
         app.strangers = self.machine.strangers
         return app
+
+    def _socket(self) -> WebSocket:
+        return WebSocket(self.hub.answer, self._config.max_body_bytes, self._config.max_frame_bytes)
 
     def _supplies(self) -> dict[str, Methods]:
         """How secrets are set and accounts are linked."""

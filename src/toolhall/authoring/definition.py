@@ -16,7 +16,7 @@ from toolhall.authoring.requiring import required
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
 from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
-from toolhall.model.tool import About, Annotations, Effect, Tool
+from toolhall.model.tool import HINTS, About, Annotations, Tool
 from toolhall.schema.headers import header_parameters
 
 
@@ -182,15 +182,8 @@ def _annotations(options: ToolOptions) -> Annotations | None:
     stated = options.get("annotations")
     if "effect" not in options:
         return stated
-    implied = _IMPLIED[options["effect"]]
+    implied = HINTS[options["effect"]]
     if stated is None:
         return implied
     said = {field: getattr(stated, field) for field in stated.__struct_fields__ if getattr(stated, field) is not None}
     return msgspec.structs.replace(implied, **said)
-
-
-_IMPLIED: dict[Effect, Annotations] = {
-    "reads": Annotations(read_only=True),
-    "writes": Annotations(read_only=False, destructive=False),
-    "destroys": Annotations(read_only=False, destructive=True),
-}

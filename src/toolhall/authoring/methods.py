@@ -65,7 +65,7 @@ def _check(served: BaseTool) -> None:
 
 def _listed(served: BaseTool, part: str) -> list[Any] | None:
     """A list of the capabilities; None where the tool does not say."""
-    stated: object = served.capabilities
+    stated: Any = served.capabilities  # the author's word for it
     if stated is None:
         return None
     if not isinstance(stated, Mapping):

@@ -1,5 +1,6 @@
 """What is known of a tool: its names, its promises, how risky it is."""
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -20,6 +21,14 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     destructive: bool | None = None
     idempotent: bool | None = None
     open_world: bool | None = None
+
+
+# What an effect says in the words of MCP.
+HINTS: Mapping[Effect, Annotations] = {
+    "reads": Annotations(read_only=True),
+    "writes": Annotations(read_only=False, destructive=False),
+    "destroys": Annotations(read_only=False, destructive=True),
+}
 
 
 class Icon(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,11 +2,13 @@
 
 import re
 import time
+from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
 from toolhall.dialects.hub import catalog
-from toolhall.egress.dialing import Dial
+from toolhall.egress.addresses import Address
 from toolhall.egress.errors import EgressRefused
 from toolhall.hall import Hall
 from toolhall.model.caller import ADMIN, SERVE_ALL, TRUSTED, Caller, serve_scope
@@ -16,13 +18,13 @@ from toolhall.model.secret import Secret
 from toolhall.pipeline.manage import Change
 from toolhall.registrar.papers import Paper, Source
 from toolhall.registrar.registrar import Registrar
-from toolhall.runners.hub.http_line import HttpLine
 from toolhall.runners.hub.leases import EXPIRES_SECONDS, HEARTBEAT_SECONDS, Leases
 from toolhall.runners.hub.line import Line
 from toolhall.runners.hub.replica import Joined
 from toolhall.transports.sender import Sender
 
 MOST_TOOLKITS = 100
+Dialling: TypeAlias = Callable[[str, Secret, Address | None], Line]  # to a url, by a token, from an address
 _SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 
@@ -40,11 +42,11 @@ class _Join(msgspec.Struct):
 class Joining:
     """The hub's methods join, heartbeat and leave."""
 
-    def __init__(self, hall: Hall, registrar: Registrar, leases: Leases, dial: Dial) -> None:
+    def __init__(self, hall: Hall, registrar: Registrar, leases: Leases, line: Dialling) -> None:
         self._hall = hall
         self._registrar = registrar
         self._leases = leases
-        self._dial = dial
+        self._line_to = line
 
     async def join(self, params: JsonObject, caller: Caller, sender: Sender) -> Json:
         """Keep what it declares, and call it from now on; what is new and not trusted is quarantined."""
@@ -102,9 +104,8 @@ class Joining:
             return line
         if asked.token is None or not _SECRET.fullmatch(asked.token):
             raise Malformed("token is a secret of 16 to 256 letters and digits that the hall sends with every call")
-        dial = self._dial if sender.address is None else self._dial.beside(sender.address)
         try:
-            return HttpLine(asked.url, Secret(asked.token), dial)
+            return self._line_to(asked.url, Secret(asked.token), sender.address)
         except EgressRefused as refused:
             raise Malformed(f"the hall does not call there: {refused}") from None
 

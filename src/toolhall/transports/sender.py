@@ -4,6 +4,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 
 from toolhall.egress.addresses import Address
+from toolhall.runners.hub.line import MOST_BYTES
 from toolhall.runners.hub.socket_line import SocketLine
 from toolhall.transports.asgi import Headers, Scope, Send
 from toolhall.transports.identity.addresses import FORWARDED, address_of
@@ -12,10 +13,11 @@ from toolhall.transports.identity.addresses import FORWARDED, address_of
 class Sender:
     """One connection's, for as long as it lasts."""
 
-    __slots__ = ("_ended", "_line", "_send", "address")
+    __slots__ = ("_ended", "_line", "_most_bytes", "_send", "address")
 
-    def __init__(self, address: Address | None = None, send: Send | None = None) -> None:
+    def __init__(self, address: Address | None = None, send: Send | None = None, most_bytes: int = MOST_BYTES) -> None:
         self.address = address
+        self._most_bytes = most_bytes
         self._send = send
         self._line: SocketLine | None = None
         self._ended: list[Callable[[], None]] = []
@@ -23,7 +25,7 @@ class Sender:
     def line(self) -> SocketLine | None:
         """The line on which a tool server is called that opened this socket; None where there is no socket."""
         if self._send is not None and (self._line is None or not self._line.open):  # with its lease the line ended
-            self._line = SocketLine(self._write)
+            self._line = SocketLine(self._write, self._most_bytes)
         return self._line
 
     def heard(self, body: bytes) -> bool:

@@ -6,6 +6,7 @@ from itertools import count
 
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
+from toolhall.runners.hub.line import MOST_BYTES
 from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
 from toolhall.transports.identity.base import Proven, Unproven, proven
@@ -23,8 +24,14 @@ _TRY_LATER = 1013
 class WebSocket:
     """Reads messages until the client leaves; its running calls end with it."""
 
-    def __init__(self, answer: Callable[[bytes | None, Caller, str, Sender], Awaitable[Wire]], max_body: int) -> None:
+    def __init__(
+        self,
+        answer: Callable[[bytes | None, Caller, str, Sender], Awaitable[Wire]],
+        max_body: int,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
         self._answer = answer
+        self._most_bytes = most_bytes  # of what a tool server says about one call
         self._max_body = max_body
         self._numbers = count(1)
         self._open: Counter[str] = Counter()  # by caller
@@ -48,16 +55,18 @@ class WebSocket:
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
         crowd = Crowd(MAX_AT_ONCE)
-        line, sender = f"socket {next(self._numbers)}", Sender(send=send)
+        line, sender = f"socket {next(self._numbers)}", Sender(None, send, self._most_bytes)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
                 body = (message.get("bytes") or b"") if text is None else text.encode()
+                if sender.heard(
+                    body
+                ):  # of a tool server that is called on this socket; its line has a bound of its own
+                    continue
                 if len(body) > self._max_body:
                     await send({"type": "websocket.close", "code": _TOO_LARGE})
                     return
-                if sender.heard(body):  # of a tool server that is called on this socket
-                    continue
                 caller = await proven(again())  # a key that was revoked meanwhile is good no longer
                 await room.enter_patiently()  # until then nothing more is read
                 try:

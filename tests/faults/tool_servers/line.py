@@ -1,4 +1,4 @@
-"""A caller's own connections to a hall: over them every call gets one answer, and nothing comes that nobody waits for."""
+"""A caller's own connections to a hall: each call gets one answer there, and nothing comes that nobody waits for."""
 
 import asyncio
 import json

@@ -100,7 +100,9 @@ class Site:
 
     def start(self, kit: Kit, *options: str, hall: int = 0) -> Process:
         """A replica more, which joins at the hall's own port unless told otherwise."""
-        target = toolhall("serve", str(HERE / "ledger.py"), "--json") if kit == "PyLedger" else ["node", str(self._script)]
+        target = (
+            toolhall("serve", str(HERE / "ledger.py"), "--json") if kit == "PyLedger" else ["node", str(self._script)]
+        )
         words = [*target, "--join", f"http://127.0.0.1:{hall or self.port}", *options]
         listening = () if {"--socket", "--port"} & {*options} else ("--port", "0")
         return self._start([*words, *listening], f"{kit}-{len(self._processes)}", {"LEDGER": str(self._ledger)})

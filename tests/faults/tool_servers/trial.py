@@ -45,9 +45,9 @@ class Trial:
     async def all_called(self, seconds: float = HEAL_SECONDS) -> None:
         """Every replica gets calls and runs them, from now on in so many seconds."""
         known, pids = len(self._site.effects()), {process.pid for process in self.replicas.values()}
-        assert await eventually(
-            lambda: pids <= {effect.pid for effect in self._site.effects()[known:]}, seconds
-        ), f"not all of {pids} run calls: {self._logs()}"
+        assert await eventually(lambda: pids <= {effect.pid for effect in self._site.effects()[known:]}, seconds), (
+            f"not all of {pids} run calls: {self.logs()}"
+        )
 
     async def healthy(self, seconds: float = HEAL_SECONDS) -> None:
         """The hall says that all is well, in so many seconds."""
@@ -63,13 +63,14 @@ class Trial:
         await self.healthy()
         await self.all_called(deadline - time.monotonic())
 
-    def _logs(self) -> str:
+    def logs(self) -> str:
+        """What all of them have written."""
         return "\n".join(process.log for process in self.replicas.values())
 
 
 @asynccontextmanager
 async def trial(site: Site, seats: Sequence[Seat] = SEATS) -> AsyncGenerator[Trial]:
-    """Everything runs; at the end all tool servers end in order, and what was answered is held against what was done."""
+    """All runs; at the end the tool servers end in order, and what was answered is held against what was done."""
     load = Load(site.port)
     on_trial = Trial(site, load)
     await on_trial.start(*seats)
@@ -77,6 +78,5 @@ async def trial(site: Site, seats: Sequence[Seat] = SEATS) -> AsyncGenerator[Tri
         await on_trial.all_called()
         yield on_trial
     statuses = await site.stopped(*on_trial.replicas.values())
-    assert not any(statuses), on_trial._logs()
-    from collections import Counter; print("STATS", len(load.answers), Counter((a.toolkit, a.tool, str(a.said and a.said.what)[:70]) for a in load.answers if not a.ok))
+    assert not any(statuses), on_trial.logs()
     judge(load.answers, site.effects())

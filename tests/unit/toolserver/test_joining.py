@@ -136,10 +136,15 @@ async def test_whoever_never_joined_need_not_leave() -> None:
     assert hall.asked == []
 
 
-def replying(status: int, make: Callable[[JsonObject], Any], headers: Any = ()) -> Callable[[Asked], Answer]:
+def replying(status: int, said: Any) -> Callable[[Asked], Answer]:
+    """Bytes as they are, an error by its code, or a whole message."""
+
     def answer(asked: Asked) -> Answer:
-        body = make(json.loads(asked.body))
-        return Answer(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
+        body = (
+            response(json.loads(asked.body), error={"code": said, "message": "no"}) if isinstance(said, str) else said
+        )
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return Answer(status, sent, (("location", "http://127.0.0.1:1/hub"),))
 
     return answer
 
@@ -165,25 +170,26 @@ async def test_a_hall_is_asked_over_http_with_the_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "make", "kind", "said"),
+    ("status", "said", "kind", "words"),
     [
-        (403, lambda m: response(m, error={"code": "FORBIDDEN", "message": "not you"}), Refusal, "not you"),
-        (400, lambda m: response(m, error={"code": "LEASE_UNKNOWN", "message": "?"}), LeaseUnknown, "[?]"),
-        (429, lambda m: response(m, error={"code": "RATE_LIMITED", "message": "later"}), NotNow, "later"),
-        (503, lambda m: response(m, error={"code": "UNAVAILABLE", "message": "later"}), Away, "503"),
-        (401, lambda m: {"error": "who are you"}, Refusal, "401"),
-        (404, lambda m: b"<html>", Refusal, "404"),
-        (200, lambda m: b"<html>", NotNow, "cannot be read; is it a hall"),
-        (200, lambda m: {"type": "response", "id": "other", "result": {}}, NotNow, "something else; is"),
-        (200, lambda m: {"type": "tool_log", "id": "1", "level": "info"}, NotNow, "it answers something else"),
-        (302, lambda m: b"", Refusal, "sends on"),
-        (200, lambda m: b" " * (5 << 20), Away, "too large"),
+        (403, "FORBIDDEN", Refusal, "no"),
+        (400, "LEASE_UNKNOWN", LeaseUnknown, "no"),
+        (429, "RATE_LIMITED", NotNow, "no"),
+        (503, "UNAVAILABLE", Away, "503"),
+        (401, {"error": "who are you"}, Refusal, "401"),
+        (404, b"<html>", Refusal, "404"),
+        (200, b"<html>", NotNow, "cannot be read; is it a hall"),
+        (200, {"type": "response", "id": "other", "result": {}}, NotNow, "something else; is"),
+        (200, {"type": "tool_log", "id": "1", "level": "info"}, NotNow, "it answers something else"),
+        (302, b"", Refusal, "sends on"),
+        (200, b" " * (5 << 20), Away, "too large"),
     ],
+    ids=lambda each: "" if isinstance(each, bytes | dict) else None,
 )
-async def test_what_a_hall_may_answer(status: int, make: Any, kind: type[Exception], said: str) -> None:
-    with serving(replying(status, make, (("location", "http://127.0.0.1:1/hub"),))) as url:
+async def test_what_a_hall_may_answer(status: int, said: Any, kind: type[Exception], words: str) -> None:
+    with serving(replying(status, said)) as url:
         hall = HallHttp(url, "")
-        with pytest.raises(kind, match=said) as raised:
+        with pytest.raises(kind, match=words) as raised:
             await hall.ask("join", {})
         await hall.close()
     assert type(raised.value) is kind

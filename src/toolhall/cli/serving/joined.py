@@ -35,6 +35,11 @@ class Terms(msgspec.Struct, frozen=True):
     name: str
     max_body_bytes: int
 
+    @property
+    def max_frame_bytes(self) -> int:
+        """Of a WebSocket, which nobody opens to a tool server."""
+        return self.max_body_bytes
+
     def __repr__(self) -> str:
         return f"Terms({self.hall!r})"
 

@@ -37,6 +37,11 @@ class Sizes(Protocol):
         """The largest message that is read."""
         ...
 
+    @property
+    def max_frame_bytes(self) -> int:
+        """The largest frame of a WebSocket that is read."""
+        ...
+
 
 class Served(Protocol):
     """What a server is there for: a hall, or a tool server."""
@@ -79,7 +84,7 @@ class GuardedConfig(uvicorn.Config):
             loop="auto",  # uvloop, where there is one
             http=connection,
             ws=socket,
-            ws_max_size=served.config.max_body_bytes,
+            ws_max_size=served.config.max_frame_bytes,
             ws_per_message_deflate=False,  # what is packed could grow here, and its size could tell of secrets
             lifespan="on",
             log_config=None,

@@ -9,7 +9,7 @@ from toolhall.dialects.oxp.requirements import read_requirements
 from toolhall.model.json import JsonObject
 from toolhall.model.names import published_name, published_problem
 from toolhall.model.patch import escape
-from toolhall.model.tool import About, Annotations, Effect, Output, Tool
+from toolhall.model.tool import HINTS, About, Annotations, Effect, Output, Tool
 
 TOOL_KEY = "dev.toolhall/tool"
 TOOLKIT_KEY = "dev.toolhall/toolkit"
@@ -84,7 +84,6 @@ def read_beyond(reading: Reading, tool: Tool, method: JsonObject, path: str) -> 
         return tool
     if said.name is not None and (problem := published_problem(said.name)):
         reading.fault(f"{path}/{escape(TOOL_KEY)}/name", "name", problem)
-    hints = said.annotations
     return msgspec.structs.replace(
         tool,
         name=said.name or tool.name,
@@ -94,10 +93,17 @@ def read_beyond(reading: Reading, tool: Tool, method: JsonObject, path: str) -> 
         timeout=said.timeout,
         tags=said.tags,
         output=_output(said),
-        annotations=None if hints is None else Annotations(**msgspec.structs.asdict(hints)),
+        annotations=_annotations(said),
         requirements=read_requirements(reading, said.requirements, f"{path}/{escape(TOOL_KEY)}/requirements"),
         meta=said.meta,
     )
+
+
+def _annotations(said: _Beyond) -> Annotations | None:
+    """As stated, or as the effect says."""
+    if said.annotations is not None:
+        return Annotations(**msgspec.structs.asdict(said.annotations))
+    return None if said.effect is None else HINTS[said.effect]
 
 
 def _output(said: _Beyond) -> Output:

@@ -1,0 +1,55 @@
+"""The oracle itself: it sees every lie that the trials are there to find."""
+
+import pytest
+
+from tests.faults.tool_servers.load import Answer
+from tests.faults.tool_servers.oracle import judge, undisturbed
+from tests.faults.tool_servers.processes import Effect
+from tests.properties.callers.ways import Said
+
+OK, REFUSED = Said("ok", "n1"), Said("503", "the tool server cannot be reached now; the call did not run")
+LOST = Said("503", "the tool server was lost while it ran this call; whether it had an effect is not known")
+ONCE, TWICE = [Effect("n1", 1)], [Effect("n1", 1), Effect("n1", 2)]
+
+
+def answered(said: Said | None, ended: float = 0.0) -> Answer:
+    return Answer("n1", "PyLedger", "write", "hub", said, ended, ended)
+
+
+@pytest.mark.parametrize(("said", "effects"), [(OK, ONCE), (REFUSED, []), (LOST, []), (LOST, ONCE)])
+def test_truth(said: Said, effects: list[Effect]) -> None:
+    judge([answered(said)], effects)
+
+
+@pytest.mark.parametrize(
+    ("said", "effects"),
+    [
+        (OK, []),
+        (OK, TWICE),
+        (REFUSED, ONCE),
+        (LOST, TWICE),
+        (None, ONCE),
+        (Said("ok", "n2"), ONCE),
+        (Said("500", "internal error"), []),
+        (OK, [*ONCE, Effect("n2", 1)]),
+    ],
+)
+def test_lies(said: Said | None, effects: list[Effect]) -> None:
+    with pytest.raises(AssertionError):
+        judge([answered(said)], effects)
+
+
+@pytest.mark.parametrize(
+    ("answers", "good"),
+    [
+        ([answered(OK, 0.0), answered(OK, 0.9)], True),
+        ([answered(OK, 0.0), answered(OK, 1.1)], False),
+        ([answered(OK, 0.0), answered(LOST, 0.9)], False),
+    ],
+)
+def test_disturbance(answers: list[Answer], good: bool) -> None:
+    if good:
+        undisturbed(answers, "PyLedger")
+    else:
+        with pytest.raises(AssertionError):
+            undisturbed(answers, "PyLedger")

@@ -121,11 +121,11 @@ async def over_socket(kit: Kit, hall: Site, stack: AsyncExitStack, seed: int) ->
 BEHIND = {"http": (over_http, (PY_SOCKET, TS_SOCKET)), "socket": (over_socket, (PY_HTTP, TS_HTTP))}
 
 
-@pytest.mark.parametrize(("way", "seed"), [(w, s) for s in range(3, 7) for w in ("http", "socket")])
+@pytest.mark.parametrize(("way", "seed"), [("http", 1), ("socket", 2)])
 async def test_cut_off(tmp_path: Path, script: Path, way: str, seed: int) -> None:
     chance, (behind, others) = Random(seed), BEHIND[way]
     async with site(tmp_path, script) as hall, AsyncExitStack() as stack:
-        proxies = {kit: await behind(kit, hall, stack, seed) for kit in KITS}
+        proxies: dict[Kit, tuple[Seat, Flaky]] = {kit: await behind(kit, hall, stack, seed) for kit in KITS}
         async with trial(hall, [*others, *(seat for seat, _ in proxies.values())]) as on_trial:
             for kit, (_, proxy) in proxies.items():
                 async with only(on_trial, kit):

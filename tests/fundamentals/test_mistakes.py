@@ -275,7 +275,7 @@ async def test_what_holds_no_tool_cannot_be_served() -> None:
     def plain() -> None: ...
 
     with pytest.raises(
-        BadDeclaration, match="holds no tool: mark a function with @tool, or pass a Toolkit or a module"
+        BadDeclaration, match="holds no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
     ):
         async with Client(plain):
             pass

@@ -4,7 +4,6 @@
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -19,9 +18,9 @@ from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId, published_name
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Output, Tool
-from toolhall.transports.sender import Sender
+from toolhall.transports.sender import Posting
 
-HERE = Sender(ip_address("127.0.0.1"))
+HERE = Posting({"client": ("127.0.0.1", 9)}, {})
 TOKEN = "token-0123456789"
 ADA = Caller("ada", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED}))
 EVE = Caller("eve", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED}))

@@ -19,7 +19,7 @@ from toolhall.transports.joining import Joining
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
-from toolhall.transports.sender import NOWHERE, Sender, sender_of
+from toolhall.transports.sender import NOWHERE, Posting, Sender
 from toolhall.transports.shield import Shield
 
 JOIN = "join"
@@ -183,7 +183,7 @@ class HubHttp:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one message."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        sender = sender_of(exchange.scope, exchange.headers)
+        sender = Posting(exchange.scope, exchange.headers)
         wire = await WhilePresent(exchange, self._hub.answer(body, exchange.caller, sender=sender))
         if wire is not None:
             await exchange.reply(wire)

@@ -13,14 +13,18 @@ from toolhall.transports.identity.addresses import FORWARDED, address_of
 class Sender:
     """One connection's, for as long as it lasts."""
 
-    __slots__ = ("_ended", "_line", "_most_bytes", "_send", "address")
+    __slots__ = ("_ended", "_line", "_most_bytes", "_send")
 
-    def __init__(self, address: Address | None = None, send: Send | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self.address = address
-        self._most_bytes = most_bytes
+    def __init__(self, send: Send | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._send = send
+        self._most_bytes = most_bytes
         self._line: SocketLine | None = None
         self._ended: list[Callable[[], None]] = []
+
+    @property
+    def address(self) -> Address | None:
+        """Where it is; None where nobody knows."""
+        return None
 
     def line(self) -> SocketLine | None:
         """The line on which a tool server is called that opened this socket; None where there is no socket."""
@@ -51,11 +55,22 @@ class Sender:
 NOWHERE = Sender()
 
 
-def sender_of(scope: Scope, headers: Headers) -> Sender:
-    """By the address of the connection itself; where a proxy speaks for somebody else, nobody knows where that is."""
-    if not FORWARDED.isdisjoint(headers):
-        return NOWHERE
-    try:
-        return Sender(ip_address(address_of(scope)))
-    except ValueError:
-        return NOWHERE
+class Posting(Sender):
+    """Whoever posts one message; hardly any message asks where that is."""
+
+    __slots__ = ("_headers", "_scope")
+
+    def __init__(self, scope: Scope, headers: Headers) -> None:
+        super().__init__()
+        self._scope = scope
+        self._headers = headers
+
+    @property
+    def address(self) -> Address | None:
+        """Of the connection itself; where a proxy speaks for somebody else, nobody knows where that is."""
+        if not FORWARDED.isdisjoint(self._headers):
+            return None
+        try:
+            return ip_address(address_of(self._scope))
+        except ValueError:
+            return None

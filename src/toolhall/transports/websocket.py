@@ -55,7 +55,7 @@ class WebSocket:
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
         crowd = Crowd(MAX_AT_ONCE)
-        line, sender = f"socket {next(self._numbers)}", Sender(None, send, self._most_bytes)
+        line, sender = f"socket {next(self._numbers)}", Sender(send, self._most_bytes)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")

@@ -64,7 +64,7 @@ class Process:
         """Its address, once it says that it serves, or that it has joined."""
         assert await eventually(lambda: b"\n" in self._said.read_bytes() or self._process.poll() is not None), self.log
         line = self._said.read_bytes().partition(b"\n")[0]
-        assert line, f"it did not start:\n{self.log}"
+        assert line, f"it did not start, and ended with {self._process.poll()}:\n{self.log}"
         return str(json.loads(line)["url"])
 
     def send(self, what: signal.Signals) -> None:

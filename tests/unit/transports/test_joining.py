@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Iterator
-from ipaddress import ip_address
 from typing import Any
 
 import pytest
 
 from toolhall import Toolhall, tool
 from toolhall.model.caller import ADMIN, LOCAL, SERVE_ALL, TRUSTED, Caller, serve_scope
-from toolhall.transports.sender import NOWHERE, Sender
+from toolhall.transports.sender import NOWHERE, Posting, Sender
 
-HERE = Sender(ip_address("127.0.0.1"))
+HERE = Posting({"client": ("127.0.0.1", 9)}, {})
 REPLICA = "replica-0123456789"
 TOKEN = "token-0123456789"
 
@@ -144,6 +143,12 @@ async def test_a_tool_server_lives_where_it_joins_from(hall: Toolhall, url: str)
 
 async def test_an_address_that_nobody_knows_opens_nothing(hall: Toolhall) -> None:
     assert "does not call there" in (await join(hall, sender=NOWHERE))["message"]
+
+
+async def test_what_a_proxy_says_opens_nothing(hall: Toolhall) -> None:
+    """Behind one, everybody seems to live on this machine."""
+    proxied = Posting({"client": ("127.0.0.1", 9)}, {b"x-forwarded-for": b"198.51.100.7"})
+    assert "does not call there" in (await join(hall, sender=proxied))["message"]
 
 
 async def test_joining_and_leaving_are_recorded_without_the_token(hall: Toolhall) -> None:

@@ -10,6 +10,7 @@ import httptools
 from toolhall.runners.hub.inbox import Inbox
 
 MOST_HEAD_BYTES = 64 * 1024
+_MOST_AROUND = 8  # times what is in a reply: one byte in a chunk of its own takes six
 LINGER_SECONDS = 2.0  # for the last chunk of a reply whose last message is here
 _LINES = b"application/x-ndjson"
 
@@ -33,27 +34,28 @@ class Owner(Protocol):
 class Reply(Inbox):
     """What came for one request so far; one JSON text, or with `lines` one on each line."""
 
-    __slots__ = ("_most", "_pieces", "_rest", "_scanned", "_size", "lines", "whole")
+    __slots__ = ("_most", "_pieces", "_rest", "_scanned", "lines", "size", "whole")
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__()
         self.lines = False
         self.whole = False
         self._most = most_bytes
-        self._size = 0
+        self.size = 0  # of all that came
         self._pieces: list[bytes] | None = []  # of one text, as they came; None: it was taken
         self._rest = bytearray()  # of lines, what nobody took yet
         self._scanned = 0  # so much of it holds no end of a line
 
     def add(self, piece: bytes) -> None:
         """More of the body."""
-        self._size += len(piece)
-        if self._size > self._most:
-            self.fault = f"the answer is larger than {self._most} bytes"
-        elif self.lines:
+        self.size += len(piece)
+        if self.lines:
             self._rest += piece
         elif self._pieces is not None:
             self._pieces.append(piece)
+        # A long call may tell more in all; what it tells is read as it comes.
+        if (len(self._rest) if self.lines else self.size) > self._most:
+            self.fault = f"more than {self._most} bytes of the answer wait to be read"
 
     def complete(self) -> None:
         """That was all."""
@@ -175,7 +177,7 @@ class Connection(asyncio.Protocol):
         except httptools.HttpParserError:
             self._spoil(reply)
             return
-        if self._came > MOST_HEAD_BYTES and (not self._in_body or self._came > MOST_HEAD_BYTES + 2 * self._most):
+        if self._came > MOST_HEAD_BYTES + _MOST_AROUND * (reply.size if self._in_body else 0):
             reply.fault = reply.fault or "the answer has more around it than in it"
         if reply.fault is not None:
             self.end(reply.fault)

@@ -9,7 +9,7 @@ from toolhall.dialects.hub.remote import Report, Responded, Told, ToolEnd, read_
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 
-MOST_BYTES = 2 * 1024 * 1024 + 65_536  # of all that one call may say; tool servers know that they may
+MOST_BYTES = 2 * 1024 * 1024 + 65_536  # of one message, and of all about a call that waits to be read
 
 # Gets every report before the end, in order; what it returns (an encoded tool_answer) is sent back.
 Hear: TypeAlias = Callable[[Told], Awaitable[bytes | None]]

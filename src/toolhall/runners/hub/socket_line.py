@@ -32,7 +32,7 @@ _envelope: Callable[[bytes], _Envelope] = msgspec.json.Decoder(_Envelope).decode
 class _Frames(Inbox):
     """What came for one id."""
 
-    __slots__ = ("size", "unread")
+    __slots__ = ("size", "unread")  # the bytes of what nobody has read, and that itself
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +43,11 @@ class _Frames(Inbox):
         return bool(self.unread)
 
     def take(self) -> bytes | None:
-        return self.unread.popleft() if self.unread else None
+        if not self.unread:
+            return None
+        body = self.unread.popleft()
+        self.size -= len(body)
+        return body
 
 
 class SocketLine:
@@ -158,7 +162,7 @@ class SocketLine:
     def _take(self, frames: _Frames, body: bytes) -> None:
         frames.size += len(body)
         if frames.size > self._most:
-            frames.fail(f"the call said more than {self._most} bytes")
+            frames.fail(f"more than {self._most} bytes about the call wait to be read")
         elif self.unread + len(body) > MOST_UNREAD * self._most:
             frames.fail("the tool server says more than is read")
         else:

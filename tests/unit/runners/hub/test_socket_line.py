@@ -139,13 +139,22 @@ async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str
     await until(lambda: cancels(socket) == [CANCELLED])
 
 
-async def test_a_call_that_never_stops_talking_is_a_loss() -> None:
+async def test_a_call_that_says_more_than_is_read_is_a_loss() -> None:
     socket = Socket()
     call = await socket.calling("1")
-    for number in range(30):
+    for number in range(30):  # nobody gets to read meanwhile
         socket.line.heard(progress("1", number))
-        await asyncio.sleep(0)
     assert "more than 1000 bytes" in (await lost(call)).why
+
+
+async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
+    socket = Socket()
+    call = await socket.calling("1")
+    for number in range(100):
+        socket.line.heard(progress("1", number))
+        await until(lambda: socket.line.unread == 0)
+    socket.line.heard(ended("1"))
+    assert (await call).id == "1"
 
 
 async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None:

@@ -146,8 +146,27 @@ def _has_parts(kind: Any) -> bool:
 
 
 def _refuse_unknown(settings: dict[str, Any], file: Path) -> None:
-    for key in settings:
-        if key not in Config.__struct_fields__:
-            near = difflib.get_close_matches(key, Config.__struct_fields__, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(Config.__struct_fields__)}"
-            raise BadConfig(f"{file}: there is no setting {key!r}{hint}")
+    _refuse_others(settings, Config, str(file), "")
+    for number, issuer in enumerate(_listed(settings.get("issuers"))):
+        _refuse_others(issuer, Issuer, str(file), f"issuers[{number}].")
+    for name, provider in _named(settings.get("providers")):
+        _refuse_others(provider, ProviderSettings, str(file), f"providers.{name}.")
+    _refuse_others(settings.get("steps"), Steps, str(file), "steps.")
+
+
+def _refuse_others(given: object, kind: type[msgspec.Struct], file: str, place: str) -> None:
+    """Raise BadConfig for a name that is none, with the nearest that is."""
+    known = [field.encode_name for field in msgspec.structs.fields(kind)]
+    for key in given if isinstance(given, dict) else ():
+        if key not in known:
+            near = difflib.get_close_matches(key, known, 1)
+            hint = f"; did you mean {place + near[0]!r}?" if near else f"; known are {', '.join(known)}"
+            raise BadConfig(f"{file}: there is no setting {place + key!r}{hint}")
+
+
+def _listed(given: object) -> list[object]:
+    return given if isinstance(given, list) else []
+
+
+def _named(given: object) -> list[tuple[str, object]]:
+    return list(given.items()) if isinstance(given, dict) else []

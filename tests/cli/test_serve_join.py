@@ -118,6 +118,22 @@ def test_what_runs_when_it_is_told_to_stop_is_finished_and_nothing_new_begins(sh
             assert process.wait(PATIENCE) == 0
 
 
+def test_a_second_signal_waits_for_nobody(shell: Shell) -> None:
+    (shell.folder / "own.py").write_text(TOOLS)
+    with fake_hall() as hall, ThreadPoolExecutor(1) as pool:
+        hall.let_go.clear()
+        with joined(shell, hall, "own.py") as (process, _):
+            place = hall.wait_for("join")
+            running = pool.submit(call, place, "held", "own")
+            until((shell.folder / "begun").exists)
+            process.send_signal(signal.SIGTERM)
+            assert hall.leaving.wait(PATIENCE)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0, "it would wait longer for the hall, and for what runs"
+        hall.let_go.set()
+        assert running.exception(PATIENCE) is not None
+
+
 def until(claim: Callable[[], bool]) -> None:
     """Wait until this is so."""
     deadline = time.monotonic() + PATIENCE

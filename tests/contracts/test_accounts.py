@@ -43,7 +43,7 @@ async def test_there_is_nothing_at_first(store: AccountStore) -> None:
 async def test_what_was_saved_comes_back_as_it_was(store: AccountStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE accounts; -- %s :by ?"
     whole = account(
-        user=odd, provider=odd, issuer=odd, scopes=(odd, "", '","'), state="broken", refreshed_at=0.5, used_at=2.25
+        user=odd, provider=odd, issuer=odd, scopes=(odd, "", '","'), state="broken", refreshed_at=0.5
     )
     kept = await store.save(whole, NEW)
     assert kept == msgspec.structs.replace(whole, serial=1)
@@ -199,7 +199,7 @@ async def test_alices_account_copied_to_bob_is_none(tmp_path: Path, clock: Clock
     by_hand(
         tmp_path,
         "INSERT INTO accounts SELECT 'acc2', 'bob', provider, issuer, scopes, sealed, expires_at, state, created_at,"
-        " refreshed_at, used_at, serial, mac FROM accounts",
+        " refreshed_at, serial, mac FROM accounts",
     )
     with sqlite_engine(tmp_path, clock) as store:
         assert await store.all() == (kept,)

@@ -1,5 +1,6 @@
 """Settings: from a file, from the environment, from the command line."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,23 @@ def test_every_setting_has_a_variable(setting: str) -> None:
 def test_an_unknown_setting_names_the_nearest(file: Path, key: str, nearest: str) -> None:
     file.write_text(f"{key} = 1\n")
     with pytest.raises(BadConfig, match=rf"toolhall\.toml: there is no setting '{key}'; did you mean '{nearest}'\?"):
+        load_config(file, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            '[providers.google]\nclient_idd = "x"',
+            "'providers.google.client_idd'; did you mean 'providers.google.client_id'?",
+        ),
+        ('[[issuers]]\nname = "a"\nisuer = "x"', "'issuers[0].isuer'; did you mean 'issuers[0].issuer'?"),
+        ("[steps]\nrecnt = 5", "'steps.recnt'; did you mean 'steps.recent'?"),
+    ],
+)
+def test_an_unknown_part_of_a_setting_names_the_nearest(file: Path, text: str, told: str) -> None:
+    file.write_text(text)
+    with pytest.raises(BadConfig, match=re.escape(f"there is no setting {told}")):
         load_config(file, {})
 
 

@@ -103,19 +103,26 @@ class Joined:
         served = Occupied(app, self._terms)
         server = SilentServer(served, Premises(served, deadlines=_DEADLINES))
         hall = HallHttp(self._terms.hall, self._terms.key)
-        serving = asyncio.create_task(server.serve([listening]))
-        self._hall = hall
-        try:
-            await self._stay(self._joining(place), lambda joining: joining.stay(hall))
-        finally:
-            server.force_exit = self._stop.hurried.is_set()
-            server.stop()
-            await serving
-            await hall.close()
+        with self._stop.on_signals():
+            serving = asyncio.create_task(server.serve([listening]))
+            self._hall = hall
+            try:
+                await self._stay(self._joining(place), lambda joining: joining.stay(hall))
+            finally:
+                server.stop()
+                await _first(serving, self._stop.hurried.wait())
+                server.force_exit = not serving.done()
+                await serving
+                await hall.close()
+                await self._desk.close()
 
     async def over_socket(self) -> None:
         """Be called over a socket to the hall until told to stop."""
-        await self._stay(self._joining(None), self._on_socket)
+        with self._stop.on_signals():
+            try:
+                await self._stay(self._joining(None), self._on_socket)
+            finally:
+                await self._desk.close()
 
     def _joining(self, place: Place | None) -> Joining:
         declared = write_join(self._terms.name, secrets.token_hex(16), self._desk.declarations, place)
@@ -133,23 +140,23 @@ class Joined:
                 self._hall = None
 
     async def _stay(self, joining: Joining, stay: Callable[[Joining], Awaitable[None]]) -> None:
-        with self._stop.on_signals():
-            await self._desk.open()
-            keeping = asyncio.create_task(_keep(joining, stay))
-            announcing = asyncio.create_task(self._announced(joining))
-            try:
-                await _first(keeping, self._stop.asked.wait())
-                if keeping.done():
-                    await keeping
-                self._desk.drain()
-                if self._hall is not None:
-                    await _first(asyncio.create_task(joining.leave(self._hall)), self._stop.hurried.wait())
-            except Refusal as refused:
-                said = visible(refused.message)
-                raise CommandFailed(f"the hall at {self._terms.hall} does not take this tool server: {said}") from None
-            finally:
-                await _ended(keeping, announcing)
-                await self._desk.close()
+        await self._desk.open()
+        keeping = asyncio.create_task(_keep(joining, stay))
+        announcing = asyncio.create_task(self._announced(joining))
+        try:
+            await _first(keeping, self._stop.asked.wait())
+            if keeping.done():
+                await keeping
+            self._desk.drain()
+            if self._hall is not None:
+                leaving = asyncio.create_task(joining.leave(self._hall))
+                await _first(leaving, self._stop.hurried.wait())
+                await _ended(leaving)
+        except Refusal as refused:
+            said = visible(refused.message)
+            raise CommandFailed(f"the hall at {self._terms.hall} does not take this tool server: {said}") from None
+        finally:
+            await _ended(keeping, announcing)
 
     async def _announced(self, joining: Joining) -> None:
         await joining.joined.wait()

@@ -42,7 +42,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     state: AccountState = "connected"
     created_at: _Moment
     refreshed_at: _Moment | None = None
-    used_at: _Moment | None = None
     serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = NEW  # raised at each save: what a writer has seen
 
 

@@ -20,7 +20,6 @@ accounts = Table(
     Column("state", Text, nullable=False),
     Column("created_at", _MOMENT, nullable=False),
     Column("refreshed_at", _MOMENT),
-    Column("used_at", _MOMENT),
     Column("serial", _SERIAL, nullable=False),
     Column("mac", LargeBinary, nullable=False),
     Index("ix_accounts_user_provider", "user", "provider", unique=True),

@@ -29,7 +29,6 @@ def _create_accounts() -> None:
         Column("state", Text, nullable=False),
         Column("created_at", _MOMENT, nullable=False),
         Column("refreshed_at", _MOMENT),
-        Column("used_at", _MOMENT),
         Column("serial", _SERIAL, nullable=False),
         Column("mac", LargeBinary, nullable=False),
         sqlite_strict=True,

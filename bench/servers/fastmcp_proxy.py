@@ -5,9 +5,10 @@
 # pyright: reportMissingImports=false
 
 import argparse
+from typing import Any
 
 import uvloop
-from fastmcp import Client, FastMCP
+from fastmcp import Client
 from fastmcp.server import create_proxy
 
 
@@ -26,7 +27,7 @@ async def _kept(upstream: str, port: int) -> None:
         await _serve(create_proxy(client), port)
 
 
-async def _serve(proxy: FastMCP, port: int) -> None:
+async def _serve(proxy: Any, port: int) -> None:
     await proxy.run_http_async(
         show_banner=False,
         host="127.0.0.1",

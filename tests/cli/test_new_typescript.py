@@ -34,7 +34,7 @@ def test_a_new_project_installs_passes_its_test_and_joins_a_hall(shell: Shell) -
         with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, bufsize=0) as server:
             try:
                 assert "joined" in read_line(server)
-                called = shell.run("call", "MyTools_greet", "name=Ada", "--yes", "--url", hall.url)
+                called = shell.run("call", "MyTools_greet", "name=Ada", "--url", hall.url)
                 assert (called.code, json.loads(called.out)) == (0, {"greeting": "Hello, Ada!"}), called
                 server.send_signal(signal.SIGTERM)
                 assert server.wait(30) == 0

@@ -42,9 +42,7 @@ async def test_there_is_nothing_at_first(store: AccountStore) -> None:
 
 async def test_what_was_saved_comes_back_as_it_was(store: AccountStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE accounts; -- %s :by ?"
-    whole = account(
-        user=odd, provider=odd, issuer=odd, scopes=(odd, "", '","'), state="broken", refreshed_at=0.5
-    )
+    whole = account(user=odd, provider=odd, issuer=odd, scopes=(odd, "", '","'), state="broken", refreshed_at=0.5)
     kept = await store.save(whole, NEW)
     assert kept == msgspec.structs.replace(whole, serial=1)
     assert await store.get("acc1") == await store.find(odd, odd) == kept

@@ -140,6 +140,7 @@ class _Pair:
         self._flow = flow
         self._random = random
         self._serving = asyncio.current_task()
+        self._ended: set[Way] = set()
 
     async def pump(self, way: Way, reader: asyncio.StreamReader) -> None:
         """Pass on what comes, until it ends; then say that it has."""
@@ -147,14 +148,16 @@ class _Pair:
         while data := await reader.read(_PIECE):
             await self._flow.ways[way].wait()
             async for piece in self._harmed(way, data, passed):
-                self.writers[way].write(piece)
-                await self.writers[way].drain()
+                if way not in self._ended:  # after its end nothing more is said
+                    self.writers[way].write(piece)
+                    await self.writers[way].drain()
             passed += len(data)
         await self._flow.ways[way].wait()
         self.half_close(way)
 
     def half_close(self, way: Way) -> None:
         writer = self.writers[way]
+        self._ended.add(way)
         if writer.can_write_eof() and not writer.is_closing():
             with suppress(OSError):
                 writer.write_eof()

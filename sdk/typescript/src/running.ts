@@ -132,7 +132,10 @@ export class Running implements Link {
   }
 
   #meant(error: unknown): ToolError {
-    if (error instanceof ToolError) return error;
+    if (error instanceof ToolError) {
+      const { started: _, ...details } = error.details; // whether it has begun is not the tool's to say
+      return new ToolError(error.message, { code: error.code, details });
+    }
     this.#note('the tool crashed', error);
     return crashed();
   }

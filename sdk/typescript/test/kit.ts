@@ -118,7 +118,12 @@ const fails = tool({
   name: 'fails',
   input: nothing,
   run: () => {
-    throw new ToolError('no such day', { code: 'NO_DAY', prompt: 'use a date', retryAfter: 2, details: { day: 31 } });
+    throw new ToolError('no such day', {
+      code: 'NO_DAY',
+      prompt: 'use a date',
+      retryAfter: 2,
+      details: { day: 31, started: false },
+    });
   },
 });
 

@@ -62,7 +62,7 @@ test('arguments that a Standard Schema refuses are named, without their values',
 test('as soon as a tool tells something, lines come', async () => {
   const heard = await post(url, call('tells'));
   assert.equal(heard.type, 'application/x-ndjson');
-  const logger = 'Kit.tells';
+  const logger = 'Kit_tells';
   assert.deepEqual(heard.messages, [
     { type: 'tool_progress', id: '17', progress: 1, total: 3, message: 'one of three' },
     { type: 'tool_log', id: '17', level: 'notice', data: { rows: [1, null] }, logger },
@@ -250,7 +250,7 @@ for (const how of ['error', 'crash']) {
     const heard = await post(url, call('leaks', { how }, { context: { secrets: { API_KEY: secret } } }));
     assert.equal(ended(heard.messages[0]).kind, 'failure');
     assert.doesNotMatch(log() + JSON.stringify(heard.messages), /s3cret/);
-    assert.match(how === 'crash' ? log() : JSON.stringify(heard.messages), /\[hidden\]/);
+    assert.match(how === 'crash' ? log() : JSON.stringify(heard.messages), /\[redacted\]/);
   });
 }
 

@@ -9,7 +9,7 @@ import msgspec
 
 from toolhall.model import errors
 from toolhall.model.content import CONTENT_TYPES, Audio, Image, Notes, Reply, Resource, ResourceLink, Text
-from toolhall.model.errors import BadArguments, BadOutput, Limited, ToolFailed, ToolhallError, Unsupported
+from toolhall.model.errors import BadArguments, BadOutput, Limited, ToolError, ToolFailed, ToolhallError, Unsupported
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Filled, Form, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.runners.wire import Done, Tagged, Told
@@ -90,6 +90,8 @@ def raised(carried: Told) -> ToolhallError:
     if issubclass(kind, Limited):
         return Limited(carried.retry_after or 0.0, detail=carried.detail)
     error: ToolhallError = kind(carried.message, detail=carried.detail)
+    if isinstance(error, ToolError):
+        error.code, error.details = carried.code, carried.details
     if isinstance(error, ToolFailed):
         error.retry_after, error.can_retry, error.prompt = carried.retry_after, carried.can_retry, carried.prompt
     return error

@@ -116,6 +116,8 @@ class Told(msgspec.Struct, frozen=True, tag="told", omit_defaults=True):
     retry_after: float | None = None
     can_retry: bool = False
     prompt: str | None = None
+    code: str = "TOOL_ERROR"
+    details: JsonObject = {}
 
 
 class Raised(msgspec.Struct, frozen=True, tag="raised"):

@@ -82,7 +82,7 @@ class Joining:
         joined = Joined(asked.server, asked.replica, caller.id, kits, asked.url is not None)
         lease = self._leases.join(joined, line)
         if not joined.listens:
-            sender.on_end(lambda: self._leases.cut(lease.id))
+            sender.on_end(asked.replica, lambda: self._leases.cut(lease.id))
         terms = {"heartbeat": HEARTBEAT_SECONDS, "expires": EXPIRES_SECONDS}
         return {"lease": lease.id, **terms, "tools": self._states(joined)}
 

@@ -19,7 +19,7 @@ class Sender:
         self._send = send
         self._most_bytes = most_bytes
         self._line: SocketLine | None = None
-        self._ended: list[Callable[[], None]] = []
+        self._ended: dict[str, Callable[[], None]] = {}
 
     @property
     def address(self) -> Address | None:
@@ -36,15 +36,15 @@ class Sender:
         """Whether this was said about a call that was made on the line."""
         return self._line is not None and self._line.heard(body)
 
-    def on_end(self, callback: Callable[[], None]) -> None:
-        """Hear when the socket is closed."""
-        self._ended.append(callback)
+    def on_end(self, who: str, callback: Callable[[], None]) -> None:
+        """Let somebody hear when the socket is closed, in place of what was said for them before."""
+        self._ended[who] = callback
 
     def end(self) -> None:
         """The socket is closed: what runs on it is lost."""
         if self._line is not None:
             self._line.closed()
-        for callback in self._ended:
+        for callback in self._ended.values():
             callback()
 
     async def _write(self, body: bytes) -> None:

@@ -54,7 +54,8 @@ def write_about(about: About) -> JsonObject:
 
 def write_beyond(tool: Tool) -> JsonObject:
     """What the hub cannot say of a tool; empty where there is nothing."""
-    hints = None if tool.annotations is None else _Hints(**msgspec.structs.asdict(tool.annotations))
+    implied = tool.effect is not None and tool.annotations == HINTS[tool.effect]  # then they are read from the effect
+    hints = None if tool.annotations is None or implied else _Hints(**msgspec.structs.asdict(tool.annotations))
     said = _Beyond(
         name=None if tool.name == published_name(tool.id.toolkit, tool.id.tool) else tool.name,
         title=tool.title,

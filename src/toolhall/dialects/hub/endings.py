@@ -115,7 +115,8 @@ def _said(error: errors.ToolhallError, details: JsonObject) -> tuple[JsonObject,
         case errors.Unsupported(feature=feature):
             details["feature"] = feature
         case errors.ToolError(code=own, details=more):
-            code, details = own, {**details, **more}
+            code = own
+            details = {**details, **{key: said for key, said in more.items() if key != STARTED}}  # which is ours to say
         case _:
             pass
     return {"code": code, "message": message, "details": details}, status

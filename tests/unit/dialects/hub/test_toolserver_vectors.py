@@ -39,6 +39,7 @@ from toolhall.model import errors
 from toolhall.model.content import Reply
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_name
+from toolhall.model.tool import HINTS as IMPLIED
 from toolhall.model.tool import About, Annotations, Output, Tool
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "hub" / "toolserver"
@@ -200,7 +201,8 @@ def read_declaration(wire: bytes) -> JsonObject:
 
 def declared(tool: Tool) -> JsonObject:
     own, output = published_name(tool.id.toolkit, tool.id.tool), tool.output
-    hints = tool.annotations and {name: getattr(tool.annotations, ours) for name, ours in HINTS.items()}
+    stated = None if tool.effect and tool.annotations == IMPLIED[tool.effect] else tool.annotations
+    hints = stated and {name: getattr(stated, ours) for name, ours in HINTS.items()}
     same = ("title", "description", "input", "effect", "level", "timeout", "tags", "requirements", "meta")
     return {
         **{name: getattr(tool, name) for name in same},
@@ -301,7 +303,9 @@ def made_tool(toolkit: JsonObject, meant: JsonObject, about: About) -> Tool:
         name=meant["published"] or published_name(toolkit["name"], meant["name"]),
         output=Output(**meant["output"]),
         tags=tuple(meant["tags"]),
-        annotations=hints and Annotations(**{HINTS[name]: value for name, value in hints.items()}),
+        annotations=Annotations(**{HINTS[name]: value for name, value in hints.items()})
+        if hints
+        else IMPLIED.get(meant["effect"]),
         about=about,
     )
 

@@ -12,9 +12,12 @@ QUEUES = {"Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"}
 TASKS = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
 # Lines whose bound is held by whoever puts something in.
 BOUNDED_BY_HAND = {
+    "runners/hub/connections.py": "calls that wait for a connection: 1,000",
+    "runners/hub/socket_line.py": "what is said about a call and not read: 2 MiB, and for all calls sixteen times that",
     "runners/threads.py": "jobs: as many as there are turns",
     "runners/turns.py": "calls that wait: 1,000 for each tool",
     "runners/worker.py": "orders: one call, and its cancellation",
+    "toolserver/outgoing.py": "news of a call: 64, and questions, each of which is waited for",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
 }
 # Each ends its tasks itself, and says how many there can be.
@@ -24,6 +27,11 @@ STARTERS = {
     "accounts/tokens.py": "one for each account, however many wait for it",
     "examples/standins/running.py": "one for each connection to an example, on this machine",
     "stores/vault/vault.py": "one, which is waited for",
+    "cli/serving/joined.py": "one for the lease, and one for the server",
+    "runners/checkup.py": "one for each toolkit that can tell how it is",
+    "runners/hub/probing.py": "one, with 64 at most below it",
+    "runners/hub/socket_line.py": "one for each call that was cancelled, until that is said",
+    "toolserver/outgoing.py": "one for each call that tells something",
     "cli/serving/connection.py": "one for each request, bounded by the places",
     "cli/serving/stdio.py": "the one that serves",
     "registrar/later.py": "one at a time",

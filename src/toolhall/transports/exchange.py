@@ -1,7 +1,7 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Protocol
 from urllib.parse import parse_qsl, unquote
 
 from toolhall.model.caller import Caller
@@ -28,9 +28,20 @@ _CODES = {
 }
 _JSON = (b"content-type", b"application/json")
 _HEAD = b"content-type: application/json\r\ncontent-length: %d\r\n"
-WHOLE = "toolhall.whole"  # in a scope: how our own server sends a reply that is there whole
-Whole: TypeAlias = Callable[[int, bytes, bytes], bool]  # status, lines of headers, body; whether it could
+OWN = "toolhall.own"  # in a scope: what our own server can do besides what ASGI says
 _CHALLENGED = (401, 403)
+
+
+class Own(Protocol):
+    """Our own server's side of a request."""
+
+    def whole(self, status: int, lines: bytes, body: bytes) -> bool:
+        """Send a reply that is there whole, with these lines of headers; whether it could."""
+        ...
+
+    def watch(self, gone: Callable[[], None] | None) -> None:
+        """Call this once the client is gone; None: no longer."""
+        ...
 
 
 class Exchange:
@@ -103,8 +114,8 @@ class Exchange:
             wire = self.challenges.completed(wire, self.scope, self.headers)
         body = wire.body
         if not (wire.headers or extra) and body:
-            whole: Whole | None = self.scope.get(WHOLE)
-            if whole is not None and whole(wire.status, _HEAD % len(body), body):
+            own: Own | None = self.scope.get(OWN)
+            if own is not None and own.whole(wire.status, _HEAD % len(body), body):
                 return
         headers = [_JSON, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
         start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
@@ -121,6 +132,13 @@ class Exchange:
             return self.identity is None or bool(await proven(self.identity.caller(self.scope, self.headers)))
         except Unproven:
             return False
+
+    def watch(self, gone: Callable[[], None] | None) -> bool:
+        """Call this once the client is gone (None: no longer), where the server can; a task that waits costs more."""
+        own: Own | None = self.scope.get(OWN)
+        if own is not None:
+            own.watch(gone)
+        return own is not None
 
     async def start(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""

@@ -65,29 +65,38 @@ class _Begun(Generic[T]):
 class _Watch:
     """Cancels the task that waits for a call once the client is gone."""
 
-    __slots__ = ("_over", "_task", "gone")
+    __slots__ = ("_caller", "_exchange", "_over", "_task", "gone")
 
     def __init__(self, exchange: Exchange) -> None:
         self.gone = False
         self._over = False
-        self._task = asyncio.create_task(self._watch(exchange, asyncio.current_task()))
+        self._exchange = exchange
+        self._caller = asyncio.current_task()
+        self._task: asyncio.Task[None] | None = None
+        if not exchange.watch(self._lost):
+            self._task = asyncio.create_task(self._watch(exchange))
 
     async def stop(self) -> None:
         """The call has ended."""
         self._over = True
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        self._exchange.watch(None)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _watch(self, exchange: Exchange, caller: "asyncio.Task[object] | None") -> None:
+    async def _watch(self, exchange: Exchange) -> None:
         # A server says nothing between the body and the end; one that goes on saying it has no more never tells.
         for _ in range(_MOST_IDLE):
             if (await exchange.receive())["type"] == "http.disconnect":
                 break
         else:
             return
-        if caller is not None and not self._over:
+        self._lost()
+
+    def _lost(self) -> None:
+        if self._caller is not None and not self._over:
             self.gone = True
-            caller.cancel()
+            self._caller.cancel()
 
 
 async def _watched(exchange: Exchange, work: Awaitable[T]) -> T | None:

@@ -75,8 +75,7 @@ class GuardedConnection(HttpToolsProtocol):
         waiting = [cycle for cycle, _ in self.pipeline]
         for cycle in (self._answering, *waiting):
             if cycle is not None and not cycle.response_complete:
-                cycle.disconnected = True
-                cycle.message_event.set()
+                cast("Cycle", cycle).lose()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:

@@ -4,13 +4,13 @@ A reply that is there whole goes out in one piece, and a body that came whole is
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from toolhall.cli.serving.outbox import Outbox
-from toolhall.transports.exchange import WHOLE
+from toolhall.transports.exchange import OWN
 
 Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
 App: TypeAlias = Any
@@ -69,6 +69,7 @@ class Cycle(RequestResponseCycle):
     _head: bytes | None = None  # of a reply whose body is about to follow
     _ready: bytes | None = None  # a whole reply that has not gone out yet
     _taken = False  # whether the body was handed over: whoever asks again waits for the client to go
+    _gone: Callable[[], None] | None = None  # whom to tell that the client is gone
     tasks: set[asyncio.Task[None]]  # those of the server, which waits for them when it stops
     task: asyncio.Task[None]
 
@@ -101,7 +102,7 @@ class Cycle(RequestResponseCycle):
         """Let the application answer; what does not end as usual is left to uvicorn."""
         failed: BaseException | None = None
         scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word more than ASGI has
-        scope[WHOLE] = self.whole  # for who knows us
+        scope[OWN] = self  # for who knows us
         try:
             await app(self.scope, self.receive, self.send)
         except BaseException as error:  # noqa: BLE001 - uvicorn's to judge
@@ -112,7 +113,7 @@ class Cycle(RequestResponseCycle):
             await super().run_asgi(_Ended(failed))
         if self.response_complete:
             self.on_response = _nothing
-        scope.pop(WHOLE, None)  # which leads back here: nothing of a request is left to the garbage collector
+        scope.pop(OWN, None)  # which leads back here: nothing of a request is left to the garbage collector
         self.tasks.discard(self.task)  # a callback would cost a turn of the loop for each request
 
     def whole(self, status: int, lines: bytes, body: bytes) -> bool:
@@ -129,6 +130,24 @@ class Cycle(RequestResponseCycle):
         else:
             self.outbox.put(self, self.loop)
         return True
+
+    def watch(self, gone: Callable[[], None] | None) -> None:
+        """Call this once the client is gone; None: no longer."""
+        self._gone = gone
+        if gone is None:
+            return
+        if self.disconnected:
+            self.loop.call_soon(self.lose)
+        else:
+            self.flow.resume_reading()  # else nobody would see it go
+
+    def lose(self) -> None:
+        """The client is gone."""
+        self.disconnected = True
+        self.message_event.set()
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
 
     def go(self) -> None:
         """Send the whole reply that is ready."""

@@ -19,7 +19,7 @@ class Delivery:
         self._watcher: asyncio.Task[None] | None = None
         self._pump: asyncio.Task[None] | None = None
         self.hung_up = False
-        self.attending = False  # whether there are tasks to stop
+        self.attending = False  # whether somebody watches
         self.streaming = False  # whether an event was sent, so that the answer must be one too
 
     def send(self, message: bytes) -> None:
@@ -30,7 +30,7 @@ class Delivery:
                 return
             self._stream = Stream()
             self.streaming = True
-            if self._watcher is not None:
+            if self.attending:
                 self._pump = asyncio.create_task(self._write(self._stream))
         self._stream.send(message)
 
@@ -40,7 +40,9 @@ class Delivery:
     def attend(self) -> None:
         """The call has to wait: watch for a hang-up, and send events meanwhile."""
         self.attending = True
-        self._watcher = asyncio.create_task(self._watch(asyncio.current_task()))
+        caller = asyncio.current_task()
+        if not self._exchange.watch(lambda: self._gone(caller)):
+            self._watcher = asyncio.create_task(self._watch(caller))
         if self._stream is not None:
             self._pump = asyncio.create_task(self._write(self._stream))
 
@@ -52,14 +54,19 @@ class Delivery:
 
     async def close(self) -> None:
         """Stop attending."""
+        self._exchange.watch(None)
         tasks = [task for task in (self._watcher, self._pump) if task]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _watch(self, caller: asyncio.Task[object] | None) -> None:
-        """MCP 2026-07-28: closing the response stream cancels the request."""
         await hung_up(self._exchange)
+        self._gone(caller)
+
+    def _gone(self, caller: asyncio.Task[object] | None) -> None:
+        """MCP 2026-07-28: closing the response stream cancels the request."""
         self.hung_up = True
         if caller:
             caller.cancel()

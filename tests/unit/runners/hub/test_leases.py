@@ -19,7 +19,6 @@ KIT = "Kit", "1.0.0"
 class Watched(Leases):
     """Shows its alarm, and can be rung."""
 
-    @property
     def alarm(self) -> asyncio.TimerHandle | None:
         return self._alarm
 
@@ -176,7 +175,7 @@ async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
     await asyncio.sleep(0)
     assert not leaving.done()
     house.wait(1.5)
-    assert await asyncio.gather(leaving, again) == [1, 1]
+    assert (await leaving, await again) == (1, 1)
     with pytest.raises(Lost):
         await call
 
@@ -244,16 +243,16 @@ def test_a_hall_has_a_thousand_at_most(house: House) -> None:
 async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -> None:
     leases = house.leases
     leases.join(joined("before"), Answering())
-    assert leases.alarm is None
+    assert leases.alarm() is None
     leases.watch()
-    alarm = leases.alarm
+    alarm = leases.alarm()
     assert alarm is not None
     lease = leases.join(joined("after"), Answering())
-    assert leases.alarm is alarm
+    assert leases.alarm() is alarm
     house.wait(15, lease)
-    assert leases.alarm is not None
+    assert leases.alarm() is not None
     assert await leases.leave(lease.id, "ci") == 0
-    assert leases.alarm is None
+    assert leases.alarm() is None
     assert leases.running_out is None
 
 
@@ -291,7 +290,7 @@ async def test_at_the_end_everybody_is_gone(house: House) -> None:
     house.leases.close()
     assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [Lost, Lost]
     assert await leaving == 1
-    assert house.leases.alarm is None
+    assert house.leases.alarm() is None
     assert len(house.pools) == 0
 
 

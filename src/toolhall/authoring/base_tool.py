@@ -6,8 +6,10 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from toolhall.authoring.context import Context
+from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import ToolError, ToolFailed
 from toolhall.model.json import Json, JsonObject
+from toolhall.schema.types import to_json
 
 _RESPONSE = {"type", "id", "result", "error"}
 
@@ -66,6 +68,18 @@ def result_of(answered: object) -> object:
             return result_of(ToolResponse(answered.get("result"), answered.get("error")))
         case _:
             return answered
+
+
+def object_from(value: object) -> object:
+    """The result of a hub tool is an object: nothing is an empty one, and what else is none is wrapped."""
+    if isinstance(value, Reply):
+        return msgspec.structs.replace(value, value=object_from(None if value.value is msgspec.UNSET else value.value))
+    blocks = value if isinstance(value, list | tuple) else (value,)
+    if blocks and all(isinstance(each, CONTENT_TYPES) for each in blocks):
+        return Reply(tuple(blocks), {})
+    if value is None:
+        return {}
+    return value if isinstance(value, dict) or to_json(value).startswith(b"{") else {"result": value}
 
 
 def _raised(error: object) -> ToolFailed:

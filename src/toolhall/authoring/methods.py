@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolhall.authoring.base_tool import BaseTool, ToolRequest, result_of
+from toolhall.authoring.base_tool import BaseTool, ToolRequest, object_from, result_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of, tool
 from toolhall.authoring.requiring import options_of
@@ -113,6 +113,7 @@ def _declared(served: BaseTool, method: JsonObject) -> tuple[Declaration, Any]:
     options: Any = {name: said for name, said in method.items() if name != "params" and said is not None}
     # A method that says nothing of its parameters takes any.
     options["input"] = {"type": "object", **params} if isinstance(params, dict) else params or {"type": "object"}
+    options["returns"] = dict[str, Any]
     call = _calling(served, method["name"])
     try:
         tool(**options)(call)
@@ -131,10 +132,10 @@ def _calling(served: BaseTool, method: str) -> Callable[..., Any]:
         return ToolRequest(id=uuid.uuid4().hex, tool=served.name, method=method, params=params, context=context)
 
     async def handled(context: Context, /, **params: Any) -> Any:
-        return result_of(await served.handle_request(request(context, params)))
+        return object_from(result_of(await served.handle_request(request(context, params))))
 
     def handled_in_thread(context: Context, /, **params: Any) -> Any:
-        return result_of(served.handle_request(request(context, params)))
+        return object_from(result_of(served.handle_request(request(context, params))))
 
     call = handled if inspect.iscoroutinefunction(inspect.unwrap(served.handle_request)) else handled_in_thread
     call.__name__ = method

@@ -45,7 +45,8 @@ def report(snapshot: Snapshot, core: str, vitals: Vitals) -> JsonObject:
     toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
     tools = {toolkit: vitals.toolkits.get(toolkit, sound()) for toolkit in toolkits}
     worst = max([core, *tools.values(), *vitals.servers.values()], key=_ORDER.index)
-    return {"status": worst, "components": {"core": core, "tools": tools, "servers": dict(vitals.servers)}}
+    servers = {"servers": dict(vitals.servers)} if vitals.servers else {}  # which the hub itself does not know
+    return {"status": worst, "components": {"core": core, "tools": tools, **servers}}
 
 
 class Health:

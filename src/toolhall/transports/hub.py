@@ -137,7 +137,7 @@ class Hub:
         whole = report(self._hall.view(caller), self._state(), vitals)
         if "all" in wanted:
             return whole
-        return {**whole, "components": {key: whole["components"][key] for key in wanted}}
+        return {**whole, "components": {key: whole["components"].get(key, {}) for key in wanted}}
 
     async def _update(self, params: JsonObject, caller: Caller) -> Json:
         change = Change("configure", catalog.name, params)

@@ -3,11 +3,14 @@
 import types
 from typing import Any
 
+import msgspec
 import pytest
 
+from toolhall import Reply, Text, Toolhall
 from toolhall.authoring.base_tool import BaseTool, ToolRequest, ToolResponse, result_of
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import definitions_of
+from toolhall.model.caller import LOCAL
 from toolhall.model.errors import ToolError, ToolFailed
 from toolhall.testing import Client
 
@@ -214,3 +217,34 @@ async def test_what_a_tool_raises_tells_nothing_unless_it_is_meant_to() -> None:
 def test_a_definition_knows_how_its_tool_is() -> None:
     tool = Plain()
     assert [definition.health for definition in definitions_of(tool)] == [tool.health_check] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "answered"),
+    [
+        ({"status": "success"}, {"status": "success"}),
+        ({}, {}),
+        (None, {}),
+        ("text", {"result": "text"}),
+        ([1, 2], {"result": [1, 2]}),
+        (Reply((Text("seen"),)), {}),
+        (Text("seen"), {}),
+        (Reply((), 5), {"result": 5}),
+    ],
+)
+async def test_the_hub_gets_an_object_as_its_specification_has_it(given: Any, answered: Any) -> None:
+    """What is one is not wrapped once more."""
+
+    class Given(BaseTool):
+        def __init__(self) -> None:
+            super().__init__("given", "1.0.0")
+
+        async def handle_request(self, request: ToolRequest) -> ToolResponse:
+            return ToolResponse(result=given)
+
+        async def _handle_it(self) -> None: ...
+
+    message = b'{"type":"tool_request","id":"1","tool":"given","method":"it","params":{}}'
+    with Toolhall(Given) as hall:
+        reply = msgspec.json.decode((await hall.hub.answer(message, LOCAL)).body)
+    assert (reply["result"], reply["error"]) == (answered, None)

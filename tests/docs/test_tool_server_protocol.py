@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import masked, posted
+from tests.unit.runners.hub.peer import Wire, peer, whole
 from toolhall import ToolFailed, Toolhall
 from toolhall.dialects.hub import catalog, endings, remote
 from toolhall.dialects.hub.declaring import declaration
@@ -44,7 +45,7 @@ def report_again(report: remote.Report) -> bytes:
         case remote.ToolEnd(error=None):
             return endings.write_end(report.id, endings.outcome(report)).body
         case remote.ToolEnd(error=said) if said is not None:
-            return endings.write_failure(report.id, endings.error_of(said), "Calendar", "create").body
+            return endings.write_failure(report.id, endings.failure_of(said), "Calendar", "create").body
         case remote.ToldQuestion():
             return remote.write_question(report.id, report.number, report.questions, report.retry_ms)
         case _:
@@ -77,11 +78,19 @@ def test_a_declaration_says_all_that_can_be_said() -> None:
 
 
 async def test_joining() -> None:
+    (health,) = [message for message in told("from the tool server") if '"h1"' in message]
+
+    async def answer(body: bytes, wire: Wire) -> None:
+        wire.write(whole(health.replace("h1", json.loads(body)["id"]).encode()))
+
     lease = ""
-    with Toolhall() as hall:
-        for side, message, reply in MESSAGES:
-            if side == "to the hall":
-                found = await posted(hall, "/hub", message.replace("LEASE", lease).encode())
+    async with peer(answer) as server:
+        with Toolhall() as hall:
+            for side, message, reply in MESSAGES:
+                if side != "to the hall":
+                    continue
+                here = message.replace("LEASE", lease).replace("http://127.0.0.1:9001", server.url)
+                found = await posted(hall, "/hub", here.encode())
                 assert masked(json.loads(reply), found) == json.loads(reply)
                 lease = found["result"].get("lease", lease)
     assert lease
@@ -104,6 +113,6 @@ def test_there_are_messages_of_every_type() -> None:
 
 def test_every_code_on_the_page_means_something_to_the_hall() -> None:
     rows = " ".join(re.findall(r"^\| (`[A-Z_]+`[^|]*)\|", PAGE, re.MULTILINE))
-    meant = {code: type(endings.error_of(remote.ErrorSaid(code))) for code in re.findall(r"`([A-Z_]+)`", rows)}
+    meant = {code: type(endings.failure_of(remote.ErrorSaid(code))) for code in re.findall(r"`([A-Z_]+)`", rows)}
     assert len(meant) == 10
     assert [code for code, kind in meant.items() if kind is ToolFailed] == ["TOOL_ERROR"]

@@ -44,6 +44,8 @@ def test_a_server_joins_with_a_key_is_looked_at_and_called(shell: Shell) -> None
     (key,) = told("key")
     (tmp / "calendars.key").write_text(shell.run(*key, *data).out)
     (joining,) = told("serve")
+    (allowed,) = re.findall(r'`egress_allow = \["(.*?)"\]`', PAGE)
+    shell.environment["TOOLHALL_EGRESS_ALLOW"] = allowed
     with shell.serving(KIT, "--profile", "server") as hall:
         words = [hall.url if word.startswith("http://") else word for word in joining[1:]]
         with shell.serving(*words, "--key-file", "calendars.key") as server:

@@ -92,8 +92,6 @@ class Machine(RuleBasedStateMachine):
         told = self.one(data)
         assert self.leases.heartbeat(told.lease.id, "ci", status) is told.lease.replica
         told.heard = self.clock.now
-        if not told.lease.replica.joined.listens:
-            self.good_news(told.lease.replica)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data())
@@ -152,8 +150,6 @@ class Machine(RuleBasedStateMachine):
                 if name != silent:
                     self.leases.heartbeat(told.lease.id, "ci")
                     told.heard = self.clock.now
-                    if not told.lease.replica.joined.listens:
-                        self.good_news(told.lease.replica)
             self.leases.expire()
             self.forget_who_is_gone()
 

@@ -160,7 +160,7 @@ async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.Monkey
     """WebSockets are bounded for each caller and in all; one too many is refused before it is accepted."""
     monkeypatch.setattr(websocket, "MAX_PER_CALLER", 1)
     sent: list[Any] = []
-    hub = websocket.WebSocket(halls.hall.hub.answer, 1_000)
+    hub = websocket.WebSocket(halls.hall.hub, 1_000)
 
     async def left() -> dict[str, Any]:
         return {"type": "websocket.disconnect"}

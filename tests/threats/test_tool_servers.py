@@ -59,6 +59,8 @@ async def joined(
         message = json.loads(body)
         if message["type"] == "tool_request":
             answer(message, wire)
+        else:
+            await _well(body, wire)
 
     with Toolhall(config=config) as hall:
         await hall.open()
@@ -274,7 +276,12 @@ async def test_B7_a_second_answer_is_nobodys() -> None:
 
 
 async def _well(body: bytes, wire: Wire) -> None:
-    wire.write(whole(ending(json.loads(body))))
+    message = json.loads(body)
+    if message["type"] == "tool_request":
+        wire.write(whole(ending(message)))
+    else:
+        said = {"type": "response", "id": message["id"], "result": {"status": "healthy"}, "error": None}
+        wire.write(whole(json.dumps(said).encode()))
 
 
 async def _never(_: bytes, wire: Wire) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,32 @@ async def test_closing_ends_idle_threads() -> None:
     for worker in workers:
         worker.join(10)
         assert not worker.is_alive()
+
+
+async def test_a_part_that_cannot_be_closed_keeps_no_other_from_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that were left would fail this test, too."""
+    hall = Toolhall(add, config=Config(data=str(tmp_path)))
+    closed: list[str] = []
+
+    def broken(name: str) -> Callable[[], None]:
+        def close() -> None:
+            closed.append(name)
+            raise RuntimeError(name)
+
+        return close
+
+    await hall.open()
+    await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+    with monkeypatch.context() as patch:
+        for name in ("servers", "registrar", "access"):
+            patch.setattr(getattr(hall, name), "close", broken(name))
+        with pytest.raises(RuntimeError):
+            hall.close()
+    assert closed == ["servers", "registrar", "access"]
+    assert [record["outcome"] for record in recorded(tmp_path)] == ["ok"]
+    hall.close()
 
 
 async def test_there_are_no_more_threads_than_configured() -> None:

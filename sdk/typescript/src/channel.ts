@@ -19,8 +19,8 @@ export class HttpChannel implements Channel {
   readonly #hall: HallHttp;
   #count = 0;
 
-  constructor(hall: string, key: string | undefined) {
-    this.#hall = new HallHttp(hall, key);
+  constructor(hub: URL, key: string | undefined) {
+    this.#hall = new HallHttp(hub, key);
   }
 
   async ask(method: string, params: JsonObject, timeoutMs: number): Promise<JsonObject> {

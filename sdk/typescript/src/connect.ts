@@ -4,6 +4,7 @@ import { resultOf } from './channel.js';
 import { ToolError } from './errors.js';
 import { HallError } from './hall-error.js';
 import { HallHttp } from './hall-http.js';
+import { hubUrl } from './hall-url.js';
 import type { JsonObject } from './json.js';
 import type { Tool, Toolkit } from './tool.js';
 import { type Declaration, readDeclaration } from './wire/declarations.js';
@@ -11,7 +12,7 @@ import { readEnding } from './wire/endings.js';
 import { writeRequest } from './wire/orders.js';
 
 export interface ConnectOptions {
-  /** The hall's address, such as `http://127.0.0.1:8000`. */
+  /** The hall's address, such as `https://hall.example`; http only on this machine. */
   url: string;
   /** The environment's TOOLHALL_KEY unless said. */
   key?: string;
@@ -70,7 +71,7 @@ export interface Client<T> {
 }
 
 export function connect<T extends Toolkits = Toolkit>(options: ConnectOptions): Client<T> {
-  const hall = new HallHttp(options.url, options.key ?? process.env.TOOLHALL_KEY);
+  const hall = new HallHttp(hubUrl(options.url), options.key ?? process.env.TOOLHALL_KEY);
   return {
     call: async (tool, args, more = {}) => (await called(hall, tool, args as JsonObject, more)) as never,
     list: () => listed(hall),
@@ -88,7 +89,8 @@ async function called(hall: HallHttp, name: string, params: JsonObject, options:
   const reply = await hall.post(message, timeout === undefined ? null : timeout * 1000, signal);
   if (reply.type === 'response') return resultOf(reply); // a refusal of the hall itself
   const ending = readEnding(reply);
-  if (ending.kind === 'end') return ending.value ?? {};
+  // As it was sent: a hall does not say which result was wrapped, a tool server does, and both give the same here.
+  if (ending.kind === 'end') return reply.result ?? {};
   const { code, details } = ending;
   throw new ToolError(ending.message, { code, details });
 }

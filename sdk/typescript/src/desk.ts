@@ -1,7 +1,7 @@
 /** Runs the calls of a tool server, whatever brings them. */
 
 import { cancelled, noSuchMethod, noSuchTool, notStarted, ToolError } from './errors.js';
-import { type Health, healthOf } from './health.js';
+import { Checkup, type Health } from './health.js';
 import type { JsonObject } from './json.js';
 import { type Ending, failed, type Outlet, Running } from './running.js';
 import type { Method, Served } from './served.js';
@@ -17,12 +17,15 @@ export class Desk {
   draining = false;
   readonly #running = new Map<string, Running>();
   readonly #waiting = new Set<() => void>();
+  readonly #checkup: Checkup;
   #busy = 0;
 
   constructor(
     readonly served: readonly Served[],
     private readonly most = MOST_CALLS,
-  ) {}
+  ) {
+    this.#checkup = new Checkup(served);
+  }
 
   /** Begin a call; `stop` ends it because its caller is gone. */
   begin(call: Call, outlet: Outlet): { ended: Promise<Ending>; stop: () => void } {
@@ -54,7 +57,7 @@ export class Desk {
   }
 
   health(): Promise<Health> {
-    return healthOf(this.served);
+    return this.#checkup.health();
   }
 
   /** Resolves when no call runs. */

@@ -38,6 +38,7 @@ export interface Problem {
   reason: string;
 }
 
+/** Throw it for arguments that fit the schema, and still cannot be taken. */
 export function badArguments(problems: Problem[]): ToolError {
   const listed = problems.map(({ path, reason }) => `${path || '/'}: ${reason}`).join('; ');
   const details = { problems: problems as unknown as Json };

@@ -2,6 +2,8 @@
 
 import type { JsonObject } from './json.js';
 
+const PASSING = ['UNAVAILABLE', 'RATE_LIMITED', 'TIMEOUT', 'INTERNAL_ERROR', 'CIRCUIT_OPEN'];
+
 /** The hall's own word: it refuses. */
 export class HallError extends Error {
   override name = 'HallError';
@@ -16,8 +18,13 @@ export class HallError extends Error {
 
   /** It may say something else a moment later. */
   get passes(): boolean {
-    return ['UNAVAILABLE', 'RATE_LIMITED', 'TIMEOUT', 'INTERNAL_ERROR'].includes(this.code);
+    return PASSING.includes(this.code);
   }
+}
+
+/** Whether the same may be asked again a little later. */
+export function passes(error: unknown): boolean {
+  return error instanceof HallError && error.passes;
 }
 
 /** The hall cannot be reached, or does not answer. */

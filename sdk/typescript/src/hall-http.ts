@@ -2,11 +2,12 @@
 
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { HallAway } from './hall-error.js';
+import { HallAway, HallError } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { parse } from './wire/orders.js';
 
 const MOST_BYTES = 16 * 1024 * 1024;
+const BUSY = [429, 502, 503, 504]; // of a hall, or of a proxy before it
 
 export class HallHttp {
   readonly #url: URL;
@@ -14,22 +15,23 @@ export class HallHttp {
   readonly #headers: Record<string, string>;
   readonly #closed = new AbortController();
 
-  constructor(hall: string, key: string | undefined) {
-    this.#url = hubUrl(hall);
+  constructor(hub: URL, key: string | undefined) {
+    this.#url = hub;
     const options = { keepAlive: true };
-    this.#agent = this.#url.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
+    this.#agent = hub.protocol === 'https:' ? new https.Agent(options) : new http.Agent(options);
     this.#headers = { 'content-type': 'application/json', ...(key && { authorization: `Bearer ${key}` }) };
   }
 
   /** The reply, whatever its status: the body says what became of the message. */
   async post(message: string, timeoutMs: number | null, signal?: AbortSignal): Promise<JsonObject> {
     const signals = [this.#closed.signal, ...(signal ? [signal] : [])];
-    if (timeoutMs !== null) signals.push(AbortSignal.timeout(timeoutMs));
+    if (timeoutMs !== null) signals.push(AbortSignal.timeout(Math.ceil(timeoutMs)));
     const { status, body } = await this.#send(message, AbortSignal.any(signals));
     try {
       return parse(body);
     } catch {
-      throw new HallAway(`the hall answered with status ${status} and no message`);
+      const said = `the hall answered with status ${status} and no message`;
+      throw BUSY.includes(status) ? new HallError('UNAVAILABLE', said) : new HallAway(said);
     }
   }
 
@@ -51,13 +53,6 @@ export class HallHttp {
       request.end(message);
     });
   }
-}
-
-/** Where a hall takes messages, whether its address ends with `/hub` or not. */
-export function hubUrl(hall: string): URL {
-  const url = new URL(hall);
-  url.pathname = url.pathname.replace(/(\/hub)?\/*$/, '/hub');
-  return url;
 }
 
 async function collected(response: http.IncomingMessage): Promise<string> {

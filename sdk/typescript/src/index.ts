@@ -13,7 +13,7 @@ export {
 } from './connect.js';
 export { audio, type Content, image, link, Reply, reply, resource, text } from './content.js';
 export { Context, type ContextParts, type Feature, type Given, type Link, type SampleOptions } from './context.js';
-export { ToolError, type ToolErrorOptions } from './errors.js';
+export { badArguments, type Problem, ToolError, type ToolErrorOptions } from './errors.js';
 export { HallAway, HallError } from './hall-error.js';
 export type { Health, Status } from './health.js';
 export { type Joined, type JoinOptions, join } from './join.js';

@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Channel, HttpChannel } from './channel.js';
 import { Desk } from './desk.js';
+import { hubUrl } from './hall-url.js';
 import { type Listening, listen } from './http-server.js';
 import type { JsonObject } from './json.js';
 import { Membership, type ToolStates } from './membership.js';
@@ -16,7 +17,7 @@ const GRACE_MS = 30_000; // for calls that run while the hall is away
 const FLUSH_MS = 1_000; // for replies that are under way when the hall says that none is
 
 export interface JoinOptions {
-  /** The hall's address, such as `http://127.0.0.1:8000`. */
+  /** The hall's address, such as `https://hall.example`; http only on this machine. */
   hall: string;
   /** The key that may serve these toolkits; the environment's TOOLHALL_KEY unless said. */
   key?: string;
@@ -53,11 +54,12 @@ export interface Joined {
 /** Resolves once joined; a hall that is away is tried until it is there, one that refuses is not. */
 export async function join(toolkits: Servable | readonly Servable[], options: JoinOptions): Promise<Joined> {
   const desk = new Desk(servedOf(toolkits), options.calls);
+  const open = opener(options, desk);
   const token = newToken();
   const listening = options.socket ? null : await listen(desk, { ...address(options), token });
   const where = listening === null ? {} : { url: options.advertise ?? listening.url, token };
   const member = new Membership({
-    open: opener(options, desk),
+    open,
     params: joining(desk, options, where),
     status: async () => (await desk.health()).status,
     log: options.log ?? ((line) => console.error(line)),
@@ -105,8 +107,9 @@ async function leave(desk: Desk, member: Membership, listening: Listening | null
 
 function opener(options: JoinOptions, desk: Desk): () => Promise<Channel> {
   const key = options.key ?? process.env.TOOLHALL_KEY;
-  if (options.socket) return () => SocketChannel.open(options.hall, key, desk);
-  return async () => new HttpChannel(options.hall, key);
+  const hub = hubUrl(options.hall);
+  if (options.socket) return () => SocketChannel.open(hub, key, desk);
+  return async () => new HttpChannel(hub, key);
 }
 
 function joining(desk: Desk, options: JoinOptions, where: JsonObject): JsonObject {
@@ -118,7 +121,7 @@ function joining(desk: Desk, options: JoinOptions, where: JsonObject): JsonObjec
 function address(options: JoinOptions): { host?: string; port?: number } {
   const { host, port, advertise } = options;
   if (advertise === undefined && (host === '0.0.0.0' || host === '::')) {
-    throw new TypeError("say where the hall reaches this server: advertise: 'http://tools.example:9001'");
+    throw new TypeError("say where the hall reaches this server: advertise: 'https://tools.example'");
   }
   return { ...(host !== undefined && { host }), ...(port !== undefined && { port }) };
 }

@@ -1,7 +1,7 @@
 /** The lease of a tool server at its hall: it joins, shows that it is there, joins again when it must, and leaves. */
 
 import type { Channel } from './channel.js';
-import { HallAway, HallError } from './hall-error.js';
+import { HallAway, HallError, passes } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { pause } from './waiting.js';
 
@@ -47,13 +47,7 @@ export class Membership {
   async leave(): Promise<boolean> {
     this.#leaving.abort();
     await this.#over;
-    if (this.#channel === undefined || this.lease === '') return false;
-    try {
-      await this.#channel.ask('leave', { lease: this.lease }, LEAVE_MS);
-      return true;
-    } catch {
-      return false;
-    }
+    return this.#channel !== undefined && this.lease !== '' && (await this.#goodbye(this.#channel));
   }
 
   close(): void {
@@ -71,7 +65,7 @@ export class Membership {
         if (!this.#everJoined && isRefusal(error)) return first(error);
         if (error instanceof HallError && error.code === 'LEASE_UNKNOWN') continue;
         this.#complain(error);
-        this.#drop();
+        if (!passes(error)) this.#drop(); // a hall that is full has answered, and what runs on this line goes on
         await pause(this.#wait(), this.#leaving.signal);
       }
     }
@@ -99,9 +93,24 @@ export class Membership {
       await pause(this.#heartbeat * 1000, woken);
       if (this.#leaving.signal.aborted) return;
       const params = { lease: this.lease, status: await this.parts.status() };
-      const result = await channel.ask('heartbeat', params, BEAT_MS);
+      const result = await channel.ask('heartbeat', params, BEAT_MS).catch(unlessPassing);
       this.tools = (result.tools ?? this.tools) as ToolStates;
     }
+  }
+
+  /** A hall that is full is asked again while there is time: it would go on calling a server that is gone. */
+  async #goodbye(channel: Channel): Promise<boolean> {
+    const end = performance.now() + LEAVE_MS;
+    for (let left = LEAVE_MS; left > 0; left = end - performance.now()) {
+      try {
+        await channel.ask('leave', { lease: this.lease }, left);
+        return true;
+      } catch (error) {
+        if (!passes(error)) return false;
+        await pause(Math.min(this.#wait(), left), channel.broken);
+      }
+    }
+    return false;
   }
 
   #drop(): void {
@@ -121,6 +130,12 @@ export class Membership {
     const seconds = Math.min(first * 2 ** this.#tries++, most);
     return seconds * 1000 * (0.75 + Math.random() / 4);
   }
+}
+
+/** A hall that is full for a moment has heard from us all the same, and still holds the lease or will say so. */
+function unlessPassing(error: unknown): JsonObject {
+  if (passes(error)) return {};
+  throw error;
 }
 
 function isRefusal(error: unknown): boolean {

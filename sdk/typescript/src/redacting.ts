@@ -1,21 +1,40 @@
 /** Keeps what was lent to a call out of logs and errors, whatever an exception quotes. */
 
+import type { Json, JsonObject } from './json.js';
+import { formsOf } from './secret-forms.js';
 import type { CallContext } from './wire/calls.js';
 
 const SHORTEST = 4; // shorter ones are in too many words
 const HIDDEN = '[redacted]';
+// Members that programs look for: a secret that is such a word by chance does not rename them.
+const WORDS = new Set(['can_retry', 'feature', 'path', 'problems', 'prompt', 'reason', 'retry_after']);
 
-/** The same text without the secrets and tokens of this call. */
-export function redacted(text: string, lent: Pick<CallContext, 'secrets' | 'accounts'>): string {
-  const tokens = Object.values(lent.accounts).map((each) => each.token);
-  const values = [...Object.values(lent.secrets), ...tokens].filter((each) => each.length >= SHORTEST);
-  // Also as JSON, a URL and a header spell them; the longest first, because one may hold another.
-  const spelled = values.flatMap((each) => [
-    each,
-    JSON.stringify(each).slice(1, -1),
-    encodeURIComponent(Buffer.from(each).toString()),
-    Buffer.from(each).toString('base64'),
-  ]);
-  const all = [...new Set(spelled)].sort((one, other) => other.length - one.length);
-  return all.reduce((left, each) => left.replaceAll(each, HIDDEN), text);
+export class Redactor {
+  readonly #forms: readonly (string | RegExp)[];
+
+  constructor(lent: Pick<CallContext, 'secrets' | 'accounts'>) {
+    const tokens = Object.values(lent.accounts).map((each) => each.token);
+    const values = new Set([...Object.values(lent.secrets), ...tokens].filter((each) => each.length >= SHORTEST));
+    // The longest first, because one may hold another.
+    this.#forms = [...values].sort((one, other) => other.length - one.length).flatMap(formsOf);
+  }
+
+  /** The same text without the secrets and tokens of the call. */
+  text(text: string): string {
+    return this.#forms.reduce<string>((left, form) => left.replaceAll(form, HIDDEN), text);
+  }
+
+  object(members: JsonObject): JsonObject {
+    const entries = Object.entries(members);
+    return Object.fromEntries(
+      entries.map(([key, value]) => [WORDS.has(key) ? key : this.text(key), this.value(value)]),
+    );
+  }
+
+  value(value: Json): Json {
+    if (typeof value === 'string') return this.text(value);
+    if (typeof value === 'number') return this.text(String(value)) === String(value) ? value : HIDDEN;
+    if (typeof value !== 'object' || value === null) return value;
+    return Array.isArray(value) ? value.map((each) => this.value(each)) : this.object(value);
+  }
 }

@@ -1,13 +1,13 @@
 /** One call while it runs: what its tool tells and asks, its deadline, and its one end. */
 
-import { inspect } from 'node:util';
 import { Context, type Link } from './context.js';
 import { Deadline } from './deadline.js';
 import { badOutput, cancelled, crashed, ToolError, timedOut } from './errors.js';
-import type { Json } from './json.js';
-import { redacted } from './redacting.js';
+import { isObject, type Json, type JsonObject } from './json.js';
+import { Redactor } from './redacting.js';
 import { writeReturned } from './returned.js';
 import type { Method } from './served.js';
+import { shown } from './showing.js';
 import { Supply } from './supply.js';
 import type { Call } from './wire/calls.js';
 import { STATUS, writeFailure } from './wire/endings.js';
@@ -110,7 +110,7 @@ export class Running implements Link {
       const returned = await this.method.run(this.call, ctx);
       if (!this.#over) this.#finish(this.#written(returned));
     } catch (error) {
-      if (!this.#over) this.#finish(this.#without(failed(this.call, this.#meant(error))));
+      if (!this.#over) this.#finish(failed(this.call, this.#meant(error)));
     }
   }
 
@@ -127,23 +127,35 @@ export class Running implements Link {
     }
   }
 
-  #without({ message, status }: Ending): Ending {
-    return { message: redacted(message, this.call.context), status };
-  }
-
   #meant(error: unknown): ToolError {
-    if (error instanceof ToolError) {
-      const { started: _, ...details } = error.details; // whether it has begun is not the tool's to say
-      return new ToolError(error.message, { code: error.code, details });
-    }
+    if (error instanceof ToolError) return this.#told(error);
     this.#note('the tool crashed', error);
     return crashed();
   }
 
+  /** Its own words, without what was lent to the call; what the hall acts on stays as it is. */
+  #told(error: ToolError): ToolError {
+    const redactor = new Redactor(this.call.context);
+    const { started: _, ...details } = this.#plain(error.details); // whether it has begun is not the tool's to say
+    const code = STATUS.has(error.code) ? error.code : redactor.text(String(error.code));
+    return new ToolError(redactor.text(error.message), { code, details: redactor.object(details) });
+  }
+
+  /** As JSON says it. */
+  #plain(details: JsonObject): JsonObject {
+    try {
+      const plain: unknown = JSON.parse(JSON.stringify(details));
+      return isObject(plain) ? plain : {};
+    } catch (error) {
+      this.#note('the details of an error cannot be written as JSON', error);
+      return {};
+    }
+  }
+
   /** For whoever runs this server, and without what was lent to the call. */
   #note(what: string, error?: unknown): void {
-    const more = error === undefined ? '' : `: ${inspect(error)}`;
-    console.error(redacted(`${this.call.tool}.${this.call.method}: ${what}${more}`, this.call.context));
+    const more = error === undefined ? '' : `: ${shown(error, new Redactor(this.call.context))}`;
+    console.error(`${this.call.tool}.${this.call.method}: ${what}${more}`);
   }
 
   #tell(report: Report): void {

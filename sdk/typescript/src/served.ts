@@ -97,7 +97,7 @@ function ofBaseTool(tool: BaseTool): Served {
   const declaration = checked({ tool: { name, version, capabilities: capabilities as unknown as Json } });
   const run = async (call: Call, ctx: Context) =>
     resultOf(await tool.handleRequest(new ToolRequest(call.method, call.params, call.tool, call.id, ctx)));
-  const health = async () => (await tool.healthCheck()).status as unknown;
+  const health = async () => await tool.healthCheck();
   return { declaration, methods: methodsOf(declaration, () => run), health };
 }
 

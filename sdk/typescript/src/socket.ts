@@ -4,7 +4,6 @@ import WebSocket from 'ws';
 import { type Channel, resultOf } from './channel.js';
 import type { Desk } from './desk.js';
 import { HallAway, HallError } from './hall-error.js';
-import { hubUrl } from './hall-http.js';
 import type { JsonObject } from './json.js';
 import { receive } from './receiving.js';
 import type { Outlet } from './running.js';
@@ -36,9 +35,9 @@ export class SocketChannel implements Channel, Outlet {
     socket.on('error', () => socket.terminate());
   }
 
-  static open(hall: string, key: string | undefined, desk: Desk): Promise<SocketChannel> {
-    const url = hubUrl(hall);
-    url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  static open(hub: URL, key: string | undefined, desk: Desk): Promise<SocketChannel> {
+    const url = new URL(hub);
+    url.protocol = hub.protocol === 'https:' ? 'wss:' : 'ws:';
     const socket = new WebSocket(url, {
       headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
       handshakeTimeout: CONNECT_MS,

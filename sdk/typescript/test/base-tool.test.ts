@@ -1,8 +1,10 @@
 /** `BaseTool`, as the specification writes it. */
 
 import assert from 'node:assert/strict';
+import { connect as dial } from 'node:net';
 import { test } from 'node:test';
 import { BaseTool, serve, ToolError, type ToolRequest, type ToolResponse, text, wire } from '@toolhall/sdk';
+import { Gate } from './kit.js';
 import { call, get, post } from './talking.js';
 
 // Compiled by settings of its own, because it leaves what it catches without a type.
@@ -89,21 +91,57 @@ test('a response may hold an error, in any form', async () => {
   assert.equal((await at('sun')).message, 'too hot');
 });
 
-test('health is as bad as the worst tool', async () => {
+test('health is as bad as the worst tool', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'] });
   const weather = new Weather();
   const server = await serve([weather, new ExampleTool()]);
   try {
     for (const [said, status, http] of [
       ['degraded', 'degraded', 200],
       ['unhealthy', 'unhealthy', 503],
-      ['sunny', 'unhealthy', 503],
+      ['sunny', 'degraded', 200],
       ['throws', 'unhealthy', 503],
     ] as const) {
       weather.status = said;
+      t.mock.timers.tick(1_000);
       const heard = await get(`${server.url}/health`);
       const tools = { weather: status, 'example-tool': 'healthy' };
       assert.deepEqual([heard.status, heard.messages[0]], [http, { status, components: { tools } }]);
     }
+  } finally {
+    await server.close();
+  }
+});
+
+test('a tool is asked how it is once at a time, and once in a second', async (t) => {
+  t.mock.timers.enable({ apis: ['Date'] });
+  const asked = new Gate();
+  let count = 0;
+  class Slow extends Weather {
+    override async healthCheck() {
+      count += 1;
+      await asked.opened;
+      return { status: 'degraded' };
+    }
+  }
+  const server = await serve(new Slow());
+  const ask = () => get(`${server.url}/health`);
+  try {
+    // In one piece, so that all have come when the first is being answered.
+    const many = dial(Number(new URL(server.url).port), '127.0.0.1');
+    const line = 'GET /health HTTP/1.1\r\nhost: x\r\n';
+    many.write(`${`${line}\r\n`.repeat(19)}${line}connection: close\r\n\r\n`);
+    while (count === 0) await new Promise((resolve) => setImmediate(resolve));
+    asked.open();
+    let heard = '';
+    for await (const chunk of many) heard += String(chunk);
+    assert.equal(heard.split('{"status":"degraded"').length - 1, 20);
+    t.mock.timers.tick(999);
+    await ask();
+    assert.equal(count, 1);
+    t.mock.timers.tick(1);
+    await ask();
+    assert.equal(count, 2);
   } finally {
     await server.close();
   }

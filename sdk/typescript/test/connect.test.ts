@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { connect, HallAway, HallError, type JsonObject, ToolError, tool, toolkit } from '@toolhall/sdk';
+import { connect, HallAway, HallError, type JsonObject, serve, ToolError, tool, toolkit } from '@toolhall/sdk';
 import { z } from 'zod';
-import type { kit } from './kit.js';
+import { kit } from './kit.js';
 
 const mail = toolkit({
   name: 'Mail',
@@ -32,7 +32,8 @@ const server = createServer((request, response) => {
     const message = JSON.parse(body) as JsonObject;
     asked.push({ ...message, key: request.headers.authorization ?? '' });
     if (message.method === 'hang') return;
-    response.end(message.method === 'garbage' ? '<html>' : JSON.stringify(answer(message)));
+    if (message.method === 'busy') response.statusCode = 503;
+    response.end(['garbage', 'busy'].includes(String(message.method)) ? '<html>' : JSON.stringify(answer(message)));
   });
 });
 let url = '';
@@ -88,6 +89,37 @@ test('calls are typed by the toolkits', async () => {
   hall.close();
 });
 
+test('a tool server answers as a hall does', async () => {
+  const served = await serve([kit, mail]);
+  const direct = connect<[typeof kit, typeof mail]>({ url: served.url });
+  try {
+    const sum: { result: number } = await direct.call('Kit.add', { a: 1, b: 2 });
+    assert.deepEqual(sum, { result: 3 });
+    assert.deepEqual(await direct.call('Kit.create', { title: 'Lunch' }), { title: 'Lunch', guests: 1 });
+    assert.deepEqual(await direct.call('Mail.send', { to: 'ada' }), {});
+    assert.deepEqual(await direct.call('Kit.returns', { what: 'null' }), { result: null });
+    assert.deepEqual(await direct.call('Kit.returns', { what: 'text' }), {});
+  } finally {
+    direct.close();
+    await served.close();
+  }
+});
+
+test('a key is sent only where nobody else can read it', () => {
+  for (const far of ['http://hall.example', 'http://10.0.0.7:8000/hub', 'http://127.0.0.1.example', 'http://[::2]']) {
+    assert.throws(() => connect({ url: far, key: 'k' }), /use https/);
+  }
+  for (const near of ['https://hall.example', 'http://localhost:1', 'http://127.0.0.9', 'http://[::1]:8000/hub/']) {
+    connect({ url: near, key: 'k' }).close();
+  }
+  for (const odd of ['hall', 'ftp://hall.example', 'ws://127.0.0.1']) {
+    assert.throws(() => connect({ url: odd, key: 'k' }), /write it like/);
+  }
+  for (const told of ['https://ada:hunter2@hall.example', 'https://hall.example?key=hunter2']) {
+    assert.throws(() => connect({ url: told }), { message: /^(?!.*hunter2).*must hold no/ });
+  }
+});
+
 test('one toolkit, or none, may be named', async () => {
   const one = connect<typeof mail>({ url });
   await one.call('Mail.send', { to: 'ada', copies: 2 });
@@ -107,12 +139,13 @@ test('a failure is a ToolError', async () => {
   });
   await assert.rejects(hall.call('A.refused', {}), new HallError('UNAUTHENTICATED', 'a valid credential is required'));
   await assert.rejects(hall.call('A.garbage', {}), HallAway);
+  await assert.rejects(hall.call('A.busy', {}), { name: 'HallError', code: 'UNAVAILABLE', passes: true });
   hall.close();
 });
 
 test('a call may be given up', async () => {
   const hall = connect({ url });
-  await assert.rejects(hall.call('A.hang', {}, { timeout: 0.01 }), HallAway);
+  await assert.rejects(hall.call('A.hang', {}, { timeout: 0.0105 }), HallAway);
   const signal = AbortSignal.abort();
   await assert.rejects(hall.call('A.hang', {}, { signal }), HallAway);
   const hanging = hall.call('A.hang', {});

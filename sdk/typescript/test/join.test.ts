@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { HallError, type Joined, type JoinOptions, type JsonObject, join, wire } from '@toolhall/sdk';
-import { Hall, KEY } from './hall.js';
+import { Hall, KEY, type Says } from './hall.js';
 import { Gate, kit, seen } from './kit.js';
 import { call, exchange, post } from './talking.js';
 
@@ -66,6 +66,38 @@ for (const socket of [false, true]) {
       await hall.until(() => hall.count('heartbeat') >= 3);
       assert.deepEqual(paramsOf('heartbeat', 2), { lease: 'lease-1', status: 'healthy' });
       assert.equal(hall.count('join'), 1);
+    });
+
+    test('a hall that is full for a while keeps its tool servers', async () => {
+      const answers: Says[] = [() => ['RATE_LIMITED', 'full'], () => ['UNAVAILABLE', 'full']];
+      hall.said.heartbeat = (params) => (answers.shift() ?? (() => ({ status: 'ok' })))(params);
+      await joins({ socket });
+      await hall.until(() => hall.count('heartbeat') >= 4);
+      assert.deepEqual([hall.count('join'), joined?.lease, log], [1, 'lease-1', []]);
+      assert.deepEqual(joined?.tools, { 'Kit.add@1.2.0': 'active' });
+    });
+
+    test('a full hall is told again that the server leaves', async () => {
+      const left = hall.said.leave;
+      const answers: (Says | undefined)[] = [() => ['RATE_LIMITED', 'full'], () => ['UNAVAILABLE', 'full'], left];
+      hall.said.leave = (params) => (answers.shift() ?? (() => ({})))(params);
+      hall.said.heartbeat = () => ['RATE_LIMITED', 'full'];
+      await joins({ socket });
+      await hall.until(() => hall.count('heartbeat') >= 2);
+      await joined?.close();
+      assert.deepEqual([hall.count('leave'), hall.count('join')], [3, 1]);
+      assert.deepEqual(paramsOf('leave', 2), { lease: 'lease-1' });
+    });
+
+    test('a hall that refuses to let go is not asked twice', async () => {
+      hall.said.leave = () => ['FORBIDDEN', 'stay'];
+      await joins({ socket });
+      await joined?.close();
+      assert.equal(hall.count('leave'), 1);
+    });
+
+    test('the key is not sent where others can read it', { timeout: 5_000 }, async () => {
+      await assert.rejects(joins({ socket, hall: 'http://hall.example:8000' }), /use https/);
     });
 
     test('a lease that the hall does not know is taken anew', async () => {
@@ -171,8 +203,8 @@ describe('over HTTP', () => {
   });
 
   test('another address may be told', async () => {
-    await joins({ advertise: 'http://tools.example:9001' });
-    assert.equal(paramsOf('join')?.url, 'http://tools.example:9001');
+    await joins({ advertise: 'https://tools.example' });
+    assert.equal(paramsOf('join')?.url, 'https://tools.example');
     await assert.rejects(join(kit, { hall: hall.url, host: '0.0.0.0', signals: false }), /advertise/);
   });
 });
@@ -247,6 +279,18 @@ describe('over a WebSocket', () => {
     await hall.until(() => hall.requests.some((each) => each.params.lease === 'lease-2'));
     hall.send(call('add', { a: 1, b: 2 }));
     assert.equal(ended(await hall.next()).kind, 'end');
+  });
+
+  test('a full hall that cannot take the lease anew breaks no call', async () => {
+    const { join: take = () => ({}) } = hall.said;
+    hall.said.join = (params) => (hall.count('join') === 2 ? ['RATE_LIMITED', 'full'] : take(params));
+    hall.said.heartbeat = ({ lease }) => (lease === 'lease-1' ? ['LEASE_UNKNOWN', 'join again'] : { status: 'ok' });
+    await joins({ socket: true });
+    hall.send(call('asks', {}, ASKS));
+    assert.equal((await hall.next()).type, 'tool_question');
+    await hall.until(() => hall.requests.some((each) => each.params.lease === 'lease-3'));
+    hall.send({ type: 'tool_answer', id: '17', number: 1, answers: FILLED });
+    assert.deepEqual(ended(await hall.next()), { kind: 'end', id: '17', value: 'Hello Ada' });
   });
 
   test('a hall that is overloaded is away, one that forbids is not', async () => {

@@ -1,6 +1,6 @@
 /** The toolkit that the tests call. */
 
-import { audio, image, link, reply, resource, ToolError, text, tool, toolkit } from '@toolhall/sdk';
+import { audio, badArguments, image, link, reply, resource, ToolError, text, tool, toolkit } from '@toolhall/sdk';
 import { z } from 'zod';
 
 const nothing = { type: 'object' } as const;
@@ -137,11 +137,42 @@ const crashes = tool({
 
 const leaks = tool({
   name: 'leaks',
-  input: { type: 'object', properties: { how: { enum: ['error', 'crash'] } }, required: ['how'] },
+  input: { type: 'object', properties: { how: { enum: ['error', 'crash', 'says'] }, said: {} }, required: ['how'] },
   requires: { secrets: ['API_KEY'] },
-  run: ({ how }, ctx) => {
-    const said = `GET /?key=${encodeURIComponent(ctx.secret('API_KEY'))} ${ctx.secret('API_KEY')}`;
-    throw how === 'crash' ? new Error(said) : new ToolError(said);
+  run: ({ how, said }, ctx) => {
+    if (how === 'says') throw new ToolError(String(said));
+    const key = ctx.secret('API_KEY');
+    const quoted = `GET /?key=${encodeURIComponent(key)} ${key}`;
+    if (how === 'error') {
+      const details = { [key]: [key, Number(key)], prompt: key, ...badArguments([{ path: '', reason: key }]).details };
+      throw new ToolError(quoted, { code: `NO_${key}`, details });
+    }
+    const headers = { authorization: `Basic ${Buffer.from(`me:${key}`).toString('base64')}`, body: { key } };
+    throw Object.assign(new Error(quoted, { cause: new Error(key) }), { headers, bytes: Buffer.from(key), [key]: 1 });
+  },
+});
+
+const unsayable = tool({
+  name: 'unsayable',
+  input: nothing,
+  run: () => {
+    throw new ToolError('it is full', { details: { n: 1n as unknown as number } });
+  },
+});
+
+const forbids = tool({
+  name: 'forbids',
+  input: nothing,
+  run: () => {
+    throw new ToolError('the calendar is read-only', { code: 'FORBIDDEN' });
+  },
+});
+
+const refuses = tool({
+  name: 'refuses',
+  input: nothing,
+  run: () => {
+    throw badArguments([{ path: '/at', reason: 'write a day to come' }]);
   },
 });
 
@@ -195,6 +226,9 @@ export const kit = toolkit({
     fails,
     crashes,
     leaks,
+    unsayable,
+    forbids,
+    refuses,
     returns,
     silent,
   ],

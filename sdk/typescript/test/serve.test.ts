@@ -1,6 +1,7 @@
 /** A tool server over HTTP: what each message leads to. */
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { connect as dial } from 'node:net';
 import { after, before, beforeEach, test } from 'node:test';
 import { type JsonObject, type Serving, serve, toolkit, wire } from '@toolhall/sdk';
@@ -253,6 +254,76 @@ for (const how of ['error', 'crash']) {
     assert.match(how === 'crash' ? log() : JSON.stringify(heard.messages), /\[redacted\]/);
   });
 }
+
+for (const secret of ['1234', 'null', 'type', 'result', 'TOOL', 'reason']) {
+  test(`a secret may be a word of the message around it: ${secret}`, async () => {
+    const message = call('leaks', { how: 'error' }, { context: { secrets: { API_KEY: secret } } });
+    const { messages } = await post(url, { ...message, id: 'ab12-1234' });
+    const number = secret === '1234' ? '[redacted]' : null;
+    assert.deepEqual(messages, [
+      {
+        type: 'tool_response',
+        id: 'ab12-1234',
+        result: null,
+        error: {
+          type: 'tool_error',
+          code: 'NO_[redacted]',
+          message: 'GET /?key=[redacted] [redacted]',
+          details: {
+            tool: 'Kit',
+            method: 'leaks',
+            [secret === 'reason' ? 'reason' : '[redacted]']: ['[redacted]', number],
+            prompt: '[redacted]',
+            problems: [{ path: '', reason: '[redacted]' }],
+          },
+        },
+      },
+    ]);
+  });
+}
+
+test('a secret of several lines is kept out of the log, however it is laid out', async (t) => {
+  const log = logged(t);
+  const secret = '-----BEGIN KEY-----\n  first1 "quoted"\nsecond2/+=\r\nthird3\n-----END KEY-----';
+  await post(url, call('leaks', { how: 'crash' }, { context: { secrets: { API_KEY: secret } } }));
+  assert.match(log(), /Kit\.leaks: the tool crashed: Error: GET .*\[redacted\]/);
+  assert.match(log(), /authorization: 'Basic bWU\[redacted\]'/);
+  assert.match(log(), /caused by Error: \[redacted\]/);
+  assert.doesNotMatch(log(), /BEGIN|first1|second2|third3|END|66 69 72 73/);
+});
+
+test('a line of a secret is as secret as the whole', async () => {
+  const context = { secrets: { API_KEY: 'begin\n  first1/"line"\r\n  second2 line\n' } };
+  const said = 'line 1: first1\\/\\"line\\"; line 2: second2%20line';
+  const { message } = await failure(call('leaks', { how: 'says', said }, { context }));
+  assert.equal(message, 'line 1: [redacted]; line 2: [redacted]');
+});
+
+const REDACTING = new URL('../../../tests/vectors/hub/toolserver/redacting.json', import.meta.url);
+for (const { name, secret, text, left } of JSON.parse(readFileSync(REDACTING, 'utf8'))) {
+  test(`a secret is hidden: ${name}`, async () => {
+    const context = { secrets: { API_KEY: secret } };
+    assert.equal((await failure(call('leaks', { how: 'says', said: text }, { context }))).message, left);
+  });
+}
+
+test('details that JSON cannot say are left out, and the tool server goes on', async (t) => {
+  const log = logged(t);
+  const { message, details } = await failure(call('unsayable'));
+  assert.deepEqual([message, details], ['it is full', { tool: 'Kit', method: 'unsayable' }]);
+  assert.match(log(), /details of an error cannot be written/);
+});
+
+test('what a tool may not do is its own failure, with a status of its own', async () => {
+  const { code, counts_as, status } = await failure(call('forbids'));
+  assert.deepEqual([code, counts_as, status], ['FORBIDDEN', 'TOOL_ERROR', 403]);
+});
+
+test('a tool may refuse arguments itself', async () => {
+  const { code, details, message } = await failure(call('refuses'));
+  assert.deepEqual([code, details.problems], ['INVALID_PARAMS', [{ path: '/at', reason: 'write a day to come' }]]);
+  assert.match(message, /\/at: write a day to come$/);
+});
 
 const text = { type: 'text', text: 'hello', annotations: { audience: ['user'] }, _meta: { color: 'red' } };
 const blocks = [

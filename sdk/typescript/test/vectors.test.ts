@@ -50,7 +50,7 @@ const WAYS: Record<string, Way> = {
 
 test('every file of vectors is read here', () => {
   const files = readdirSync(FOLDER).filter((name) => name.endsWith('.json'));
-  assert.deepEqual(files.sort(), Object.keys(WAYS).sort());
+  assert.deepEqual(files.sort(), [...Object.keys(WAYS), 'redacting.json'].sort()); // that one is for tool servers
 });
 
 for (const [file, way] of Object.entries(WAYS)) {

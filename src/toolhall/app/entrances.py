@@ -101,11 +101,12 @@ class Entrances:
         guard, sockets = self._parts.guard, {"/hub": self._socket()}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
         app.room = Room(self._config.max_concurrency)
+        self._parts.servers.leases.strained = lambda: app.room.strained
         app.strangers = self.machine.strangers
         return app
 
     def _socket(self) -> WebSocket:
-        return WebSocket(self.hub.answer, self._config.max_body_bytes, self._config.max_frame_bytes)
+        return WebSocket(self.hub, self._config.max_body_bytes, self._config.max_frame_bytes)
 
     def _supplies(self) -> dict[str, Methods]:
         """How secrets are set and accounts are linked."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import ExitStack
 
 import msgspec
 
@@ -146,22 +147,21 @@ class Toolhall:
 
     async def settle(self) -> None:
         """Finish what goes on by itself, before the loop ends; whoever serves the hall does this last."""
+        self.servers.rest()
         await self.supplies.settle()
         await self._checkup.close()
 
     def close(self) -> None:
-        """Write what is left and stop the worker threads."""
-        self._entrances.close()
-        self.servers.close()
-        self.registrar.close()
-        self.access.close()
-        self.supplies.close()
-        if self._stores is not None:
-            self._stores.close()
-        self._checker.close()
-        self._staff.close()
-        self.telemetry.close()
-        self._folder.close()
+        """Write what is left and stop the worker threads; a part that fails to close keeps no other from it."""
+        with ExitStack() as last_first:
+            last_first.callback(self._folder.close)
+            last_first.callback(self.telemetry.close)
+            last_first.callback(self._staff.close)
+            last_first.callback(self._checker.close)
+            if self._stores is not None:
+                last_first.callback(self._stores.close)
+            for part in (self.supplies, self.access, self.registrar, self.servers, self._entrances):
+                last_first.callback(part.close)
 
     def __enter__(self) -> "Toolhall":
         return self
@@ -213,7 +213,7 @@ class Toolhall:
 
     async def _examine(self) -> Vitals:
         toolkits = await self._checkup.states(self._examined)
-        return Vitals({**self.servers.pools.toolkit_states(), **toolkits}, self.servers.pools.states())
+        return Vitals({**self.servers.states(self.registry.snapshot), **toolkits}, self.servers.pools.states())
 
     def _search_entry(self) -> Entry:
         hall = self.hall

@@ -1,16 +1,20 @@
 """The tool servers of a hall: who has joined, how each is, and who runs what."""
 
 import time
+from ipaddress import IPv6Address
 from random import Random
 
 from toolhall.config import Config
 from toolhall.egress.addresses import Address, Allowed
 from toolhall.egress.dialing import Dial
 from toolhall.model.secret import Secret
+from toolhall.registry.snapshot import Snapshot
+from toolhall.runners.checkup import DEGRADED, HEALTHY, worst
 from toolhall.runners.hub.http_line import HttpLine
 from toolhall.runners.hub.leases import Leases
 from toolhall.runners.hub.pools import Pools
 from toolhall.runners.hub.probing import Probing
+from toolhall.runners.hub.replica import Kit
 from toolhall.runners.hub.runner import HubRunner
 
 
@@ -22,20 +26,47 @@ class ToolServers:
         self.leases = Leases(self.pools, time.monotonic)
         self.runner = HubRunner(self.pools, config.idempotent)
         self._dial = Dial(Allowed(config.egress_allow))
+        self._is_server = config.profile == "server"
         self._most_bytes = config.max_frame_bytes
         self._probing = Probing(self.pools)
+        self._served: tuple[Snapshot | None, tuple[Kit, ...]] = (None, ())  # worked out once for each snapshot
 
     def line(self, url: str, token: Secret, address: Address | None) -> HttpLine:
-        """To a tool server that listens; it may live at the address that it joined from. EgressRefused elsewhere."""
-        dial = self._dial if address is None else self._dial.beside(address)
+        """To a tool server that listens; it may live at the address that it joined from. EgressRefused elsewhere.
+
+        In the profile `server` that is no address of this machine: a proxy that does not say so may stand here.
+        """
+        opens = address is not None and not (self._is_server and _is_here(address))
+        dial = self._dial.beside(address) if address is not None and opens else self._dial
         return HttpLine(url, token, dial, self._most_bytes)
+
+    def states(self, snapshot: Snapshot) -> dict[str, str]:
+        """How the toolkits are that tool servers run, or should: one with a version that nothing runs is degraded."""
+        if self._served[0] is not snapshot:
+            kits = {(tool.id.toolkit, tool.id.version) for tool in snapshot.tools if tool.foreign}
+            self._served = snapshot, tuple(kits)
+        unserved = {
+            toolkit: DEGRADED for toolkit, version in self._served[1] if not self.pools.runs((toolkit, version))
+        }
+        states = self.pools.toolkit_states()
+        return {**unserved, **{name: worst((state, unserved.get(name, HEALTHY))) for name, state in states.items()}}
 
     def watch(self) -> None:
         """Notice who is gone and who does not answer, in the loop that runs now."""
         self.leases.watch()
         self._probing.watch()
 
+    def rest(self) -> None:
+        """Keep no connection that no call needs: those of a loop that ends lead nowhere."""
+        for replica in self.pools:
+            replica.line.rest()
+
     def close(self) -> None:
         """Nobody is there any more."""
         self._probing.close()
         self.leases.close()
+
+
+def _is_here(address: Address) -> bool:
+    plain = (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
+    return plain.is_loopback

@@ -1,6 +1,7 @@
 """What a tool server declares, beside what is known: what of it is new, what is replaced, and what is refused."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -12,11 +13,11 @@ from toolhall.registrar.promises import BrokenPromise, promises, refuse_other_co
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """One toolkit of one version as a tool server declares it, sorted by what has to be done with it."""
+    """What a tool server declares, sorted by what has to be done with it."""
 
-    known: tuple[Listed, ...] = ()  # exactly as it is kept
-    new: tuple[Listed, ...] = ()
-    changed: tuple[Listed, ...] = ()  # a pre-release, which promises nothing
+    new: list[Listed] = []
+    changed: list[Listed] = []  # pre-releases, which promise nothing
+    waiting: dict[str, Listed] = {}  # by id: of all of it, what nobody has looked at
 
 
 class Enrolling:
@@ -26,23 +27,52 @@ class Enrolling:
         self._ledger = ledger
         self._admission = admission
 
-    def sort(self, declared: Sequence[Listed]) -> Declared:
-        """Raises BrokenPromise, BadDocument or Malformed for what may not stand beside what is known."""
-        known = tuple(each for each in declared if self._is_known(each))
-        others = [each for each in declared if each not in known]
-        changed = tuple(each for each in others if each.kept.id in self._ledger and not promises(each.kept.version))
-        new = tuple(each for each in others if each not in changed)
+    def sort(self, toolkits: Sequence[Sequence[Listed]]) -> Declared:
+        """Each toolkit beside what is known, and beside those before it.
+
+        Raises BrokenPromise, BadDocument or Malformed if one of them may not stand there.
+        """
+        found = Declared()
+        with self._trying() as tried:
+            for declared in toolkits:
+                new, changed = self._sorted(declared)
+                found.new.extend(new)
+                found.changed.extend(changed)
+                for each in (*new, *changed):
+                    tried.append((each.kept.id, self._known(each)))
+                    self._ledger.put(each.kept, each.tool)
+                listed = [each for each in map(self._known, declared) if each is not None]
+                found.waiting.update({each.kept.id: each for each in listed if each.kept.state == "quarantined"})
+        return found
+
+    def now(self, ids: Iterable[str]) -> list[Listed]:
+        """What these are, once they are kept."""
+        return [listed for tool_id in ids if (listed := self._ledger.get(tool_id)) is not None]
+
+    @contextmanager
+    def _trying(self) -> Generator[list[tuple[str, Listed | None]]]:
+        """What is put into the ledger meanwhile is taken back: by id, with what was there before."""
+        tried: list[tuple[str, Listed | None]] = []
+        try:
+            yield tried
+        finally:
+            for tool_id, before in reversed(tried):
+                if before is None:
+                    self._ledger.drop(tool_id)
+                else:
+                    self._ledger.put(before.kept, before.tool)
+
+    def _sorted(self, declared: Sequence[Listed]) -> tuple[list[Listed], list[Listed]]:
+        """What is new, and what is changed."""
+        others = [each for each in declared if not self._is_known(each)]
+        changed = [each for each in others if self._known(each) is not None and not promises(each.kept.version)]
+        new = [each for each in others if each not in changed]
         refuse_other_content([each.tool for each in new], self._versions)
-        if new or changed:
+        if others:
             self._refuse_more(declared)
             tools = [each.tool for each in declared]
             self._admission.refuse([each.kept for each in new], tools, None, whole=True)
-        return Declared(known, new, changed)
-
-    def waiting(self, declared: Sequence[Listed]) -> list[Listed]:
-        """Those that nobody has looked at."""
-        found = [self._ledger.get(each.kept.id) for each in declared]
-        return [each for each in found if each is not None and each.kept.state == "quarantined"]
+        return new, changed
 
     def _refuse_more(self, declared: Sequence[Listed]) -> None:
         """A release has the tools that it had when it was first declared."""
@@ -59,8 +89,11 @@ class Enrolling:
             raise BrokenPromise([Finding("/tool/version", "contract/changed", fix)])
 
     def _is_known(self, declared: Listed) -> bool:
-        known = self._ledger.get(declared.kept.id) if declared.kept.id in self._ledger else None
+        known = self._known(declared)
         return known is not None and known.kept.digests == declared.kept.digests
+
+    def _known(self, declared: Listed) -> Listed | None:
+        return self._ledger.get(declared.kept.id) if declared.kept.id in self._ledger else None
 
     def _versions(self, toolkit: str) -> list[Tool]:
         return [listed.tool for listed in self._ledger.toolkit(toolkit)]

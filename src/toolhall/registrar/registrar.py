@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import date
-from typing import TypeVar
 
 import msgspec
 
@@ -24,22 +23,19 @@ from toolhall.registrar.states import after, refuse_unseen
 from toolhall.registrar.turns import Turns, unstored
 from toolhall.registry.entry import Entry, Runner
 from toolhall.registry.registry import Registry
-from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.base import Event, Kept, StoreFailed, ToolStore, What
 from toolhall.stores.memory import MemoryStore
-
-_T = TypeVar("_T")
 
 
 class Registrar:
     """The only writer of the store; one change at a time, each remembered before it is served."""
 
-    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner | None = None) -> None:
+    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
         self._registry = registry
         self._clock = clock
         self._store: ToolStore = MemoryStore()
         self._ledger = Ledger()
-        self._serving = Serving(registry, clock, runner or Nowhere())
+        self._serving = Serving(registry, clock, runner)
         self._lookup = Lookup(self._ledger, self._serving, clock)
         self._admission = Admission(self._ledger, self._serving)
         self._enrolling = Enrolling(self._ledger, self._admission)
@@ -136,12 +132,14 @@ class Registrar:
         papers = foreign_papers(paper, tools, source)
         return await self.turns.alone(self._register(papers, tools, source))
 
-    async def enroll(self, paper: Paper, source: Source, *, trusted: bool) -> tuple[Kept, ...]:
+    async def enroll(
+        self, papers: Sequence[Paper], source: Source, check: Callable[[], None], *, trusted: bool
+    ) -> tuple[Kept, ...]:
         """Keep what a tool server declares, as far as it is not known; it is served at once only where that is trusted.
 
-        Raises BadDocument (BrokenPromise) or Malformed, and nothing is kept.
+        Raises BadDocument (BrokenPromise), Malformed, or what `check` does when it is our turn, and nothing is kept.
         """
-        return await self.turns.alone(self._enroll_declared(paper, source, trusted=trusted))
+        return await self.turns.alone(self._enroll_declared(papers, source, check, trusted=trusted))
 
     async def activate(self, tool_id: str, by: str, seen: str | None = None) -> Kept:
         """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
@@ -177,21 +175,23 @@ class Registrar:
         detail: JsonObject = {"icons left out": lost} if lost else {}
         return await self._save(list(map(Listed, papers, tools)), "registered", source.by, detail)
 
-    async def _enroll_declared(self, paper: Paper, source: Source, *, trusted: bool) -> tuple[Kept, ...]:
-        declared = list(map(Listed, foreign_papers(paper, paper.tools, source), paper.tools))
-        sorted_out = self._enrolling.sort(declared)
-        if sorted_out.new:
-            await self._save(sorted_out.new, "registered", source.by)
-        if sorted_out.changed:
-            again = [self._again(each, self._lookup.find(each.kept.id)) for each in sorted_out.changed]
+    async def _enroll_declared(
+        self, papers: Sequence[Paper], source: Source, check: Callable[[], None], *, trusted: bool
+    ) -> tuple[Kept, ...]:
+        check()
+        toolkits = [list(map(Listed, foreign_papers(each, each.tools, source), each.tools)) for each in papers]
+        found = self._enrolling.sort(toolkits)
+        for each in found.waiting.values() if trusted else ():
+            self._serving.refuse_twin(each)
+        if found.new:
+            await self._save(found.new, "registered", source.by)
+        if found.changed:
+            again = [self._again(each, self._lookup.find(each.kept.id)) for each in found.changed]
             await self._save(again, "replaced", source.by)
-        if trusted:
-            waiting = [self._now(each, state="active") for each in self._enrolling.waiting(declared)]
-            for each in waiting:
-                self._serving.refuse_twin(each)
-            if waiting:
-                await self._save(waiting, "activated", source.by, {"reason": "its tool server is trusted"})
-        return tuple(self._lookup.find(each.kept.id).kept for each in declared)
+        if trusted and found.waiting:
+            waiting = [self._now(each, state="active") for each in self._enrolling.now(found.waiting)]
+            await self._save(waiting, "activated", source.by, {"reason": "its tool server is trusted"})
+        return tuple(self._lookup.find(each.kept.id).kept for declared in toolkits for each in declared)
 
     async def _activate(self, tool_id: str, by: str, seen: str | None) -> Kept:
         listed = self._lookup.find(tool_id)

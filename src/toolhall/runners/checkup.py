@@ -10,7 +10,7 @@ from toolhall.authoring.definition import Definition
 from toolhall.runners.threads import Threads
 
 HEALTHY, DEGRADED, UNHEALTHY = STATES = ("healthy", "degraded", "unhealthy")
-CHECK_SECONDS = 2.0
+CHECK_SECONDS = 1.5  # whoever asks how a server is waits 2 seconds for the whole answer
 _FRESH_SECONDS = 1.0  # anybody may ask how a server is; the tools are not asked more often than this
 _log = logging.getLogger("toolhall.health")
 

@@ -10,7 +10,9 @@ _AGAIN_SECONDS = 1.0
 class Deadline:
     """Cancels the running task when time is up, and again until it ends; armed only once the tool has to wait."""
 
-    __slots__ = ("_holds", "_left", "_task", "_timer", "passed", "seconds")
+    __slots__ = ("_holds", "_left", "_loop", "_task", "_timer", "passed", "seconds")
+
+    _loop: asyncio.AbstractEventLoop  # asked for once: each time costs a system call
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -22,7 +24,8 @@ class Deadline:
 
     def start(self) -> None:
         """The tool waits for something: time counts from now on."""
-        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(self._loop)
         if not self._holds:
             self._arm(self._left)
 
@@ -40,7 +43,7 @@ class Deadline:
         """How many seconds there still are."""
         if self._timer is None or self._holds:
             return self._left
-        return max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+        return max(0.0, self._timer.when() - self._loop.time())
 
     def is_over(self) -> bool:
         """Whether the tool was told twice: its time to clean up is over too."""
@@ -51,7 +54,7 @@ class Deadline:
         """Time does not count meanwhile: whoever asks a person has a deadline of its own for that."""
         self._holds += 1
         if self._timer is not None and self._holds == 1:
-            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._left = max(0.0, self._timer.when() - self._loop.time())
             self._timer.cancel()
         try:
             yield
@@ -61,7 +64,7 @@ class Deadline:
                 self._arm(self._left)
 
     def _arm(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._pass)
+        self._timer = self._loop.call_later(seconds, self._pass)
 
     def _pass(self) -> None:
         self.passed += 1

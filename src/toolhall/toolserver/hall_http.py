@@ -11,6 +11,7 @@ from toolhall.toolserver.joining import ASK_SECONDS, Away
 
 _MOST_BYTES = 4 * 1024 * 1024
 _CONNECT_SECONDS = 5.0
+_BUSY = 503
 
 
 class HallHttp:
@@ -31,6 +32,8 @@ class HallHttp:
             status, body = await self._sent(write_request(request_id, method, params), seconds)
         except httpx2.HTTPError as error:
             raise Away(f"it cannot be reached ({str(error) or type(error).__name__})") from None
+        if status == _BUSY:
+            raise NotNow(f"it answers with status {status}")
         if status >= 500:
             raise Away(f"it answers with status {status}")
         if 300 <= status < 400:

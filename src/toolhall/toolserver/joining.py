@@ -94,11 +94,25 @@ class Joining:
     async def leave(self, hall: Hall) -> None:
         """Say goodbye, and wait until the hall wants nothing more; where it is away, it knows by itself soon."""
         self._leaving = True
-        if self.held is not None:
+        if self.held is None:
+            return
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._said_goodbye(hall, self.held.lease)
+        except (Away, Refusal) as error:
+            _log.warning("could not say goodbye to the hall: %s", error)
+        except TimeoutError:
+            _log.warning("could not say goodbye to the hall: it took none for %g seconds", LEAVE_SECONDS)
+
+    async def _said_goodbye(self, hall: Hall, lease: str) -> None:
+        """A hall that is full turns everybody away for a moment, and still sends calls to who has not left."""
+        for pause in pauses():
             try:
-                await hall.ask(LEAVE, write_leave(self.held.lease), LEAVE_SECONDS)
-            except (Away, Refusal) as error:
-                _log.warning("could not say goodbye to the hall: %s", error)
+                await hall.ask(LEAVE, write_leave(lease), LEAVE_SECONDS)
+            except NotNow:
+                await asyncio.sleep(pause)
+            else:
+                return
 
     async def _beat(self, hall: Hall, held: Held) -> None:
         tools = held.tools

@@ -8,9 +8,14 @@ RETRY_SECONDS = 1.0
 _STATUS = 503  # not 429: this caller need not have sent too much
 
 
-def busy(path: str) -> Wire:
-    """What a client of this path understands; its message was not read, so the answer names none."""
+def no_place() -> Limited:
+    """What is wrong."""
     error = Limited(RETRY_SECONDS)
     error.message = "this server answers as many requests as it can: try again in a second"
-    said = refusal(path, error)
+    return error
+
+
+def busy(path: str) -> Wire:
+    """What a client of this path understands; its message was not read, so the answer names none."""
+    said = refusal(path, no_place())
     return Wire(said.body, _STATUS, said.headers)

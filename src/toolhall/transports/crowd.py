@@ -12,6 +12,11 @@ class Crowd:
         self._room = asyncio.Semaphore(most)
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def full(self) -> bool:
+        """Whether the next one would wait."""
+        return self._room.locked()
+
     async def start(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run it, once there is room."""
         await self._room.acquire()

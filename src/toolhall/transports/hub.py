@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.errors import MethodNotFound
+from toolhall.dialects.hub.leasing import HEARTBEAT, JOIN, LEAVE
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolhallError
@@ -12,6 +13,7 @@ from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject
 from toolhall.pipeline.manage import Change
 from toolhall.registrar.registrar import Registrar
+from toolhall.transports.busy import no_place
 from toolhall.transports.cancellation import Cancellation
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import Examine, Vitals, report, sound, unexamined
@@ -22,7 +24,6 @@ from toolhall.transports.registering import Registering
 from toolhall.transports.sender import NOWHERE, Posting, Sender
 from toolhall.transports.shield import Shield
 
-JOIN = "join"
 COMPONENTS = ("core", "tools", "servers", "all")  # the hub itself knows no servers
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
@@ -56,7 +57,7 @@ class Hub:
             "unregister_tool": self._unregister,
         }
         if joining is not None:
-            self._methods |= {"heartbeat": joining.heartbeat, "leave": joining.leave}
+            self._methods |= {HEARTBEAT: joining.heartbeat, LEAVE: joining.leave}
 
     async def answer(self, body: bytes | None, caller: Caller, line: str = "", sender: Sender = NOWHERE) -> Wire:
         """The one reply to a message (None: too large); `line` is what it came on, where many come on one."""
@@ -78,6 +79,17 @@ class Hub:
         if isinstance(answer, ToolhallError):
             return messages.write_tool_error(message, answer)
         raise TypeError("this dialect has no way to ask a caller back")
+
+    def turn_away(self, body: bytes) -> Wire:
+        """What a message is told for which there is no place, on a line on which others must be read behind it."""
+        error = no_place()
+        try:
+            message = messages.read_message(body)
+        except messages.Unreadable as unreadable:
+            return messages.write_unreadable(unreadable, error)
+        if isinstance(message, messages.CoreRequest):
+            return messages.write_error(message, error)
+        return messages.write_tool_error(message, error)
 
     def _refused(self, unreadable: messages.Unreadable, caller: Caller, size: int) -> ToolhallError:
         """What would have run a tool is recorded and counts, as far as it could be read."""
@@ -183,7 +195,7 @@ class HubHttp:
     async def __call__(self, exchange: Exchange) -> None:
         """Answer one message."""
         body = await self._shield.body(exchange.headers, exchange.receive)
-        sender = Posting(exchange.scope, exchange.headers)
+        sender = Posting(exchange.scope, exchange.headers, exchange.identity)
         wire = await WhilePresent(exchange, self._hub.answer(body, exchange.caller, sender=sender))
         if wire is not None:
             await exchange.reply(wire)

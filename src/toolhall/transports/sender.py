@@ -5,20 +5,22 @@ from ipaddress import ip_address
 
 from toolhall.egress.addresses import Address
 from toolhall.runners.hub.line import MOST_BYTES
-from toolhall.runners.hub.socket_line import SocketLine
+from toolhall.runners.hub.socket_line import CalledSocket, SocketLine
 from toolhall.transports.asgi import Headers, Scope, Send
 from toolhall.transports.identity.addresses import FORWARDED, address_of
+from toolhall.transports.identity.base import Identity
+from toolhall.transports.proof import Proof
 
 
 class Sender:
     """One connection's, for as long as it lasts."""
 
-    __slots__ = ("_ended", "_line", "_most_bytes", "_send")
+    __slots__ = ("_called", "_ended", "_most_bytes", "_send")
 
     def __init__(self, send: Send | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._send = send
         self._most_bytes = most_bytes
-        self._line: SocketLine | None = None
+        self._called: CalledSocket | None = None
         self._ended: dict[str, Callable[[], None]] = {}
 
     @property
@@ -26,25 +28,35 @@ class Sender:
         """Where it is; None where nobody knows."""
         return None
 
-    def line(self) -> SocketLine | None:
+    def line(self, replica: str) -> SocketLine | None:
         """The line on which a tool server is called that opened this socket; None where there is no socket."""
-        if self._send is not None and (self._line is None or not self._line.open):  # with its lease the line ended
-            self._line = SocketLine(self._write, self._most_bytes)
-        return self._line
+        if self._send is None:
+            return None
+        if self._called is None:
+            self._called = CalledSocket(self._write, self._most_bytes)
+        return self._called.line(replica)
 
     def heard(self, body: bytes) -> bool:
         """Whether this was said about a call that was made on the line."""
-        return self._line is not None and self._line.heard(body)
+        return self._called is not None and self._called.heard(body)
 
     def on_end(self, who: str, callback: Callable[[], None]) -> None:
         """Let somebody hear when the socket is closed, in place of what was said for them before."""
         self._ended[who] = callback
 
+    def forget(self, who: str) -> None:
+        """They need not hear of it any more."""
+        self._ended.pop(who, None)
+
+    def proof(self) -> Callable[[], bool]:
+        """What tells later whether what it brought is still good; on a socket, every message is asked that anyway."""
+        return lambda: True
+
     def end(self) -> None:
         """The socket is closed: what runs on it is lost."""
-        if self._line is not None:
-            self._line.closed()
-        for callback in self._ended.values():
+        if self._called is not None:
+            self._called.closed()
+        for callback in tuple(self._ended.values()):
             callback()
 
     async def _write(self, body: bytes) -> None:
@@ -58,12 +70,13 @@ NOWHERE = Sender()
 class Posting(Sender):
     """Whoever posts one message; hardly any message asks where that is."""
 
-    __slots__ = ("_headers", "_scope")
+    __slots__ = ("_headers", "_identity", "_scope")
 
-    def __init__(self, scope: Scope, headers: Headers) -> None:
+    def __init__(self, scope: Scope, headers: Headers, identity: Identity | None = None) -> None:
         super().__init__()
         self._scope = scope
         self._headers = headers
+        self._identity = identity
 
     @property
     def address(self) -> Address | None:
@@ -74,3 +87,7 @@ class Posting(Sender):
             return ip_address(address_of(self._scope))
         except ValueError:
             return None
+
+    def proof(self) -> Callable[[], bool]:
+        """By the same headers, from the same address."""
+        return super().proof() if self._identity is None else Proof(self._identity, self._scope, self._headers)

@@ -1,19 +1,23 @@
 """Many messages over one WebSocket: each is answered in a task of its own, so a slow call holds up no other."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from itertools import count
+from typing import Any, Protocol
 
+from toolhall.dialects.hub.leasing import is_about_a_lease
 from toolhall.model.caller import Caller
 from toolhall.model.exchange import Wire
 from toolhall.runners.hub.line import MOST_BYTES
 from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
 from toolhall.transports.identity.base import Proven, Unproven, proven
+from toolhall.transports.joining import may_serve
 from toolhall.transports.overload import Room
 from toolhall.transports.sender import Sender
 
 MAX_AT_ONCE = 64
+MAX_LEASING = 16  # of one socket: they wait for each other, not for a place
 MAX_PER_CALLER = 100
 MAX_SOCKETS = 1_000
 _NOT_PROVEN = 1008
@@ -21,16 +25,23 @@ _TOO_LARGE = 1009
 _TRY_LATER = 1013
 
 
+class Answers(Protocol):
+    """Who answers messages, as the hub does."""
+
+    async def answer(self, body: bytes | None, caller: Caller, line: str, sender: Sender) -> Wire:
+        """The one reply to a message."""
+        ...
+
+    def turn_away(self, body: bytes) -> Wire:
+        """What a message is told for which there is no place."""
+        ...
+
+
 class WebSocket:
     """Reads messages until the client leaves; its running calls end with it."""
 
-    def __init__(
-        self,
-        answer: Callable[[bytes | None, Caller, str, Sender], Awaitable[Wire]],
-        max_body: int,
-        most_bytes: int = MOST_BYTES,
-    ) -> None:
-        self._answer = answer
+    def __init__(self, hub: Answers, max_body: int, most_bytes: int = MOST_BYTES) -> None:
+        self._hub = hub
         self._most_bytes = most_bytes  # of what a tool server says about one call
         self._max_body = max_body
         self._numbers = count(1)
@@ -54,35 +65,78 @@ class WebSocket:
                 del self._open[caller.account]
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
-        crowd = Crowd(MAX_AT_ONCE)
-        line, sender = f"socket {next(self._numbers)}", Sender(send, self._most_bytes)
+        sender = Sender(send, self._most_bytes)
+        line = _Line(self._hub, f"socket {next(self._numbers)}", sender, room, send)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
                 body = (message.get("bytes") or b"") if text is None else text.encode()
-                if sender.heard(
-                    body
-                ):  # of a tool server that is called on this socket; its line has a bound of its own
+                if sender.heard(body):  # of a tool server that is called here; its line has a bound of its own
                     continue
                 if len(body) > self._max_body:
                     await send({"type": "websocket.close", "code": _TOO_LARGE})
                     return
-                caller = await proven(again())  # a key that was revoked meanwhile is good no longer
-                await room.enter_patiently()  # until then nothing more is read
-                try:
-                    task = await crowd.start(_one(self._answer(body, caller, line, sender), send))
-                except BaseException:
-                    room.leave()
-                    raise
-                task.add_done_callback(lambda _: room.leave())  # it may be cancelled before it begins
+                await line.take(body, await proven(again()))  # a key that was revoked meanwhile is good no longer
         except Unproven:
             await send({"type": "websocket.close", "code": _NOT_PROVEN})
         finally:
             sender.end()
-            await crowd.finish()
+            await line.end()
 
 
-async def _one(answer: Awaitable[Wire], send: Send) -> None:
-    wire = await answer
-    if wire.body:
-        await send({"type": "websocket.send", "text": wire.body.decode()})
+class _Line:
+    """One socket: nothing more is read while a message waits for a place, unless a tool server is called there.
+
+    What such a server says behind that message may be just what frees the place.
+    """
+
+    def __init__(self, hub: Answers, name: str, sender: Sender, room: Room, send: Send) -> None:
+        self._hub = hub
+        self._name = name
+        self._sender = sender
+        self._room = room
+        self._send = send
+        self._calls, self._leasing = Crowd(MAX_AT_ONCE), Crowd(MAX_LEASING)
+        self._is_called = False
+
+    async def take(self, body: bytes, caller: Caller) -> None:
+        """Let a message be answered, by and by."""
+        if may_serve(caller) and is_about_a_lease(body):
+            self._is_called = True
+            await self._start_at_once(self._leasing, self._answer(body, caller), body)
+        elif self._is_called:
+            await self._start_at_once(self._calls, self._answer_placed(body, caller), body)
+        else:
+            await self._room.enter_patiently()
+            try:
+                task = await self._calls.start(self._answer(body, caller))
+            except BaseException:
+                self._room.leave()
+                raise
+            task.add_done_callback(lambda _: self._room.leave())  # it may be cancelled before it begins
+
+    async def end(self) -> None:
+        """Whatever still runs."""
+        await self._calls.finish()
+        await self._leasing.finish()
+
+    async def _start_at_once(self, crowd: Crowd, work: Coroutine[Any, Any, None], body: bytes) -> None:
+        if False:
+            work.close()
+            await self._say(self._hub.turn_away(body))
+        else:
+            await crowd.start(work)
+
+    async def _answer_placed(self, body: bytes, caller: Caller) -> None:
+        await self._room.enter_patiently()
+        try:
+            await self._answer(body, caller)
+        finally:
+            self._room.leave()
+
+    async def _answer(self, body: bytes, caller: Caller) -> None:
+        await self._say(await self._hub.answer(body, caller, self._name, self._sender))
+
+    async def _say(self, wire: Wire) -> None:
+        if wire.body:
+            await self._send({"type": "websocket.send", "text": wire.body.decode()})

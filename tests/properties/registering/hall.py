@@ -9,12 +9,12 @@ from itertools import count
 from pathlib import Path
 
 from tests.properties.registering.documents import Draft, Recipe, code
+from tests.unit.parts import Returning
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.registrar.papers import Paper, Source
 from toolhall.registrar.registrar import Registrar
 from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Conflict, Registry
-from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.base import FILE_NAME, NEW, Kept
 from toolhall.stores.bundle import Stores
 from toolhall.stores.sqlite.opening import open_stores
@@ -47,7 +47,7 @@ class House:
 
     def _begin(self) -> None:
         self.registry = Registry()
-        self.registrar = Registrar(self.registry, self.clock)
+        self.registrar = Registrar(self.registry, self.clock, Returning())
         self._stores = self._open_again()
         self.store = self._stores.tools
 
@@ -60,7 +60,7 @@ class House:
         self.registrar.close()
         self._stores.close()
         self._begin()
-        self.registrar.own([compile_entry(code(each, recipe), Nowhere()) for each, recipe in own.items()])
+        self.registrar.own([compile_entry(code(each, recipe), Returning()) for each, recipe in own.items()])
         papers = [Paper(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
         await self.registrar.open(self.store, hold=True, files=papers)
         self.registrar.watch()
@@ -76,7 +76,7 @@ class House:
         return await self.registrar.activate(name, "eve", seen)
 
     async def bring(self, tool_id: str, recipe: Recipe) -> None:
-        self.registrar.own([compile_entry(code(tool_id, recipe), Nowhere())])
+        self.registrar.own([compile_entry(code(tool_id, recipe), Returning())])
         await asyncio.sleep(0)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
 

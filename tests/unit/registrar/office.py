@@ -5,14 +5,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from tests.unit.parts import tool_named
+from tests.unit.parts import Returning, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
 from toolhall.registrar.papers import Paper, Source
 from toolhall.registrar.registrar import Registrar
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
-from toolhall.runners.nowhere import Nowhere
 from toolhall.stores.base import Kept, ToolStore
 from toolhall.stores.memory import MemoryStore
 
@@ -31,7 +30,7 @@ class Office:
         self._ticks = count()
         self.registry = Registry()
         self.store: ToolStore = store or MemoryStore()
-        self.registrar = Registrar(self.registry, self._clock)
+        self.registrar = Registrar(self.registry, self._clock, Returning())
         self.heard: list[list[str]] = []
         self.registry.subscribe(lambda: self.heard.append(self.served))
 
@@ -72,7 +71,7 @@ class Office:
 
 
 def entry_of(tool: Tool) -> Entry:
-    return compile_entry(tool, Nowhere())
+    return compile_entry(tool, Returning())
 
 
 def calculator(version: str, **changed: Any) -> dict[str, Any]:

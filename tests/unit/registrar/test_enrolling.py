@@ -1,11 +1,13 @@
 """What tool servers declare is kept once, held to its contract, and served at once only where that is trusted."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from tests.unit.registrar.office import Office, own
-from toolhall.model.errors import Malformed
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.errors import Denied, Malformed
 from toolhall.registrar.papers import Paper, Source
 from toolhall.registrar.promises import BrokenPromise
 from toolhall.stores.base import Kept
@@ -18,8 +20,12 @@ def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **pa
     return Paper({"tool": {"name": name, "version": version, "capabilities": {"methods": listed}}}, "hub", "calendars")
 
 
-async def enroll(office: Office, paper: Paper, *, trusted: bool = False) -> tuple[Kept, ...]:
-    return await office.registrar.enroll(paper, BY_CAROL, trusted=trusted)
+def anybody() -> None:
+    """May do it."""
+
+
+async def enroll(office: Office, *papers: Paper, trusted: bool = False) -> tuple[Kept, ...]:
+    return await office.registrar.enroll(papers, BY_CAROL, anybody, trusted=trusted)
 
 
 @pytest.fixture
@@ -117,3 +123,60 @@ async def test_everything_is_there_after_a_restart(office: Office) -> None:
     assert again.served == ["Calendar.create@1.0.0"]
     (kept,) = await enroll(again, declared())
     assert kept.state == "active"
+
+
+async def test_toolkits_that_come_together_are_judged_before_any_is_kept(office: Office) -> None:
+    await enroll(office, declared(), trusted=True)
+    other = declared("1.0.0", "create", "drop")
+    with pytest.raises(BrokenPromise, match="raise its version"):
+        await enroll(office, declared(name="Mail"), declared("1.0.0-dev", name="Notes"), other, trusted=True)
+    assert [each.kept.toolkit for each in office.registrar.ledger.all] == ["Calendar"]
+    assert office.served == ["Calendar.create@1.0.0"]
+    assert len(await office.registrar.history()) == 2
+
+
+async def test_toolkits_that_come_together_are_judged_beside_each_other(office: Office) -> None:
+    first = declared("1.0.0", "create", "drop")
+    with pytest.raises(BrokenPromise, match="too little for a major change"):
+        await enroll(office, first, declared("1.1.0", "create"), trusted=True)
+    with pytest.raises(BadDocument, match="cannot tell apart"):
+        await enroll(office, first, declared(name="calendar"), trusted=True)
+    assert office.registrar.ledger.all == ()
+    kept = await enroll(office, first, first, declared("2.0.0", "create"), declared(name="Mail"), trusted=True)
+    assert {each.state for each in kept} == {"active"}
+    assert len(office.served) == 4
+
+
+async def test_a_refusal_leaves_what_was_there_as_it_was(office: Office) -> None:
+    """A pre-release that would have been replaced, too."""
+    await enroll(office, declared("1.0.0-dev"), declared(), trusted=True)
+    before = office.registrar.ledger.all
+    changed = declared("1.0.0-dev", title="other")
+    with pytest.raises(BrokenPromise):
+        await enroll(office, changed, declared("1.0.0", "create", "drop"), trusted=True)
+    assert office.registrar.ledger.all == before
+    (kept,) = await enroll(office, changed, trusted=True)
+    assert kept.state == "active"
+
+
+async def test_what_could_not_be_served_is_not_kept(office: Office) -> None:
+    """Beside code that differs from it in case only."""
+    office.bring(own("1.0.0"))
+    with pytest.raises(Malformed, match="cannot tell apart"):
+        await enroll(office, declared("1.0.0", "add", name="kit"), trusted=True)
+    assert office.registrar.ledger.all == ()
+    (kept,) = await enroll(office, declared("1.0.0", "add", name="kit"))
+    assert kept.state == "quarantined"
+
+
+async def test_who_may_is_asked_when_it_is_their_turn(office: Office) -> None:
+    """Of two that come at once with the same new toolkit, the second finds it taken."""
+
+    def check() -> None:
+        if office.registrar.ledger.owners("Calendar"):
+            raise Denied("it is somebody's")
+
+    both = [office.registrar.enroll([declared()], BY_CAROL, check, trusted=False) for _ in range(2)]
+    first, second = await asyncio.gather(*both, return_exceptions=True)
+    assert isinstance(first, tuple)
+    assert isinstance(second, Denied)

@@ -2,16 +2,15 @@
 
 import pytest
 
-from tests.unit.parts import tool_named
+from tests.unit.parts import Returning, tool_named
 from toolhall.model.names import ToolId
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.published import SPELLINGS, names_of
 from toolhall.registry.registry import Registry
-from toolhall.runners.nowhere import Nowhere
 
 
 def entry(toolkit: str, tool: str, version: str, name: str) -> Entry:
-    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), Nowhere())
+    return compile_entry(tool_named(name, id=ToolId(toolkit, tool, version)), Returning())
 
 
 OLD, NEW = entry("pay-roll", "run", "1.0.0", "pay-roll_run"), entry("pay-roll", "run", "1.2.0", "pay-roll_run")

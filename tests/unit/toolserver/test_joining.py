@@ -121,13 +121,35 @@ async def test_whoever_leaves_neither_joins_nor_beats_again() -> None:
     assert hall.methods == ["join", "leave"]
 
 
-@pytest.mark.parametrize("answer", [Away("gone"), LeaseUnknown("who?"), NotNow("busy")])
+@pytest.mark.parametrize("answer", [Away("gone"), LeaseUnknown("who?")])
 async def test_a_goodbye_that_nobody_hears_does_no_harm(answer: Exception) -> None:
     hall, joining = Script("lease", Away("gone"), answer), Joining(PARAMS, status)
     with pytest.raises(Away):
         await joining.stay(hall)
     await joining.leave(hall)
     assert hall.methods[-1] == "leave"
+
+
+async def test_a_goodbye_is_said_again_while_the_hall_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolhall.toolserver.joining._FIRST_SECONDS", 0.001)
+    answers = [Away("gone"), NotNow("busy"), NotNow("busy"), {"status": "left"}]
+    hall, joining = Script("lease", *answers), Joining(PARAMS, status)
+    with pytest.raises(Away):
+        await joining.stay(hall)
+    await joining.leave(hall)
+    assert hall.asked[-3:] == [("leave", {"lease": "l1"})] * 3
+
+
+async def test_a_goodbye_is_said_for_so_long_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("toolhall.toolserver.joining.LEAVE_SECONDS", 0.01)
+    hall, joining = Script("lease", Away("gone"), NotNow("busy")), Joining(PARAMS, status)
+    with pytest.raises(Away):
+        await joining.stay(hall)
+    await joining.leave(hall)
+    assert hall.methods[-1] == "leave"
+    assert "could not say goodbye" in caplog.text
 
 
 async def test_whoever_never_joined_need_not_leave() -> None:
@@ -175,7 +197,8 @@ async def test_a_hall_is_asked_over_http_with_the_key() -> None:
         (403, "FORBIDDEN", Refusal, "no"),
         (400, "LEASE_UNKNOWN", LeaseUnknown, "no"),
         (429, "RATE_LIMITED", NotNow, "no"),
-        (503, "UNAVAILABLE", Away, "503"),
+        (503, "UNAVAILABLE", NotNow, "503"),
+        (502, b"<html>", Away, "502"),
         (401, {"error": "who are you"}, Refusal, "401"),
         (404, b"<html>", Refusal, "404"),
         (200, b"<html>", NotNow, "cannot be read; is it a hall"),

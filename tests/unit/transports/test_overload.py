@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tests.unit.parts import Clock
 from toolhall.transports.overload import Room
 
 FOREVER = 600.0
@@ -116,3 +117,33 @@ async def test_a_patient_one_is_not_counted_among_those_who_wait_for_a_moment() 
     room.leave()
     await patient
     assert room.running == 1
+
+
+async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_place() -> None:
+    clock = Clock()
+    room = Room(1, 0.0, clock)
+    seen = [room.strained]
+    assert room.enter("/mcp")
+    seen.append(room.strained)
+    room.leave()
+    seen.append(room.strained)  # nobody found it full
+    assert room.enter("/mcp")
+    assert room.enter("/mcp") is False
+    room.leave()
+    for seconds in (14.9, 0.2):
+        clock.now += seconds
+        seen.append(room.strained)
+    assert seen == [False, True, False, True, False]
+
+
+async def test_who_is_turned_away_unheard_found_no_place_either() -> None:
+    clock = Clock()
+    room = Room(1, FOREVER, clock)
+    assert room.enter("/mcp")
+    waiting = asyncio.create_task(room.wait())
+    await turn()
+    assert room.turns_away("/mcp")
+    room.leave()
+    assert await waiting
+    room.leave()
+    assert (room.running, room.strained) == (0, True)

@@ -41,6 +41,7 @@ export const STATUS: ReadonlyMap<string, number> = new Map([
   ['TOOL_NOT_FOUND', 400],
   ['UNSUPPORTED', 400],
   ['UNAUTHENTICATED', 401],
+  ['FORBIDDEN', 403],
   ['RATE_LIMITED', 429],
   ['TIMEOUT', 504],
   ['CANCELLED', 400],
@@ -48,6 +49,9 @@ export const STATUS: ReadonlyMap<string, number> = new Map([
   ['BAD_OUTPUT', 500],
   ['UNAVAILABLE', 503],
 ]);
+
+// Who may call is for the hall to say: from a tool server these are words of the tool about something else.
+const NOT_ITS_OWN = new Set(['UNAUTHENTICATED', 'FORBIDDEN']);
 
 /** Throws a TypeError for a value that JSON cannot say. */
 export function writeEnd(end: End): string {
@@ -116,7 +120,7 @@ function readValue(message: JsonObject): { value?: Json; nothing?: true } {
 
 function readFailure(id: Id, error: JsonObject): Failure {
   const code = optionalText(error, 'code') ?? 'TOOL_ERROR';
-  const counts_as = STATUS.has(code) ? code : 'TOOL_ERROR';
+  const counts_as = STATUS.has(code) && !NOT_ITS_OWN.has(code) ? code : 'TOOL_ERROR';
   const [message, details] = [anyTextIn(error, 'message'), optionalObject(error, 'details') ?? {}];
   return { kind: 'failure', id, code, counts_as, message, details };
 }

@@ -33,7 +33,6 @@ from toolhall.runners.staff import means_of
 from toolhall.schema.bounds import BadSchema
 from toolhall.toolserver.desk import Desk
 
-_ANY = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
 _MOST_KEY_BYTES = 16 * 1024
 _HERE = "127.0.0.1"
 
@@ -42,7 +41,7 @@ def run(targets: tuple[str, ...], options: ServeOptions) -> int:
     """Load, join, run what the hall calls until told to stop, leave."""
     _check(targets, options)
     hall = _hall(options.join or "")
-    advertised = None if options.advertise is None else _url(options.advertise, "--advertise")
+    advertised = None if options.advertise is None else _advertised(options.advertise)
     config = read_settings(options.config)
     key = _key(options)
     forget_secrets()  # before any tool is imported
@@ -87,10 +86,10 @@ def _check(targets: Sequence[str], options: ServeOptions) -> None:
     listening = (options.host, options.port, options.advertise)
     if options.socket and listening != (None, None, None):
         raise WrongUsage("--socket listens on no port: leave out --host, --port and --advertise")
-    if options.host in _ANY and options.advertise is None:
+    if options.host is not None and options.advertise is None and not is_loopback(options.host):
         raise WrongUsage(
-            f"with --host {options.host} nobody can tell at which address the hall reaches this server:"
-            " say it with --advertise http://NAME:PORT"
+            f"a hall on another machine calls no plain HTTP, which is all that --host {options.host} has: put a proxy"
+            " with https before it and say it with --advertise https://NAME, or join with --socket"
         )
 
 
@@ -99,6 +98,17 @@ def _hall(stated: str) -> str:
     url = _url(stated, "--join").removesuffix("/hub")
     if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
         raise WrongUsage(f"--join {url} would be sent secrets that others can read on the way; use https")
+    return url
+
+
+def _advertised(stated: str) -> str:
+    """Where the hall calls: in plain HTTP only on its own machine."""
+    url = _url(stated, "--advertise")
+    if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
+        raise WrongUsage(
+            f"--advertise {url} would be sent secrets that others can read on the way, and no hall calls there:"
+            " put a proxy with https before this server, or join with --socket"
+        )
     return url
 
 

@@ -1,7 +1,7 @@
 """How a call in a tool server ended: the value or the error, as one side writes it and the other reads it."""
 
-from collections.abc import Callable
-from typing import TypeGuard
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
@@ -16,6 +16,7 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.types import to_json
 
 STARTED = "started"
+_MOST_WAIT_SECONDS = 3_600.0  # a tool server sends nobody away for longer
 _CRASHED = "the tool failed; the tool server's log has the details"
 
 # What each error is called on this wire; what is not listed is called as what it descends from.
@@ -134,7 +135,7 @@ def said_of(error: errors.ToolhallError) -> ErrorSaid:
 def outcome(end: ToolEnd) -> object:
     """What the tool returned; raises the error that it ended with, or BadOutput where that cannot be read."""
     if end.error is not None:
-        raise error_of(end.error)
+        raise failure_of(end.error)
     value = _returned(end)
     if end.content is None and end.meta is None and not end.is_error:
         return None if value is msgspec.UNSET else value
@@ -156,9 +157,21 @@ def _returned(end: ToolEnd) -> Json:
 
 
 def error_of(said: ErrorSaid) -> errors.ToolhallError:
-    """The error that a tool server's code stands for; a code of the author's own is the tool's own failure."""
+    """The error that a code of the hall's stands for, read by a tool server whose question could not be put."""
+    return _error(said, _READ)
+
+
+def failure_of(said: ErrorSaid) -> errors.ToolhallError:
+    """The same of a tool server's code; one that it has made up is the tool's own failure.
+
+    Who the caller is, what they may and what there is to call is the hall's to say: a tool server cannot say it.
+    """
+    return _error(said, _READ_OF_SERVERS)
+
+
+def _error(said: ErrorSaid, table: Mapping[str, "_Reader"]) -> errors.ToolhallError:
     message, details = said.message or None, said.details or {}
-    read = _READ.get(said.code)
+    read = table.get(said.code)
     return _failure(said.code, message, details) if read is None else read(message, details)
 
 
@@ -186,23 +199,39 @@ def _bad_arguments(message: str | None, details: JsonObject) -> errors.ToolhallE
     return errors.BadArguments(found or [errors.Problem("", message or "the tool server does not take these")])
 
 
+def _limited(_: str | None, details: JsonObject) -> errors.ToolhallError:
+    return errors.Limited(min(_seconds(details) or 0.0, _MOST_WAIT_SECONDS))
+
+
+def _not_there(message: str | None, _: JsonObject) -> errors.ToolhallError:
+    """The hall knows the tool: it is the server that has lost it."""
+    return errors.Unavailable("the tool server has no such tool", detail=message)
+
+
 def _unavailable(message: str | None, details: JsonObject) -> errors.ToolhallError:
     return NotStarted(message) if details.get(STARTED) is False else errors.Unavailable(message)
 
 
+_Reader: TypeAlias = Callable[[str | None, JsonObject], errors.ToolhallError]
+
 # The words of a crash are the tool server's own; who ended a call that nobody here cancelled, crashed.
-_READ: dict[str, Callable[[str | None, JsonObject], errors.ToolhallError]] = {
+_READ: dict[str, _Reader] = {
     "INVALID_REQUEST": lambda message, _: errors.Malformed(message),
     "INVALID_PARAMS": _bad_arguments,
     "TOOL_NOT_FOUND": lambda message, _: errors.NotFound(message),
-    "METHOD_NOT_FOUND": lambda message, _: errors.Unavailable("the tool server has no such tool", detail=message),
+    "METHOD_NOT_FOUND": _not_there,
     "UNSUPPORTED": lambda _, details: errors.Unsupported(str(details.get("feature", "more"))),
     "UNAUTHENTICATED": lambda message, _: errors.Unauthenticated(message),
     "FORBIDDEN": lambda message, _: errors.Denied(message),
-    "RATE_LIMITED": lambda _, details: errors.Limited(_seconds(details) or 0.0),
+    "RATE_LIMITED": _limited,
     "TIMEOUT": lambda message, _: errors.TimedOut(message),
     "CANCELLED": lambda message, _: errors.Crashed(_CRASHED, detail=message),
     "BAD_OUTPUT": lambda message, _: errors.BadOutput(message),
     "INTERNAL_ERROR": lambda message, _: errors.Crashed(_CRASHED, detail=message),
     "UNAVAILABLE": _unavailable,
+}
+_OF_THE_HALL = ("UNAUTHENTICATED", "FORBIDDEN")
+_READ_OF_SERVERS: dict[str, _Reader] = {
+    **{code: read for code, read in _READ.items() if code not in _OF_THE_HALL},
+    "TOOL_NOT_FOUND": _not_there,
 }

@@ -8,12 +8,21 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 
 JOIN, HEARTBEAT, LEAVE = "join", "heartbeat", "leave"
+METHODS = frozenset({JOIN, HEARTBEAT, LEAVE})
 QUARANTINED = "quarantined"
-_UNKNOWN = "LEASE_UNKNOWN"
+LEASE_UNKNOWN = "LEASE_UNKNOWN"
 # The hall may say yes to the very same message a little later.
 _PASSING = ("UNAVAILABLE", "RATE_LIMITED", "INTERNAL_ERROR", "TIMEOUT", "CIRCUIT_OPEN")
 _MOST_PROBLEMS = 5
 _SLOWEST, _FASTEST = 60.0, 0.05
+
+
+class _Envelope(msgspec.Struct):
+    type: str = ""
+    method: str = ""
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -53,6 +62,15 @@ class LeaseUnknown(Refusal):
 
 class NotNow(Refusal):
     """It could not answer; the same may work later."""
+
+
+def is_about_a_lease(body: bytes) -> bool:
+    """Whether a message is one of these; it may still be one that cannot be read."""
+    try:
+        said = _envelope.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return said.type == "request" and said.method in METHODS
 
 
 def write_join(server: str, replica: str, declarations: list[JsonObject], place: Place | None) -> JsonObject:
@@ -100,7 +118,7 @@ def result_of(said: Responded) -> Json:
     """The same of a response that was read."""
     if said.error is None:
         return said.result
-    if said.error.code == _UNKNOWN:
+    if said.error.code == LEASE_UNKNOWN:
         raise LeaseUnknown(said.error.message)
     raise (NotNow if said.error.code in _PASSING else Refusal)(_told(said.error))
 

@@ -16,7 +16,12 @@ _LINES = b"application/x-ndjson"
 
 
 class Owner(Protocol):
-    """Who keeps connections."""
+    """Who keeps connections, all in one loop."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """That one."""
+        ...
 
     def made(self, connection: "Connection") -> None:
         """It is there."""
@@ -36,8 +41,8 @@ class Reply(Inbox):
 
     __slots__ = ("_most", "_pieces", "_rest", "_scanned", "lines", "size", "whole")
 
-    def __init__(self, most_bytes: int) -> None:
-        super().__init__()
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_bytes: int) -> None:
+        super().__init__(loop)
         self.lines = False
         self.whole = False
         self._most = most_bytes
@@ -55,7 +60,7 @@ class Reply(Inbox):
             self._pieces.append(piece)
         # A long call may tell more in all; what it tells is read as it comes.
         if (len(self._rest) if self.lines else self.size) > self._most:
-            self.fault = f"more than {self._most} bytes of the answer wait to be read"
+            self.fault, self.too_much = f"more than {self._most} bytes of the answer wait to be read", True
 
     def complete(self) -> None:
         """That was all."""
@@ -98,7 +103,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, owner: Owner, most_bytes: int) -> None:
         self._owner = owner
         self._most = most_bytes
-        self._loop = asyncio.get_running_loop()
+        self._loop = owner.loop
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport
         self._reply: Reply | None = None
@@ -108,6 +113,7 @@ class Connection(asyncio.Protocol):
         self._in_body = False
         self._linger: asyncio.TimerHandle | None = None
         self.since = 0.0  # when it was last used
+        self.has_call = False  # for its owner, who lets calls have so many only
 
     # --- for whoever makes a call ---
 
@@ -131,7 +137,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, request: bytes) -> Reply:
         """Write a request; what comes back is its reply."""
-        self._reply = reply = Reply(self._most)
+        self._reply = reply = Reply(self._loop, self._most)
         self._came = 0
         self._in_body = False
         self._transport.write(request)
@@ -151,9 +157,12 @@ class Connection(asyncio.Protocol):
 
     def end(self, why: str = "the line was closed") -> None:
         """Let go at once: to close would be to wait until the other side has read everything."""
+        if self._ended:
+            return
         self._ended = True
-        self._transport.abort()
-        self._lose(why)
+        if not self._loop.is_closed():  # else nobody waits any more, and its socket is closed when it is collected
+            self._transport.abort()
+            self._lose(why)
 
     # --- for the loop ---
 

@@ -4,16 +4,18 @@ import asyncio
 from abc import ABC, abstractmethod
 
 from toolhall.dialects.hub.remote import Told, ToldQuestion
-from toolhall.runners.hub.line import Hear, Lost
+from toolhall.runners.hub.line import Hear, Lost, TooMuch
 
 
 class Inbox(ABC):
     """For one reader; how the messages are told apart is its line's business."""
 
-    __slots__ = ("_hearing", "_waiter", "fault")
+    __slots__ = ("_hearing", "_loop", "_waiter", "fault", "too_much")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop  # to ask which one runs takes a system call
         self.fault: str | None = None  # why nothing more comes
+        self.too_much = False  # that is why
         self._waiter: asyncio.Future[None] | None = None
         self._hearing: asyncio.Timeout | None = None
 
@@ -35,15 +37,15 @@ class Inbox(ABC):
         self.fault = self.fault or why
         self.wake()
         if self._hearing is not None and not self.has_message():
-            self._hearing.reschedule(asyncio.get_running_loop().time())
+            self._hearing.reschedule(self._loop.time())
             self._hearing = None
 
     async def next(self) -> bytes:
         """The next message; what came before the line broke is read before that is said (Lost)."""
         while (message := self.take()) is None:
             if self.fault is not None:
-                raise Lost(self.fault, delivered=True)
-            self._waiter = asyncio.get_running_loop().create_future()
+                raise TooMuch(self.fault) if self.too_much else Lost(self.fault, delivered=True)
+            self._waiter = self._loop.create_future()
             try:
                 await self._waiter
             finally:

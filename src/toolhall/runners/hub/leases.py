@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from toolhall.dialects.hub.errors import HubError, Row
+from toolhall.dialects.hub.leasing import LEASE_UNKNOWN
 from toolhall.model.errors import Denied, NotFound, Unavailable
 from toolhall.runners.hub.line import Line
 from toolhall.runners.hub.pools import Pools
@@ -24,18 +25,28 @@ _log = logging.getLogger("toolhall.toolservers")
 class UnknownLease(HubError, NotFound):
     """It has ended, or is another caller's."""
 
-    row = Row("LEASE_UNKNOWN")
+    row = Row(LEASE_UNKNOWN)
     message = "this lease is not known: join again"
+
+
+def _yes() -> bool:
+    return True
+
+
+def _no() -> bool:
+    return False
 
 
 class Lease:
     """What a replica holds while it is there."""
 
-    __slots__ = ("id", "left", "over", "replica", "until")
+    __slots__ = ("id", "is_proven", "left", "on_over", "over", "replica", "until")
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: Replica, is_proven: Callable[[], bool]) -> None:
         self.id = secrets.token_hex(16)
         self.replica = replica
+        self.is_proven = is_proven  # whether what its server joined with would still be taken
+        self.on_over: Callable[[], None] | None = None
         self.until: float | None = None  # when it must have drained
         self.over = asyncio.Event()
         self.left = 0  # calls that ran when it was over
@@ -53,8 +64,9 @@ class Leases:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self.strained: Callable[[], bool] = _no  # whether the hall turns messages away, heartbeats among them
 
-    def join(self, joined: Joined, line: Line) -> Lease:
+    def join(self, joined: Joined, line: Line, is_proven: Callable[[], bool] = _yes) -> Lease:
         """It takes calls from now on; the same replica that joins again has a new lease, and its calls go on."""
         before = self._named.get((joined.by, joined.replica))
         if before is None:
@@ -66,7 +78,7 @@ class Leases:
             self._pools.remove(replica)
             self._end(before)
             replica.move(joined, line)
-        lease = Lease(replica)
+        lease = Lease(replica, is_proven)
         replica.lease, replica.seen = lease.id, self._clock()
         replica.on_idle = None
         self._leases[lease.id] = self._named[joined.by, joined.replica] = lease
@@ -114,6 +126,8 @@ class Leases:
             if lease.until is not None:
                 if now >= lease.until:
                     self._remove(lease)
+            elif silent >= _LATE_SECONDS and self._is_excused(lease):
+                replica.seen, replica.late = now, False
             elif silent >= EXPIRES_SECONDS:
                 _log.warning("tool server %r was not heard of for %.0f seconds: it is gone", replica.server, silent)
                 self._remove(lease, missed=True)
@@ -123,6 +137,7 @@ class Leases:
 
     def watch(self) -> None:
         """From now on, in the loop that runs now, look by itself whose time is over."""
+        self._disarm()  # an alarm of a loop that has ended never rings
         self._loop = asyncio.get_running_loop()
         self._watch_again()
 
@@ -138,6 +153,11 @@ class Leases:
         if found is None or found.replica.by != by:
             raise UnknownLease
         return found
+
+    def _is_excused(self, lease: Lease) -> bool:
+        """Whether it may have said that it is there and was turned away: it answers, and nobody has shut it out."""
+        replica = lease.replica
+        return replica.joined.listens and replica.answers and self.strained() and lease.is_proven()
 
     def _refuse_too_many(self, by: str) -> None:
         if self._callers[by] >= _MOST_EACH:
@@ -162,6 +182,8 @@ class Leases:
         del self._leases[lease.id]
         lease.left = lease.replica.running
         lease.over.set()
+        if lease.on_over is not None:
+            lease.on_over()
         if not self._leases:
             self._disarm()
 

@@ -10,6 +10,7 @@ from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 
 MOST_BYTES = 2 * 1024 * 1024 + 65_536  # of one message, and of all about a call that waits to be read
+CLOSED = "the line was closed"
 
 # Gets every report before the end, in order; what it returns (an encoded tool_answer) is sent back.
 Hear: TypeAlias = Callable[[Told], Awaitable[bytes | None]]
@@ -27,6 +28,13 @@ class Lost(Exception):
         super().__init__(why)
 
 
+class TooMuch(Lost):
+    """More was said about the call than is passed on: that is the tool's doing, and its replica is well."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, delivered=True)
+
+
 class Line(Protocol):
     """A way to one replica of a tool server."""
 
@@ -36,6 +44,10 @@ class Line(Protocol):
 
     async def ask(self, request: bytes, id: str) -> JsonObject:  # noqa: A002 - its word
         """Something that the hall itself wants to know, such as health_check: the whole response."""
+        ...
+
+    def rest(self) -> None:
+        """Keep nothing open that no call needs now."""
         ...
 
     def close(self) -> None:

@@ -3,12 +3,23 @@
 from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 
+import msgspec
+
 from toolhall.model.errors import Unavailable
 from toolhall.runners.hub.replica import Health, Kit, Replica
 from toolhall.telemetry.figures import Gauge
 
 _MOST_REMEMBERED = 10_000
-_MISSED_SECONDS = 3_600.0  # so long it is said that a tool server is gone which did not say goodbye
+_MISSED_SECONDS = 120.0  # so long it is said that a tool server is gone which did not say goodbye
+_FRESH_SECONDS = 1.0  # anybody may ask how all of them are; they are not looked at more often than this
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """How tool servers and toolkits were, and until when that is good."""
+
+    servers: dict[str, Health]
+    toolkits: dict[str, Health]
+    until: float
 
 
 class Pools:
@@ -18,9 +29,10 @@ class Pools:
         self._clock = clock
         self._rng = rng
         self._pools: dict[Kit, list[Replica]] = {}
-        self._replicas: dict[Replica, None] = {}  # in the order in which they came
+        self._replicas: dict[Replica, float] = {}  # and when they came, in that order
         self._known: dict[Kit, None] = {}  # what ever was there
         self._missed: dict[tuple[str, str], float] = {}  # servers and toolkits that are gone, and since when
+        self._found: _Found | None = None  # how all were when somebody last asked
         self.lost = 0  # calls
         self.tried_again = 0
 
@@ -33,7 +45,9 @@ class Pools:
 
     def add(self, replica: Replica) -> None:
         """It takes calls from now on."""
-        self._replicas[replica] = None
+        self._replicas[replica] = self._clock()
+        replica.on_word = self._look_again
+        self._look_again()
         self._missed.pop(("server", replica.server), None)
         for kit in replica.joined.tools:
             self._pools.setdefault(kit, []).append(replica)
@@ -42,15 +56,21 @@ class Pools:
                 self._known[kit] = None
 
     def remove(self, replica: Replica, *, missed: bool = False) -> None:
-        """It takes none any more; `missed` if it went without a word."""
+        """It takes none any more; `missed` if it went without a word, which is no news once another took its place."""
         del self._replicas[replica]
+        replica.on_word = None
+        self._look_again()
         for kit in replica.joined.tools:
             self._pools[kit].remove(replica)
             if not self._pools[kit]:
                 del self._pools[kit]
-        if missed and len(self._missed) < _MOST_REMEMBERED:
+        if missed and len(self._missed) < _MOST_REMEMBERED and not self._is_replaced(replica):
             names = [("server", replica.server), *(("toolkit", toolkit) for toolkit, _ in replica.joined.tools)]
             self._missed.update(dict.fromkeys(names, self._clock()))
+
+    def runs(self, kit: Kit) -> bool:
+        """Whether anything is there for it now."""
+        return kit in self._pools
 
     def knows(self, toolkit: str, version: str) -> bool:
         """Whether anything ever ran it."""
@@ -74,13 +94,12 @@ class Pools:
         return ties[0] if len(ties) == 1 else ties[int(self._rng.random() * len(ties))]
 
     def states(self) -> dict[str, Health]:
-        """How each tool server is."""
-        return self._states("server", ((replica.server, replica) for replica in self._replicas))
+        """How each tool server is, or was a moment ago."""
+        return self._look().servers
 
     def toolkit_states(self) -> dict[str, Health]:
-        """How each toolkit is that tool servers run."""
-        pairs = {(toolkit, replica): None for (toolkit, _), pool in self._pools.items() for replica in pool}
-        return self._states("toolkit", pairs)
+        """How each toolkit is that tool servers run, or was a moment ago."""
+        return self._look().toolkits
 
     def figures(self) -> Iterator[Gauge]:
         """What an operator can watch of it."""
@@ -90,7 +109,7 @@ class Pools:
         yield Gauge(
             "toolhall_remote_calls_tried_again_total",
             "counter",
-            "Calls that a second replica was tried for.",
+            "Times a call was tried at another replica.",
             lambda: self.tried_again,
         )
 
@@ -105,15 +124,39 @@ class Pools:
         least = min(replica.running for replica in taking)
         return [replica for replica in taking if replica.running == least]
 
-    def _states(self, kind: str, pairs: Iterable[tuple[str, Replica]]) -> dict[str, Health]:
-        by_name: dict[str, list[Replica]] = {}
-        for name, replica in pairs:
-            by_name.setdefault(name, []).append(replica)
+    def _is_replaced(self, replica: Replica) -> bool:
+        """Whether one of the same server has come since this one was last heard of, as after a quick restart."""
+        for other, came in reversed(self._replicas.items()):
+            if came <= replica.seen:
+                return False
+            if other.server == replica.server:
+                return True
+        return False
+
+    def _look_again(self) -> None:
+        self._found = None
+
+    def _look(self) -> "_Found":
         now = self._clock()
-        self._missed = {key: since for key, since in self._missed.items() if now - since < _MISSED_SECONDS}
+        if self._found is None or now >= self._found.until:
+            self._missed = {key: since for key, since in self._missed.items() if now - since < _MISSED_SECONDS}
+            servers: dict[str, list[Replica]] = {}
+            for replica in self._replicas:
+                servers.setdefault(replica.server, []).append(replica)
+            toolkits: dict[str, list[Replica]] = {}
+            for (toolkit, _), pool in self._pools.items():
+                toolkits.setdefault(toolkit, []).extend(pool)
+            until = now + _FRESH_SECONDS
+            self._found = _Found(self._states("server", servers), self._states("toolkit", toolkits), until)
+        return self._found
+
+    def _states(self, kind: str, by_name: dict[str, list[Replica]]) -> dict[str, Health]:
+        shaky = {replica for replica in self._replicas if replica.draining or replica.is_troubled()}
         states: dict[str, Health] = {name: "unhealthy" for of_kind, name in self._missed if of_kind == kind}
         for name, replicas in by_name.items():
-            states[name] = _state(name if kind == "toolkit" else None, replicas)
+            healthy = shaky.isdisjoint(replicas)  # as nearly always, and of many replicas and toolkits quickly seen
+            state = "healthy" if healthy else _state(name if kind == "toolkit" else None, replicas)
+            states[name] = "degraded" if state == "healthy" and name in states else state
         return states
 
 

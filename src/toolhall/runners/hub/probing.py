@@ -12,15 +12,15 @@ from toolhall.runners.hub.pools import Pools
 from toolhall.runners.hub.replica import Health, Replica
 
 _EVERY_SECONDS = 2.0
-_PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0
 _AT_ONCE = 64
 _log = logging.getLogger("toolhall.toolservers")
 
 
 class Probing:
-    """One task for all replicas that listen; the others say how they are over the very line that they are called on."""
+    """One task for all replicas, each asked on the line on which it is called: it says how each of its toolkits is."""
 
-    def __init__(self, pools: Pools, every: float = _EVERY_SECONDS, patience: float = _PATIENCE_SECONDS) -> None:
+    def __init__(self, pools: Pools, every: float = _EVERY_SECONDS, patience: float = PATIENCE_SECONDS) -> None:
         self._pools = pools
         self._every = every
         self._patience = patience
@@ -33,14 +33,14 @@ class Probing:
         self._task = asyncio.get_running_loop().create_task(self._again_and_again(), name="probing tool servers")
 
     def close(self) -> None:
-        """No more."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        """No more; a task whose loop is closed has ended with that."""
+        task, self._task = self._task, None
+        if task is not None and not task.get_loop().is_closed():
+            task.cancel()
 
     async def once(self) -> None:
         """Ask everybody, a few at a time; what one of them does holds up nobody for longer than its patience."""
-        replicas = [replica for replica in self._pools if replica.joined.listens]
+        replicas = tuple(self._pools)
         if not replicas:
             return
         waiting = iter(replicas)

@@ -28,6 +28,7 @@ class Replica:
 
     __slots__ = (
         "_elsewhere",
+        "answers",
         "circuit",
         "draining",
         "id",
@@ -37,6 +38,7 @@ class Replica:
         "line",
         "mute",
         "on_idle",
+        "on_word",
         "probed",
         "running",
         "seen",
@@ -58,7 +60,9 @@ class Replica:
         self.late = False  # heartbeats are missing
         self.mute = False  # it did not answer a probe, or lost a call, or did not take one
         self.probed = False  # a probe was answered, which tells more than a heartbeat
+        self.answers = False  # the last probe, whatever became of calls
         self.on_idle: Callable[[], None] | None = None
+        self.on_word: Callable[[], None] | None = None  # it says that it is otherwise than it was
         self._elsewhere: Counter[Line] = Counter()  # what still runs on lines that it had before
 
     @property
@@ -120,33 +124,31 @@ class Replica:
             line.close()
 
     def beats(self, status: Health, now: float) -> None:
-        """It says that it is there; where it cannot be probed, that is as good as a probe."""
+        """It says that it is there; of how it is, a probe tells more."""
         self.seen, self.late = now, False
-        if not self.joined.listens:
-            self.mute = False
-            self.circuit.probed()
         if not self.probed:
             self._says(status, {})
 
     def answered(self, status: Health, toolkits: dict[str, object]) -> None:
         """A probe went well; it says how each of its toolkits is."""
-        self.mute, self.probed = False, True
+        self.mute, self.probed, self.answers = False, True, True
         self.circuit.probed()
         self._says(status, toolkits)
 
     def missed(self) -> None:
         """A probe failed."""
-        self.mute = True
+        self.mute, self.answers = True, False
         self.circuit.missed()
 
     def _says(self, status: Health, toolkits: dict[str, object]) -> None:
-        self.status = status
-        if status != "unhealthy":
-            self.unwell = frozenset()
-            return
-        own = {toolkit for toolkit, _ in self.joined.tools}
-        named = frozenset(toolkit for toolkit in own if toolkits.get(toolkit) == "unhealthy")
-        self.unwell = named or frozenset(own)
+        before = self.status, self.unwell
+        self.status, self.unwell = status, frozenset()
+        if status == "unhealthy":
+            own = {toolkit for toolkit, _ in self.joined.tools}
+            named = frozenset(toolkit for toolkit in own if toolkits.get(toolkit) == "unhealthy")
+            self.unwell = named or frozenset(own)
+        if self.on_word is not None and before != (self.status, self.unwell):
+            self.on_word()
 
     def _end_elsewhere(self, line: Line) -> None:
         self._elsewhere[line] -= 1

@@ -29,6 +29,7 @@ class Answering:
         self.health: JsonObject | Exception | None = HEALTHY  # None: no answer
         self.asked: list[JsonObject] = []
         self.closed = 0
+        self.rested = 0
 
     async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
@@ -50,6 +51,9 @@ class Answering:
         if isinstance(self.health, Exception):
             raise self.health
         return {"id": id, **(self.health or {})}
+
+    def rest(self) -> None:
+        self.rested += 1
 
     def close(self) -> None:
         self.closed += 1

@@ -4,9 +4,11 @@ import asyncio
 import re
 import socket
 import struct
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
+from queue import Queue
+from threading import Thread
 from typing import cast
 
 from toolhall.egress.addresses import Allowed
@@ -126,6 +128,27 @@ async def peer(answer: Answer) -> AsyncGenerator[Peer]:
             wire.abort()
             await wire.gone.wait()
         await server.wait_closed()
+
+
+@contextmanager
+def peer_apart(answer: Answer) -> Generator[Peer]:
+    """The same in a thread and a loop of its own: it stays, whichever loops a test begins and ends."""
+    begun: Queue[tuple[Peer, asyncio.AbstractEventLoop, asyncio.Event]] = Queue()
+
+    async def listen() -> None:
+        end = asyncio.Event()
+        async with peer(answer) as found:
+            begun.put((found, asyncio.get_running_loop(), end))
+            await end.wait()
+
+    thread = Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    found, loop, end = begun.get(timeout=WAIT_SECONDS)
+    try:
+        yield found
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join()
 
 
 def ended(call_id: str, value: Json = None) -> bytes:

@@ -26,7 +26,7 @@ from tests.unit.runners.hub.peer import (
     until,
     whole,
 )
-from toolhall.dialects.hub.remote import Told, ToldProgress, ToldQuestion
+from toolhall.dialects.hub.remote import Told, ToldProgress, ToldQuestion, ToolEnd
 from toolhall.egress.addresses import Allowed
 from toolhall.egress.dialing import Dial
 from toolhall.egress.errors import EgressRefused
@@ -34,7 +34,7 @@ from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.runners.hub.connections import MOST, MOST_FOR_CALLS, MOST_WAITING
 from toolhall.runners.hub.http_line import HttpLine
-from toolhall.runners.hub.line import Line, Lost
+from toolhall.runners.hub.line import Line, Lost, TooMuch
 
 REQUEST = b'{"type":"tool_request","id":"1","tool":"A","method":"b","params":{}}'
 HEALTHY = encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None})
@@ -188,6 +188,7 @@ async def test_what_is_no_reply_is_a_loss(reply: bytes, why: str) -> None:
         found = await lost(server)
         assert found.delivered
         assert why in found.why
+        assert isinstance(found, TooMuch) == ("more than" in why)
         await until_gone(server)
 
 
@@ -285,6 +286,16 @@ async def test_nobody_there_is_not_delivered() -> None:
     found = await lost(server)
     assert not found.delivered
     assert "cannot be reached" in found.why
+
+
+async def test_who_cannot_connect_takes_nobodys_place() -> None:
+    async with peer(silent) as server:
+        pass
+    line = server.line()
+    async with asyncio.timeout(WAIT_SECONDS):
+        for _ in range(MOST_FOR_CALLS + 1):
+            with pytest.raises(Lost, match="cannot be reached"):
+                await line.call(REQUEST, "1", deaf)
 
 
 async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None:
@@ -405,6 +416,62 @@ async def test_connections_are_bounded_and_some_are_kept_for_what_lets_calls_go_
             go.set()
             await asyncio.gather(*calls)
         assert MOST_FOR_CALLS < server.connections <= MOST
+        line.close()
+
+
+@pytest.mark.parametrize("waiting", [0, 20])
+async def test_calls_never_get_what_is_kept_for_what_lets_them_go_on(waiting: int) -> None:
+    """Neither one that becomes free while calls wait, nor one that is idle when the next call comes."""
+    go, calling = asyncio.Event(), REQUEST
+
+    async def answer(body: bytes, wire: Wire) -> None:
+        if body != calling:
+            wire.write(whole(HEALTHY))
+            return
+        await go.wait()
+        wire.write(whole(ended("1")))
+
+    def call() -> asyncio.Future[ToolEnd]:
+        return asyncio.ensure_future(line.call(calling, "1", deaf))
+
+    async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
+        line = server.line()
+        calls = [call() for _ in range(MOST_FOR_CALLS + waiting)]
+        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        for _ in range(3):
+            await asyncio.gather(*(line.ask(b"health", "h1") for _ in range(20)))
+            calls.append(call())
+            await asyncio.sleep(0)
+            assert line.idle == MOST - MOST_FOR_CALLS
+        assert server.bodies.count(calling) == MOST_FOR_CALLS
+        go.set()
+        await asyncio.gather(*calls)
+        assert server.bodies.count(calling) == len(calls)
+        assert server.connections == MOST
+        line.close()
+
+
+async def test_a_call_that_ends_with_its_connection_lets_the_next_one_in() -> None:
+    """Also where there is an idle one already, which calls could not have until then."""
+    at = asyncio.Event()
+
+    async def answer(body: bytes, wire: Wire) -> None:
+        if b"health" in body:
+            wire.write(whole(HEALTHY))
+            return
+        await at.wait()
+        wire.write(whole(ended("1"), "connection: close"))
+
+    async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
+        line = server.line()
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(2 * MOST_FOR_CALLS + 9)]
+        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        await line.ask(b"health", "h1")
+        for call in calls[:3]:
+            call.cancel()
+        await until(lambda: len(server.bodies) == MOST_FOR_CALLS + 4)
+        at.set()
+        await asyncio.gather(*calls[3:])
         line.close()
 
 

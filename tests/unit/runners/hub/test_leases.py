@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -92,6 +93,23 @@ def test_one_that_is_late_gets_calls_only_where_there_is_no_other_until_it_is_he
     assert house.pools.pick(*KIT) is well.replica
     house.leases.heartbeat(late.id, "ci")
     assert house.pools.pick(*KIT) is late.replica
+
+
+def test_its_alarm_rings_in_the_loop_that_runs_now(house: House) -> None:
+    """Not in one that has ended since."""
+
+    async def watch() -> None:
+        house.leases.watch()
+
+    async def watch_again() -> None:
+        house.clock.now += 60
+        house.leases.watch()
+        await eventually(lambda: lease.replica.late)
+
+    lease = house.leases.join(joined(), Answering())
+    asyncio.run(watch())
+    asyncio.run(watch_again())
+    house.leases.close()
 
 
 def test_nobody_touches_the_lease_of_another_caller(house: House) -> None:
@@ -301,11 +319,41 @@ def test_a_word_that_is_no_health_keeps_no_calls_away(house: House) -> None:
     assert house.pools.states() == {"servers": "degraded"}
 
 
-def test_over_a_socket_a_heartbeat_is_as_good_as_a_probe(house: House) -> None:
-    lease = house.leases.join(joined(listens=False), Answering())
-    turn = lease.replica.begin()
-    turn.was_lost()
-    turn.end()
-    assert lease.replica.suspect
-    house.leases.heartbeat(lease.id, "ci")
-    assert not lease.replica.suspect
+def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House) -> None:
+    lease = house.leases.join(joined(), Answering())
+    lease.replica.answered("healthy", {})
+    house.leases.strained = lambda: True
+    house.wait(60)
+    lease.replica.begin().was_refused()  # a call that it did not take
+    house.wait(60)
+    assert (house.pools.pick(*KIT), lease.replica.late) == (lease.replica, False)
+    house.leases.strained = lambda: False
+    house.wait(15)
+    assert len(house.pools) == 0
+
+
+@pytest.mark.parametrize("case", ["revoked", "mute", "never asked", "a socket"])
+def test_who_has_no_excuse_is_gone_though_the_hall_turns_messages_away(house: House, case: str) -> None:
+    lease = house.leases.join(joined(listens=case != "a socket"), Answering(), lambda: case != "revoked")
+    if case != "never asked":
+        lease.replica.answered("healthy", {})
+    if case == "mute":
+        lease.replica.missed()
+    house.leases.strained = lambda: True
+    house.wait(15)
+    assert len(house.pools) == 0
+
+
+async def test_an_end_is_told_once(house: House) -> None:
+    heard: list[str] = []
+    for number, end in enumerate(("leave", "cut", "join")):
+        lease = house.leases.join(joined(str(number)), Answering())
+        lease.on_over = partial(heard.append, end)
+        if end == "leave":
+            await house.leases.leave(lease.id, "ci")
+        elif end == "cut":
+            house.leases.cut(lease.id)
+        else:
+            house.leases.join(joined(str(number)), Answering())
+    house.leases.close()
+    assert heard == ["leave", "cut", "join"]

@@ -122,16 +122,55 @@ def test_servers_are_as_their_replicas_are(clock: Clock) -> None:
     pools = pools_of(clock, one, two, three)
     assert pools.states() == {"a": "healthy", "b": "healthy"}
     two.missed()
+    clock.now += 1
     assert pools.states() == {"a": "degraded", "b": "healthy"}
     assert pools.toolkit_states() == {"a1": "healthy", "a2": "degraded", "b": "healthy"}
     three.answered("degraded", {})
     assert pools.states()["b"] == "degraded"
     broken(three)
+    clock.now += 1
     assert pools.states()["b"] == "unhealthy"
     one.draining = True
+    clock.now += 1
     assert pools.states()["a"] == "degraded"
     two.draining = True
+    clock.now += 1
     assert pools.states()["a"] == "unhealthy"
+
+
+def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
+    class Watched(Replica):
+        looks = 0
+
+        def is_troubled(self, toolkit: str | None = None) -> bool:
+            self.looks += 1
+            return super().is_troubled(toolkit)
+
+    watched = Watched(joined("one"), Answering(), clock)
+    pools = pools_of(clock, watched)
+    pools.states()
+    before = watched.looks
+    for _ in range(1_000):
+        assert (pools.states(), pools.toolkit_states()) == ({"servers": "healthy"}, {"Kit": "healthy"})
+    assert watched.looks == before
+    watched.missed()
+    clock.now += 1
+    assert (pools.states(), pools.toolkit_states()) == ({"servers": "degraded"}, {"Kit": "degraded"})
+
+
+def test_what_a_replica_says_of_itself_shows_at_once_and_so_do_those_that_come_and_go(clock: Clock) -> None:
+    one, two = replica_of(clock, "one", server="a"), replica_of(clock, "two", server="b")
+    pools = pools_of(clock, one)
+    assert pools.states() == {"a": "healthy"}
+    one.beats("unhealthy", clock.now)
+    assert pools.states() == {"a": "unhealthy"}
+    pools.add(two)
+    assert pools.states() == {"a": "unhealthy", "b": "healthy"}
+    pools.remove(one)
+    assert pools.states() == {"b": "healthy"}
+    pools.states()
+    one.beats("degraded", clock.now)  # nobody's news any more
+    assert pools.states() == {"b": "healthy"}
 
 
 def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -> None:
@@ -144,8 +183,39 @@ def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -
     pools.add(gone)
     assert pools.states() == {"gone": "healthy"}
     pools.remove(gone, missed=True)
-    clock.now += 3_601
+    clock.now += 119
+    assert pools.states() == {"gone": "unhealthy"}
+    clock.now += 1
     assert pools.states() == pools.toolkit_states() == {}
+
+
+def test_while_another_runs_its_tools_they_are_degraded(clock: Clock) -> None:
+    first, gone = replica_of(clock, "first", server="a"), replica_of(clock, "gone", server="b")
+    beside = replica_of(clock, "beside", "Other@1", server="b")
+    pools = pools_of(clock, first, beside, gone)
+    clock.now += 20
+    pools.remove(gone, missed=True)
+    assert pools.states() == {"a": "healthy", "b": "degraded"}
+    assert pools.toolkit_states() == {"Kit": "degraded", "Other": "healthy"}
+    broken(first)
+    clock.now += 1
+    assert pools.toolkit_states()["Kit"] == "unhealthy"
+    first.circuit.succeeded()
+    clock.now += 120
+    assert pools.states() == {"a": "degraded", "b": "healthy"}  # its circuit is half-open
+
+
+def test_one_that_was_quickly_started_again_is_not_missed(clock: Clock) -> None:
+    """The new process joins at once; only later the lease of the old one, which was killed, runs out."""
+    killed = replica_of(clock, "killed")
+    pools = pools_of(clock, killed)
+    clock.now += 2
+    pools.add(replica_of(clock, "again"))
+    pools.add(replica_of(clock, "another", "Other@1", server="other"))
+    clock.now += 13
+    pools.remove(killed, missed=True)
+    assert pools.states() == {"servers": "healthy", "other": "healthy"}
+    assert pools.toolkit_states() == {"Kit": "healthy", "Other": "healthy"}
 
 
 def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:

@@ -1,14 +1,26 @@
 """Replicas are asked how they are; those that do not answer get no calls while another is there."""
 
+import asyncio
+
 import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import HEALTHY, Answering, eventually, joined, lost, pools_of
+from tests.unit.toolserver.calling import desk_of
+from tests.unit.toolserver.tools import ExampleTool
+from toolhall import Toolkit, tool
+from toolhall.dialects.hub.messages import CoreRequest
+from toolhall.dialects.hub.remote import Told, read_order
+from toolhall.model.errors import Unavailable
 from toolhall.model.json import JsonObject
+from toolhall.runners.checkup import CHECK_SECONDS
 from toolhall.runners.hub.circuit import MOST_FAILURES
+from toolhall.runners.hub.line import Lost
 from toolhall.runners.hub.pools import Pools
-from toolhall.runners.hub.probing import Probing
+from toolhall.runners.hub.probing import PATIENCE_SECONDS, Probing
 from toolhall.runners.hub.replica import Replica
+from toolhall.runners.hub.socket_line import MOST_RUNNING, CalledSocket
+from toolhall.toolserver.desk import Desk
 
 KIT = "Kit", "1.0.0"
 
@@ -82,11 +94,91 @@ async def test_probes_that_fail_open_the_circuit_and_a_good_one_lets_it_be_tried
     assert pools.pick(*KIT) is replica
 
 
-async def test_who_is_called_over_its_own_socket_is_not_asked() -> None:
+# --- over a socket ---------------------------------------------------------------------------------------------------
+
+
+class Kit(Toolkit, version="1.0.0"):
+    """Has nothing to say of its health."""
+
+    @tool
+    async def pick(self) -> None: ...
+
+
+def socket_to(desk: Desk) -> CalledSocket:
+    """A socket at whose other end this desk sits, as far as the hall's own questions go."""
+
+    async def send(body: bytes) -> None:
+        order = read_order(body)
+        if isinstance(order, CoreRequest):
+            socket.heard((await desk.manage(order)).body)
+
+    socket = CalledSocket(send)
+    return socket
+
+
+async def test_over_a_socket_one_sick_toolkit_switches_off_no_other() -> None:
+    async with desk_of(Kit, example := ExampleTool()) as counter:
+        example.health = {"status": "unhealthy"}
+        clock = Clock()
+        kits = "Kit@1.0.0", "example-tool@1.0.0"
+        replica = Replica(joined("one", *kits, listens=False), socket_to(counter.desk).line("one"), clock)
+        pools = pools_of(clock, replica)
+        await Probing(pools).once()
+        replica.beats("unhealthy", clock.now)  # which is all that a heartbeat says
+        assert pools.pick(*KIT) is replica
+        with pytest.raises(Unavailable, match="say that they cannot run it"):
+            pools.pick("example-tool", "1.0.0")
+
+
+async def test_over_a_socket_one_that_lost_a_call_is_suspect_until_it_answers() -> None:
     line = Answering()
-    pools, _ = house(line, listens=False)
+    pools, (replica,) = house(line, listens=False)
+    turn = replica.begin()
+    turn.was_lost()
+    turn.end()
+    replica.beats("healthy", 0.0)  # somebody is there, which does not say that calls get through
+    assert replica.suspect
     await probing(pools).once()
-    assert line.asked == []
+    assert not replica.suspect
+
+
+async def test_a_socket_that_is_full_of_calls_has_room_for_the_question() -> None:
+    async def deaf(report: Told) -> None: ...
+
+    async with desk_of(Kit) as counter:
+        socket = socket_to(counter.desk)
+        line = socket.line("one")
+        replica = Replica(joined(listens=False), line, Clock())
+        calls = [asyncio.ensure_future(line.call(b"{}", str(number), deaf)) for number in range(MOST_RUNNING)]
+        await eventually(lambda: socket.running == MOST_RUNNING)
+        replica.mute = True
+        await Probing(pools_of(Clock(), replica)).once()
+        assert not replica.suspect
+        socket.closed()
+        await asyncio.wait(calls)
+        assert all(isinstance(call.exception(), Lost) for call in calls)
+
+
+# --- again and again -------------------------------------------------------------------------------------------------
+
+
+def test_a_tool_server_says_which_of_its_tools_hangs_before_the_hall_gives_it_up() -> None:
+    assert CHECK_SECONDS + 0.5 <= PATIENCE_SECONDS
+
+
+def test_it_is_closed_after_its_loop_too() -> None:
+    watch, loop = Probing(house()[0], every=60), asyncio.new_event_loop()
+
+    async def begin() -> None:
+        watch.watch()
+        await asyncio.sleep(0)  # now it waits for the next time
+
+    loop.run_until_complete(begin())
+    tasks = asyncio.all_tasks(loop)
+    loop.close()
+    watch.close()
+    for task in tasks:
+        task._log_destroy_pending = False  # type: ignore[attr-defined]  # its loop is gone
 
 
 async def test_it_goes_on_until_it_is_closed_whatever_happens() -> None:

@@ -12,17 +12,18 @@ from tests.unit.runners.hub.lines import NOT_STARTED, Answering, Holding, joined
 from toolhall.authoring.context import Patience
 from toolhall.dialects.hub.remote import Told, ToldLog, ToldProgress, ToldQuestion
 from toolhall.model.caller import Caller
-from toolhall.model.errors import BadArguments, Problem, ToolFailed, Unavailable, Unsupported
-from toolhall.model.exchange import Asking, Log, Progress
+from toolhall.model.errors import BadArguments, BadOutput, Problem, ToolFailed, Unavailable, Unsupported
+from toolhall.model.exchange import SILENT, Asking, Link, Log, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question
 from toolhall.model.requirements import Equipment, Token
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
 from toolhall.runners.deadline import Deadline
-from toolhall.runners.hub.line import Hear
+from toolhall.runners.hub.line import Hear, TooMuch
 from toolhall.runners.hub.replica import Replica
 from toolhall.runners.hub.runner import HubRunner
+from toolhall.runners.telling import Telling
 
 PICK = tool_named("pick")
 ADA = Caller("ci", person="ada", proof="key", scopes=frozenset({"b", "a"}), credential=Secret("key-of-ada"))
@@ -94,6 +95,22 @@ async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
     assert "user_id" not in first
     assert second["user_id"] == "ada"
     assert b"key-of-ada" not in msgspec.json.encode(line.calls)
+
+
+async def test_each_call_is_sent_as_its_own_callers() -> None:
+    house = House(line := Answering())
+    eve = Caller("eve", proof="token", scopes=frozenset({"c"}), acting_for="bob")
+    for caller in (ADA, ADA, eve, ADA):
+        await house.run(caller=caller)
+    assert [each["context"]["caller"]["id"] for each in line.calls] == ["ci", "ci", "eve", "ci"]
+    assert line.calls[2]["context"]["caller"] == {"id": "eve", "proof": "token", "scopes": ["c"], "acting_for": "bob"}
+
+
+@pytest.mark.parametrize("link", [SILENT, Telling(Hearing())], ids=["nobody", "cleaned"])
+async def test_what_the_callers_program_can_do_is_said_where_somebody_listens(link: Link) -> None:
+    house = House(line := Answering())
+    await house.run(link=link)
+    assert line.calls[0]["context"].get("can") == (None if link is SILENT else ["elicitation"])
 
 
 async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
@@ -183,7 +200,9 @@ class Later(Hearing):
         raise Asking(questions)
 
 
-@pytest.mark.parametrize("end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True)], ids=str)
+@pytest.mark.parametrize(
+    "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), TooMuch("much")], ids=str
+)
 async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_said_then(end: Any) -> None:
     house, one, other = one_and_other(end, idempotent=("*",))
     answers: list[JsonObject] = []
@@ -253,12 +272,68 @@ async def test_what_the_caller_has_heard_of_is_not_tried_again(report: Told) -> 
         assert other.calls == []
 
 
-async def test_there_are_two_tries_at_most() -> None:
-    lines = [Answering(lost(delivered=False)) for _ in range(3)]
-    house = House(*lines)
+async def test_as_long_as_it_did_not_begin_everybody_is_tried_once() -> None:
+    dead = [Answering(lost(delivered=False)), Answering(NOT_STARTED), Answering(lost(delivered=False))]
+    house = House(*dead, Answering({"by": "the last"}))
+    house.replicas[3].running = 1
+    assert await house.run() == {"by": "the last"}
+    assert [len(line.calls) for line in house.lines] == [1] * 4
+    assert (house.pools.lost, house.pools.tried_again) == (0, 3)
+
+    house = House(*(Answering(lost(delivered=False)) for _ in range(3)))
     with pytest.raises(Unavailable, match="did not run"):
         await house.run()
-    assert sum(len(line.calls) for line in lines) == 2
+    assert [len(line.calls) for line in house.lines] == [1] * 3
+
+
+async def test_when_its_time_is_over_nobody_else_is_tried() -> None:
+    house, _, other = one_and_other(lost(delivered=False))
+    with pytest.raises(Unavailable, match="did not run"):
+        await house.run(patience=Deadline(0))
+    assert other.calls == []
+
+
+async def test_what_may_have_run_twice_is_not_run_again() -> None:
+    house = House(*(Answering(lost(delivered=True)) for _ in range(3)), idempotent=("*",))
+    with pytest.raises(Unavailable, match="whether it had an effect is not known"):
+        await house.run()
+    assert sum(len(line.calls) for line in house.lines) == 2
+    assert (house.pools.lost, house.pools.tried_again) == (2, 1)
+
+
+@pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED], ids=str)
+async def test_what_may_have_run_is_in_doubt_whatever_comes_of_the_next_try(failure: Any) -> None:
+    house, one, other = one_and_other(lost(delivered=True), idempotent=("*",))
+    other.ends = [failure]
+    with pytest.raises(Unavailable, match="whether it had an effect is not known"):
+        await house.run()
+    assert (len(one.calls), len(other.calls)) == (1, 1)
+
+
+async def test_a_second_run_is_never_silent(caplog: pytest.LogCaptureFixture) -> None:
+    house, *_ = one_and_other(lost(delivered=True), idempotent=("Kit.*",))
+    await house.run()
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "toolhall.toolservers")
+    assert record.getMessage() == "call call-1 of Kit.pick@1.0.0 was lost, and is run again: it is marked idempotent"
+    caplog.clear()
+    house, *_ = one_and_other(lost(delivered=False), idempotent=("Kit.*",))
+    await house.run()  # for the first time
+    assert not caplog.records
+
+
+async def test_an_answer_that_is_too_large_is_the_tools_fault_and_its_replica_is_well() -> None:
+    house, one, other = one_and_other(*[TooMuch("more than 10 bytes")] * 6, idempotent=("*",))
+    house.replicas[0].circuit.failed()
+    for _ in range(6):
+        house.first(0)
+        with pytest.raises(BadOutput, match=r"^the tool returned more than is passed on$") as raised:
+            await house.run()
+        assert raised.value.detail == "more than 10 bytes"
+    assert (len(one.calls), len(other.calls)) == (6, 0)
+    assert house.replicas[0].circuit.closed
+    assert not house.replicas[0].suspect
+    assert (house.pools.lost, house.pools.tried_again) == (0, 0)
 
 
 async def test_where_there_is_no_other_the_first_failure_is_told() -> None:

@@ -1,16 +1,18 @@
 """Calls over a socket that the tool server opened: told apart by ids, bounded, and honest about what was sent."""
 
 import asyncio
+import gc
 import json
 from collections.abc import Awaitable, Callable
+from weakref import ref
 
 import pytest
 
 from tests.unit.runners.hub.peer import WAIT_SECONDS, ended, progress, question, until
 from toolhall.dialects.hub.remote import Told, ToldProgress, ToolEnd, write_request
 from toolhall.model.json import JsonObject, encode
-from toolhall.runners.hub.line import Line, Lost
-from toolhall.runners.hub.socket_line import MOST_RUNNING, MOST_UNREAD, SocketLine
+from toolhall.runners.hub.line import Line, Lost, TooMuch
+from toolhall.runners.hub.socket_line import MOST_RUNNING, MOST_UNREAD, CalledSocket
 
 REQUEST = b'{"type":"tool_request"}'
 CANCELLED: JsonObject = {"type": "request", "method": "cancel", "id": "c1", "params": {"id": "1"}}
@@ -24,7 +26,8 @@ class Socket:
         self.fails: Exception | None = None
         self.full = asyncio.Event()  # set: there is room
         self.full.set()
-        self.line = SocketLine(self.send, most_bytes)
+        self.called = CalledSocket(self.send, most_bytes)
+        self.line = self.called.line("one")
 
     async def send(self, body: bytes) -> None:
         if self.fails is not None:
@@ -68,7 +71,7 @@ async def test_calls_at_once_get_each_its_own() -> None:
 
     first, second = await socket.calling("1", hear), await socket.calling("2")
     for body in (progress("1", 1), ended("2", {"b": 2}), progress("1", 2), ended("1", {"a": 1})):
-        assert socket.line.heard(body)
+        assert socket.called.heard(body)
     assert [(await call).result for call in (first, second)] == [{"a": 1}, {"b": 2}]
     assert heard == [ToldProgress("1", 1), ToldProgress("1", 2)]
     assert socket.sent == [REQUEST, REQUEST]
@@ -79,7 +82,7 @@ async def test_the_halls_own_questions_are_answered_whole() -> None:
     socket = Socket()
     asked = asyncio.ensure_future(socket.line.ask(write_request("h1", "health_check", {}), "h1"))
     await until(lambda: bool(socket.sent))
-    assert socket.line.heard(encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None}))
+    assert socket.called.heard(encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None}))
     assert (await asked)["result"] == {"status": "healthy"}
 
 
@@ -94,8 +97,8 @@ async def test_the_halls_own_questions_are_answered_whole() -> None:
 async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert not socket.line.heard(body)
-    socket.line.heard(ended("1"))
+    assert not socket.called.heard(body)
+    socket.called.heard(ended("1"))
     assert (await call).id == "1"
 
 
@@ -114,10 +117,10 @@ async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
 async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert socket.line.heard(body)
-    socket.line.heard(ended("1"))
+    assert socket.called.heard(body)
+    socket.called.heard(ended("1"))
     assert (await call).id == "1"
-    assert socket.line.heard(ended("1"))  # a second time
+    assert socket.called.heard(ended("1"))  # a second time
 
 
 @pytest.mark.parametrize(
@@ -132,10 +135,11 @@ async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
 async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert socket.line.heard(body)
+    assert socket.called.heard(body)
     found = await lost(call)
     assert found.delivered
     assert why in found.why
+    assert isinstance(found, TooMuch) == ("more than" in why)
     await until(lambda: cancels(socket) == [CANCELLED])
 
 
@@ -143,7 +147,7 @@ async def test_a_call_that_says_more_than_is_read_is_a_loss() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(30):  # nobody gets to read meanwhile
-        socket.line.heard(progress("1", number))
+        socket.called.heard(progress("1", number))
     assert "more than 1000 bytes" in (await lost(call)).why
 
 
@@ -151,9 +155,9 @@ async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(100):
-        socket.line.heard(progress("1", number))
-        await until(lambda: socket.line.unread == 0)
-    socket.line.heard(ended("1"))
+        socket.called.heard(progress("1", number))
+        await until(lambda: socket.called.unread == 0)
+    socket.called.heard(ended("1"))
     assert (await call).id == "1"
 
 
@@ -165,19 +169,20 @@ async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None
 
     calls = [await socket.calling(str(number), hear) for number in range(MOST_UNREAD + 3)]
     for number, call in enumerate(calls):
-        socket.line.heard(progress(str(number), 1))
+        socket.called.heard(progress(str(number), 1))
         await asyncio.sleep(0)
-        socket.line.heard(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
+        socket.called.heard(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
         assert not call.done()
-    assert 14_000 < socket.line.unread <= MOST_UNREAD * 1_000
+    assert 14_000 < socket.called.unread <= MOST_UNREAD * 1_000
     async with asyncio.timeout(WAIT_SECONDS):
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-    assert {(await lost(call)).why for call in done} == {"the tool server says more than is read"}
-    socket.line.closed()
+    losses = [await lost(call) for call in done]
+    assert {(type(found), found.why) for found in losses} == {(Lost, "the tool server says more than is read")}
+    socket.called.closed()
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
-    assert socket.line.unread == 0
+    assert socket.called.unread == 0
 
 
 async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys() -> None:
@@ -185,8 +190,8 @@ async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys(
     call = await socket.calling("1")
     call.cancel()
     await until(lambda: cancels(socket) == [CANCELLED])
-    assert socket.line.heard(ended("1"))
-    assert socket.line.heard(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
+    assert socket.called.heard(ended("1"))
+    assert socket.called.heard(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
     assert call.cancelled()
 
 
@@ -196,11 +201,11 @@ async def test_an_answer_goes_back_over_the_same_socket() -> None:
 
     socket = Socket()
     call = await socket.calling("1", hear)
-    socket.line.heard(question("1", 1))
+    socket.called.heard(question("1", 1))
     await until(lambda: len(socket.sent) == 2)
     assert socket.sent[1] == b'{"type":"tool_answer"}'
     socket.fails = Lost("closed", delivered=False)
-    socket.line.heard(question("1", 2))
+    socket.called.heard(question("1", 2))
     assert (await lost(call)).delivered  # the call itself was
 
 
@@ -217,7 +222,7 @@ async def test_only_what_was_surely_not_written_is_not_delivered(error: Exceptio
     socket = Socket()
     socket.fails = error
     assert (await lost(await socket.calling("1"))).delivered is delivered
-    await until(lambda: socket.line.running == 0)
+    await until(lambda: socket.called.running == 0)
 
 
 @pytest.mark.parametrize("way", ["close", "closed"])
@@ -231,10 +236,10 @@ async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
 
     socket = Socket()
     asking, calling, done = await socket.calling("1", hear), await socket.calling("2"), await socket.calling("3")
-    socket.line.heard(question("1", 1))
+    socket.called.heard(question("1", 1))
     await asked.wait()
-    socket.line.heard(ended("3"))
-    getattr(socket.line, way)()
+    socket.called.heard(ended("3"))
+    socket.line.close() if way == "close" else socket.called.closed()
     assert [(await lost(call)).delivered for call in (asking, calling)] == [True, True]
     assert (await done).id == "3"  # that was here before
     with pytest.raises(Lost, match="closed") as raised:
@@ -256,13 +261,40 @@ async def test_calls_on_a_socket_are_bounded() -> None:
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-    socket.line.closed()
-    await until(lambda: socket.line.running == 0)
+    socket.called.closed()
+    await until(lambda: socket.called.running == 0)
 
 
 async def test_an_id_is_used_by_one_call_at_a_time() -> None:
     socket = Socket()
     first = await socket.calling("1")
     assert not (await lost(await socket.calling("1"))).delivered
-    socket.line.heard(ended("1"))
+    socket.called.heard(ended("1"))
     assert (await first).id == "1"
+
+
+async def test_replicas_that_share_a_socket_end_each_for_itself() -> None:
+    """What runs on the other goes on, and so does the other; the bounds are the socket's."""
+    socket = Socket()
+    other = socket.called.line("two")
+    assert socket.called.line("two") is other
+    assert other is not socket.line
+    mine, theirs = await socket.calling("1"), asyncio.ensure_future(other.call(REQUEST, "2", deaf))
+    await until(lambda: len(socket.sent) == 2)
+    socket.line.close()
+    assert (await lost(mine)).delivered
+    assert socket.called.heard(ended("2"))
+    assert (await theirs).id == "2"
+    await until(lambda: cancels(socket) == [CANCELLED])
+    assert (socket.line.open, other.open) == (False, True)
+    assert socket.called.line("one").open  # for whoever joins again
+    socket.called.closed()
+    assert not other.open
+
+
+async def test_a_line_that_nobody_holds_is_not_kept() -> None:
+    """A join that is refused holds none; a socket may send as many of those as it likes."""
+    called = Socket().called
+    kept = ref(called.line("two"))
+    gc.collect()
+    assert kept() is None

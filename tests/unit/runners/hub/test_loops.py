@@ -1,0 +1,154 @@
+"""Connections belong to a loop, and a hall may outlive that: nothing of an ended loop is used, or in the way."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from tests.unit.runners.hub.peer import WAIT_SECONDS, Wire, ended, peer, peer_apart, until, whole
+from toolhall import Toolhall
+from toolhall.dialects.hub.remote import Told
+from toolhall.model.caller import LOCAL
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.json import encode
+from toolhall.runners.hub.http_line import HttpLine
+from toolhall.runners.hub.line import Lost
+from toolhall.transports.sender import Posting
+
+REQUEST = b'{"type":"tool_request","id":"1","tool":"Calendar","method":"create","params":{}}'
+TOOL = {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [{"name": "create", "params": {}}]}}
+# A loop that ends without a word to the hall leaves its sockets to the collector, which says so.
+unsettled = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+
+async def deaf(_: Told) -> None:
+    return None
+
+
+async def answer(body: bytes, wire: Wire) -> None:
+    asked = json.loads(body)
+    if asked["type"] == "tool_request":
+        wire.write(whole(ended(asked["id"], {"a": 1})))
+    else:
+        well: Any = {"type": "response", "id": asked["id"], "result": {"status": "healthy"}, "error": None}
+        wire.write(whole(encode(well)))
+
+
+async def silent(_: bytes, wire: Wire) -> None:
+    await wire.gone.wait()
+
+
+def unsaid(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:
+    """A loop says that tasks were left."""
+
+
+async def one(line: HttpLine) -> object:
+    async with asyncio.timeout(WAIT_SECONDS):
+        return (await line.call(REQUEST, "1", deaf)).result
+
+
+@unsettled
+def test_each_loop_has_connections_of_its_own() -> None:
+    with peer_apart(answer) as server:
+        line = server.line()
+        for number in (1, 2):
+            assert asyncio.run(one(line)) == {"a": 1}
+            assert (server.connections, line.open) == (number, 1)
+        line.close()
+        assert line.open == 0
+
+
+@unsettled
+def test_a_loop_that_only_stands_still_is_another_one_too() -> None:
+    with peer_apart(answer) as server, asyncio.Runner() as first, asyncio.Runner() as second:
+        line = server.line()
+        for runner in (first, second, first):
+            assert runner.run(one(line)) == {"a": 1}
+        assert server.connections == 3
+        line.close()
+
+
+@unsettled
+def test_a_line_closes_though_its_loop_ended_in_the_middle_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody in such a loop waits any more, and nothing can be said to it; one call ran, and one waited for that."""
+    monkeypatch.setattr("toolhall.runners.hub.connections.MOST_FOR_CALLS", 1)
+    with peer_apart(silent) as server:
+        line, loop = server.line(), asyncio.new_event_loop()
+        loop.set_exception_handler(unsaid)
+        calls = [loop.create_task(line.call(REQUEST, "1", deaf)) for _ in range(2)]
+        loop.run_until_complete(until(lambda: bool(server.bodies)))
+        loop.close()
+        line.close()
+        with pytest.raises(Lost, match="closed"):
+            asyncio.run(one(line))
+        assert not any(call.done() for call in calls)
+
+
+async def test_what_rests_keeps_no_connection_and_goes_on_when_it_is_called() -> None:
+    async with peer(answer) as server:
+        line = server.line()
+        await asyncio.gather(*(one(line) for _ in range(3)))
+        assert (line.open, line.idle) == (3, 3)
+        line.rest()
+        await until(lambda: not server.wires)
+        assert (line.open, line.idle) == (0, 0)
+        assert await one(line) == {"a": 1}
+        line.close()
+
+
+async def test_resting_ends_no_call() -> None:
+    go = asyncio.Event()
+
+    async def late(body: bytes, wire: Wire) -> None:
+        await go.wait()
+        await answer(body, wire)
+
+    async with peer(late) as server:
+        line = server.line()
+        call = asyncio.ensure_future(one(line))
+        await until(lambda: bool(server.bodies))
+        line.rest()
+        go.set()
+        assert await call == {"a": 1}
+        line.close()
+
+
+async def called(hall: Toolhall) -> object:
+    async with asyncio.timeout(WAIT_SECONDS):
+        reply = await hall.hall.answer(CallTool("Calendar.create", {}, "test"), LOCAL)
+    assert isinstance(reply, Finished)
+    return json.loads(reply.result.encoded or b"")
+
+
+async def joined(hall: Toolhall, url: str) -> object:
+    """Open the hall, join, and call."""
+    await hall.open()
+    params = {"server": "calendars", "replica": "replica-0123456789", "url": url, "token": "token-0123456789"}
+    message = {"type": "request", "id": "1", "method": "join", "params": {**params, "tools": [{"tool": TOOL}]}}
+    sender = Posting({"client": ("127.0.0.1", 9)}, {})
+    wire = await hall.hub.answer(json.dumps(message).encode(), LOCAL, "", sender)
+    assert b"lease" in wire.body
+    return await called(hall)
+
+
+async def opened(hall: Toolhall) -> object:
+    await hall.open()
+    return await called(hall)
+
+
+@unsettled
+def test_a_tool_server_that_joined_in_one_loop_is_called_in_the_next() -> None:
+    with peer_apart(answer) as server, Toolhall() as hall:
+        assert asyncio.run(joined(hall, server.url)) == {"a": 1}
+        assert asyncio.run(opened(hall)) == {"a": 1}
+
+
+def test_a_hall_that_settles_leaves_no_connection_to_its_loop() -> None:
+    async def settled(hall: Toolhall, url: str) -> None:
+        assert await joined(hall, url) == {"a": 1}
+        await hall.settle()
+
+    with peer_apart(answer) as server, Toolhall() as hall:
+        asyncio.run(settled(hall, server.url))
+        assert len(hall.servers.pools) == 1

@@ -1,0 +1,213 @@
+"""A hall whose every place is taken by calls of its tool servers hears them all the same, and loses none."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.docs.test_dialects import posted
+from tests.unit.runners.hub.lines import eventually
+from tests.unit.runners.hub.peer import Wire, ended, peer, until, whole
+from tests.unit.transports.asked import asked
+from toolhall import Config, Toolhall
+from toolhall.model.json import encode
+from toolhall.registrar.keys import NewKey
+from toolhall.transports.websocket import MAX_AT_ONCE, MAX_LEASING
+
+PLACES = 2
+CREATE = {"name": "create", "dev.toolhall/tool": {"level": 1}}
+DECLARED = {"tool": {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [CREATE]}}}
+JOIN = {"server": "calendars", "replica": "replica-0123456789", "tools": [DECLARED]}
+CALL = {"type": "tool_request", "id": "7", "tool": "Calendar", "method": "create", "params": {}}
+
+
+def request(number: str, method: str, **params: Any) -> dict[str, Any]:
+    return {"type": "request", "id": number, "method": method, "params": params}
+
+
+class ToolSocket:
+    """A tool server's side of a WebSocket to a hall."""
+
+    def __init__(self) -> None:
+        self._sent: asyncio.Queue[Any] = asyncio.Queue()
+        self.heard: list[Any] = []
+        self._sent.put_nowait({"type": "websocket.connect"})
+
+    def say(self, message: Any) -> None:
+        self._sent.put_nowait({"type": "websocket.receive", "text": json.dumps(message)})
+
+    def hang_up(self) -> None:
+        self._sent.put_nowait({"type": "websocket.disconnect"})
+
+    async def receive(self) -> Any:
+        return await self._sent.get()
+
+    async def send(self, part: Any) -> None:
+        if "text" in part:
+            self.heard.append(json.loads(part["text"]))
+
+    @property
+    def calls(self) -> list[str]:
+        return [each["id"] for each in self.heard if each["type"] == "tool_request"]
+
+    async def answer(self, number: str) -> Any:
+        """To a request of ours."""
+        await eventually(lambda: any(each.get("id") == number for each in self.heard))
+        return next(each for each in self.heard if each.get("id") == number)
+
+
+@asynccontextmanager
+async def on_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket]:
+    server = ToolSocket()
+    pairs = [(name.encode(), said.encode()) for name, said in ({"host": "localhost"} | headers).items()]
+    scope = {"type": "websocket", "path": "/hub", "headers": pairs, "client": None}
+    serving = asyncio.create_task(hall(scope, server.receive, server.send))
+    try:
+        yield server
+    finally:
+        server.hang_up()
+        await serving
+
+
+async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
+    """Every place has a call in it."""
+    calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL)) for _ in range(places)]
+    await until(lambda: hall.http.room.running == places)
+    return calls
+
+
+async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None:
+    with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
+        async with on_socket(hall) as server:
+            server.say(request("j", "join", **JOIN))
+            lease = (await server.answer("j"))["result"]["lease"]
+            calls = await filled(hall)
+            await eventually(lambda: len(server.calls) == PLACES)
+            server.say(request("b", "heartbeat", lease=lease))
+            assert (await server.answer("b"))["result"]["status"] == "ok"
+            server.say(request("h", "health_check"))  # waits for a place
+            server.say(request("l", "leave", lease=lease))
+            for call_id in server.calls:
+                server.say({"type": "tool_response", "id": call_id, "result": {"done": True}, "error": None})
+            assert [status for status, _ in await asyncio.gather(*calls)] == [200, 200]
+            assert (await server.answer("l"))["result"] == {"status": "left", "running": 0}
+            assert (await server.answer("h"))["result"]["status"]
+        assert hall.http.room.running == 0
+
+
+async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None:
+    with Toolhall(config=Config(max_concurrency=1)) as hall:
+        async with on_socket(hall) as first, on_socket(hall) as second:
+            first.say(request("j", "join", **JOIN))
+            await first.answer("j")
+            (call,) = await filled(hall, 1)
+            second.say(request("j", "join", **JOIN | {"replica": "another-0123456789"}))
+            assert "lease" in (await second.answer("j"))["result"]
+            first.hang_up()
+            assert (await call)[0] == 503
+
+
+@pytest.mark.parametrize(("method", "most"), [("leave", MAX_LEASING), ("health_check", MAX_AT_ONCE)])
+async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behind_is_heard(
+    method: str, most: int
+) -> None:
+    with Toolhall(config=Config(max_concurrency=1)) as hall:
+        async with on_socket(hall) as server:
+            server.say(request("j", "join", **JOIN))
+            lease = (await server.answer("j"))["result"]["lease"]
+            (call,) = await filled(hall, 1)
+            await eventually(lambda: bool(server.calls))
+            for number in range(most + 1):
+                server.say(request(f"m{number}", method, lease=lease))
+            turned_away = await server.answer(f"m{most}")
+            assert turned_away["error"]["code"] == "RATE_LIMITED"
+            assert turned_away["type"] == "response"
+            server.say({"type": "tool_response", "id": server.calls[0], "result": {}, "error": None})
+            assert (await call)[0] == 200
+            assert (await server.answer("m0"))["error"] is None
+
+
+async def test_who_may_run_nothing_waits_for_a_place_with_everybody() -> None:
+    """Else whoever has a key could have messages read that nobody counts."""
+    config = Config(profile="server", max_concurrency=1)
+    with Toolhall(config=config) as hall:
+        _, by = await made(hall, "ci")
+        async with on_socket(hall, **by) as server:
+            assert hall.http.room.enter("/hub")
+            server.say(request("j", "join", **JOIN))
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert server.heard == []
+            hall.http.room.leave()
+            assert (await server.answer("j"))["error"]["code"] == "FORBIDDEN"
+
+
+class Listening:
+    """A tool server that listens: it answers probes, and calls when a test says so."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.calls = 0
+
+    async def __call__(self, body: bytes, wire: Wire) -> None:
+        message = json.loads(body)
+        if message["type"] == "request":
+            result = {"status": "healthy", "components": {"tools": {}}}
+            wire.write(whole(encode({"type": "response", "id": message["id"], "result": result, "error": None})))
+            return
+        self.calls += 1
+        await self.gate.wait()
+        wire.write(whole(ended(message["id"], {"done": True})))
+
+
+async def made(hall: Toolhall, name: str, *scopes: str) -> tuple[str, dict[str, str]]:
+    key, text = await hall.access.keys.create(NewKey(name, scopes=scopes), "test")
+    return key.id, {"authorization": f"Bearer {text}"}
+
+
+@pytest.mark.parametrize("revoked", [False, True])
+async def test_over_http_who_answers_stays_though_its_heartbeats_are_turned_away(revoked: bool) -> None:
+    """Unless its key was revoked: then nothing that it says would be heard anyway."""
+    server = Listening()
+    config = Config(profile="server", max_concurrency=PLACES, egress_allow=("127.0.0.1",))
+    async with peer(server) as listening:
+        with Toolhall(config=config) as hall:
+            await hall.open()
+            key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
+            _, boss = await made(hall, "boss", "admin", "tools:*")
+            place = {"url": listening.url, "token": "token-0123456789"}
+            _, joined = await asked(hall, "/hub", "POST", request("j", "join", **JOIN, **place), by)
+            beat = request("b", "heartbeat", lease=joined["result"]["lease"])
+            calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL, boss)) for _ in range(PLACES)]
+            await until(lambda: server.calls == PLACES)
+            assert (await asked(hall, "/hub", "POST", beat, by))[0] == 503
+            (replica,) = hall.servers.pools
+            await until(lambda: replica.answers)
+            if revoked:
+                await hall.access.keys.revoke(key)
+            for _ in range(3):
+                replica.seen -= 16
+                hall.servers.leases.expire()
+            assert len(hall.servers.pools) == (0 if revoked else 1)
+            server.gate.set()
+            assert [status for status, _ in await asyncio.gather(*calls)] == [503 if revoked else 200] * PLACES
+            await hall.settle()
+
+
+async def test_over_http_who_does_not_answer_is_gone_though_the_hall_is_full() -> None:
+    server = Listening()
+    async with peer(server) as listening:
+        with Toolhall(config=Config(max_concurrency=1)) as hall:
+            place = {"url": listening.url, "token": "token-0123456789"}
+            hall.servers.leases.strained = lambda: True
+            found = await posted(hall, "/hub", encode(request("j", "join", **JOIN, **place)))
+            assert "lease" in found["result"]
+            (replica,) = hall.servers.pools
+            replica.answered("healthy", {})
+            replica.missed()
+            replica.seen -= 16
+            hall.servers.leases.expire()
+            assert len(hall.servers.pools) == 0

@@ -1,0 +1,65 @@
+"""What a tool server joined with is looked at again, though nothing that it says comes through."""
+
+import asyncio
+from typing import Any
+
+from tests.unit.runners.hub.lines import eventually
+from toolhall.model.caller import Caller
+from toolhall.transports.identity.base import Proven, invalid
+from toolhall.transports.proof import Proof
+from toolhall.transports.sender import Posting
+
+SCOPE: dict[str, Any] = {"type": "http", "path": "/hub", "method": "POST", "client": ("10.0.0.1", 9), "own": object()}
+
+
+class Issuer:
+    """Has to be asked once, then is remembered; what it says may change."""
+
+    def __init__(self) -> None:
+        self.known = False
+        self.valid = True
+        self.seen: list[Any] = []
+
+    def caller(self, scope: Any, headers: Any) -> Proven:
+        self.seen.append((scope, headers))
+        if self.known and not self.valid:
+            raise invalid()
+        return Caller("ci", proof="key") if self.known else self._asked()
+
+    async def _asked(self) -> Caller:
+        await asyncio.sleep(0)
+        self.known = True
+        if not self.valid:
+            raise invalid()
+        return Caller("ci", proof="key")
+
+
+async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
+    issuer = Issuer()
+    proof = Proof(issuer, SCOPE, {b"authorization": b"Bearer t"})
+    assert not proof()
+    await eventually(lambda: issuer.known)
+    assert proof()
+    issuer.valid = False
+    assert not proof()
+
+
+async def test_a_no_that_takes_long_is_a_no() -> None:
+    issuer = Issuer()
+    issuer.valid = False
+    proof = Posting(SCOPE, {}, issuer).proof()
+    assert not proof()
+    await eventually(lambda: issuer.known)
+    assert not proof()
+
+
+def test_it_keeps_what_is_needed_and_not_the_connection() -> None:
+    issuer = Issuer()
+    issuer.known = True
+    assert Proof(issuer, SCOPE, {b"a": b"b"})()
+    ((scope, headers),) = issuer.seen
+    assert (set(scope), headers) == ({"type", "path", "method", "client"}, {b"a": b"b"})
+
+
+def test_where_nobody_proves_anything_nothing_ends() -> None:
+    assert Posting(SCOPE, {}).proof()()

@@ -97,7 +97,7 @@ async def test_A4_same_words_from_somebody_else() -> None:
         refused = await join(hall, other.url, by=EVE, replica="replica-of-eve-0123")
         assert refused["code"] == "FORBIDDEN"
         for _ in range(10):
-            assert await call(hall) == {"result": {"by": "ada"}}
+            assert await call(hall) == {"by": "ada"}
         assert other.bodies == []
 
 
@@ -130,9 +130,10 @@ async def test_A9_the_operator_says_that_it_may_run_twice() -> None:
     config = Config(idempotent=("Calendar.*",))
     async with joined(_reset, config=config) as (hall, found), peer(_well) as second:
         await join(hall, second.url, replica="another-0123456789")
-        for _ in range(6):
-            assert await call(hall) == {"result": {}}
-        assert len(_calls(second)) == 6
+        calls = 40  # among so many, chance gives the first one some
+        for _ in range(calls):
+            assert await call(hall) == {}
+        assert len(_calls(second)) == calls
         assert len(_calls(found)) > 0
 
 
@@ -145,7 +146,7 @@ async def test_B3_the_callers_credential_stays_in_the_hall() -> None:
         "ci", proof="key", scopes=frozenset({"tools:*", "admin"}), credential=Secret("canary-of-the-caller")
     )
     async with joined(returning(result={"ok": True})) as (hall, found):
-        assert await call(hall, caller) == {"result": {"ok": True}}
+        assert await call(hall, caller) == {"ok": True}
         (sent,) = _calls(found)
         assert b"canary" not in b"".join(found.bodies)
         assert "canary" not in "".join(found.heads)
@@ -160,7 +161,7 @@ async def test_B3_the_callers_credential_stays_in_the_hall() -> None:
 @pytest.mark.threat("G2")
 async def test_G2_a_tool_server_speaks_to_a_terminal() -> None:
     async with joined(returning(result={"a": "\x1b[2Jred\u202e"})) as (hall, _):
-        assert await call(hall) == {"result": {"a": "red"}}
+        assert await call(hall) == {"a": "red"}
 
 
 @pytest.mark.threat("G5")
@@ -271,8 +272,8 @@ async def test_B7_a_faulty_answer_is_no_answer(fault: Callable[[JsonObject, Wire
 @pytest.mark.threat("B7")
 async def test_B7_a_second_answer_is_nobodys() -> None:
     async with joined(_twice) as (hall, _):
-        assert await call(hall) == {"result": {"n": 1}}
-        assert await call(hall) == {"result": {"n": 1}}
+        assert await call(hall) == {"n": 1}
+        assert await call(hall) == {"n": 1}
 
 
 async def _well(body: bytes, wire: Wire) -> None:

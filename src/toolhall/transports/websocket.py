@@ -121,7 +121,7 @@ class _Line:
         await self._leasing.finish()
 
     async def _start_at_once(self, crowd: Crowd, work: Coroutine[Any, Any, None], body: bytes) -> None:
-        if False:
+        if crowd.full:
             work.close()
             await self._say(self._hub.turn_away(body))
         else:

@@ -4,6 +4,7 @@ import type { Content } from './content.js';
 import { Context } from './context.js';
 import type { ToolError } from './errors.js';
 import type { JsonObject } from './json.js';
+import { semantic } from './version.js';
 import type { Id } from './wire/fields.js';
 
 /** One request to a tool; `context` is the way back to the caller. */
@@ -42,7 +43,9 @@ export abstract class BaseTool {
   constructor(
     protected name: string,
     protected version: string,
-  ) {}
+  ) {
+    semantic(version, name);
+  }
 
   /** Answer one request; only methods that the tool has come here. */
   abstract handleRequest(request: ToolRequest): Promise<ToolResponse>;

@@ -2,9 +2,12 @@
 
 import { HallError } from './hall-error.js';
 import { HallHttp } from './hall-http.js';
-import type { JsonObject } from './json.js';
-import { readResponse } from './wire/endings.js';
+import { isObject, type JsonObject } from './json.js';
+import { plain } from './plain.js';
+import { type Response, readResponse } from './wire/endings.js';
 import { writeRequest } from './wire/orders.js';
+
+const MOST_PROBLEMS = 5;
 
 export interface Channel {
   /** The hall's result; HallError where it refuses, HallAway where it does not answer in time. */
@@ -35,6 +38,14 @@ export class HttpChannel implements Channel {
 
 export function resultOf(message: JsonObject): JsonObject {
   const { result, error } = readResponse(message);
-  if (error !== null) throw new HallError(error.code, error.message, error.details);
+  if (error !== null) throw new HallError(error.code, told(error), error.details);
   return result ?? {};
+}
+
+/** The hall's words, with the first few things that are wrong. */
+function told({ code, message, details }: NonNullable<Response['error']>): string {
+  const problems = (Array.isArray(details.problems) ? details.problems : []).filter(isObject);
+  const said = problems.map(({ path, fix, reason }) => `${String(path ?? '')}: ${String(fix ?? reason ?? '')}`);
+  const more = said.length > MOST_PROBLEMS ? [`and ${said.length - MOST_PROBLEMS} more`] : [];
+  return plain([message || code, ...said.slice(0, MOST_PROBLEMS), ...more].join('; '));
 }

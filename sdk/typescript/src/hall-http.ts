@@ -2,12 +2,12 @@
 
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { HallAway, HallError } from './hall-error.js';
+import { HallAway, notAHall } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { parse } from './wire/orders.js';
 
 const MOST_BYTES = 16 * 1024 * 1024;
-const BUSY = [429, 502, 503, 504]; // of a hall, or of a proxy before it
+const MESSAGES = ['response', 'tool_response', 'tool_error'];
 
 export class HallHttp {
   readonly #url: URL;
@@ -24,14 +24,17 @@ export class HallHttp {
 
   /** The reply, whatever its status: the body says what became of the message. */
   async post(message: string, timeoutMs: number | null, signal?: AbortSignal): Promise<JsonObject> {
-    const signals = [this.#closed.signal, ...(signal ? [signal] : [])];
-    if (timeoutMs !== null) signals.push(AbortSignal.timeout(Math.ceil(timeoutMs)));
-    const { status, body } = await this.#send(message, AbortSignal.any(signals));
+    const late = timeoutMs === null ? null : AbortSignal.timeout(Math.ceil(timeoutMs));
+    const signals = [this.#closed.signal, signal, late].filter((each) => each instanceof AbortSignal);
     try {
-      return parse(body);
-    } catch {
-      const said = `the hall answered with status ${status} and no message`;
-      throw BUSY.includes(status) ? new HallError('UNAVAILABLE', said) : new HallAway(said);
+      const { status, body } = await this.#send(message, AbortSignal.any(signals));
+      const reply = read(body);
+      if (reply === null) throw notAHall(this.#url, status);
+      return reply;
+    } catch (error) {
+      signal?.throwIfAborted(); // whoever gave up knows why
+      if (late?.aborted) throw new HallAway(`the hall at ${this.#url.host} does not answer in time`);
+      throw error;
     }
   }
 
@@ -52,6 +55,16 @@ export class HallHttp {
       request.on('error', away);
       request.end(message);
     });
+  }
+}
+
+/** What a hall says, or null for what is something else. */
+function read(body: string): JsonObject | null {
+  try {
+    const message = parse(body);
+    return MESSAGES.includes(String(message.type)) ? message : null;
+  } catch {
+    return null;
   }
 }
 

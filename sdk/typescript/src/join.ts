@@ -5,6 +5,7 @@ import { type Channel, HttpChannel } from './channel.js';
 import { Desk } from './desk.js';
 import { hubUrl } from './hall-url.js';
 import { type Listening, listen } from './http-server.js';
+import { HallError } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { Membership, type ToolStates } from './membership.js';
 import { type Servable, servedOf } from './served.js';
@@ -77,9 +78,17 @@ export async function join(toolkits: Servable | readonly Servable[], options: Jo
     await member.joined;
   } catch (error) {
     await close();
-    throw error;
+    throw withFix(error, desk);
   }
   return joinedAs(member, left, close, listening?.url);
+}
+
+/** A hall does not say how its key comes here. */
+function withFix(error: unknown, desk: Desk): unknown {
+  if (!(error instanceof HallError) || (error.code !== 'UNAUTHENTICATED' && error.code !== 'FORBIDDEN')) return error;
+  const scopes = [...new Set(desk.served.map(({ declaration }) => `serve:${declaration.name}`))].join(',');
+  const fix = `'toolhall key create NAME --scopes ${scopes}' makes a key for TOOLHALL_KEY`;
+  return new HallError(error.code, `${error.message}; ${fix}`, error.details);
 }
 
 function joinedAs(member: Membership, left: Promise<void>, close: () => Promise<void>, url?: string): Joined {

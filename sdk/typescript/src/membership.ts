@@ -2,7 +2,8 @@
 
 import type { Channel } from './channel.js';
 import { HallAway, HallError, passes } from './hall-error.js';
-import type { JsonObject } from './json.js';
+import { isObject, type Json, type JsonObject } from './json.js';
+import { plain } from './plain.js';
 import { pause } from './waiting.js';
 
 const JOIN_MS = 10_000;
@@ -78,7 +79,7 @@ export class Membership {
     const result = await channel.ask('join', this.parts.params, JOIN_MS);
     this.lease = String(result.lease ?? '');
     this.#heartbeat = typeof result.heartbeat === 'number' ? result.heartbeat : HEARTBEAT;
-    this.tools = (result.tools ?? {}) as ToolStates;
+    this.#hear(result.tools ?? {});
     if (this.#everJoined || this.#said !== '') this.parts.log('joined the hall again');
     this.#everJoined = true;
     this.#tries = 0;
@@ -94,8 +95,18 @@ export class Membership {
       if (this.#leaving.signal.aborted) return;
       const params = { lease: this.lease, status: await this.parts.status() };
       const result = await channel.ask('heartbeat', params, BEAT_MS).catch(unlessPassing);
-      this.tools = (result.tools ?? this.tools) as ToolStates;
+      if (result.tools !== undefined) this.#hear(result.tools);
     }
+  }
+
+  /** What became of each tool; somebody may activate or quarantine one at any time. */
+  #hear(said: Json): void {
+    const states = isObject(said) ? said : {};
+    const now = Object.entries(states).map(([name, state]) => [plain(name), plain(String(state))] as const);
+    for (const [name, state] of now) {
+      if (this.#everJoined && this.tools[name] !== state) this.parts.log(`${name} is ${state} in the hall now`);
+    }
+    this.tools = Object.fromEntries(now);
   }
 
   /** A hall that is full is asked again while there is time: it would go on calling a server that is gone. */

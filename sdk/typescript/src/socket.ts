@@ -3,7 +3,7 @@
 import WebSocket from 'ws';
 import { type Channel, resultOf } from './channel.js';
 import type { Desk } from './desk.js';
-import { HallAway, HallError } from './hall-error.js';
+import { HallAway, HallError, notAHall } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { receive } from './receiving.js';
 import type { Outlet } from './running.js';
@@ -50,7 +50,7 @@ export class SocketChannel implements Channel, Outlet {
         socket.terminate();
         reject(error);
       };
-      socket.once('unexpected-response', (_, { statusCode = 0 }) => fail(turnedAway(statusCode)));
+      socket.once('unexpected-response', (_, { statusCode = 0 }) => fail(turnedAway(hub, statusCode)));
       socket.once('error', (error: Error & { code?: string }) =>
         fail(new HallAway(`the hall at ${url.host} cannot be reached (${error.code ?? error.name})`)),
       );
@@ -117,10 +117,10 @@ export class SocketChannel implements Channel, Outlet {
   }
 }
 
-function turnedAway(status: number): Error {
+function turnedAway(hub: URL, status: number): Error {
   if (status === 401) return new HallError('UNAUTHENTICATED', 'the hall does not know this key');
-  if (status === 403) return new HallError('FORBIDDEN', 'the hall refuses this connection');
-  return new HallAway(`the hall answered with status ${status}`);
+  if (status === 403) return new HallError('FORBIDDEN', 'the hall lets this key serve nothing');
+  return notAHall(hub, status);
 }
 
 function readable(body: string): JsonObject | null {

@@ -4,6 +4,7 @@ import type { Content, Reply } from './content.js';
 import type { Context } from './context.js';
 import type { JsonObject } from './json.js';
 import type { Schema, Sent, Taken } from './schema.js';
+import { semantic } from './version.js';
 import type { Effect } from './wire/declarations.js';
 
 /** What a tool needs; it can read this and nothing else. */
@@ -94,7 +95,7 @@ export class Toolkit<Name extends string = string, Tools extends readonly Tool[]
 
   constructor(readonly spec: ToolkitSpec<Name, Tools>) {
     this.name = spec.name;
-    this.version = spec.version;
+    this.version = semantic(spec.version, spec.name);
     this.tools = spec.tools;
   }
 }

@@ -74,9 +74,10 @@ def object_from(value: object) -> object:
     """The result of a hub tool is an object: nothing is an empty one, and what else is none is wrapped."""
     if isinstance(value, Reply):
         return msgspec.structs.replace(value, value=object_from(None if value.value is msgspec.UNSET else value.value))
-    blocks = value if isinstance(value, list | tuple) else (value,)
-    if blocks and all(isinstance(each, CONTENT_TYPES) for each in blocks):
-        return Reply(tuple(blocks), {})
+    listed = value if isinstance(value, list | tuple) else (value,)
+    blocks = tuple(each for each in listed if isinstance(each, CONTENT_TYPES))
+    if blocks and len(blocks) == len(listed):
+        return Reply(blocks, {})
     if value is None:
         return {}
     return value if isinstance(value, dict) or to_json(value).startswith(b"{") else {"result": value}

@@ -229,6 +229,20 @@ def test_a_socket_that_is_refused_ends_it(shell: Shell) -> None:
     assert "not this key" in ended.complaint()
 
 
+@pytest.mark.parametrize("words", [[], ["--socket"]], ids=["http", "socket"])
+def test_without_a_key_it_says_where_one_is_put_and_the_hall_logs_no_error(shell: Shell, words: list[str]) -> None:
+    (shell.folder / "quiet.py").write_text(QUIET)
+    shell.run("key", "create", "ci")
+    with shell.started("serve", "quiet.py", "--profile", "server", "--port", "0", "--json") as hall:
+        url = json.loads(read_line(hall))["url"]
+        ended = shell.run("serve", "quiet.py", "--join", url, *words)
+        hall.terminate()
+        _, logged = hall.communicate(timeout=PATIENCE)
+    assert ended.code == 1
+    assert "set TOOLHALL_KEY or name a file with --key-file" in ended.complaint()
+    assert b"handshake" not in logged
+
+
 def test_a_person_is_told_what_runs_where(shell: Shell) -> None:
     with fake_hall() as hall, shell.started("serve", KIT, "--join", hall.url) as process:
         line = read_line(process)

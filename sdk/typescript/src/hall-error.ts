@@ -29,7 +29,10 @@ export function notAHall(url: URL, status: number): Error {
   const said = `${url.origin}${url.pathname} answered with status ${status}`;
   if (BUSY.includes(status)) return new HallError('UNAVAILABLE', `${said} and no message`);
   if (status >= 300 && status < 400) {
-    return new HallError('UNSUPPORTED', `${said}: it sends on to another address; if you trust that one, write it instead`);
+    return new HallError(
+      'UNSUPPORTED',
+      `${said}: it sends on to another address; if you trust that one, write it instead`,
+    );
   }
   const asked = `${said} and no message of a hall; is it a hall? Its address is like http://127.0.0.1:8000`;
   return NO_HALL.includes(status) ? new HallError('UNSUPPORTED', asked) : new HallAway(asked);

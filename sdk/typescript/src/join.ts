@@ -3,9 +3,9 @@
 import { randomBytes } from 'node:crypto';
 import { type Channel, HttpChannel } from './channel.js';
 import { Desk } from './desk.js';
+import { HallError } from './hall-error.js';
 import { hubUrl } from './hall-url.js';
 import { type Listening, listen } from './http-server.js';
-import { HallError } from './hall-error.js';
 import type { JsonObject } from './json.js';
 import { Membership, type ToolStates } from './membership.js';
 import { type Servable, servedOf } from './served.js';
@@ -83,11 +83,11 @@ export async function join(toolkits: Servable | readonly Servable[], options: Jo
   return joinedAs(member, left, close, listening?.url);
 }
 
-/** A hall does not say how its key comes here. */
+/** A hall does not say how a key comes here; which scope a key lacks, it says itself. */
 function withFix(error: unknown, desk: Desk): unknown {
-  if (!(error instanceof HallError) || (error.code !== 'UNAUTHENTICATED' && error.code !== 'FORBIDDEN')) return error;
+  if (!(error instanceof HallError) || error.code !== 'UNAUTHENTICATED') return error;
   const scopes = [...new Set(desk.served.map(({ declaration }) => `serve:${declaration.name}`))].join(',');
-  const fix = `'toolhall key create NAME --scopes ${scopes}' makes a key for TOOLHALL_KEY`;
+  const fix = `put a key into TOOLHALL_KEY that 'toolhall key create NAME --scopes ${scopes}' made`;
   return new HallError(error.code, `${error.message}; ${fix}`, error.details);
 }
 

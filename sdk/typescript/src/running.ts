@@ -16,6 +16,7 @@ import type { Question, Reply } from './wire/questions.js';
 import { type LogLevel, type Report, writeReport } from './wire/reports.js';
 
 const MOST_BYTES = 2 * 1024 * 1024; // of a result; a hall reads that much, and may pass on less
+const NOT_THERE = new Set(['TOOL_NOT_FOUND', 'METHOD_NOT_FOUND']);
 const MOST_ASKED = 32; // questions of one call that wait for their answer
 
 /** Where messages about a call go, before the last. */
@@ -138,7 +139,8 @@ export class Running implements Link {
     const redactor = new Redactor(this.call.context);
     const { started: _, ...details } = this.#plain(error.details); // whether it has begun is not the tool's to say
     const code = STATUS.has(error.code) ? error.code : redactor.text(String(error.code));
-    return new ToolError(redactor.text(error.message), { code, details: redactor.object(details) });
+    const begun = NOT_THERE.has(code) ? { started: true } : {}; // the hall would ask another server
+    return new ToolError(redactor.text(error.message), { code, details: { ...redactor.object(details), ...begun } });
   }
 
   /** As JSON says it. */

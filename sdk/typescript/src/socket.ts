@@ -119,8 +119,11 @@ export class SocketChannel implements Channel, Outlet {
 
 function turnedAway(hub: URL, status: number): Error {
   if (status === 401) return new HallError('UNAUTHENTICATED', 'the hall does not know this key');
-  if (status === 403) return new HallError('FORBIDDEN', 'the hall lets this key serve nothing');
-  return notAHall(hub, status);
+  if (status === 403)
+    return new HallError('FORBIDDEN', 'the hall lets this key serve nothing: it needs a scope such as serve:TOOLKIT');
+  const said = notAHall(hub, status);
+  const isFinal = said instanceof HallAway && status < 500; // whatever it is, it opens no sockets
+  return isFinal ? new HallError('UNSUPPORTED', said.message) : said;
 }
 
 function readable(body: string): JsonObject | null {

@@ -37,6 +37,7 @@ class Weather extends BaseTool {
     if (method === 'key') return { result: context.secret('KEY').length };
     if (params.at === 'sea') return { error: { code: 'TOO_WET', message: 'no station there', details: { at: 'sea' } } };
     if (params.at === 'moon') return { error: 'no wind there' };
+    if (params.at === 'mars') throw new ToolError('none', { code: 'METHOD_NOT_FOUND', details: { started: false } });
     if (params.at === 'sun') return { error: new ToolError('too hot') };
     return {};
   }
@@ -67,6 +68,12 @@ test("the seed's own example runs", async () => {
   // handleRequest itself is no method.
   const itself = await ended(new ExampleTool(), asks('example-tool', 'request'));
   assert.equal((itself as wire.Failure).code, 'METHOD_NOT_FOUND');
+});
+
+test('what a tool itself does not find has begun, so no other server is asked', async () => {
+  const lost = await ended(new Weather(), asks('weather', 'wind', { at: 'mars' }));
+  assert.equal((lost as wire.Failure).code, 'METHOD_NOT_FOUND');
+  assert.equal((lost as wire.Failure).details.started, true);
 });
 
 test('capabilities say which methods there are', async () => {

@@ -49,6 +49,7 @@ function answer({ id = null, type, method, params }: JsonObject): JsonObject {
     const result = first ? { tools: [declared('A')], nextCursor: '1' } : { tools: [declared('B')] };
     return { type: 'response', id, result, error: null };
   }
+  if (method === 'other') return { jsonrpc: '2.0', id };
   if (method === 'refused') {
     const error = { code: 'UNAUTHENTICATED', message: 'a valid credential is required', details: {} };
     return { type: 'response', id, result: null, error };
@@ -138,16 +139,22 @@ test('a failure is a ToolError', async () => {
     details: { can_retry: true },
   });
   await assert.rejects(hall.call('A.refused', {}), new HallError('UNAUTHENTICATED', 'a valid credential is required'));
-  await assert.rejects(hall.call('A.garbage', {}), HallAway);
+  await assert.rejects(hall.call('A.garbage', {}), { name: 'HallAway', message: /is it a hall\?/ });
+  await assert.rejects(hall.call('A.other', {}), { name: 'HallAway', message: /is it a hall\?/ });
   await assert.rejects(hall.call('A.busy', {}), { name: 'HallError', code: 'UNAVAILABLE', passes: true });
   hall.close();
 });
 
 test('a call may be given up', async () => {
   const hall = connect({ url });
-  await assert.rejects(hall.call('A.hang', {}, { timeout: 0.0105 }), HallAway);
-  const signal = AbortSignal.abort();
-  await assert.rejects(hall.call('A.hang', {}, { signal }), HallAway);
+  await assert.rejects(hall.call('A.hang', {}, { timeout: 0.0105 }), { name: 'HallAway', message: /in time/ });
+  await assert.rejects(hall.call('A.hang', {}, { signal: AbortSignal.abort() }), { name: 'AbortError' });
+  const mind = new AbortController();
+  const [changed, count] = [new Error('changed my mind'), asked.length];
+  const given = hall.call('A.hang', {}, { signal: mind.signal });
+  while (asked.length === count) await new Promise((resolve) => setImmediate(resolve));
+  mind.abort(changed);
+  await assert.rejects(given, (thrown) => thrown === changed);
   const hanging = hall.call('A.hang', {});
   hall.close();
   await assert.rejects(hanging, HallAway);

@@ -8,8 +8,8 @@ import { post } from './talking.js';
 
 export const KEY = 'th_test_key';
 
-/** A result, a refusal as [code, message], or nothing at all until the test says so. */
-export type Says = (params: JsonObject) => JsonObject | [string, string] | Promise<JsonObject>;
+/** A result, a refusal as [code, message, details], or nothing at all until the test says so. */
+export type Says = (params: JsonObject) => JsonObject | [string, string, JsonObject?] | Promise<JsonObject>;
 
 export class Hall {
   url = '';
@@ -116,7 +116,7 @@ export class Hall {
     this.#wake();
     const said = await this.said[method]?.(params);
     if (said === undefined) return refusal(message, 'METHOD_NOT_FOUND', 'there is no such method');
-    if (Array.isArray(said)) return refusal(message, said[0], said[1]);
+    if (Array.isArray(said)) return refusal(message, ...said);
     return { type: 'response', id: message.id ?? null, result: said, error: null };
   }
 
@@ -125,6 +125,26 @@ export class Hall {
   }
 }
 
-function refusal(message: JsonObject, code: string, text: string): JsonObject {
-  return { type: 'response', id: message.id ?? null, result: null, error: { code, message: text, details: {} } };
+function refusal(message: JsonObject, code: string, text: string, details: JsonObject = {}): JsonObject {
+  return { type: 'response', id: message.id ?? null, result: null, error: { code, message: text, details } };
+}
+
+/** A server that is no hall: it answers everything with this status, and counts. */
+export async function stranger(status: number): Promise<{ url: string; heard(): number; close(): void }> {
+  let heard = 0;
+  const server = createServer((_, response) => {
+    heard += 1;
+    response.writeHead(status, { 'content-type': 'application/json', location: 'https://elsewhere.example' });
+    response.end('{"detail":"no"}');
+  });
+  server.on('upgrade', (_, stream) => {
+    heard += 1;
+    stream.end(`HTTP/1.1 ${status} No\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const close = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heard: () => heard, close };
 }

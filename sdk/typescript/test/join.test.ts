@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
 import { HallError, type Joined, type JoinOptions, type JsonObject, join, wire } from '@toolhall/sdk';
-import { Hall, KEY, type Says } from './hall.js';
+import { Hall, KEY, type Says, stranger } from './hall.js';
 import { Gate, kit, seen } from './kit.js';
 import { call, exchange, post } from './talking.js';
 
@@ -145,7 +145,49 @@ for (const socket of [false, true]) {
     });
 
     test('a wrong key is a refusal', async () => {
-      await assert.rejects(joins({ socket, key: 'wrong' }), { name: 'HallError', code: 'UNAUTHENTICATED' });
+      const message = /; put a key into TOOLHALL_KEY that 'toolhall key create NAME --scopes serve:Kit' made$/;
+      await assert.rejects(joins({ socket, key: 'wrong' }), { name: 'HallError', code: 'UNAUTHENTICATED', message });
+    });
+
+    for (const status of [302, 401, 403, 404, 405, ...(socket ? [200, 400] : [])]) {
+      test(`a server that is no hall is not tried again: status ${status}`, { timeout: 5_000 }, async () => {
+        const strange = await stranger(status);
+        try {
+          const refused = joins({ socket, hall: strange.url });
+          const message =
+            status === 302 ? /another address/ : socket && [401, 403].includes(status) ? /key/ : /is it a hall\?/;
+          await assert.rejects(refused, { name: 'HallError', message });
+          assert.deepEqual([strange.heard(), log], [1, []]);
+        } finally {
+          strange.close();
+        }
+      });
+    }
+
+    test('what is no address of a hall is refused with one that is', { timeout: 5_000 }, async () => {
+      for (const odd of ['127.0.0.1:8801', 'localhost:8801', '']) {
+        await assert.rejects(joins({ socket, hall: odd }), /write it like 'http:\/\/127.0.0.1:8000'/);
+      }
+    });
+
+    test('a refusal says what is wrong, in one line', async () => {
+      const problems = [1, 2, 3, 4, 5, 6].map((each) => ({ path: `/${each}`, fix: 'write\u001b[2J\nanother' }));
+      hall.said.join = () => ['INVALID_REQUEST', 'no', { problems }];
+      const message = /^no; \/1: write \[2J another; .*\/5: [^\n]*another; and 1 more$/;
+      await assert.rejects(joins({ socket }), { name: 'HallError', message });
+    });
+
+    test('what becomes of a tool later is told once', async () => {
+      const states = ['quarantined', 'active', 'active', 'inactive'];
+      const { join: take = () => ({}) } = hall.said;
+      const tools = (state = 'inactive') => ({ tools: { 'Kit.add@1.2.0': state } });
+      hall.said.join = async (params) => ({ ...((await take(params)) as JsonObject), ...tools(states.shift()) });
+      hall.said.heartbeat = () => ({ status: 'ok', ...tools(states.shift()) });
+      const { tools: first } = await joins({ socket });
+      assert.deepEqual(first, { 'Kit.add@1.2.0': 'quarantined' });
+      await hall.until(() => hall.count('heartbeat') >= 5);
+      assert.deepEqual(log, ['Kit.add@1.2.0 is active in the hall now', 'Kit.add@1.2.0 is inactive in the hall now']);
+      assert.deepEqual(joined?.tools, { 'Kit.add@1.2.0': 'inactive' });
     });
 
     test('a refusal later is told, and tried again', async () => {

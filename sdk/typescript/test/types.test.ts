@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type BothSchemas, Context, type StandardSchema, serve, tool, toolkit, wire } from '@toolhall/sdk';
+import { BaseTool, type BothSchemas, Context, type StandardSchema, serve, tool, toolkit, wire } from '@toolhall/sdk';
 import { z } from 'zod';
 import { call, post } from './talking.js';
 
@@ -90,11 +90,27 @@ test('mistakes name the fix', async () => {
   const bare = tool({ name: 'bare', input: quoting as never, run: () => {} });
   await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [bare] })), /\{ schema, jsonSchema \}/);
   const fine = tool({ name: 'fine', input: { type: 'object' }, run: () => {} });
-  await assert.rejects(serve(toolkit({ name: 'Kit', version: 'one', tools: [fine] })), /Kit: version must be/);
   await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', level: 11, tools: [fine] })), /level must be/);
   await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [fine, fine] })), /same name/);
   const list = tool({ name: 'list', input: { type: 'array' }, run: () => {} });
   await assert.rejects(serve(toolkit({ name: 'Kit', version: '1.0.0', tools: [list] })), /type object/);
+});
+
+test('a version is semantic, or nothing is made', () => {
+  class Old extends BaseTool {
+    async handleRequest() {
+      return {};
+    }
+  }
+  for (const version of ['1', '1.2', 'v1.2.0', '01.2.0', '1.2.0-', '1.2.0\n', '2026-01-01', '', 'one']) {
+    const refused = { name: 'TypeError', message: /^Kit: ".*" is not a semantic version: write three numbers/ };
+    assert.throws(() => toolkit({ name: 'Kit', version, tools: [] }), refused);
+    assert.throws(() => new Old('Kit', version), refused);
+  }
+  for (const version of ['0.1.0', '1.2.0-rc.1', '1.2.0-0a.x+build.007']) {
+    assert.equal(toolkit({ name: 'Kit', version, tools: [] }).version, version);
+    new Old('Kit', version);
+  }
 });
 
 test('an unconnected context does nothing', async () => {

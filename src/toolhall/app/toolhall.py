@@ -57,6 +57,7 @@ class Toolhall:
         self._checkup, self._examined = Checkup(self._staff.threads), list[Definition]()
         self.supplies = self._supplied()
         self.access.also.append(self.supplies.refresh)
+        self.servers.obey(self.access)
         parts = self._parts(approver)
         self.telemetry = parts.telemetry
         self.hall = build_hall(self.config, parts)
@@ -143,6 +144,7 @@ class Toolhall:
 
     def end_streams(self) -> None:
         """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
+        self.servers.leases.end()
         self._entrances.end_streams()
 
     async def settle(self) -> None:

@@ -8,6 +8,7 @@ from toolhall.config import Config
 from toolhall.egress.addresses import Address, Allowed
 from toolhall.egress.dialing import Dial
 from toolhall.model.secret import Secret
+from toolhall.registrar.access import Access
 from toolhall.registry.snapshot import Snapshot
 from toolhall.runners.checkup import DEGRADED, HEALTHY, worst
 from toolhall.runners.hub.http_line import HttpLine
@@ -50,6 +51,11 @@ class ToolServers:
         }
         states = self.pools.toolkit_states()
         return {**unserved, **{name: worst((state, unserved.get(name, HEALTHY))) for name, state in states.items()}}
+
+    def obey(self, access: Access) -> None:
+        """From now on, whose key is revoked is called no more."""
+        self.leases.holds = access.ring.holds
+        access.keys.changed.append(self.leases.keys_changed)
 
     def watch(self) -> None:
         """Notice who is gone and who does not answer, in the loop that runs now."""

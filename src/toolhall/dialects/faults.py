@@ -37,7 +37,9 @@ def wait_of(error: errors.ToolhallError) -> float | None:
     """In how many seconds to try again; None where that would not help."""
     if isinstance(error, errors.Limited | errors.ToolFailed):
         return error.retry_after
-    return UNAVAILABLE_SECONDS if isinstance(error, errors.Unavailable) else None
+    if isinstance(error, errors.Unavailable):
+        return UNAVAILABLE_SECONDS if error.retry_after is None else error.retry_after
+    return None
 
 
 def problems_of(error: errors.ToolhallError) -> list[JsonObject]:

@@ -248,6 +248,7 @@ class Unavailable(Failed):
     """What the tool runs on cannot be reached now."""
 
     message = "the tool is not available now"
+    retry_after: float | None = None  # seconds, where somebody knows
 
 
 class Broken(Failed):

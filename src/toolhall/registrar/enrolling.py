@@ -68,14 +68,14 @@ class Enrolling:
         changed = [each for each in others if self._known(each) is not None and not promises(each.kept.version)]
         new = [each for each in others if each not in changed]
         refuse_other_content([each.tool for each in new], self._versions)
+        self._refuse_other_tools(declared)
         if others:
-            self._refuse_more(declared)
             tools = [each.tool for each in declared]
             self._admission.refuse([each.kept for each in new], tools, None, whole=True)
         return new, changed
 
-    def _refuse_more(self, declared: Sequence[Listed]) -> None:
-        """A release has the tools that it had when it was first declared."""
+    def _refuse_other_tools(self, declared: Sequence[Listed]) -> None:
+        """A release has the tools that it had when it was first declared: any replica of it is given any call."""
         first = declared[0].kept
         before = {
             each.kept.tool

@@ -50,6 +50,7 @@ class Keys:
         self._store: KeyStore = MemoryKeys()
         self._keys: dict[str, ApiKey] = {}
         self._writing: set[asyncio.Task[None]] = set()
+        self.changed: list[Callable[[], None]] = []  # hear at once that keys came or went
 
     async def open(self, stores: Stores) -> None:
         """Bring back what there is; raises StoreFailed."""
@@ -95,7 +96,7 @@ class Keys:
         found = {key.id: key for key in await self._store.all()}
         known, self._keys = self._keys, found
         if _apart_from_use(found) != _apart_from_use(known):  # or each use elsewhere would make this ring forget
-            self._ring.load(found.values())
+            self._load()
 
     async def _add(self, key: ApiKey) -> None:
         if len(self._keys) >= MOST_KEYS:
@@ -114,7 +115,12 @@ class Keys:
 
     def _take(self, key: ApiKey) -> None:
         self._keys[key.id] = key
+        self._load()
+
+    def _load(self) -> None:
         self._ring.load(self._keys.values())
+        for hear in self.changed:
+            hear()
 
     def _remember(self) -> None:
         """Write down soon when keys were used; no call waits for that."""

@@ -30,6 +30,11 @@ class Away(Exception):
     """The hall cannot be reached, or the line to it broke; the message says why."""
 
 
+def said_no(refused: Refusal) -> Away:
+    """What a no is to a server that was joined before: asked again, the hall may say something else."""
+    return Away(f"the hall says no: {refused.message}")
+
+
 class Hall(Protocol):
     """A way to ask a hall."""
 
@@ -71,7 +76,7 @@ class Joining:
         except Refusal as refused:
             if not self.joined.is_set():
                 raise
-            raise Away(f"the hall says no: {refused.message}") from None
+            raise said_no(refused) from None
         if self._says_away:
             _log.warning("joined the hall again")
         self._says_away, self._pauses = False, pauses()

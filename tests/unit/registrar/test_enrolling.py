@@ -89,6 +89,15 @@ async def test_a_release_has_the_tools_that_it_had(office: Office, methods: tupl
         await enroll(office, declared("1.0.0", *methods), trusted=True)
 
 
+async def test_a_replica_of_a_release_has_all_of_its_tools(office: Office) -> None:
+    """It would be given calls of what it does not have, though another replica has that."""
+    await enroll(office, declared("1.0.0", "create", "drop"), trusted=True)
+    with pytest.raises(BrokenPromise, match=r"known with other tools \(drop\); raise its version"):
+        await enroll(office, declared("1.0.0", "create"), trusted=True)
+    await enroll(office, declared("1.1.0-dev", "create", "drop"), trusted=True)
+    await enroll(office, declared("1.1.0-dev", "create"), trusted=True)
+
+
 async def test_a_version_that_rises_too_little_is_refused(office: Office) -> None:
     await enroll(office, declared("1.0.0", "create", "drop"), trusted=True)
     with pytest.raises(BrokenPromise, match="too little for a major change"):

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from tests.servers.serving import Answer, Asked, serving
+from toolhall.dialects.faults import problems_of
+from toolhall.dialects.findings import Finding
 from toolhall.dialects.hub.leasing import LeaseUnknown, NotNow, Refusal, read_result
 from toolhall.model.json import JsonObject
+from toolhall.registrar.promises import BrokenPromise
 from toolhall.toolserver.hall_http import HallHttp
 from toolhall.toolserver.joining import Away, Joining, pauses
 
@@ -223,6 +226,15 @@ async def test_one_that_is_not_there_is_away() -> None:
     with pytest.raises(Away, match="cannot be reached"):
         await hall.ask("join", {})
     await hall.close()
+
+
+def test_what_is_wrong_is_told_once() -> None:
+    refused = BrokenPromise([Finding("/tool/version", "contract/changed", "raise it"), Finding("/b", "r", "mend it")])
+    error = {"code": "INVALID_PARAMS", "message": refused.message, "details": {"problems": problems_of(refused)}}
+    with pytest.raises(Refusal) as raised:
+        read_result(json.dumps({"type": "response", "id": "1", "result": None, "error": error}).encode(), "1")
+    assert raised.value.message == refused.message
+    assert raised.value.message.count("raise it") == 1
 
 
 def test_everything_that_is_wrong_is_told() -> None:

@@ -16,15 +16,16 @@ from toolhall.cli.screen import visible
 from toolhall.cli.serving.deadlines import Deadlines
 from toolhall.cli.serving.premises import Premises
 from toolhall.cli.serving.server import GuardedServer
-from toolhall.dialects.hub.leasing import Held, Place, Refusal, write_join
+from toolhall.dialects.hub.leasing import Held, NotProven, Place, Refusal, write_join
 from toolhall.toolserver.desk import Desk
 from toolhall.toolserver.hall_http import HallHttp
 from toolhall.toolserver.http import ToolServer
-from toolhall.toolserver.joining import Away, Hall, Joining
+from toolhall.toolserver.joining import Away, Hall, Joining, said_no
 from toolhall.toolserver.socket import HallSocket, opened
 
 # A hall keeps its connections for the next call: only one that has long forgotten us is closed from here.
 _DEADLINES = Deadlines(silent=120.0, idle=120.0)
+_NO_KEY = "it needs a key; set TOOLHALL_KEY or name a file with --key-file ('toolhall key create' makes keys)"
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -153,7 +154,7 @@ class Joined:
                 await _first(leaving, self._stop.hurried.wait())
                 await _ended(leaving)
         except Refusal as refused:
-            said = visible(refused.message)
+            said = _NO_KEY if isinstance(refused, NotProven) and not self._terms.key else visible(refused.message)
             raise CommandFailed(f"the hall at {self._terms.hall} does not take this tool server: {said}") from None
         finally:
             await _ended(keeping, announcing)
@@ -165,12 +166,19 @@ class Joined:
 
 
 async def _keep(joining: Joining, stay: Callable[[Joining], Awaitable[None]]) -> None:
-    """For ever, however often the hall goes away."""
+    """For ever, however often the hall goes away; a no counts only where it is the very first answer.
+
+    Later something else may answer in the hall's place for a moment.
+    """
     while True:
         try:
             await stay(joining)
         except Away as away:
             await joining.pause(away)
+        except Refusal as refused:
+            if not joining.joined.is_set():
+                raise
+            await joining.pause(said_no(refused))
 
 
 async def _both(hall: HallSocket, joining: Joining) -> None:
@@ -180,21 +188,21 @@ async def _both(hall: HallSocket, joining: Joining) -> None:
         while True:
             staying = asyncio.create_task(joining.stay(hall))
             await _first(serving, staying)
+            if not staying.cancelled():
+                await staying  # also where the socket was closed after that: it may hold the hall's words
             if serving.done():
                 raise Away("the socket was closed")
-            await staying
     finally:
         await _ended(serving)
 
 
 async def _first(main: "asyncio.Task[None]", other: "asyncio.Task[None] | Coroutine[Any, Any, Any]") -> None:
-    """Wait for one of the two; the other, if it is the second, is ended."""
+    """Wait for one of the two; the other, if it is the second, is ended, and what it raised is known."""
     second = other if isinstance(other, asyncio.Task) else asyncio.create_task(other)
     try:
         await asyncio.wait({main, second}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        if not second.done():
-            await _ended(second)
+        await _ended(second)
 
 
 async def _ended(*tasks: "asyncio.Task[Any]") -> None:

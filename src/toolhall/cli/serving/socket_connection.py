@@ -27,6 +27,12 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         self._premises = config.premises
         self._wait = Wait()
 
+    async def send(self, message: Any) -> None:
+        """A refusal with words of its own is an answer, too: uvicorn would log that there was none."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True
+
     def connection_lost(self, exc: Exception | None) -> None:
         """It leaves as it came."""
         self._premises.entrance.leave(self.client[0] if self.client else None)

@@ -16,6 +16,7 @@ from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.types import to_json
 
 STARTED = "started"
+_NOT_THERE = ("TOOL_NOT_FOUND", "METHOD_NOT_FOUND")
 _MOST_WAIT_SECONDS = 3_600.0  # a tool server sends nobody away for longer
 _CRASHED = "the tool failed; the tool server's log has the details"
 
@@ -118,6 +119,8 @@ def _said(error: errors.ToolhallError, details: JsonObject) -> tuple[JsonObject,
         case errors.ToolError(code=own, details=more):
             code = own
             details = {**details, **{key: said for key, said in more.items() if key != STARTED}}  # which is ours to say
+            if own in _NOT_THERE:
+                details[STARTED] = True  # it is the tool that says so
         case _:
             pass
     return {"code": code, "message": message, "details": details}, status
@@ -203,9 +206,10 @@ def _limited(_: str | None, details: JsonObject) -> errors.ToolhallError:
     return errors.Limited(min(_seconds(details) or 0.0, _MOST_WAIT_SECONDS))
 
 
-def _not_there(message: str | None, _: JsonObject) -> errors.ToolhallError:
-    """The hall knows the tool: it is the server that has lost it."""
-    return errors.Unavailable("the tool server has no such tool", detail=message)
+def _not_there(message: str | None, details: JsonObject) -> errors.ToolhallError:
+    """The hall knows the tool: it is the server that has lost it, and another may have it."""
+    kind = errors.Unavailable if details.get(STARTED) is True else NotStarted
+    return kind("the tool server has no such tool", detail=message)
 
 
 def _unavailable(message: str | None, details: JsonObject) -> errors.ToolhallError:
@@ -233,5 +237,5 @@ _READ: dict[str, _Reader] = {
 _OF_THE_HALL = ("UNAUTHENTICATED", "FORBIDDEN")
 _READ_OF_SERVERS: dict[str, _Reader] = {
     **{code: read for code, read in _READ.items() if code not in _OF_THE_HALL},
-    "TOOL_NOT_FOUND": _not_there,
+    **dict.fromkeys(_NOT_THERE, _not_there),
 }

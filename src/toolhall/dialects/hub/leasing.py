@@ -11,6 +11,7 @@ JOIN, HEARTBEAT, LEAVE = "join", "heartbeat", "leave"
 METHODS = frozenset({JOIN, HEARTBEAT, LEAVE})
 QUARANTINED = "quarantined"
 LEASE_UNKNOWN = "LEASE_UNKNOWN"
+UNAUTHENTICATED = "UNAUTHENTICATED"
 # The hall may say yes to the very same message a little later.
 _PASSING = ("UNAVAILABLE", "RATE_LIMITED", "INTERNAL_ERROR", "TIMEOUT", "CIRCUIT_OPEN")
 _MOST_PROBLEMS = 5
@@ -58,6 +59,10 @@ class Refusal(Exception):
 
 class LeaseUnknown(Refusal):
     """It does not know the lease (any more): join again."""
+
+
+class NotProven(Refusal):
+    """It does not know who asks."""
 
 
 class NotNow(Refusal):
@@ -120,13 +125,16 @@ def result_of(said: Responded) -> Json:
         return said.result
     if said.error.code == LEASE_UNKNOWN:
         raise LeaseUnknown(said.error.message)
+    if said.error.code == UNAUTHENTICATED:
+        raise NotProven(_told(said.error))
     raise (NotNow if said.error.code in _PASSING else Refusal)(_told(said.error))
 
 
 def _told(error: ErrorSaid) -> str:
-    """The hall's words, with the first few things that are wrong."""
+    """The hall's words, with the first few things that are wrong, unless it named them already."""
     listed = (error.details or {}).get("problems")
     problems = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    said = [f"{each.get('path', '')}: {each.get('fix', each.get('reason', ''))}" for each in problems]
+    fixes = [(each.get("path", ""), str(each.get("fix", each.get("reason", "")))) for each in problems]
+    said = [f"{path}: {fix}" for path, fix in fixes if fix not in error.message]
     more = [] if len(said) <= _MOST_PROBLEMS else [f"and {len(said) - _MOST_PROBLEMS} more"]
     return "; ".join([error.message or error.code, *said[:_MOST_PROBLEMS], *more])

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from toolhall.dialects.hub.errors import HubError, Row
 from toolhall.dialects.hub.leasing import LEASE_UNKNOWN
-from toolhall.model.errors import Denied, NotFound, Unavailable
+from toolhall.model.errors import Denied, NotFound, Unauthenticated, Unavailable
+from toolhall.model.secret import Secret
 from toolhall.runners.hub.line import Line
 from toolhall.runners.hub.pools import Pools
 from toolhall.runners.hub.replica import Health, Joined, Replica
@@ -37,15 +38,20 @@ def _no() -> bool:
     return False
 
 
+def _good(_: Secret) -> bool:
+    return True
+
+
 class Lease:
     """What a replica holds while it is there."""
 
-    __slots__ = ("id", "is_proven", "left", "on_over", "over", "replica", "until")
+    __slots__ = ("id", "is_proven", "key", "left", "on_over", "over", "replica", "until")
 
-    def __init__(self, replica: Replica, is_proven: Callable[[], bool]) -> None:
+    def __init__(self, replica: Replica, is_proven: Callable[[], bool], key: Secret | None) -> None:
         self.id = secrets.token_hex(16)
         self.replica = replica
         self.is_proven = is_proven  # whether what its server joined with would still be taken
+        self.key = key  # what it joined with, if that is a key of this hall's
         self.on_over: Callable[[], None] | None = None
         self.until: float | None = None  # when it must have drained
         self.over = asyncio.Event()
@@ -64,10 +70,16 @@ class Leases:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._due = 0.0
+        self._ending = False
         self.strained: Callable[[], bool] = _no  # whether the hall turns messages away, heartbeats among them
+        self.holds: Callable[[Secret], bool] = _good  # whether a key is good now
 
-    def join(self, joined: Joined, line: Line, is_proven: Callable[[], bool] = _yes) -> Lease:
+    def join(
+        self, joined: Joined, line: Line, is_proven: Callable[[], bool] = _yes, key: Secret | None = None
+    ) -> Lease:
         """It takes calls from now on; the same replica that joins again has a new lease, and its calls go on."""
+        if key is not None and not self.holds(key):  # any more: it was when the message came
+            raise Unauthenticated("the key was revoked")
         before = self._named.get((joined.by, joined.replica))
         if before is None:
             self._refuse_too_many(joined.by)
@@ -78,7 +90,7 @@ class Leases:
             self._pools.remove(replica)
             self._end(before)
             replica.move(joined, line)
-        lease = Lease(replica, is_proven)
+        lease = Lease(replica, is_proven, key)
         replica.lease, replica.seen = lease.id, self._clock()
         replica.on_idle = None
         self._leases[lease.id] = self._named[joined.by, joined.replica] = lease
@@ -110,8 +122,16 @@ class Leases:
     def cut(self, lease: str) -> None:
         """The socket that it was called over is closed; a lease that is over already is none of ours."""
         if (found := self._leases.get(lease)) is not None:
-            _log.warning("tool server %r closed its socket without a word", found.replica.server)
+            if not self._ending:
+                _log.warning("tool server %r closed its socket without a word", found.replica.server)
             self._remove(found, missed=not found.replica.draining)
+
+    def keys_changed(self) -> None:
+        """Whose key is good no longer is gone at once: the next call may bring secrets."""
+        for lease in tuple(self._leases.values()):
+            if lease.key is not None and not self.holds(lease.key):
+                _log.warning("the key of tool server %r is good no longer: it is gone", lease.replica.server)
+                self._remove(lease)
 
     @property
     def running_out(self) -> float | None:
@@ -135,10 +155,14 @@ class Leases:
                 replica.late = True
         self._watch_again()
 
+    def end(self) -> None:
+        """The hall stops, and it is the hall that closes the sockets now."""
+        self._ending = True
+
     def watch(self) -> None:
         """From now on, in the loop that runs now, look by itself whose time is over."""
         self._disarm()  # an alarm of a loop that has ended never rings
-        self._loop = asyncio.get_running_loop()
+        self._loop, self._ending = asyncio.get_running_loop(), False
         self._watch_again()
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ class Pools:
         """Better a call that may be lost than one that is refused for certain."""
         taking = [replica for replica in pool if replica not in without and replica.takes(toolkit)]
         if not taking:
-            raise Unavailable(_refusal(toolkit, [each for each in pool if each not in without]))
+            raise _refusal(toolkit, [each for each in pool if each not in without])
         least = min(replica.running for replica in taking)
         return [replica for replica in taking if replica.running == least]
 
@@ -171,11 +171,13 @@ def _kits(toolkit: str | None, replica: Replica) -> set[str]:
     return {name for name, _ in replica.joined.tools} if toolkit is None else {toolkit}
 
 
-def _refusal(toolkit: str, replicas: list[Replica]) -> str:
+def _refusal(toolkit: str, replicas: list[Replica]) -> Unavailable:
     opened = [replica.circuit.retry_after for replica in replicas if not replica.circuit.closed]
     if opened and len(opened) == len([replica for replica in replicas if not replica.draining]):
         wait = max(1, round(min(opened)))
-        return f"the tool servers of {toolkit} failed again and again; try again in {wait} seconds"
+        error = Unavailable(f"the tool servers of {toolkit} failed again and again; try again in {wait} seconds")
+        error.retry_after = float(wait)
+        return error
     if replicas and all(toolkit in replica.unwell for replica in replicas):
-        return f"the tool servers of {toolkit} say that they cannot run it now; try again later"
-    return f"no tool server runs {toolkit} now; try again later"
+        return Unavailable(f"the tool servers of {toolkit} say that they cannot run it now; try again later")
+    return Unavailable(f"no tool server runs {toolkit} now; try again later")

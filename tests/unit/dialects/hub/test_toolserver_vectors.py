@@ -121,8 +121,8 @@ def test_a_code_is_the_error_that_it_counts_as(file: str, vector: JsonObject) ->
 COUNTS_AS: dict[str, type[errors.ToolhallError]] = {
     "TOOL_ERROR": errors.ToolFailed,
     "INVALID_PARAMS": errors.BadArguments,
-    "METHOD_NOT_FOUND": errors.Unavailable,  # the hall knows the method: it is the server that has lost it
-    "TOOL_NOT_FOUND": errors.Unavailable,
+    "METHOD_NOT_FOUND": NotStarted,  # the hall knows the method: it is the server that has lost it
+    "TOOL_NOT_FOUND": NotStarted,
     "UNSUPPORTED": errors.Unsupported,
     "RATE_LIMITED": errors.Limited,
     "TIMEOUT": errors.TimedOut,

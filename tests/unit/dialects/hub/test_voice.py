@@ -4,7 +4,7 @@ import pytest
 
 from toolhall.dialects.hub import endings
 from toolhall.dialects.hub.messages import ToolRequest, write_tool_error
-from toolhall.dialects.hub.remote import ErrorSaid, ToolEnd
+from toolhall.dialects.hub.remote import ErrorSaid, ToolEnd, read_report
 from toolhall.model import errors
 
 ASKED = ToolRequest("7", "Calendar", "create", {}, None)
@@ -27,9 +27,19 @@ def test_who_the_caller_is_and_what_they_may_is_not_its_to_say(code: str) -> Non
 
 def test_a_tool_that_it_has_lost_is_still_known_to_the_hall() -> None:
     error = raised("TOOL_NOT_FOUND")
-    assert type(error) is errors.Unavailable
-    assert type(error) is type(raised("METHOD_NOT_FOUND"))
+    assert type(error) is type(raised("METHOD_NOT_FOUND")) is endings.NotStarted
     assert "words of its own" not in error.message
+
+
+@pytest.mark.parametrize("code", ["TOOL_NOT_FOUND", "METHOD_NOT_FOUND"])
+def test_what_a_tool_itself_does_not_find_has_begun(code: str) -> None:
+    """It may have done something before: nobody else runs it then."""
+    own = errors.ToolError("no such room", code, {"started": False})
+    end = read_report(endings.write_failure("17", own, "Calendar", "create").body)
+    assert isinstance(end, ToolEnd)
+    with pytest.raises(errors.Unavailable) as found:
+        endings.outcome(end)
+    assert type(found.value) is errors.Unavailable
 
 
 @pytest.mark.parametrize(("said", "wait"), [(2.5, 2.5), (3_600, 3_600), (86_400, 3_600), (-1, 0), ("soon", 0)])

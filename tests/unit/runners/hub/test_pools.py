@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, joined, pools_of
+from toolhall.dialects.faults import wait_of
 from toolhall.model.errors import Unavailable
 from toolhall.runners.hub.circuit import MOST_FAILURES
 from toolhall.runners.hub.pools import Pools
@@ -97,8 +98,9 @@ def test_while_all_circuits_are_open_the_message_says_for_how_long(clock: Clock)
     clock.now += 10
     broken(second)
     pools = pools_of(clock, first, second)
-    with pytest.raises(Unavailable, match="try again in 20 seconds"):
+    with pytest.raises(Unavailable, match="try again in 20 seconds") as refused:
         pools.pick(*KIT)
+    assert wait_of(refused.value) == 20.0
     clock.now += 20
     assert pools.pick(*KIT) is first
 

@@ -10,9 +10,10 @@ import pytest
 from tests.unit.parts import Clock, Hearing, call_of, tool_named
 from tests.unit.runners.hub.lines import NOT_STARTED, Answering, Holding, joined, lost, pools_of
 from toolhall.authoring.context import Patience
+from toolhall.dialects.hub.endings import NoSuchMethod
 from toolhall.dialects.hub.remote import Told, ToldLog, ToldProgress, ToldQuestion
 from toolhall.model.caller import Caller
-from toolhall.model.errors import BadArguments, BadOutput, Problem, ToolFailed, Unavailable, Unsupported
+from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem, ToolFailed, Unavailable, Unsupported
 from toolhall.model.exchange import SILENT, Asking, Link, Log, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Filled, Form, Question
@@ -230,7 +231,7 @@ async def test_it_may_let_the_caller_hang_up(stated: int, taken: int) -> None:
 # --- when it is tried again ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED], ids=str)
+@pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED, NoSuchMethod(), NotFound()], ids=str)
 async def test_what_was_not_begun_is_tried_at_another_replica(failure: Any) -> None:
     house, one, other = one_and_other(failure)
     assert await house.run() == {"by": "other"}

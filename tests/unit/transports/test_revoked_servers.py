@@ -1,0 +1,69 @@
+"""A tool server whose key is revoked is called no more from that moment on, also before its next heartbeat."""
+
+import logging
+
+import pytest
+
+from tests.unit.runners.hub.peer import Wire, peer
+from tests.unit.transports.api.managing import manage
+from tests.unit.transports.asked import asked
+from tests.unit.transports.test_full_hall import JOIN, made, on_socket, request
+from tests.unit.transports.test_joining import TOKEN, well
+from toolhall import Config, Toolhall
+
+CONFIG = Config(profile="server", egress_allow=("127.0.0.1",))
+
+
+async def test_over_http_it_is_gone_at_once() -> None:
+    async with peer(well) as server:
+        with Toolhall(config=CONFIG) as hall:
+            key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
+            other, _ = await made(hall, "calendars", "serve:Calendar")
+            _, boss = await made(hall, "boss", "admin")
+            join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
+            assert (await asked(hall, "/hub", "POST", join, by))[0] == 200
+            assert (await manage(hall, "DELETE", f"/api/keys/{other}", headers=boss)).status == 200
+            assert len(hall.servers.pools) == 1, "it was another key of that name"
+            assert (await manage(hall, "DELETE", f"/api/keys/{key}", headers=boss)).status == 200
+            assert len(hall.servers.pools) == 0
+            await hall.settle()
+
+
+async def test_over_a_socket_it_is_gone_at_once() -> None:
+    with Toolhall(config=CONFIG) as hall:
+        key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
+        async with on_socket(hall, **by) as server:
+            server.say(request("j", "join", **JOIN))
+            assert "lease" in (await server.answer("j"))["result"]
+            await hall.access.keys.revoke(key)
+            assert len(hall.servers.pools) == 0
+
+
+async def test_a_key_that_is_revoked_while_it_joins_is_refused() -> None:
+    """The hall asks the server how it is in between."""
+    with Toolhall(config=CONFIG) as hall:
+        key, by = await made(hall, "calendars", "serve:Calendar", "trusted")
+
+        async def revoking(body: bytes, wire: Wire) -> None:
+            await hall.access.keys.revoke(key)
+            await well(body, wire)
+
+        async with peer(revoking) as server:
+            join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
+            status, said = await asked(hall, "/hub", "POST", join, by)
+            assert (status, said["error"]["code"]) == (401, "UNAUTHENTICATED")
+            assert len(hall.servers.pools) == 0
+            await hall.settle()
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_a_hall_that_stops_blames_nobody_for_the_sockets_that_it_closes(
+    caplog: pytest.LogCaptureFixture, stops: bool
+) -> None:
+    with Toolhall(config=Config()) as hall, caplog.at_level(logging.WARNING, "toolhall.toolservers"):
+        async with on_socket(hall) as server:
+            server.say(request("j", "join", **JOIN))
+            await server.answer("j")
+            if stops:
+                hall.end_streams()
+        assert ["without a word" in each.getMessage() for each in caplog.records] == ([] if stops else [True])

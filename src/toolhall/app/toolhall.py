@@ -215,7 +215,10 @@ class Toolhall:
 
     async def _examine(self) -> Vitals:
         toolkits = await self._checkup.states(self._examined)
-        return Vitals({**self.servers.states(self.registry.snapshot), **toolkits}, self.servers.pools.states())
+        return Vitals(
+            {**self.servers.states(self.registry.snapshot, self.registrar.ledger), **toolkits},
+            self.servers.pools.states(),
+        )
 
     def _search_entry(self) -> Entry:
         hall = self.hall

@@ -9,6 +9,7 @@ from toolhall.egress.addresses import Address, Allowed
 from toolhall.egress.dialing import Dial
 from toolhall.model.secret import Secret
 from toolhall.registrar.access import Access
+from toolhall.registrar.ledger import Ledger
 from toolhall.registry.snapshot import Snapshot
 from toolhall.runners.checkup import DEGRADED, HEALTHY, worst
 from toolhall.runners.hub.http_line import HttpLine
@@ -41,11 +42,11 @@ class ToolServers:
         dial = self._dial.beside(address) if address is not None and opens else self._dial
         return HttpLine(url, token, dial, self._most_bytes)
 
-    def states(self, snapshot: Snapshot) -> dict[str, str]:
+    def states(self, snapshot: Snapshot, ledger: Ledger) -> dict[str, str]:
         """How the toolkits are that tool servers run, or should: one with a version that nothing runs is degraded."""
         if self._served[0] is not snapshot:
-            kits = {(tool.id.toolkit, tool.id.version) for tool in snapshot.tools if tool.foreign}
-            self._served = snapshot, tuple(kits)
+            kept = [each.kept for each in ledger.all if each.kept.origin == "tool-server"]
+            self._served = snapshot, tuple({(each.toolkit, each.version) for each in kept if each.state == "active"})
         unserved = {
             toolkit: DEGRADED for toolkit, version in self._served[1] if not self.pools.runs((toolkit, version))
         }

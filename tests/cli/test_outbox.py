@@ -91,7 +91,8 @@ async def test_a_client_that_goes_while_its_reply_is_ready_disturbs_nobody() -> 
         clients = await held(served, stack, 2)
         served.gate.set()
         await served.until(lambda: ready(served))
-        leaving = next(each for each in served.connections if each.cycle.response_started)
+        cycles = [(each, each.cycle) for each in served.connections]
+        leaving = next(each for each, cycle in cycles if cycle.response_started and not cycle.response_complete)
         leaving.connection_lost(None)
         await served.until(lambda: leaving.cycle.response_complete)
         assert leaving.cycle.disconnected

@@ -136,7 +136,7 @@ def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
         (["--workers", "0"], 2, "--workers must be 1 or more"),
         (["--port", "70000"], 2, "between 0 and 65535"),
         (["--port", "x"], 2, "--port"),
-        (["--join", "http://127.0.0.1"], 2, "Unknown option: --join"),
+        (["--join", "http://127.0.0.1"], 2, "--join needs the tools to run"),
         (["--config", "missing.toml"], 2, "there is no file missing.toml"),
         (["--data", "/dev/null/data"], 1, "choose another with --data"),
         (["missing.py"], 2, "there is no file missing.py"),

@@ -43,6 +43,7 @@ STARTERS = {
     "transports/crowd.py": "as many as its places",
     "transports/mcp/delivery.py": "two for each request that waits",
     "transports/mcp/running.py": "one for each request",
+    "transports/proof.py": "one for each lease of a full hall whose token somebody else has to judge",
     "transports/presence.py": "one for each request that waits",
     "transports/sse.py": "two for each reader",
 }

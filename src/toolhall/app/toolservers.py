@@ -4,8 +4,8 @@ import time
 from ipaddress import IPv6Address
 from random import Random
 
-from toolhall.config import Config
-from toolhall.egress.addresses import Address, Allowed
+from toolhall.config import BadConfig, Config
+from toolhall.egress.addresses import Address, Allowed, BadEntry
 from toolhall.egress.dialing import Dial
 from toolhall.model.secret import Secret
 from toolhall.registrar.access import Access
@@ -27,7 +27,10 @@ class ToolServers:
         self.pools = Pools(time.monotonic, Random())  # noqa: S311 - it only breaks ties
         self.leases = Leases(self.pools, time.monotonic)
         self.runner = HubRunner(self.pools, config.idempotent)
-        self._dial = Dial(Allowed(config.egress_allow))
+        try:
+            self._dial = Dial(Allowed(config.egress_allow))
+        except BadEntry as bad:
+            raise BadConfig(str(bad)) from None
         self._is_server = config.profile == "server"
         self._most_bytes = config.max_frame_bytes
         self._probing = Probing(self.pools)

@@ -147,7 +147,10 @@ def _with_body(told: JsonObject, body: JsonObject) -> JsonObject:
 
 
 def _made(told: JsonObject) -> JsonObject:
-    """The same, where something new comes of it, if there are not too many already."""
+    """The same, where something is begun that a person finishes, if there is not too much of it already."""
     schema = told["responses"].pop("200")["content"]["application/json"]["schema"]
-    told["responses"] |= {"201": replied("It is made.", schema), "429": {"$ref": "#/components/responses/Limited"}}
+    told["responses"] |= {
+        "202": replied("It is begun; a person does the rest.", schema),
+        "429": {"$ref": "#/components/responses/Limited"},
+    }
     return told

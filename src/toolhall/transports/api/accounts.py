@@ -119,7 +119,7 @@ class AccountsApi:
             link = await self._broker.begin(exchange.caller, wanted.provider, wanted.scopes, None, wanted.how)
             return {**self._begun(link), **await self._shown(link, exchange.caller)}
 
-        return reply(await self._change(exchange, f"begin to connect {wanted.provider}", given, apply), 201)
+        return reply(await self._change(exchange, f"begin to connect {wanted.provider}", given, apply), 202)
 
     def _begun(self, link: Link) -> JsonObject:
         return {

@@ -167,7 +167,7 @@ async def test_a_server_without_a_key_for_its_vault_says_what_to_do() -> None:
 
 async def link(office: PostOffice, headers: dict[str, str] | None = None, **wanted: Any) -> Any:
     reply = await manage(office.hall, "POST", "/api/accounts", {"provider": "acme", **wanted}, headers)
-    assert reply.status == 201, reply
+    assert reply.status == 202, reply
     return reply.body
 
 
@@ -285,4 +285,4 @@ async def test_a_caller_waits_for_a_few_links_at_a_time(office: PostOffice) -> N
         (await manage(office.hall, "POST", "/api/accounts", {"provider": "acme", "how": "paste"})).status
         for _ in range(21)
     ]
-    assert statuses == [201] * 20 + [429]
+    assert statuses == [202] * 20 + [429]

@@ -31,8 +31,11 @@ class Run:
         self._activity = activity or Activity()
         keep_discreet()
 
-    async def __call__(self, equipped: Equipped) -> Raw:
-        """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised."""
+    async def __call__(self, equipped: Equipped, left: float | None = None) -> Raw:
+        """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised.
+
+        `left` is how many seconds the call has, where whoever sent it says so: then only the tool's own time is less.
+        """
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
         telling = None
         if entry.tells and call.link is not SILENT:
@@ -40,7 +43,8 @@ class Run:
             call = msgspec.structs.replace(call, link=telling, equipment=equipped.equipment)
         elif equipped.equipment is not None:
             call = msgspec.structs.replace(call, equipment=equipped.equipment)
-        deadline = Deadline(entry.tool.timeout or self._default_timeout)
+        seconds = entry.tool.timeout or (self._default_timeout if left is None else left)
+        deadline = Deadline(seconds if left is None else min(seconds, left))
         hushed = None if redactor is None else hush(redactor)
         activity = self._activity
         activity.begun += 1

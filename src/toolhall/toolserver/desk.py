@@ -33,7 +33,6 @@ from toolhall.toolserver.supplying import caller_of, equipment_for
 from toolhall.transports.cancellation import Cancellation
 
 MOST_CALLS = 256
-_SHORTEST_SECONDS = 0.001
 _ALLOWED = Allow("the hall")  # which has asked everybody who must be asked
 _log = logging.getLogger("toolhall.toolserver")
 
@@ -148,7 +147,7 @@ class Desk:
         equipped = _equipped(call, self._found(call), link, size)
         self._links[key] = link
         try:
-            return await self._cancellation.run([("", *key)], self._run(equipped))
+            return await self._cancellation.run([("", *key)], self._run(equipped, call.context.timeout))
         finally:
             del self._links[key]
 
@@ -192,12 +191,4 @@ def _equipped(call: RemoteCall, entry: Entry, link: CallLink, size: int) -> Equi
         started=time.monotonic(),
     )
     redactor = None if equipment is None else redactor_for(None, equipment.hidden)
-    return Equipped(ours, _hurried(entry, context.timeout), _ALLOWED, call.params, None, redactor, equipment)
-
-
-def _hurried(entry: Entry, seconds: float | None) -> Entry:
-    """With as much time as the call has left, where that is less than the tool may take."""
-    if seconds is None or (entry.tool.timeout is not None and entry.tool.timeout <= seconds):
-        return entry
-    tool = msgspec.structs.replace(entry.tool, timeout=max(seconds, _SHORTEST_SECONDS))
-    return msgspec.structs.replace(entry, tool=tool)
+    return Equipped(ours, entry, _ALLOWED, call.params, None, redactor, equipment)

@@ -5,11 +5,12 @@ import json
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.toolserver.calling import MEANS, desk_of, kinds, read_answer
 from tests.unit.toolserver.tools import ExampleTool, Kit, Older
-from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.declaration import BadDeclaration, tool
 from toolhall.authoring.definition import definitions_of
 from toolhall.dialects.hub.messages import CoreRequest
 from toolhall.toolserver.desk import Desk
@@ -166,6 +167,19 @@ async def test_the_time_that_a_call_has_left_ends_it() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.error("slow", context={"timeout": 0.05}))["code"] == "TIMEOUT"
         assert (await hall.error("slow", context={"timeout": -1}))["code"] == "TIMEOUT"
+
+
+async def test_the_time_that_a_call_has_left_is_more_than_what_tools_have_here_usually() -> None:
+    """The hall knows how long its caller waits; a tool that states a time of its own has that."""
+
+    @tool
+    async def naps() -> str:
+        await asyncio.sleep(0.05)
+        return "awake"
+
+    async with desk_of(naps, means=msgspec.structs.replace(MEANS, seconds=0.01)) as hall:
+        assert (await hall.error("naps", tool="test_desk"))["code"] == "TIMEOUT"
+        assert await hall.result("naps", tool="test_desk", context={"timeout": 30}) == {"result": "awake"}
 
 
 async def test_a_crash_tells_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:

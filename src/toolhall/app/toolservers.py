@@ -58,7 +58,6 @@ class ToolServers:
 
     def obey(self, access: Access) -> None:
         """From now on, whose key is revoked is called no more."""
-        self.leases.holds = access.ring.holds
         access.keys.changed.append(self.leases.keys_changed)
 
     def watch(self) -> None:

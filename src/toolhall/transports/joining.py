@@ -31,7 +31,6 @@ from toolhall.transports.sender import Sender
 MOST_TOOLKITS = 100
 REACH_SECONDS = 2.0
 Dialling: TypeAlias = Callable[[str, Secret, Address | None], Line]  # to a url, by a token, from an address
-_KEYS = ("key", "shared")  # proofs: of keys that the hall itself gave out
 _SERVER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _ANY = serve_scope("")
 _SECRET = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
@@ -90,8 +89,7 @@ class Joining:
             if joined.listens:
                 await _reach(line, asked.url or "")
             await self._enroll(papers, joined, caller)
-            key = caller.credential if caller.proof in _KEYS else None
-            lease = self._leases.join(joined, line, sender.proof(), key)
+            lease = self._leases.join(joined, line, sender.proof())
         except BaseException:
             if joined.listens:  # nobody else has it
                 line.close()

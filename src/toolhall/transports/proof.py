@@ -1,28 +1,24 @@
-"""Whether what a tool server joined with would still be taken, though none of its messages comes through now."""
+"""Whether what a tool server joined with would still be taken, also while none of its messages comes."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from toolhall.model.caller import Caller
-from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.identity.base import Identity, Unproven, proven
-
-_NEEDED = ("type", "path", "method", "client")  # of a scope, which also holds its connection
+from toolhall.transports.identity.base import Proven, Unproven, proven
 
 
 class Proof:
-    """Of one caller; a key that was revoked, or a token that ran out, is none any more."""
+    """Of one caller, by what proves it `again`; a key that was revoked, or a token that ran out, is none any more."""
 
-    def __init__(self, identity: Identity, scope: Scope, headers: Headers) -> None:
-        self._identity = identity
-        self._scope = {name: scope[name] for name in _NEEDED if name in scope}
-        self._headers = headers
+    def __init__(self, again: Callable[[], Proven]) -> None:
+        self._again = again
         self._asking: set[asyncio.Task[Any]] = set()
 
-    def __call__(self) -> bool:
-        """As far as it is known now; who has to be asked first is asked, and known the next time."""
+    def __call__(self) -> bool | None:
+        """None where that is not known: who has to be asked first is asked, and known the next time."""
         try:
-            found = self._identity.caller(self._scope, self._headers)
+            found = self._again()
         except Unproven:
             return False
         if isinstance(found, Caller):
@@ -30,7 +26,7 @@ class Proof:
         asking = asyncio.get_running_loop().create_task(_asked(proven(found)))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
-        return False
+        return None
 
 
 async def _asked(answer: Any) -> None:

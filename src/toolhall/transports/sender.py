@@ -1,6 +1,7 @@
 """Where a message of the hub came from: its address, and on a socket the way back to whoever opened that."""
 
 from collections.abc import Callable
+from functools import partial
 from ipaddress import ip_address
 
 from toolhall.egress.addresses import Address
@@ -8,17 +9,20 @@ from toolhall.runners.hub.line import MOST_BYTES
 from toolhall.runners.hub.socket_line import CalledSocket, SocketLine
 from toolhall.transports.asgi import Headers, Scope, Send
 from toolhall.transports.identity.addresses import FORWARDED, address_of
-from toolhall.transports.identity.base import Identity
+from toolhall.transports.identity.base import Identity, Proven
 from toolhall.transports.proof import Proof
 
 
 class Sender:
     """One connection's, for as long as it lasts."""
 
-    __slots__ = ("_called", "_ended", "_most_bytes", "_send")
+    __slots__ = ("_again", "_called", "_ended", "_most_bytes", "_send")
 
-    def __init__(self, send: Send | None = None, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, send: Send | None = None, again: Callable[[], Proven] | None = None, most_bytes: int = MOST_BYTES
+    ) -> None:
         self._send = send
+        self._again = again  # proves anew who it is
         self._most_bytes = most_bytes
         self._called: CalledSocket | None = None
         self._ended: dict[str, Callable[[], None]] = {}
@@ -48,9 +52,9 @@ class Sender:
         """They need not hear of it any more."""
         self._ended.pop(who, None)
 
-    def proof(self) -> Callable[[], bool]:
-        """What tells later whether what it brought is still good; on a socket, every message is asked that anyway."""
-        return lambda: True
+    def proof(self) -> Callable[[], bool | None]:
+        """What tells later whether what it brought is still good; None where that is not known."""
+        return _yes if self._again is None else Proof(self._again)
 
     def end(self) -> None:
         """The socket is closed: what runs on it is lost."""
@@ -64,7 +68,12 @@ class Sender:
             await self._send({"type": "websocket.send", "text": body.decode()})
 
 
+def _yes() -> bool:
+    return True
+
+
 NOWHERE = Sender()
+_NEEDED = ("type", "path", "method", "client")  # of a scope, which also holds its connection
 
 
 class Posting(Sender):
@@ -88,6 +97,9 @@ class Posting(Sender):
         except ValueError:
             return None
 
-    def proof(self) -> Callable[[], bool]:
+    def proof(self) -> Callable[[], bool | None]:
         """By the same headers, from the same address."""
-        return super().proof() if self._identity is None else Proof(self._identity, self._scope, self._headers)
+        if self._identity is None:
+            return _yes
+        scope = {name: self._scope[name] for name in _NEEDED if name in self._scope}
+        return Proof(partial(self._identity.caller, scope, self._headers))

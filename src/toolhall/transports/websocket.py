@@ -65,7 +65,7 @@ class WebSocket:
                 del self._open[caller.account]
 
     async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
-        sender = Sender(send, self._most_bytes)
+        sender = Sender(send, again, self._most_bytes)
         line = _Line(self._hub, f"socket {next(self._numbers)}", sender, room, send)
         try:
             while (message := await receive())["type"] == "websocket.receive":

@@ -1,6 +1,7 @@
 """What a tool server joined with is looked at again, though nothing that it says comes through."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from tests.unit.runners.hub.lines import eventually
@@ -36,27 +37,27 @@ class Issuer:
 
 async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
     issuer = Issuer()
-    proof = Proof(issuer, SCOPE, {b"authorization": b"Bearer t"})
-    assert not proof()
+    proof = Proof(partial(issuer.caller, SCOPE, {b"authorization": b"Bearer t"}))
+    assert proof() is None
     await eventually(lambda: issuer.known)
-    assert proof()
+    assert proof() is True
     issuer.valid = False
-    assert not proof()
+    assert proof() is False
 
 
 async def test_a_no_that_takes_long_is_a_no() -> None:
     issuer = Issuer()
     issuer.valid = False
     proof = Posting(SCOPE, {}, issuer).proof()
-    assert not proof()
+    assert proof() is None
     await eventually(lambda: issuer.known)
-    assert not proof()
+    assert proof() is False
 
 
 def test_it_keeps_what_is_needed_and_not_the_connection() -> None:
     issuer = Issuer()
     issuer.known = True
-    assert Proof(issuer, SCOPE, {b"a": b"b"})()
+    assert Posting(SCOPE, {b"a": b"b"}, issuer).proof()()
     ((scope, headers),) = issuer.seen
     assert (set(scope), headers) == ({"type", "path", "method", "client"}, {b"a": b"b"})
 

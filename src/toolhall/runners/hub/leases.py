@@ -5,11 +5,11 @@ import logging
 import secrets
 from collections import Counter
 from collections.abc import Callable
+from typing import TypeAlias
 
 from toolhall.dialects.hub.errors import HubError, Row
 from toolhall.dialects.hub.leasing import LEASE_UNKNOWN
 from toolhall.model.errors import Denied, NotFound, Unauthenticated, Unavailable
-from toolhall.model.secret import Secret
 from toolhall.runners.hub.line import Line
 from toolhall.runners.hub.pools import Pools
 from toolhall.runners.hub.replica import Health, Joined, Replica
@@ -21,6 +21,8 @@ _DRAIN_SECONDS = 30.0
 _MOST_EACH, _MOST = 200, 1_000  # replicas of one caller, and of all
 _ASLEEP_SECONDS = 1.0  # an alarm that comes so late says that the hall itself stood still
 _log = logging.getLogger("toolhall.toolservers")
+
+IsProven: TypeAlias = Callable[[], bool | None]  # whether what a server joined with is still good; None: not known now
 
 
 class UnknownLease(HubError, NotFound):
@@ -38,20 +40,15 @@ def _no() -> bool:
     return False
 
 
-def _good(_: Secret) -> bool:
-    return True
-
-
 class Lease:
     """What a replica holds while it is there."""
 
-    __slots__ = ("id", "is_proven", "key", "left", "on_over", "over", "replica", "until")
+    __slots__ = ("id", "is_proven", "left", "on_over", "over", "replica", "until")
 
-    def __init__(self, replica: Replica, is_proven: Callable[[], bool], key: Secret | None) -> None:
+    def __init__(self, replica: Replica, is_proven: IsProven) -> None:
         self.id = secrets.token_hex(16)
         self.replica = replica
-        self.is_proven = is_proven  # whether what its server joined with would still be taken
-        self.key = key  # what it joined with, if that is a key of this hall's
+        self.is_proven = is_proven
         self.on_over: Callable[[], None] | None = None
         self.until: float | None = None  # when it must have drained
         self.over = asyncio.Event()
@@ -72,14 +69,11 @@ class Leases:
         self._due = 0.0
         self._ending = False
         self.strained: Callable[[], bool] = _no  # whether the hall turns messages away, heartbeats among them
-        self.holds: Callable[[Secret], bool] = _good  # whether a key is good now
 
-    def join(
-        self, joined: Joined, line: Line, is_proven: Callable[[], bool] = _yes, key: Secret | None = None
-    ) -> Lease:
+    def join(self, joined: Joined, line: Line, is_proven: IsProven = _yes) -> Lease:
         """It takes calls from now on; the same replica that joins again has a new lease, and its calls go on."""
-        if key is not None and not self.holds(key):  # any more: it was when the message came
-            raise Unauthenticated("the key was revoked")
+        if is_proven() is False:  # it was when the message came
+            raise Unauthenticated("the credential is good no longer")
         before = self._named.get((joined.by, joined.replica))
         if before is None:
             self._refuse_too_many(joined.by)
@@ -90,7 +84,7 @@ class Leases:
             self._pools.remove(replica)
             self._end(before)
             replica.move(joined, line)
-        lease = Lease(replica, is_proven, key)
+        lease = Lease(replica, is_proven)
         replica.lease, replica.seen = lease.id, self._clock()
         replica.on_idle = None
         self._leases[lease.id] = self._named[joined.by, joined.replica] = lease
@@ -129,7 +123,7 @@ class Leases:
     def keys_changed(self) -> None:
         """Whose key is good no longer is gone at once: the next call may bring secrets."""
         for lease in tuple(self._leases.values()):
-            if lease.key is not None and not self.holds(lease.key):
+            if lease.is_proven() is False:
                 _log.warning("the key of tool server %r is good no longer: it is gone", lease.replica.server)
                 self._remove(lease)
 
@@ -181,7 +175,7 @@ class Leases:
     def _is_excused(self, lease: Lease) -> bool:
         """Whether it may have said that it is there and was turned away: it answers, and nobody has shut it out."""
         replica = lease.replica
-        return replica.joined.listens and replica.answers and self.strained() and lease.is_proven()
+        return replica.joined.listens and replica.answers and self.strained() and lease.is_proven() is True
 
     def _refuse_too_many(self, by: str) -> None:
         if self._callers[by] >= _MOST_EACH:

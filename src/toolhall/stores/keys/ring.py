@@ -65,13 +65,6 @@ class KeyRing:
             self.remember()
         return held.caller
 
-    def holds(self, key: Secret) -> bool:
-        """Whether this key is good now; asking so is no use of it."""
-        text = key.reveal()
-        mark = fingerprint(text)
-        held = self._seen.get(mark) or self._verified(text, mark)
-        return held is not None and held.until > self._clock()
-
     def __len__(self) -> int:
         """How many are good for something now."""
         now = self._clock()

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, Holding, eventually, joined, pools_of
 from toolhall.dialects.hub.remote import Told
-from toolhall.model.errors import Denied, Unavailable
+from toolhall.model.errors import Denied, Unauthenticated, Unavailable
 from toolhall.runners.hub.leases import Lease, Leases, UnknownLease
 from toolhall.runners.hub.line import Lost
 from toolhall.runners.hub.pools import Pools
@@ -332,15 +332,30 @@ def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House
     assert len(house.pools) == 0
 
 
-@pytest.mark.parametrize("case", ["revoked", "mute", "never asked", "a socket"])
+@pytest.mark.parametrize("case", ["revoked", "not known", "mute", "never asked", "a socket"])
 def test_who_has_no_excuse_is_gone_though_the_hall_turns_messages_away(house: House, case: str) -> None:
-    lease = house.leases.join(joined(listens=case != "a socket"), Answering(), lambda: case != "revoked")
+    proofs = {"revoked": False, "not known": None}
+    lease = house.leases.join(joined(listens=case != "a socket"), Answering())
+    lease.is_proven = lambda: proofs.get(case, True)
     if case != "never asked":
         lease.replica.answered("healthy", {})
     if case == "mute":
         lease.replica.missed()
     house.leases.strained = lambda: True
     house.wait(15)
+    assert len(house.pools) == 0
+
+
+def test_when_keys_change_only_who_is_known_to_have_none_is_gone(house: House) -> None:
+    for name, proof in {"revoked": False, "not-known": None, "good": True}.items():
+        house.leases.join(joined(name), Answering()).is_proven = lambda proof=proof: proof  # type: ignore[misc]
+    house.leases.keys_changed()
+    assert sorted(replica.id for replica in house.pools) == ["good", "not-known"]
+
+
+def test_who_lost_its_credential_while_it_joined_has_no_lease(house: House) -> None:
+    with pytest.raises(Unauthenticated):
+        house.leases.join(joined(), Answering(), lambda: False)
     assert len(house.pools) == 0
 
 

@@ -10,6 +10,7 @@ from toolhall.dialects.mcp.write import Server
 from toolhall.dialects.openapi.catalog import Info
 from toolhall.hall import Hall
 from toolhall.registrar.registrar import Registrar
+from toolhall.runners.checkup import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.stores.seal import Seal
 from toolhall.transports.api.accounts import AccountsApi
 from toolhall.transports.api.managed import Managed
@@ -68,8 +69,8 @@ class Entrances:
     def state(self) -> str:
         """How the hall is: degraded while records cannot be written, unhealthy once it stops."""
         if self._stopping:
-            return "unhealthy"
-        return "degraded" if self._parts.folder.journal.failing else "healthy"
+            return UNHEALTHY
+        return DEGRADED if self._parts.folder.journal.failing else HEALTHY
 
     async def serve_lines(self, dialect: str) -> None:
         """Speak one dialect on this process's own input and output, until the input ends."""

@@ -10,19 +10,18 @@ from toolhall.hall import Hall
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject, encode
 from toolhall.registry.snapshot import Snapshot
+from toolhall.runners.checkup import HEALTHY, UNHEALTHY, worst
 from toolhall.transports.exchange import Exchange
 
 _STARTED = time.monotonic()
 _ALIVE = Wire(b'{"status":"alive"}')
 _READY = Wire(b'{"status":"ready"}')
 _STOPPING = Wire(b'{"status":"stopping"}', 503)
-UNHEALTHY = "unhealthy"
-_ORDER = ("healthy", "degraded", UNHEALTHY)
 
 
 def sound() -> str:
     """The state of a core that nothing is wrong with."""
-    return _ORDER[0]
+    return HEALTHY
 
 
 class Vitals(msgspec.Struct, frozen=True):
@@ -43,10 +42,10 @@ async def unexamined() -> Vitals:
 def report(snapshot: Snapshot, core: str, vitals: Vitals) -> JsonObject:
     """The state of the whole and of its parts: the worst part's state is the whole's."""
     toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
-    tools = {toolkit: vitals.toolkits.get(toolkit, sound()) for toolkit in toolkits}
-    worst = max([core, *tools.values(), *vitals.servers.values()], key=_ORDER.index)
+    tools = {toolkit: vitals.toolkits.get(toolkit, HEALTHY) for toolkit in toolkits}
+    whole = worst([core, *tools.values(), *vitals.servers.values()])
     servers = {"servers": dict(vitals.servers)} if vitals.servers else {}  # which the hub itself does not know
-    return {"status": worst, "components": {"core": core, "tools": tools, **servers}}
+    return {"status": whole, "components": {"core": core, "tools": tools, **servers}}
 
 
 class Health:

@@ -15,10 +15,11 @@ from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.requirements import Brought
 from toolhall.model.secret import Secret
+from toolhall.runners.checkup import UNHEALTHY
 from toolhall.transports.acting import acting, not_acting
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
-from toolhall.transports.health import UNHEALTHY, sound
+from toolhall.transports.health import sound
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.repeats import Repeats, Reused

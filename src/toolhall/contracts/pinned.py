@@ -1,5 +1,7 @@
 """What a lock holds of a tool, from its MCP definition: the one form in which every server shows its tools."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from toolhall.contracts.digest import Digests, digests
@@ -12,10 +14,10 @@ from toolhall.model.patch import changes
 from toolhall.model.tool import Remainder, Tool
 
 
-def pinned(document: Json) -> tuple[str, Digests]:
+def pinned(document: Json, digest: Callable[[Tool], Digests] = digests) -> tuple[str, Digests]:
     """The id of a tool (its name where the server states none) and its digests; BadDocument if it cannot be read."""
     tool = read_tool(sound(document))
-    return _key(tool), digests(msgspec.structs.replace(tool, remainder=_rest(tool, document)))
+    return _key(tool), digest(msgspec.structs.replace(tool, remainder=_rest(tool, document)))
 
 
 def _key(tool: Tool) -> str:

@@ -10,6 +10,7 @@ from toolhall.contracts.canonical import canonical
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.bounds import DRAFTS
 from toolhall.schema.drafts import NEWEST
+from toolhall.schema.inline import is_closed_tuple
 from toolhall.schema.keywords import LIST, MAP, ONE
 from toolhall.schema.references import DEFINITIONS, REFERENCES
 
@@ -37,14 +38,21 @@ def words(schema: Json) -> JsonObject:
     return said
 
 
-def rules(schema: Json) -> Json:
-    """What a schema demands; `{}` demands as little as `true`, and lists without an order have none."""
+def rules(schema: Json, *, literally: bool = False) -> Json:
+    """What a schema demands; `{}` demands as little as `true`, and lists without an order have none.
+
+    A tuple that `maxItems` closes has `items: false`, whether or not its author wrote so; `literally`, it has what its
+    author wrote, as in digests that were made before both spellings counted as one, and in drafts without tuples.
+    """
     if not isinstance(schema, dict):
         return schema
     kept: JsonObject = {}
+    literally = literally or ("$schema" in schema and not _says_nothing("$schema", schema["$schema"]))
     for key, value in schema.items():
         if key not in _WORDS and not _says_nothing(key, value):
-            kept[key] = _plain(key, value)
+            kept[key] = _plain(key, value, literally=literally)
+    if "prefixItems" in kept and "items" not in kept and not literally and is_closed_tuple(schema):
+        kept["items"] = False
     return kept or True
 
 
@@ -57,13 +65,14 @@ def _schemas(key: str, value: Json) -> dict[str, Json] | None:
     return {"": value} if key in _ONE and isinstance(value, dict | bool) else None
 
 
-def _plain(key: str, value: Json) -> Json:
+def _plain(key: str, value: Json, *, literally: bool) -> Json:
     if key in _MAP and isinstance(value, dict):
-        return {name: _set(part) if key == "dependencies" else rules(part) for name, part in value.items()}
+        read = _set if key == "dependencies" else rules
+        return {name: read(part, literally=literally) for name, part in value.items()}
     if key in _LIST and isinstance(value, list):
-        return [rules(part) for part in value]
+        return [rules(part, literally=literally) for part in value]
     if key in _ONE:
-        return rules(value)
+        return rules(value, literally=literally)
     return _UNORDERED[key](value) if key in _UNORDERED else value
 
 
@@ -73,10 +82,10 @@ def _says_nothing(key: str, value: Json) -> bool:
     return value in ({}, []) and (key in _MAP or key in ("required", "dependentRequired"))
 
 
-def _set(value: Json) -> Json:
+def _set(value: Json, *, literally: bool = False) -> Json:
     """A list in an order that says nothing; a schema that may stand in its place, as one."""
     if not isinstance(value, list):
-        return rules(value)
+        return rules(value, literally=literally)
     return [part for _, part in sorted({canonical(part): part for part in value}.items())]
 
 

@@ -9,7 +9,7 @@ from toolhall.contracts.digest import digests
 from toolhall.dialects import strict
 from toolhall.model.errors import ToolhallError
 from toolhall.registrar.ledger import Ledger, Listed
-from toolhall.registrar.papers import OWN, Tampered, read_definition, tool_of
+from toolhall.registrar.papers import OWN, Tampered, read_definition, renewed, tool_of
 from toolhall.stores.base import Kept
 
 _log = logging.getLogger("toolhall.registrar")
@@ -26,7 +26,7 @@ def load(stored: Iterable[Kept], ledger: Ledger) -> list[Listed]:
             changed += _read_again(kept)
             continue
         if kept.sound:
-            ledger.put(kept, tool)
+            ledger.put(renewed(kept, tool), tool)
         else:
             _log.error("another program changed %s in the store; it is not served until somebody has looked", kept.id)
             changed.append(Listed(msgspec.structs.replace(kept, state="quarantined"), tool))

@@ -6,7 +6,7 @@ from functools import cached_property
 import msgspec
 
 from toolhall.contracts.changes import Kind
-from toolhall.contracts.digest import Digests, digests
+from toolhall.contracts.digest import Digests, digests, former_digests
 from toolhall.dialects.catalogs import readable
 from toolhall.model.json import Json, encode
 from toolhall.model.tool import Deprecation, Tool
@@ -75,9 +75,18 @@ def tool_of(kept: Kept) -> Tool:
         raise Tampered(f"{kept.id} cannot be read from the store: {error}") from None
     # The digests do not cover whose tool it is; the operator's own code is trusted with more.
     whole = (str(tool.id), tool.foreign) == (kept.id, kept.dialect != OWN)
-    if not whole or digests(tool) != Digests(kept.shown_digest, kept.contract_digest):
+    stated = Digests(kept.shown_digest, kept.contract_digest)
+    if not whole or (digests(tool) != stated and former_digests(tool) != stated):
         raise Tampered(f"{kept.id} is not what was registered under that id")
     return deprecated(tool, kept)
+
+
+def renewed(kept: Kept, tool: Tool) -> Kept:
+    """The papers of a tool with the digests that it has today, so that it can be compared with what comes now."""
+    if b'"prefixItems"' not in (kept.model or kept.document):  # nothing else has other digests today
+        return kept
+    found = digests(tool)
+    return msgspec.structs.replace(kept, shown_digest=found.shown, contract_digest=found.contract)
 
 
 def deprecated(tool: Tool, kept: Kept) -> Tool:

@@ -1,7 +1,7 @@
-"""Replaces references by what they refer to, because many clients cannot follow `$ref`."""
+"""Writes schemas so that real clients can read them: without `$ref` where that is possible, without `items: false`."""
 
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.walk import escape
+from toolhall.schema.walk import children, escape
 
 _PREFIX = "#/$defs/"
 MAX_INLINED = 500
@@ -20,6 +20,27 @@ def inline(schema: JsonObject) -> JsonObject:
             name: _resolve(part, definitions, kept, budget) for name, part in definitions.items() if name in kept
         }
     return result  # type: ignore[no-any-return]  # an object in, an object out
+
+
+def drop_closing_items(schema: JsonObject) -> JsonObject:
+    """The schema, changed in place, without `items: false` where `maxItems` leaves no room behind `prefixItems`.
+
+    Several clients look into `items` as into an object, and lose the whole list of tools when it is a boolean.
+    """
+    pending: list[Json] = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if part.get("items") is False and is_closed_tuple(part):
+                del part["items"]
+            pending.extend(child.schema for child in children(part, ""))
+    return schema
+
+
+def is_closed_tuple(schema: JsonObject) -> bool:
+    """Whether `maxItems` leaves no room behind `prefixItems`, so that nothing can ever be judged by `items`."""
+    first, most = schema.get("prefixItems"), schema.get("maxItems")
+    return isinstance(first, list) and isinstance(most, int | float) and most <= len(first)
 
 
 def hoist(part: Json, definitions: JsonObject) -> Json:

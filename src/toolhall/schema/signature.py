@@ -63,9 +63,8 @@ def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) ->
     for parameter, schema in zip(parameters, schemas, strict=True):
         definitions |= schema.pop("$defs", {})
         properties[parameter.name] = schema | _default(parameter, schema | {"$defs": definitions})
-    result: JsonObject = {"type": "object"}
-    if properties:
-        result["properties"] = properties
+    # Always with `properties`: clients read them without asking whether they are there.
+    result: JsonObject = {"type": "object", "properties": properties}
     required = [p.name for p in parameters if p.default is p.empty]
     if required:
         result["required"] = required

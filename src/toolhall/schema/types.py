@@ -10,7 +10,7 @@ import msgspec
 
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.fields import annotate_fields
-from toolhall.schema.inline import hoist, inline
+from toolhall.schema.inline import drop_closing_items, hoist, inline
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _TEXTS = ("title", "description", "examples")
@@ -31,7 +31,8 @@ def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObje
     definitions: JsonObject = {}
     for name, component in components.items():
         definitions[name] = hoist(component, definitions)
-    return [inline({**hoist(schema, definitions), "$defs": definitions}) for schema in schemas]
+    inlined = [inline({**hoist(schema, definitions), "$defs": definitions}) for schema in schemas]
+    return [drop_closing_items(schema) for schema in inlined]
 
 
 def to_json(value: object) -> bytes:

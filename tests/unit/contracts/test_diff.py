@@ -223,3 +223,13 @@ def test_a_toolkit_by_the_names_of_its_tools() -> None:
         Change("feature", "/capabilities/warn~1all", "there is the tool 'warn/all'"),
         Change("fix", "/capabilities/get/description", "the description changed"),
     ]
+
+
+def test_another_spelling_of_a_tuple_and_of_no_parameters_changes_nothing() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2}
+    old = tool(input=arguments(pair={**pair, "items": False}), output=Output("schema", {**pair, "items": False}))
+    new = tool(input=arguments(pair=pair), output=Output("schema", pair))
+    for before, after in ((old, new), (new, old)):
+        assert {change.kind for change in diff(before, after)} == {"fix"}
+    bare = {"type": "object", "additionalProperties": False}
+    assert {change.kind for change in diff(tool(input=bare), tool(input={**bare, "properties": {}}))} == {"fix"}

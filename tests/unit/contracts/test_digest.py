@@ -9,7 +9,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from tests.properties.definitions import DOCUMENTS
-from toolhall.contracts.digest import Digests, digests
+from toolhall.contracts.digest import Digests, digests, former_digests
 from toolhall.contracts.pinned import pinned
 from toolhall.dialects import exact
 from toolhall.dialects.catalogs import readable
@@ -184,3 +184,47 @@ def test_nothing_in_a_definition_changes_unseen(document: dict[str, Any], chance
     except BadDocument:
         reject()
     assert before != after
+
+
+def tuples(**more: Any) -> Tool:
+    part = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
+    part |= more
+    taken = {"type": "object", "properties": {"pair": part}}
+    return Tool(id=ToolId("Kit", "pair", "1.0.0"), name="Kit_pair", input=taken, output=Output("schema", part))
+
+
+def test_both_spellings_of_a_closed_tuple_have_the_digests_of_the_longer_one() -> None:
+    found = digests(tuples())
+    assert found == digests(tuples(items=False))
+    assert found == Digests(
+        shown="sha256-2bce757b4b3abde7131e5a62efa7349ae8ee79a1c2ffcb8edafecb9e3738d763",
+        contract="sha256-15e3fda43c7739ccdcebf39bef9e3beb295791667d61869aaeb4c643c67167c9",
+    )
+
+
+def test_the_former_digests_of_a_tuple_never_change_either() -> None:
+    former = "sha256-4757ae9ab24031a9e5abb1c56b6bd5207de05b53d51737a3802e0479b3fb1e31"
+    assert former_digests(tuples()).contract == former
+    assert former_digests(tuples(items=False)) == digests(tuples(items=False))
+    assert former_digests(ADD) == digests(ADD)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"maxItems": 3},
+        {"items": {"type": "string"}},
+        {"items": {"$anchor": "here"}},
+        {"prefixItems": [{"type": "integer"}]},
+    ],
+)
+def test_another_tuple_has_other_digests(more: dict[str, Any]) -> None:
+    assert digests(tuples(**more)).contract != digests(tuples()).contract
+
+
+def test_in_a_draft_without_tuples_the_two_spellings_mean_different_things() -> None:
+    old = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    one, other = (
+        msgspec.structs.replace(each, input={**each.input, **old}) for each in (tuples(), tuples(items=False))
+    )
+    assert digests(one).contract != digests(other).contract

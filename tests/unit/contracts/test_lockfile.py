@@ -103,3 +103,10 @@ def test_members_that_nobody_knows_are_locked_too_and_null_is_nothing() -> None:
     assert pinned({**document, "title": None, "_meta": None}) == pinned(document)
     before, after = (pinned({**document, "execution": {"taskSupport": each}})[1] for each in ("optional", "required"))
     assert (before.shown == after.shown, before.contract == after.contract) == (True, False)
+
+
+def test_a_tool_that_an_older_lock_knows_has_not_drifted() -> None:
+    lock = {"a": Digests(ONE, TWO), "b": Digests(ONE, TWO)}
+    now = {"a": Digests(ONE, ONE), "b": Digests(ONE, ONE)}
+    former = {"a": Digests(ONE, TWO), "b": Digests(TWO, TWO), "c": Digests(ONE, ONE)}
+    assert compare(lock, now, former) == [Drift("b", "contract")]

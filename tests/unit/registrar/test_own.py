@@ -5,7 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.unit.registrar.office import ADD, CALCULATOR, Office, own
+from tests.unit.registrar.office import ADD, CALCULATOR, Office, mcp, own
+from toolhall.contracts.digest import former_digests
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.registrar.promises import BrokenPromise
 
@@ -187,3 +188,44 @@ async def test_the_halls_own_name_is_taken() -> None:
     for name in ("Toolhall", "toolhall", "Too\N{CYRILLIC SMALL LETTER PALOCHKA}hall"):
         with pytest.raises(ToolhallError, match="the hall's own name"):
             await office.register({**CALCULATOR, "id": name})
+
+
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
+
+
+def taking(part: object) -> dict[str, object]:
+    return {"type": "object", "properties": {"pair": part}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (taking({**PAIR, "items": False}), taking(PAIR)),
+        ({"type": "object", "additionalProperties": False},
+         {"type": "object", "properties": {}, "additionalProperties": False}),
+    ],
+)  # fmt: skip
+async def test_a_schema_that_is_spelled_in_another_way_is_the_same_release(before: object, after: object) -> None:
+    office = Office()
+    office.bring(own("1.0.0", input=before), own("1.0.0", name="subtract"))
+    await office.open()
+    again = await office.again(own("1.0.0", input=after), own("1.0.0", name="subtract"))
+    assert again.served == [KIT, "Kit.subtract@1.0.0"]
+    assert await again.told(KIT) == [("replaced", "operator"), ("registered", "operator")]
+    assert again.registrar.find(KIT).digests == office.registrar.find(KIT).digests
+
+
+async def test_what_an_older_version_kept_with_other_digests_comes_back_as_it_was() -> None:
+    document = {**mcp("look"), "inputSchema": taking(PAIR)}
+    office = await Office().open()
+    (kept,) = await office.register(document, "mcp")
+    await office.activate(kept.id)
+    (kept,) = await office.store.all()
+    former = former_digests(office.registrar.tool(office.registrar.find(kept.id)))
+    assert former.contract != kept.contract_digest
+    await office.store.save([msgspec.structs.replace(kept, contract_digest=former.contract)], [])
+    again = await office.again()
+    assert again.served == [kept.id]
+    assert again.registrar.find(kept.id).digests == kept.digests
+    await again.registrar.deactivate(kept.id, "eve")
+    assert (await office.again()).state("look") == "inactive"

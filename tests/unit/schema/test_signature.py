@@ -30,7 +30,7 @@ def test_hidden_parameters_are_left_out() -> None:
 
 def test_no_parameters_bind_to_nothing() -> None:
     found = signature()
-    assert found.input == {"type": "object", "additionalProperties": False}
+    assert found.input == {"type": "object", "properties": {}, "additionalProperties": False}
     assert found.bind({}) == {}
 
 

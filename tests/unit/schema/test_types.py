@@ -10,7 +10,9 @@ import msgspec
 import pydantic
 import pytest
 
+from toolhall.schema.inline import drop_closing_items
 from toolhall.schema.types import decoder_of, is_pydantic, prepared, schemas_of, to_json
+from toolhall.schema.validator import Validator
 
 
 class Inner(pydantic.BaseModel):
@@ -142,3 +144,48 @@ def test_two_types_that_cannot_be_told_apart_are_an_error() -> None:
     outer = msgspec.defstruct("Same", [("inner", inner)])
     with pytest.raises(TypeError, match=r"there are two different types .*Same.*; rename one of them"):
         schema_of(outer)
+
+
+class Edge(msgspec.Struct):
+    ends: tuple[int, str]
+
+
+class Corner(pydantic.BaseModel):
+    at: tuple[int, str]
+
+
+PAIR = {"type": "array", "minItems": 2, "maxItems": 2, "prefixItems": [{"type": "integer"}, {"type": "string"}]}
+
+
+def test_a_tuple_has_no_items_that_are_a_boolean() -> None:
+    assert schema_of(tuple[int, str]) == PAIR
+    for hint in (
+        list[tuple[int, str]],
+        dict[str, tuple[int, str]],
+        tuple[int, str] | None,
+        tuple[tuple[int, str], tuple[int, str]],
+        Annotated[tuple[int, str], "Two of them."],
+        Edge,
+        list[Edge],
+        Corner,
+    ):
+        assert '"items":false' not in msgspec.json.encode(schema_of(hint)).decode()
+
+
+@pytest.mark.parametrize("value", [[1], [1, "a", "b"], ["a", 1], [1, "a", None], [], "ab", {"0": 1, "1": "a"}])
+def test_a_tuple_is_still_exactly_a_tuple(value: Any) -> None:
+    for hint, given in ((tuple[int, str], value), (list[tuple[int, str]], [value]), (Edge, {"ends": value})):
+        assert not Validator(schema_of(hint)).accepts(given)
+
+
+def test_what_looks_like_a_tuple_in_a_value_is_left_alone() -> None:
+    closed = {**PAIR, "items": False}
+    extra = {"default": closed, "examples": [closed], "x-own": closed}
+    hint = Annotated[dict[str, Any], msgspec.Meta(extra_json_schema=extra)]
+    assert schema_of(hint) == {"type": "object", **extra}
+
+
+@pytest.mark.parametrize("most", [{}, {"maxItems": 3}])
+def test_items_stay_where_they_decide_something(most: dict[str, int]) -> None:
+    part = {"type": "array", "prefixItems": [{}, {}], "items": False, **most}
+    assert drop_closing_items({"properties": {"a": part}}) == {"properties": {"a": {**part, "items": False}}}

@@ -12,6 +12,8 @@ import psutil
 import pytest
 from hypothesis import settings
 
+from toolhall.runners import discretion
+
 GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
 FDS = Path("/proc/self/fd")
 THREADS = Path("/proc/self/task")
@@ -119,3 +121,9 @@ def no_loose_end(nothing_left_behind: None, request: pytest.FixtureRequest) -> N
     """Add the check for tasks to asynchronous tests; it comes first of all their fixtures, so it ends last."""
     if request.node.get_closest_marker("asyncio"):
         request.getfixturevalue("no_task_left_behind")
+
+
+@pytest.fixture(autouse=True)
+def _own_secrets_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The secrets that one test's calls used are not hidden in what the next one logs."""
+    monkeypatch.setattr(discretion, "IN_USE", discretion.SecretsInUse())

@@ -205,8 +205,7 @@ ROWS = {
     ),
     "K8": Row(
         "a tool's prints, warnings, threads and tasks write a secret to the log",
-        "the redactor covers the process's streams, hooks and the loop's handler",
-        _HARDENING,
+        "the redactor covers the process's streams, hooks and log records while a secret is in use and shortly after",
     ),
     "K9": Row(
         "a worker process writes what it likes into the hall's log",

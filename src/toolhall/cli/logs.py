@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+from typing import TextIO
 
 import msgspec
 
@@ -13,6 +14,7 @@ from toolhall.cli.screen import visible
 
 LEVEL_VARIABLE = "TOOLHALL_LOG_LEVEL"
 _LEVELS = ("debug", "info", "warning", "error", "critical")
+_LOGGERS = ("toolhall", "uvicorn.error")
 _BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
 MOST_MESSAGE = 8_192
 MOST_ERROR = 64 * 1024
@@ -32,11 +34,19 @@ def start_logging(default: str | None) -> None:
         raise WrongUsage(f"{LEVEL_VARIABLE} is {level!r}; set it to one of {', '.join(_LEVELS)}")
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(_PlainLines() if sys.stderr.isatty() else _JsonLines())
-    for name in ("toolhall", "uvicorn.error"):
+    for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level.upper())
         logger.addHandler(lines)
         logger.propagate = False
+
+
+def move_log(before: TextIO, after: TextIO) -> None:
+    """Write the log to another stream from now on."""
+    for name in _LOGGERS:
+        for handler in logging.getLogger(name).handlers:
+            if isinstance(handler, logging.StreamHandler) and handler.stream is before:
+                handler.setStream(after)
 
 
 class _Lines(logging.Formatter):

@@ -88,12 +88,16 @@ def drawing() -> ModuleType:
 @contextlib.contextmanager
 def strays_aside() -> Generator[None, None, None]:
     """Meanwhile whatever other code prints goes to the error output, so that ours is alone on the standard output."""
-    sys.stdout.flush()
+    stdout = sys.stdout
+    stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
+    sys.stdout = sys.stderr  # which shows a line at once, and is redacted in a server
     try:
         yield
     finally:
-        sys.stdout.flush()
+        if sys.stdout is sys.stderr:
+            sys.stdout = stdout
+        stdout.flush()  # of whoever kept it
         os.dup2(kept, 1)
         os.close(kept)

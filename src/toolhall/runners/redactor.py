@@ -11,11 +11,14 @@ from toolhall.runners.disguises import Disguises
 class Redactor:
     """Knows the secrets that this call uses, and counts how often it hid one."""
 
-    __slots__ = ("_secrets", "_tail", "count")
+    __slots__ = ("_secrets", "count", "lent", "tail")
 
-    def __init__(self, secrets: tuple[Secret, ...]) -> None:
-        self._secrets = [secret.known(Disguises) for secret in secrets]
-        self._tail = ""
+    def __init__(self, secrets: tuple[Secret, ...], credential: Secret | None = None) -> None:
+        self._secrets = [
+            secret.known(Disguises) for secret in (secrets if credential is None else (credential, *secrets))
+        ]
+        self.lent = secrets  # what the tool is given, without the caller's own credential
+        self.tail = ""  # the end of what `next` has seen
         self.count = 0
 
     def text(self, text: str) -> str:
@@ -61,7 +64,7 @@ class Redactor:
 
         Nothing is held back: an end that may become a secret is hidden at once, and so is what goes on with it.
         """
-        before, whole = len(self._tail), self._tail + text
+        before, whole = len(self.tail), self.tail + text
         data, spans = _bytes(whole), list[tuple[int, int]]()
         for secret in self._secrets:
             if secret.holds(data):
@@ -69,7 +72,7 @@ class Redactor:
             begun = secret.begun(whole)
             if begun:
                 spans.append((len(whole) - begun, len(whole)))
-        self._tail = whole[-max(secret.reach for secret in self._secrets) :]
+        self.tail = whole[-max(secret.reach for secret in self._secrets) :]
         return self._hidden(whole, [(max(start, before), end) for start, end in spans if end > before])[before:]
 
     def _hidden(self, text: str, spans: list[tuple[int, int]]) -> str:
@@ -85,9 +88,7 @@ class Redactor:
 
 def redactor_for(credential: Secret | None, secrets: tuple[Secret, ...] = ()) -> Redactor | None:
     """What hides them, and the caller's own credential; nothing, for a call without any."""
-    if credential is not None:
-        return Redactor((credential, *secrets))
-    return Redactor(secrets) if secrets else None
+    return Redactor(secrets, credential) if secrets or credential is not None else None
 
 
 def _bytes(text: str) -> bytes:

@@ -2,7 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+import sys
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,6 +25,8 @@ from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Equipped
 from toolhall.registry.entry import compile_entry
+from toolhall.runners import discretion
+from toolhall.runners.discretion import LINGER_SECONDS, MOST_RECENT, DiscreetHooks, SecretsInUse, StreamRedactor
 from toolhall.runners.redactor import Redactor
 
 SECRET = "Zq7-x9_Kw.v3"
@@ -120,10 +127,103 @@ async def test_a_result() -> None:
     assert raw.redactor.count == 1
 
 
-async def test_other_calls_log_as_before(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_secret_is_hidden_for_a_while_after_its_call_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def work() -> None:
         return None
 
-    await Run(10)(equipped(work))
     logging.getLogger("toolhall.run").error("%s", SECRET)
     assert caplog.records[-1].args == (SECRET,)
+    await Run(10)(equipped(work))
+    logging.getLogger("toolhall.run").error("%s and more", SECRET, stack_info=True)
+    assert caplog.records[-1].getMessage() == f"{HIDDEN} and more"
+    caplog.clear()
+    logging.getLogger("toolhall.run").error("%s", "Zq7-y8_Kw.v3")
+    assert caplog.records[-1].getMessage() == "Zq7-y8_Kw.v3"
+
+
+def test_secrets_in_use_are_bounded_in_time_and_number() -> None:
+    now = 0.0
+    in_use = SecretsInUse(lambda: now)
+    used = [Secret(f"secret number {number:03d}!") for number in range(MOST_RECENT + 2)]
+    for each in used:
+        in_use.begin((each,))
+        in_use.begin((each,))
+    for each in used:
+        in_use.end((each,))
+    assert hidden(in_use, used) == used, "each still has a call that runs"
+    for each in used:
+        in_use.end((each,))
+        now += 1
+    assert hidden(in_use, used) == used[2:]
+    now += LINGER_SECONDS - 3
+    assert hidden(in_use, used) == used[-2:]
+    now += 3
+    assert in_use.redactor() is None
+    in_use.begin((used[0],))
+    in_use.end((used[0],))
+    assert hidden(in_use, used) == used[:1]
+
+
+def hidden(in_use: SecretsInUse, secrets: list[Secret]) -> list[Secret]:
+    redactor = in_use.redactor()
+    assert redactor is not None
+    return [each for each in secrets if redactor.text(each.reveal()) == HIDDEN]
+
+
+@pytest.fixture
+def in_use() -> Iterator[None]:
+    """Some call has the secret, and still runs."""
+    discretion.IN_USE.begin((Secret(SECRET),))
+    yield
+    discretion.IN_USE.end((Secret(SECRET),))
+
+
+@pytest.mark.usefixtures("in_use")
+@pytest.mark.parametrize("size", [1, 3, 8, 11, 100])
+def test_a_stream_that_is_cut_anywhere(size: int) -> None:
+    redact, stream = StreamRedactor(), f"\udcff before {SECRET} after\nnext {SECRET}\n".encode(errors="surrogateescape")
+    seen = b"".join(redact(stream[at : at + size]) for at in range(0, len(stream), size))
+    assert seen.startswith(b"\xff before ")
+    assert seen.endswith(b"\n")
+    assert b" after\nnext " in seen
+    assert not any(SECRET[at : at + 5].encode() in seen for at in range(len(SECRET) - 4))
+
+
+@pytest.mark.usefixtures("in_use")
+def test_hooks_print_without_it_and_leave_the_rest_to_those_before(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list[object]()
+    monkeypatch.setattr(sys, "excepthook", _noting(before))
+    monkeypatch.setattr(threading, "excepthook", before.append)
+    monkeypatch.setattr(sys, "unraisablehook", before.append)
+    monkeypatch.setattr(warnings, "showwarning", _noting(before))
+    DiscreetHooks().install()
+    for text in (SECRET, "harmless"):
+        error = RuntimeError(text)
+        sys.excepthook(RuntimeError, error, None)
+        thread = threading.Thread(target=_raise, args=(error,))
+        thread.start()
+        thread.join()
+        warnings.showwarning(UserWarning(text), UserWarning, "file.py", 1)
+        given: Any = SimpleNamespace(exc_value=error, exc_traceback=None, err_msg=None, object=None)
+        sys.unraisablehook(given)
+        if text == SECRET:
+            assert not before
+    printed = capsys.readouterr().err
+    assert printed.count(HIDDEN) == 4
+    assert SECRET not in printed
+    assert len(before) == 4
+
+
+def _noting(called: list[object]) -> Callable[..., None]:
+    def note(*given: object) -> None:
+        called.append(given)
+
+    return note
+
+
+def _raise(error: Exception) -> None:
+    raise error

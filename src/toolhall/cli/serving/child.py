@@ -11,6 +11,7 @@ from toolhall.cli.ending import ended
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
+from toolhall.cli.serving.output import redacted_output
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.privacy import protect_process
@@ -38,7 +39,7 @@ def _serve(plan: Plan, listening: socket.socket, channel: socket.socket) -> int:
         channel.sendall(READY)
         asyncio.get_running_loop().add_reader(channel, server.stop)
 
-    with channel, listening, prepare(plan, approver) as hall, strays_aside():
+    with channel, listening, redacted_output(), prepare(plan, approver) as hall, strays_aside():
         GracefulServer(hall, started).run([listening])
     return 0
 

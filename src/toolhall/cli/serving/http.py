@@ -3,6 +3,7 @@
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.announce import announce
 from toolhall.cli.serving.listen import listen, url_of
+from toolhall.cli.serving.output import redacted_output
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 from toolhall.cli.serving.server import GracefulServer
@@ -12,7 +13,7 @@ from toolhall.cli.terminal_approver import terminal_approver
 
 def run(plan: Plan) -> int:
     """Load, bind, say where, serve until told to stop."""
-    with prepare(plan, terminal_approver()) as hall:
+    with redacted_output(), prepare(plan, terminal_approver()) as hall:
         host = plan.host or hall.config.host
         refuse_exposure(hall.config.profile, host)
         port = hall.config.port if plan.port is None else plan.port

@@ -17,6 +17,7 @@ from toolhall.cli.screen import BOLD, CYAN, DIM, note, strays_aside, styled, vis
 from toolhall.cli.serving.joined import Joined, Terms
 from toolhall.cli.serving.listen import listen, url_of
 from toolhall.cli.serving.loops import new_loop
+from toolhall.cli.serving.output import redacted_output
 from toolhall.cli.serving.plan import ServeOptions
 from toolhall.cli.serving.privacy import forget_secrets
 from toolhall.cli.settings import read_settings
@@ -48,7 +49,7 @@ def run(targets: tuple[str, ...], options: ServeOptions) -> int:
     definitions = _loaded(targets)
     terms = Terms(hall, key, _name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
     desk = _desk(definitions, config)
-    with _output() as out, strays_aside(), asyncio.Runner(loop_factory=new_loop) as runner:
+    with _output() as out, redacted_output(), strays_aside(), asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(desk, terms, options, advertised, out))
     return 0
 

@@ -6,13 +6,14 @@ import sys
 
 from toolhall.app import Toolhall
 from toolhall.cli.serving.loops import new_loop
+from toolhall.cli.serving.output import redacted_output
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.prepare import prepare
 
 
 def run(plan: Plan) -> int:
     """Serve until the input ends or a signal comes."""
-    with prepare(plan) as hall, asyncio.Runner(loop_factory=new_loop) as runner:
+    with redacted_output(), prepare(plan) as hall, asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_serve(hall, plan.dialect))
     return 0
 

@@ -1,0 +1,160 @@
+"""The output of a process that runs tools: whatever it and its children write is redacted on its way out.
+
+Python's own `sys.stderr` is replaced by a stream that redacts and writes in one step, so that nothing it was given is
+lost when the process dies. What does not go through it (children, C libraries, copies of the old stream) writes to the
+file descriptor 2, or to 1, which a server points at 2. Descriptor 2 becomes a pipe, which a thread reads, redacts and
+writes on. A terminal stays what it is: there only Python's own output is redacted, and children keep their colours.
+
+The thread needs the interpreter: C code that writes more than a pipe holds without ever letting go of the
+interpreter's lock would wait for ever. The pipe is therefore made as large as the system allows.
+"""
+
+import contextlib
+import faulthandler
+import io
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Generator
+from typing import Any
+
+from toolhall.cli.logs import move_log
+from toolhall.runners.discretion import StreamRedactor
+
+if sys.platform == "linux":
+    import fcntl
+
+_STDOUT, _STDERR = 1, 2
+_CHUNK = 64 * 1024
+_PIPE_BYTES = 1024 * 1024
+_UNFINISHED_SECONDS = 0.2  # how long the beginning of a line waits for its end
+_DRAIN_SECONDS = 5.0
+_REST = 4  # after a full chunk: seconds of rest for each that it took, so that a flood leaves the interpreter to others
+_MOST_REST = 0.1
+
+
+@contextlib.contextmanager
+def redacted_output() -> Generator[None, None, None]:
+    """Meanwhile no secret in use is written to the outputs of this process."""
+    before = sys.stderr
+    before.flush()
+    target = os.dup(_STDERR)
+    stream = io.TextIOWrapper(
+        io.BufferedWriter(RedactedOutput(target)),
+        encoding=before.encoding,
+        errors="backslashreplace",
+        line_buffering=True,
+    )
+    sys.stderr = stream
+    move_log(before, stream)
+    if faulthandler.is_enabled():  # its report must not wait for a thread
+        faulthandler.enable(target)
+    pump = None if sys.platform == "win32" or os.isatty(target) else OutputPump(target)
+    try:
+        yield
+    finally:
+        stream.flush()
+        if pump is not None:
+            pump.close()
+        if sys.stdout is stream:
+            sys.stdout = before
+        sys.stderr = before
+        move_log(stream, before)
+        # The stream and its descriptor stay open: a thread that still runs may hold them.
+
+
+class RedactedOutput(io.RawIOBase):
+    """Writes to a descriptor what it is given, redacted; to others it is the descriptor 2 of the process."""
+
+    def __init__(self, target: int) -> None:
+        super().__init__()
+        self._target = target
+        self._redact = StreamRedactor()
+
+    def writable(self) -> bool:
+        """Nothing else."""
+        return True
+
+    def fileno(self) -> int:
+        """What a child is given whose output is to go the same way."""
+        return _STDERR
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return os.isatty(self._target)
+
+    def write(self, data: Any, /) -> int:
+        """Write all of it."""
+        given = bytes(data)
+        _write(self._target, self._redact(given))
+        return len(given)
+
+
+class OutputPump:
+    """Takes the place of descriptor 2: a pipe, and a thread that passes on what is written to it, line by line."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._redact = StreamRedactor()
+        self._source, end = os.pipe()
+        if sys.platform == "linux":
+            with contextlib.suppress(OSError):  # it is not allowed so much
+                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._pipe = os.fstat(end).st_ino
+        os.dup2(end, _STDERR)
+        os.close(end)
+        self._stopped, self._stop = os.pipe()
+        self._thread = threading.Thread(target=self._run, name="toolhall-output", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Give the descriptors back, and wait until what was written is out; children may still hold the pipe."""
+        for number in (_STDOUT, _STDERR):
+            with contextlib.suppress(OSError):
+                if os.fstat(number).st_ino == self._pipe:
+                    os.dup2(self._target, number)
+        os.close(self._stop)
+        self._thread.join(_DRAIN_SECONDS)
+
+    def _run(self) -> None:
+        pending = b""
+        while True:
+            ready, _, _ = select.select([self._source, self._stopped], [], [], _UNFINISHED_SECONDS if pending else None)
+            if self._source in ready:
+                chunk = os.read(self._source, _CHUNK)
+                pending = self._pass_on(pending + chunk)
+                if not chunk:
+                    break
+            elif not ready:
+                self._emit(pending)
+                pending = b""
+            else:
+                break
+        self._emit(pending)
+        os.close(self._source)
+        os.close(self._stopped)
+
+    def _pass_on(self, pending: bytes) -> bytes:
+        """Emit whole lines, and what is too long to wait for the end of its line; return the rest."""
+        end = len(pending) if len(pending) >= _CHUNK else pending.rfind(b"\n") + 1
+        began = time.monotonic()
+        self._emit(pending[:end])
+        if end >= _CHUNK:
+            time.sleep(min(_MOST_REST, _REST * (time.monotonic() - began)))
+        return pending[end:]
+
+    def _emit(self, data: bytes) -> None:
+        if data:
+            with contextlib.suppress(OSError):  # nobody reads it any more, and who writes must not wait for that
+                _write(self._target, self._redact(data))
+
+
+def _write(target: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(target, left) :]
+        except BlockingIOError:  # it shares its file with an output that must not block
+            select.select([], [target], [], 1.0)

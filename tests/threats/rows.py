@@ -200,9 +200,7 @@ ROWS = {
         "the policy is asked again before a replay; event ids cannot be guessed",
         _HARDENING,
     ),
-    "K7": Row(
-        "search or pins tell a hidden tool from an unknown one", "names resolve among what the caller sees", _HARDENING
-    ),
+    "K7": Row("search or pins tell a hidden tool from an unknown one", "names resolve among what the caller sees"),
     "K8": Row(
         "a tool's prints, warnings, threads and tasks write a secret to the log",
         "the redactor covers the process's streams, hooks and log records while a secret is in use and shortly after",

@@ -77,17 +77,54 @@ async def test_B11_a_private_list_says_so(town: Town) -> None:
     assert result["cacheScope"] == "private"
 
 
+# Every setting that changes which tool a name stands for.
+NAME_SETTINGS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "search": {"search": True},
+    "pinned": {"pinned": ("Ladder_step9", "Ladder.step8")},
+    "pinned version": {"pinned": ("Ladder.step9@^1", "Ladder.step8@1.0.0")},
+    "search and pinned": {"search": True, "pinned": ("Ladder.step9",)},
+}
+
+
 @pytest.mark.threat("B11")
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way().dialect)
-async def test_B11_hidden_is_unknown(town: Town, way: Any) -> None:
-    """Not a byte tells a tool that was not granted from one that never was."""
-    replies = [
-        await way().send(town, Call("bob", "Ladder", name, {}))
-        for name in ("step9", "stepx")  # of one length
-    ]
-    hidden, unknown = (reply.body.decode().replace("step9", "stepx") for reply in replies)
-    assert replies[0].status == replies[1].status
-    assert _still(hidden) == _still(unknown)
+@pytest.mark.threat("K7")
+@pytest.mark.parametrize("settings", NAME_SETTINGS.values(), ids=NAME_SETTINGS)
+async def test_B11_K7_hidden_is_unknown(settings: dict[str, Any]) -> None:
+    """Not a byte tells a tool that was not granted from one that never was, whatever the settings do to names."""
+    town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
+    with town.hall:
+        await town.open([Rule("ada", "Ladder.*"), Rule("bob", "Ladder.step5")])
+        for way in WAYS:
+            replies = [
+                await way().send(town, Call("bob", "Ladder", name, {}))
+                for name in ("step9", "stepx")  # of one length
+            ]
+            hidden, unknown = (reply.body.decode().replace("step9", "stepx") for reply in replies)
+            assert replies[0].status == replies[1].status, way().dialect
+            assert _still(hidden) == _still(unknown), way().dialect
+
+
+@pytest.mark.threat("K7")
+@pytest.mark.parametrize("settings", NAME_SETTINGS.values(), ids=NAME_SETTINGS)
+@pytest.mark.parametrize("form", ["Ladder_{}", "Ladder.{}", "Ladder.{}@1.0.0", "Ladder.{}@^1"])
+async def test_K7_hidden_is_unknown_by_every_form_of_a_name(settings: dict[str, Any], form: str) -> None:
+    """In MCP a tool is called by its published name, its id or an id with a range; a hidden one by none of them."""
+    town = Town(Config(profile="server", public_url="http://localhost:8000", **settings))
+    with town.hall:
+        await town.open([Rule("bob", "Ladder.step5")])
+        terms = {f"io.modelcontextprotocol/{key}": value for key, value in _TERMS.items()}
+        replies: list[str] = []
+        for name in (form.format("step9"), form.format("stepx")):
+            params = {"name": name, "arguments": {}, "_meta": terms}
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+            headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
+            headers |= {"mcp-method": "tools/call", "mcp-name": name}
+            reply = await town.post("/mcp", body, "bob", headers)
+            replies.append(f"{reply.status} {reply.body.decode().replace('step9', 'stepx')}")
+        assert replies[0] == replies[1]
+        assert "unknown tool" in replies[0]
+        assert [record.verdict for record in town.take()[0]] == ["deny", None]
 
 
 def _still(text: str) -> Any:

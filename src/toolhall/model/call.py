@@ -21,3 +21,4 @@ class Call(msgspec.Struct, frozen=True):
     started: float
     brought: Brought | None = None  # what the caller sent along for the tool
     equipment: Equipment | None = None  # what the tool was supplied with, once it was
+    asked_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for

@@ -98,6 +98,7 @@ class CallTool(msgspec.Struct, frozen=True):
     dialect: str
     size: int = 0
     brought: Brought | None = None
+    asked_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for
 
 
 Ask: TypeAlias = ListTools | CallTool

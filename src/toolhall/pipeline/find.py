@@ -59,17 +59,19 @@ class Find:
     def _missing(self, call: Call, hidden: Hidden | None = None) -> NotFound | Unauthenticated:
         """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
 
-        Whoever proved nothing hears the same of every name: with a credential, the tool may be there.
+        Whoever proved nothing hears the same of every name: with a credential, the tool may be there. The message repeats
+        the name that the caller wrote, never the id that a pin or the search gave it: that would tell that it exists.
         """
         if call.caller.proof == "none" and not call.caller.local:
             return Unauthenticated()
-        reason = self._registry.withheld.find(call.tool)
+        name = call.tool if call.asked_name is None else call.asked_name
+        reason = self._registry.withheld.find(name)
         if reason is not None and reason.state == RETIRED and self._policy.sees(call.caller, reason.tool):
             return _retired(reason.tool)
         if reason is not None and self._policy.manages(call.caller):
             then = _NEXT.get(reason.state, _UNSERVED).format(reason.tool.id)
             return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
-        return NotFound(f"unknown tool: {clean_text(call.tool[:128])}", hidden=hidden)
+        return NotFound(f"unknown tool: {clean_text(name[:128])}", hidden=hidden)
 
 
 def _retired(tool: Tool) -> Retired:

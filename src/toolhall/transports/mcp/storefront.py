@@ -44,7 +44,7 @@ def meant(hall: Hall, name: str) -> str:
 def called(hall: Hall, call: CallTool) -> CallTool:
     """The call of the version that is meant."""
     name = meant(hall, call.tool)
-    return call if name == call.tool else msgspec.structs.replace(call, tool=name)
+    return call if name == call.tool else msgspec.structs.replace(call, tool=name, asked_name=call.tool)
 
 
 def hear(hall: Hall, audience: Callable[[], Audience], listener: Callable[[], None]) -> Callable[[], None]:

@@ -91,9 +91,8 @@ class Hall:
 
     def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
         new, started = self._new_id(), self._timer()
-        return Call(
-            new, ask.tool, ask.arguments, caller, link, ask.dialect, ask.size, started, ask.brought, None, ask.asked_name
-        )
+        tool, name = ask.tool, ask.asked_name
+        return Call(new, tool, ask.arguments, caller, link, ask.dialect, ask.size, started, ask.brought, None, name)
 
     def view(self, caller: Caller) -> Snapshot:
         """The tools as far as this caller may see them."""

@@ -212,7 +212,7 @@ async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revisi
 
 @pytest.mark.requirement("L-11", "L-16")
 async def test_what_is_sent_while_a_reader_writes_is_not_forgotten() -> None:
-    stream = Stream("c1")
+    stream = Stream()
     reader = stream.read()
     for number in range(1, 4):
         stream.send(b"%d" % number)

@@ -1,6 +1,7 @@
 """A client in this process that listens for changes of the list, in the newest way or in the older one."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from tests.threats.guarded import Inside
@@ -10,11 +11,13 @@ WAIT_SECONDS = 10.0
 
 
 class Listener:
-    """Reads what Alice's stream brings until it ends."""
+    """Reads what a stream brings until it ends: Alice's, or with `headers` one of a session that is open already."""
 
-    def __init__(self, hall: Inside, how: str) -> None:
+    def __init__(self, hall: Inside, how: str, *, key: str = "", headers: Mapping[str, str] | None = None) -> None:
         self._hall = hall
         self._how = how
+        self._key = key or hall.keys["alice"]
+        self._headers = headers
         self.sent = b""
         self._news = asyncio.Event()
         self._gone = asyncio.Event()
@@ -22,7 +25,8 @@ class Listener:
 
     async def __aenter__(self) -> "Listener":
         method, headers, body = await (self._listen() if self._how == "listen" else self._get())
-        named = {"host": "hall.example", "content-type": "application/json"} | self._hall.bearer("alice") | headers
+        bearer = {"authorization": f"Bearer {self._key}"}
+        named = {"host": "hall.example", "content-type": "application/json"} | bearer | headers
         scope: Any = {
             "type": "http",
             "method": method,
@@ -40,10 +44,10 @@ class Listener:
         self._gone.set()
         await asyncio.wait_for(self._task, WAIT_SECONDS)
 
-    async def until(self, text: bytes) -> None:
-        """Wait for this text."""
+    async def until(self, *texts: bytes) -> None:
+        """Wait for one of these texts."""
         async with asyncio.timeout(WAIT_SECONDS):
-            while text not in self.sent:
+            while not any(text in self.sent for text in texts):
                 self._news.clear()
                 await self._news.wait()
 
@@ -56,6 +60,8 @@ class Listener:
         return "POST", dict(modern_headers(body)), body
 
     async def _get(self) -> tuple[str, dict[str, str], bytes]:
+        if self._headers is not None:
+            return "GET", dict(self._headers), b""
         opened = await self._hall.send("POST", "/mcp", handshake(NOVEMBER), self._hall.bearer("alice"))
         session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": NOVEMBER}
         greeting = {"jsonrpc": "2.0", "method": "notifications/initialized"}

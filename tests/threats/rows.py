@@ -198,7 +198,6 @@ ROWS = {
     "K6": Row(
         "missed events replayed to a lesser key",
         "the policy is asked again before a replay; event ids cannot be guessed",
-        _HARDENING,
     ),
     "K7": Row("search or pins tell a hidden tool from an unknown one", "names resolve among what the caller sees"),
     "K8": Row(

@@ -115,9 +115,14 @@ async def test_B6_event_ids_lead_to_ones_own_streams(halls: Halls, revision: str
     alice, bob = Guest(halls, "alice", revision), Guest(halls, "bob", revision)
     await alice.open()
     await bob.open()
-    secret = secrets.token_hex(8)
-    await alice.ask(calling(revision, "nonce", {"nonce": secret}))
-    resumed = bob.visit(method="GET", headers=[("mcp-session-id", bob.session or ""), ("last-event-id", "c1-0")])
+    call = calling(revision, "steps", {"count": 2, "delay": 0})
+    call["params"]["_meta"] = {"progressToken": (secret := secrets.token_hex(8))}
+    answer = (await alice.visit(encoded(call)).reply()).body
+    (event, *_) = re.findall(rb"^id: (.+)$", answer, re.MULTILINE)
+    assert secret.encode() in answer
+    resumed = bob.visit(
+        method="GET", headers=[("mcp-session-id", bob.session or ""), ("last-event-id", event.decode())]
+    )
     assert await resumed.begun() == 200
     await resumed.hang_up()
     assert secret.encode() not in resumed.sent

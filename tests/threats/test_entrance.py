@@ -1,16 +1,18 @@
 # ruff: noqa: N802 - tests carry the names of their rows
 """What the entrance of a hall gives out, writes down and ends: repeated answers, refusals, limits, open streams."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.threats.guarded import Inside, inside
+from tests.threats.lines import LEGACY, NOVEMBER, calling, handshake
 from tests.threats.listening import Listener
 from tests.threats.test_identity import WAYS, call, ran
-from toolhall import tool
+from toolhall import Context, Toolkit, tool
 from toolhall.model.caller import Caller
 from toolhall.model.record import Record
 from toolhall.registrar.grants import NewCondition, NewGrant
@@ -88,6 +90,88 @@ async def test_an_id_that_is_used_for_another_call_is_recorded(vault: Inside) ->
     await ask(vault, vault.keys["alice"])
     assert (await ask(vault, vault.keys["alice"], room="cellar")).status_code == 400
     assert records(vault)[-1].outcome == "Malformed"
+
+
+# --- missed events that are replayed ----------------------------------------------------------------------------------
+
+
+class Rooms(Toolkit):
+    """A toolkit that some keys of a caller are good for, and others are not."""
+
+    @tool(level=4, effect="reads")
+    async def revealed(self, ctx: Context, room: str = "attic") -> str:
+        """Tell in two events what only some may know."""
+        ctx.progress(1, total=2, message="confidential progress")
+        return f"confidential {room}"
+
+
+class Resumable(NamedTuple):
+    """A session of Alice in which a call was answered by a stream of events."""
+
+    hall: Inside
+    session: dict[str, str]
+    events: list[str]
+
+    @classmethod
+    async def open(cls, hall: Inside, revision: str) -> "Resumable":
+        alice = hall.bearer("alice")
+        opened = await hall.send("POST", "/mcp", handshake(revision), alice)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"], "mcp-protocol-version": revision}
+        call = calling(revision, "Rooms_revealed")
+        call["params"]["_meta"] = {"progressToken": "t"}
+        answer = await hall.send("POST", "/mcp", call, alice | session)
+        assert answer.text.count("confidential") >= 2
+        return cls(hall, session, re.findall(r"^id: (.+)$", answer.text, re.MULTILINE))
+
+    async def replayed(self, key: str, event: str) -> bytes:
+        """What comes after an event, until the stream ends or the news of a change of the list is there."""
+        headers = self.session | {"accept": "text/event-stream", "last-event-id": event}
+        async with Listener(self.hall, "get", key=key, headers=headers) as listener:
+            self.hall.hall.add(news)
+            self.hall.hall.remove("news")
+            await listener.until(b"list_changed", b"confidential attic")
+            return listener.sent
+
+
+@pytest.mark.threat("K6")
+@pytest.mark.parametrize("revision", LEGACY)
+async def test_K6_events_are_not_replayed_to_a_lesser_key_of_the_same_caller(revision: str) -> None:
+    """A second key of one name, for which the tool does not exist, resumes as if the event had never been."""
+    async with inside(Rooms()) as hall:
+        await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+        _, lesser = await hall.hall.access.keys.create(NewKey("alice", scopes=("tools:test_entrance",)), "test")
+        _, equal = await hall.hall.access.keys.create(NewKey("alice", scopes=("tools:*", "approve")), "test")
+        stream = await Resumable.open(hall, revision)
+        first = re.sub(r"-[0-9]+$", "-0", stream.events[0])
+        assert b"confidential" not in await stream.replayed(lesser, first)
+        assert b"confidential attic" in await stream.replayed(equal, first)
+        assert b"confidential attic" in await stream.replayed(hall.keys["alice"], first)
+        assert b"confidential" not in await stream.replayed(lesser, first), "also after others have read it"
+        outcomes = [each.outcome for each in records(hall)]
+        assert outcomes == ["ok", "NotFound", "repeated", "repeated", "NotFound"]
+
+
+@pytest.mark.threat("K6")
+async def test_K6_events_are_not_replayed_once_the_grant_is_gone() -> None:
+    """The same key may have lost what it was granted between the call and the replay."""
+    async with inside(Rooms()) as hall:
+        granted = await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+        stream = await Resumable.open(hall, NOVEMBER)
+        assert b"confidential attic" in await stream.replayed(hall.keys["alice"], stream.events[0])
+        await hall.hall.access.grants.remove(granted.id)
+        assert b"confidential" not in await stream.replayed(hall.keys["alice"], stream.events[0])
+        assert [each.outcome for each in records(hall)] == ["ok", "NotFound"], "nothing had changed the first time"
+
+
+@pytest.mark.threat("K6")
+async def test_K6_event_ids_cannot_be_guessed() -> None:
+    """The ids of one stream have a random part of 128 bits in common, and no two streams share it."""
+    async with inside(Rooms()) as hall:
+        await hall.hall.access.grants.add(NewGrant(callers="*", tools="*", effect="permit"), "test")
+        streams = [(await Resumable.open(hall, NOVEMBER)).events for _ in range(8)]
+        names = {event.rpartition("-")[0] for events in streams for event in events}
+        assert len(names) == len(streams)
+        assert all(re.fullmatch(r"[0-9a-f]{32}", name) for name in names)
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from tests.threats.callers import Guest, Halls, Visit
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message
 from tests.unit.parts import Clock
+from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import LIMITED
 from toolhall.dialects.mcp.revisions import LEGACY
 from toolhall.dialects.mcp.write import Server, Writer
@@ -150,7 +151,7 @@ async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
     """A session keeps its last streams so that a client can come back, and few of them when they are large."""
     held = sessions.HttpSession(session_of(halls, "ann"), 0.0)
     for _ in range(50):
-        held.open_stream().finish(b"x" * 900_000)
+        held.begin(Request(1, "tools/call", {}), 0, None).stream.finish(b"x" * 900_000)
         assert held.kept_bytes < sessions.MAX_KEPT_BYTES + 1_000_000
     held.close()
 

@@ -59,8 +59,8 @@ class Find:
     def _missing(self, call: Call, hidden: Hidden | None = None) -> NotFound | Unauthenticated:
         """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
 
-        Whoever proved nothing hears the same of every name: with a credential, the tool may be there. The message repeats
-        the name that the caller wrote, never the id that a pin or the search gave it: that would tell that it exists.
+        Whoever proved nothing hears the same of every name: with a credential, the tool may be there. The message
+        repeats the name that the caller wrote, never the id that a pin or the search made of it, which would tell.
         """
         if call.caller.proof == "none" and not call.caller.local:
             return Unauthenticated()

@@ -1,7 +1,9 @@
 """Server-sent events: how a stream of messages is written on a reply."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,6 +26,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 START = Place()
+Permitted: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 async def start_events(exchange: Exchange) -> None:
@@ -31,11 +34,13 @@ async def start_events(exchange: Exchange) -> None:
     await exchange.start(200, _HEADERS)
 
 
-async def write_events(exchange: Exchange, stream: Stream, place: Place = START, *, listening: bool = False) -> None:
-    """Write every message as an event, then end the reply; who only listens hears nothing once it is not proven."""
+async def write_events(
+    exchange: Exchange, stream: Stream, place: Place = START, *, permitted: Permitted | None = None
+) -> None:
+    """Write every message as an event, then end the reply; `permitted` is asked before each one and ends it early."""
     async with aclosing(stream.read(place.after, resumed=place.resumed)) as items:
         async for item in items:
-            if listening and not await exchange.is_still_proven():
+            if permitted is not None and not await permitted():
                 break
             await exchange.part(_event(item, place.prefix) if item.message else b": keep-alive\n\n", more=True)
     # MCP 2025-11-25: who closes a connection before its stream has ended SHOULD say when to come back.
@@ -43,9 +48,11 @@ async def write_events(exchange: Exchange, stream: Stream, place: Place = START,
     await exchange.part(f"retry: {stream.retry_ms}\n\n".encode() if sent_away else b"", more=False)
 
 
-async def serve_events(exchange: Exchange, stream: Stream, place: Place = START, *, listening: bool = False) -> None:
+async def serve_events(
+    exchange: Exchange, stream: Stream, place: Place = START, *, permitted: Permitted | None = None
+) -> None:
     """Write events until the stream ends or the client hangs up."""
-    writing = write_events(exchange, stream, place, listening=listening)
+    writing = write_events(exchange, stream, place, permitted=permitted)
     tasks = [asyncio.create_task(writing), asyncio.create_task(hung_up(exchange))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,7 @@
 """What is sent back for one request: notices, then the answer; kept so that a client can come back for it."""
 
 import asyncio
+import secrets
 from collections import deque
 from collections.abc import AsyncGenerator
 
@@ -21,8 +22,8 @@ class Item(msgspec.Struct, frozen=True):
 class Stream:
     """Written by one call, read by one connection at a time; a slow reader loses notices, never the answer."""
 
-    def __init__(self, name: str = "") -> None:
-        self.name = name
+    def __init__(self) -> None:
+        self._name = ""
         self.finished = False
         self.retry_ms: int | None = None
         self._items: deque[Item] = deque(maxlen=MAX_KEPT)
@@ -30,6 +31,20 @@ class Stream:
         self.last = 0
         self._news = asyncio.Event()
         self._hang_ups = 0
+
+    @property
+    def name(self) -> str:
+        """What the ids of its events start with: random, so that no other stream's ids can be derived from one.
+
+        It is made when it is first asked for: most calls are answered by a plain reply, which has no event ids.
+        """
+        if not self._name:
+            self._name = secrets.token_hex(16)
+        return self._name
+
+    def is_named(self, name: str) -> bool:
+        """Whether this is its name; a stream that never needed one has none."""
+        return bool(self._name) and secrets.compare_digest(self._name.encode(), name.encode())
 
     def send(self, message: bytes) -> None:
         """Add a message."""

@@ -71,7 +71,8 @@ def heard(hall: Hall, *audiences: Audience) -> list[Audience]:
 def test_a_name_in_a_call_means_what_is_listed(pinned: tuple[str, ...], asked: str, found: str) -> None:
     with hall_of(*map(version_of, ("1.0.0", "1.5.0", "2.0.0")), pinned=pinned) as hall:
         call = storefront.called(hall.hall, CallTool(asked, {"a": 1}, "mcp", 7))
-        assert call == CallTool(found, {"a": 1}, "mcp", 7)
+        assert (call.tool, call.arguments, call.dialect, call.size) == (found, {"a": 1}, "mcp", 7)
+        assert call.asked_name in (asked, None), "what a refusal repeats"
 
 
 def test_without_pins_a_call_is_left_alone() -> None:

@@ -123,7 +123,7 @@ class McpHttp:
         exchange.take_place()()  # listeners have a bound of their own
         try:
             await start_events(exchange)
-            await serve_events(exchange, stream, listening=True)
+            await serve_events(exchange, stream, permitted=exchange.is_still_proven)
         finally:
             end()
 

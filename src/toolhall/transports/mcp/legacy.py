@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request, Response
@@ -85,6 +85,23 @@ class Session:
                 raise bad_params("this session is initialized already")
             case _:
                 raise unknown_method(request.method)
+
+    def standing(self, caller: Caller) -> Hashable:
+        """What the policy has decided for a caller: the same object until a decision could be another."""
+        return self._hall.policy.epoch(caller)
+
+    async def may_read(self, request: Request, size: int, caller: Caller) -> bool:
+        """Whether a caller may be sent the answer to a request, by another of its credentials or under newer rules.
+
+        That is decided, counted and recorded as if the caller had sent the same call now. Only calls are ever resumed.
+        """
+        if request.method != "tools/call":
+            return False
+        try:
+            call = called(self._hall, read_call(request, f"mcp@{self.revision.name}", size))
+        except McpRefusal:
+            return False
+        return await self._hall.repeat(call, caller) is None
 
     def _list(self, request: Request, caller: Caller) -> Wire:
         asked = read_list(request)

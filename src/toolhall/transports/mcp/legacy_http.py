@@ -12,7 +12,7 @@ from toolhall.model.exchange import Wire
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.mcp.legacy import Session
 from toolhall.transports.mcp.refusing import refused
-from toolhall.transports.mcp.sessions import HttpSession, Sessions
+from toolhall.transports.mcp.sessions import AnsweredRequest, HttpSession, Sessions
 from toolhall.transports.sse import Place, primer, serve_events, start_events
 from toolhall.transports.stream import Stream
 
@@ -112,12 +112,13 @@ class LegacyHttp:
 
     async def _answer(self, exchange: Exchange, session: HttpSession, request: Request, size: int) -> None:
         """The request outlives this connection, which only reads what it sends: to hang up is not to cancel here."""
-        stream = session.open_stream()
-        answered: list[Wire] = []
+        answered = session.begin(request, size, session.session.standing(exchange.caller))
+        stream = answered.stream
+        replies: list[Wire] = []
 
         async def work() -> None:
             wire = await session.session.answer(request, stream, size, exchange.caller)
-            answered.append(wire)
+            replies.append(wire)
             stream.finish(wire.body)
 
         give_back = exchange.take_place()
@@ -129,9 +130,9 @@ class LegacyHttp:
 
         session.running.start(request.id, work()).add_done_callback(done)
         await stream.started()
-        if stream.untouched and answered:
-            session.forget(stream)
-            await exchange.reply(answered[0])
+        if stream.untouched and replies:
+            session.forget(answered)
+            await exchange.reply(replies[0])
         else:
             await self._stream(exchange, session, stream)
 
@@ -145,21 +146,45 @@ class LegacyHttp:
     async def _open_stream(self, exchange: Exchange, session: HttpSession) -> None:
         exchange.take_place()()  # one stream a session is bound enough
         last = exchange.headers.get(b"last-event-id", b"").decode("latin-1")
-        resumed = session.resumed(last)
-        if resumed:
-            stream, number = resumed
-            await start_events(exchange)
-            await serve_events(exchange, stream, Place(f"{stream.name}-", number, resumed=True), listening=True)
-        elif session.reading:
+        found = session.find_event(last)
+        if found and await _may_read(exchange, session, found[0]):
+            await self._resume(exchange, session, *found)
+        elif session.reading:  # what may not be read is answered like an id that was never given
             await exchange.refuse(409, "this session has a GET stream already")
         else:
             await self._standalone(exchange, session)
+
+    async def _resume(self, exchange: Exchange, session: HttpSession, answered: AnsweredRequest, number: int) -> None:
+        """Replay what came after an event, then go on; for every message the credential and the policy are asked."""
+
+        async def permitted() -> bool:
+            return await exchange.is_still_proven() and await _may_read(exchange, session, answered)
+
+        place = Place(f"{answered.stream.name}-", number, resumed=True)
+        await start_events(exchange)
+        await serve_events(exchange, answered.stream, place, permitted=permitted)
 
     async def _standalone(self, exchange: Exchange, session: HttpSession) -> None:
         session.reading = True
         try:
             await start_events(exchange)
-            await serve_events(exchange, session.standalone, Place(after=session.heard), listening=True)
+            place, permitted = Place(after=session.heard), exchange.is_still_proven
+            await serve_events(exchange, session.standalone, place, permitted=permitted)
         finally:
             session.reading = False
             session.heard = session.standalone.last
+
+
+async def _may_read(exchange: Exchange, session: HttpSession, answered: AnsweredRequest) -> bool:
+    """Whether the caller of this exchange may read the answer to an earlier request of its session.
+
+    A caller may hold several credentials, and its grants may have changed since: unless nothing that decides has
+    changed, the call is judged again.
+    """
+    standing = session.session.standing(exchange.caller)
+    if standing == answered.standing:
+        return True
+    if not await session.session.may_read(answered.request, answered.size, exchange.caller):
+        return False
+    answered.standing = standing
+    return True

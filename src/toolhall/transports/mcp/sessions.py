@@ -2,9 +2,12 @@
 
 import re
 import secrets
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
 
+import msgspec
+
+from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import LIMITED, McpRefusal
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.transports.mcp.legacy import Session
@@ -19,6 +22,18 @@ IDLE_SECONDS = 3_600.0
 _PLACE = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
 
+class AnsweredRequest(msgspec.Struct, eq=False):
+    """A request in a session and the stream that answers it, kept so that its client can come back for missed events.
+
+    `standing` is what the policy had decided for the caller when its events were last found to be for that caller.
+    """
+
+    request: Request
+    size: int
+    standing: Hashable
+    stream: Stream
+
+
 class HttpSession:
     """A session, its running requests, its standalone stream (opened by GET), and the streams of its calls."""
 
@@ -26,37 +41,37 @@ class HttpSession:
         self.id = secrets.token_urlsafe(24)
         self.session = session
         self.seen = now
-        self.standalone = Stream("s")
+        self.standalone = Stream()
         self.reading = False
         self.heard = 0  # how far the standalone stream has been read
         self.running = Running()
-        self._streams: OrderedDict[str, Stream] = OrderedDict()
-        self._opened = 0
+        self._answered: deque[AnsweredRequest] = deque()
         self._stop_hearing = session.hear(self._tools_changed)
 
-    def open_stream(self) -> Stream:
-        """A stream for one call; the oldest is forgotten when there are too many."""
-        self._opened += 1
-        stream = Stream(f"c{self._opened}")
-        while self._streams and (len(self._streams) >= MAX_STREAMS or self.kept_bytes > MAX_KEPT_BYTES):
-            self._streams.popitem(last=False)
-        self._streams[stream.name] = stream
-        return stream
+    def begin(self, request: Request, size: int, standing: Hashable) -> AnsweredRequest:
+        """Keep the stream of one request; the oldest is forgotten when there are too many."""
+        answered = AnsweredRequest(request, size, standing, Stream())
+        while self._answered and (len(self._answered) >= MAX_STREAMS or self.kept_bytes > MAX_KEPT_BYTES):
+            self._answered.popleft()
+        self._answered.append(answered)
+        return answered
 
     @property
     def kept_bytes(self) -> int:
         """What is held for a client that comes back."""
-        return sum(stream.kept_bytes for stream in self._streams.values())
+        return sum(answered.stream.kept_bytes for answered in self._answered)
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, answered: AnsweredRequest) -> None:
         """Nobody can come back for a stream whose events had no ids."""
-        self._streams.pop(stream.name, None)
+        if answered in self._answered:
+            self._answered.remove(answered)
 
-    def resumed(self, event_id: str) -> tuple[Stream, int] | None:
-        """The stream and the place that an event id points to; never another session's."""
+    def find_event(self, event_id: str) -> tuple[AnsweredRequest, int] | None:
+        """The request and the place in its stream that an event id points to; never another session's."""
         name, _, number = event_id.partition("-")
-        stream = self._streams.get(name)
-        return (stream, int(number)) if stream and _PLACE.fullmatch(number) else None
+        if not _PLACE.fullmatch(number):
+            return None
+        return next(((each, int(number)) for each in self._answered if each.stream.is_named(name)), None)
 
     @property
     def busy(self) -> bool:

@@ -11,7 +11,8 @@ import msgspec
 import pydantic
 import pytest
 
-from toolhall import ToolhallError, tool
+from toolhall import Context, ToolhallError, tool
+from toolhall.model.errors import BadArguments
 from toolhall.testing import Client
 
 
@@ -165,7 +166,7 @@ async def test_a_pydantic_model_keeps_its_own_rules() -> None:
         @classmethod
         def is_even(cls, number: int) -> int:
             if number % 2:
-                raise ValueError(f"{number} is odd")
+                raise ValueError("an odd number has no half")
             return number
 
     @tool
@@ -174,9 +175,55 @@ async def test_a_pydantic_model_keeps_its_own_rules() -> None:
 
     async with Client(half) as client:
         assert await client.call(half, Even(number=4)) == 2
-        with pytest.raises(ToolhallError, match="/even: the value does not have the form") as caught:
+        with pytest.raises(ToolhallError, match="/even/number: an odd number has no half") as caught:
             await client.call_named("half", {"even": {"number": 4711}})
     assert "4711" not in caught.value.message
+
+
+async def test_what_the_schema_and_what_the_types_refuse_is_told_at_once() -> None:
+    class Code(pydantic.BaseModel):
+        code: str
+        count: int = pydantic.Field(gt=3)
+
+        @pydantic.field_validator("code")
+        @classmethod
+        def is_code(cls, code: str) -> str:
+            raise ValueError("a code begins with SKU-")
+
+    class Size(enum.Enum):
+        SMALL = "s"
+        LARGE = "l"
+
+    @tool
+    def order(code: Code, day: datetime.date, size: Size | None = None) -> None: ...
+
+    async with Client(order) as client:
+        with pytest.raises(BadArguments) as caught:
+            await client.call_named("order", {"code": {"code": "x", "count": 1}, "day": "x", "size": "hunter2"})
+    assert {str(problem) for problem in caught.value.problems} == {
+        "/code/count: the value is less than or equal to the minimum of 3",
+        "/code/code: a code begins with SKU-",
+        "/day: Invalid RFC3339 encoded date",
+        '/size: the value is not one of "l" or "s"',
+    }
+
+
+async def test_a_validators_text_is_told_without_a_secret() -> None:
+    class Key(pydantic.BaseModel):
+        key: str
+
+        @pydantic.field_validator("key")
+        @classmethod
+        def refuse(cls, key: str) -> str:
+            raise ValueError(f"hunter2-hunter2 is better than {key}")
+
+    @tool(secrets=["password"])
+    def unlock(ctx: Context, key: Key) -> None: ...
+
+    async with Client(unlock, supplies={"password": "hunter2-hunter2"}) as client:
+        with pytest.raises(BadArguments, match="is better than x") as caught:
+            await client.call_named("unlock", {"key": {"key": "x"}})
+    assert "hunter2" not in f"{caught.value} {caught.value.problems}"
 
 
 async def test_a_time_that_is_none_is_refused_with_its_place() -> None:

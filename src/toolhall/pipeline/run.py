@@ -6,7 +6,7 @@ from types import FrameType
 
 import msgspec
 
-from toolhall.model.errors import Crashed, TimedOut, ToolError, ToolFailed, ToolhallError
+from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, ToolError, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.json import JsonObject
 from toolhall.model.text import Sweep, clean_text
@@ -86,6 +86,8 @@ def _clean(error: ToolhallError, redactor: Redactor | None) -> None:
     error.message = _text(error.message, redactor)
     error.args = (error.message,)
     error.detail = error.detail and _text(error.detail, redactor)
+    if isinstance(error, BadArguments):  # a validator's own words
+        error.problems = tuple(Problem(each.path, _text(each.reason, redactor)) for each in error.problems)
     if isinstance(error, ToolFailed) and error.prompt is not None:
         error.prompt = _text(error.prompt, redactor)
     if isinstance(error, ToolError):

@@ -40,14 +40,20 @@ def _classes(hints: list[Any]) -> list[type]:
     while pending:
         hint = pending.pop()
         pending.extend(get_args(hint))
-        if isinstance(hint, type) and hint not in found and _has_fields(hint):
+        if isinstance(hint, type) and hint not in found and has_fields(hint):
             found[hint] = None
             pending.extend(get_type_hints(hint, include_extras=True).values())
     return list(found)
 
 
-def _has_fields(hint: type) -> bool:
+def has_fields(hint: type) -> bool:
+    """Whether it is a dataclass, a TypedDict or a msgspec Struct."""
     return dataclasses.is_dataclass(hint) or is_typeddict(hint) or issubclass(hint, msgspec.Struct)
+
+
+def field_hints(kind: type) -> dict[str, Any]:
+    """The types of a class's fields, by the names that they have in JSON."""
+    return {_wire_name(kind, name): hint for name, hint in get_type_hints(kind, include_extras=True).items()}
 
 
 def _wire_name(kind: type, name: str) -> str:

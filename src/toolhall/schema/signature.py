@@ -1,24 +1,17 @@
 """Reads a function's signature: what it takes as JSON Schema, how arguments become its parameters, what it returns."""
 
 import inspect
-import re
 from collections.abc import Callable
-from typing import Any, NotRequired, Required, TypedDict, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from toolhall.model.content import CONTENT_TYPES, Reply
-from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import JsonObject
 from toolhall.model.tool import Output
-from toolhall.schema.types import Mode, decoder_of, schemas_of, to_json
+from toolhall.schema.binding import binder
+from toolhall.schema.types import Mode, schemas_of, to_json
 from toolhall.schema.validator import Validator
-from toolhall.schema.walk import escape
-
-_AT = re.compile(r" - at `\$([^`]*)`\Z")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-# What msgspec says of a form; it never quotes the value in these.
-_SAFE = re.compile(r"Invalid (RFC3339 encoded \w+|ISO8601 duration|base64 encoded string|UUID|decimal string)")
 
 
 class BadSignature(TypeError):
@@ -40,7 +33,7 @@ def read_signature(function: Callable[..., Any], hidden: int, returns: Any = Non
     for parameter in parameters:
         _check_parameter(parameter, hints)
     returned = hints.get("return", inspect.Signature.empty) if returns is None else returns
-    return Signature(_input_schema(parameters, hints), output_of(returned), _binder(parameters, hints))
+    return Signature(_input_schema(parameters, hints), output_of(returned), binder(parameters, hints))
 
 
 def _check_parameter(parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
@@ -109,53 +102,3 @@ def _is_content(hint: Any) -> bool:
         return True
     arguments = [argument for argument in get_args(hint) if argument is not Ellipsis]
     return get_origin(hint) is not dict and any(_is_content(argument) for argument in arguments)
-
-
-def _binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callable[[JsonObject], JsonObject]:
-    if not parameters:
-        return lambda arguments: arguments
-    fields = {
-        p.name: Required[hints[p.name]] if p.default is p.empty else NotRequired[hints[p.name]] for p in parameters
-    }
-    shape = TypedDict("Arguments", fields)  # type: ignore[misc]  # made from the signature
-    convert = decoder_of(shape)
-
-    def bind(arguments: JsonObject) -> JsonObject:
-        try:
-            return convert(arguments)  # type: ignore[no-any-return]
-        except msgspec.ValidationError:
-            return _bind_loosely(convert, arguments)
-
-    return bind
-
-
-def _bind_loosely(convert: Callable[[Json], Any], arguments: JsonObject) -> JsonObject:
-    """JSON Schema counts 2.0 as an integer, Python does not: try again with whole floats as ints."""
-    try:
-        return convert(_whole(arguments))  # type: ignore[no-any-return]
-    except msgspec.ValidationError as error:
-        raise BadArguments([_problem(error)]) from None
-
-
-def _whole(value: Json) -> Json:
-    match value:
-        case float() if value.is_integer():
-            return int(value)
-        case dict():
-            return {key: _whole(part) for key, part in value.items()}
-        case list():
-            return [_whole(part) for part in value]
-        case _:
-            return value
-
-
-def _problem(error: msgspec.ValidationError) -> Problem:
-    """Where it went wrong and how, without the value that a message may quote."""
-    text = str(error)
-    found = _AT.search(text)
-    steps = [name or index for name, index in _STEP.findall(found[1])] if found else []
-    path = "".join(f"/{escape(step.replace('...', '*'))}" for step in steps)
-    said = text[: found.start()] if found else ""
-    return Problem(
-        path, said if _SAFE.fullmatch(said) else "the value does not have the form that this parameter needs"
-    )

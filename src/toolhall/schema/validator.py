@@ -1,7 +1,7 @@
 """A schema compiled once, that says yes quickly or lists every problem without repeating a value."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 import jsonschema_rs
@@ -15,6 +15,9 @@ from toolhall.schema.walk import escape
 MAX_PROBLEMS = 20
 MAX_REASON = 200
 MAX_REPORT = 6 * 1024  # bytes of all problems together, as they are written
+MAX_CHOICES = 20  # more are counted, not listed
+MAX_CHOICE = 60  # letters of one choice
+MAX_LISTED = 1_400  # letters of a reason that lists choices: all twenty, each as long as it may be
 # All problems of a larger value would be collected before the first is seen; only the first is looked for then.
 LIST_ALL_BELOW = 4 * 1024
 LIST_ALL_CHECKS = 4_000  # each may fail: about as many problems as can be collected in 20 ms
@@ -70,26 +73,32 @@ class Validator:
 
     def problems(self, value: Json, size: int) -> list[Problem]:
         """What is wrong with a value of about `size` bytes; empty when it is accepted."""
-        found: list[Problem] = []
-        room = MAX_REPORT
-        for problem in islice(self._errors(value, size), MAX_PROBLEMS):
-            room -= len(encode(str(problem)))
-            if found and room < 0:
-                break
-            found.append(problem)
-        return found
+        return bounded(self._errors(value, size))
 
     def _errors(self, value: Json, size: int) -> Iterator[Problem]:
-        if size <= LIST_ALL_BELOW and self.bounds.growth == 1 and self.bounds.visits * _parts(value) <= LIST_ALL_CHECKS:
-            yield from map(_problem, self._compiled.iter_errors(value))
+        if size <= LIST_ALL_BELOW and self.bounds.growth == 1 and self.bounds.visits * parts(value) <= LIST_ALL_CHECKS:
+            for error in self._compiled.iter_errors(value):
+                yield from _problems(error)
             return
         try:
             self._compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
-            yield _problem(error)
+            yield from _problems(error)
 
 
-def _parts(value: Json) -> int:
+def bounded(problems: Iterable[Problem]) -> list[Problem]:
+    """As many problems as one answer tells: at most MAX_PROBLEMS, and MAX_REPORT bytes of them, but at least one."""
+    found: list[Problem] = []
+    room = MAX_REPORT
+    for problem in islice(problems, MAX_PROBLEMS):
+        room -= len(encode(str(problem)))
+        if found and room < 0:
+            break
+        found.append(problem)
+    return found
+
+
+def parts(value: Json) -> int:
     """How many values there are in a value, itself included."""
     count, pending = 0, [value]
     while pending:
@@ -128,10 +137,54 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
         raise BadSchema([Problem("", str(error).splitlines()[0])]) from None
 
 
+def _problems(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
+    """One problem; of alternatives, those of the only one that is meant, or one that names what each wants."""
+    match error.kind:
+        case jsonschema_rs.ValidationErrorKind.AnyOf() | jsonschema_rs.ValidationErrorKind.OneOfNotValid():
+            branches = error.kind.context
+        case _:
+            yield _problem(error)
+            return
+    # A branch for another type than the value has is not the one that was meant: `None` beside a model, for example.
+    meant = [branch for branch in branches if not any(_is_other_type(each, error) for each in branch)]
+    if len(meant) == 1:
+        for each in meant[0]:
+            yield from _problems(each)
+    elif not meant and all(branches):
+        types = list(dict.fromkeys(kind for branch in branches for each in branch for kind in _types(each)))
+        yield _at(error, f"the value is not of type {' or '.join(encode(kind).decode() for kind in types)}")
+    else:
+        yield _problem(error)
+
+
+def _is_other_type(each: jsonschema_rs.ValidationError, whole: jsonschema_rs.ValidationError) -> bool:
+    return each.instance_path == whole.instance_path and bool(_types(each))
+
+
+def _types(error: jsonschema_rs.ValidationError) -> list[str]:
+    return error.kind.types if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Type) else []
+
+
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
-    parts = [*error.instance_path, *_member(error.kind)]
-    path = "".join(f"/{escape(str(part))}" for part in parts)
-    return Problem(shown(path), shown(_PLAINER.get(error.message, error.message)))
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):
+        return _at(error, choices(error.kind.options), MAX_LISTED)
+    return _at(error, _PLAINER.get(error.message, error.message))
+
+
+def _at(error: jsonschema_rs.ValidationError, reason: str, most: int = MAX_REASON) -> Problem:
+    steps = [*error.instance_path, *_member(error.kind)]
+    path = "".join(f"/{escape(str(step))}" for step in steps)
+    return Problem(shown(path), shown(reason, most))
+
+
+def choices(options: list[Json]) -> str:
+    """What may be given where only some values may: all of them up to MAX_CHOICES, and how many there are of more."""
+    written = [encode(option).decode() for option in options[:MAX_CHOICES]]
+    listed = [text if len(text) <= MAX_CHOICE else f"{text[: MAX_CHOICE - 3]}..." for text in written]
+    if len(options) > MAX_CHOICES:
+        return f"the value is none of the {len(options)} choices, which begin with {', '.join(listed)}"
+    *others, last = listed
+    return f"the value is not one of {', '.join(others)} or {last}" if others else f"the value is not {last}"
 
 
 def _member(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
@@ -145,6 +198,6 @@ def _member(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
             return []
 
 
-def shown(text: str) -> str:
+def shown(text: str, most: int = MAX_REASON) -> str:
     """Names that the caller sent may be long, or play tricks on a terminal."""
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:MAX_REASON])
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:most])

@@ -1,8 +1,10 @@
 """Signatures: what a function takes, how arguments become parameters, what it returns."""
 
+import dataclasses
 import datetime
 import enum
-from typing import Annotated, Any, Literal
+import uuid
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 import pydantic
@@ -11,7 +13,9 @@ import pytest
 from toolhall.model.content import Image, Reply, Text
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.tool import Output
+from toolhall.schema.binding import MAX_SAID
 from toolhall.schema.signature import BadSignature, output_of, read_signature
+from toolhall.schema.validator import MAX_PROBLEMS
 
 
 def signature(**hints: Any) -> Any:
@@ -75,7 +79,7 @@ def test_a_float_that_is_no_integer_is_refused() -> None:
         (datetime.date, "hunter2", Problem("/x", "Invalid RFC3339 encoded date")),
         (bytes, "hunter2!", Problem("/x", "Invalid base64 encoded string")),
         (list[datetime.date], ["2026-07-28", "hunter2"], Problem("/x/1", "Invalid RFC3339 encoded date")),
-        (dict[str, datetime.date], {"a": "hunter2"}, Problem("/x/*", "Invalid RFC3339 encoded date")),
+        (dict[str, datetime.date], {"a": "hunter2"}, Problem("/x/a", "Invalid RFC3339 encoded date")),
     ],
     ids=str,
 )
@@ -85,20 +89,121 @@ def test_a_value_of_the_wrong_form_is_told_by_its_place(hint: Any, value: Any, p
     assert caught.value.problems == (problem,)
 
 
-class Picky(pydantic.BaseModel):
+class Stock(pydantic.BaseModel):
+    code: str
+    day: datetime.date = datetime.date(2026, 7, 28)
+    count: int = 0
+
+    @pydantic.field_validator("code")
+    @classmethod
+    def is_code(cls, code: str) -> str:
+        if not code.startswith("SKU-"):
+            raise ValueError("a code begins with SKU-, as on the label")
+        return code
+
+    @pydantic.field_validator("count")
+    @classmethod
+    def is_even(cls, count: int) -> int:
+        if count % 2:
+            raise AssertionError("only pairs are sold")  # what `assert` raises
+        return count
+
+
+@dataclasses.dataclass
+class Span:
+    start: datetime.date
+    end: datetime.date
+
+    def __post_init__(self) -> None:
+        if self.end < self.start:
+            raise ValueError("the end comes before the start")
+
+
+def refusal(hint: Any, value: Any) -> list[str]:
+    with pytest.raises(BadArguments) as caught:
+        signature(x=hint).bind({"x": value})
+    return list(map(str, caught.value.problems))
+
+
+def test_what_a_validator_says_is_told_with_its_place() -> None:
+    assert refusal(list[Stock], [{"code": "hunter2", "day": "hunter2", "count": 3}, {"code": "SKU-1"}]) == [
+        "/x/0/code: a code begins with SKU-, as on the label",
+        "/x/0/day: Input should be a valid date or datetime",
+        "/x/0/count: only pairs are sold",
+    ]
+
+
+def test_what_a_dataclass_says_is_told_with_its_place() -> None:
+    late = {"start": "2026-07-28", "end": "2026-07-27"}
+    assert refusal(dict[str, Span], {"a": late}) == ["/x/a: the end comes before the start"]
+
+
+def test_every_wrong_form_is_told_wherever_it_stands() -> None:
+    class Trip(TypedDict):
+        days: list[datetime.date]
+        legs: NotRequired[dict[str, tuple[uuid.UUID, datetime.time] | None]]
+
+    trip = {"days": ["2026-07-28", "no", "nor this"], "legs": {"a": ["x", "y"], "b": None}}
+    assert refusal(Trip | None, trip) == [
+        "/x/days/1: Invalid RFC3339 encoded date",
+        "/x/days/2: Invalid RFC3339 encoded date",
+        "/x/legs/a/0: Invalid UUID",
+        "/x/legs/a/1: Invalid RFC3339 encoded time",
+    ]
+    with pytest.raises(BadArguments) as caught:
+        signature(a=datetime.date, b=int, c=Stock).bind({"a": "x", "b": 2.5, "c": {"code": "x"}})
+    assert [problem.path for problem in caught.value.problems] == ["/a", "/b", "/c/code"]
+
+
+def test_problems_of_form_are_few() -> None:
+    assert len(refusal(list[datetime.date], ["x"] * 1_000)) == MAX_PROBLEMS
+    assert refusal(list[datetime.date], ["x"] * 100_000) == ["/x/0: Invalid RFC3339 encoded date"]
+
+
+class Number(pydantic.BaseModel):
+    word: str
+
+    @pydantic.field_validator("word")
+    @classmethod
+    def read(cls, word: str) -> str:
+        return str(int(word))
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"]
+
+
+class Home(pydantic.BaseModel):
+    pet: Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
+class Tall(pydantic.BaseModel):
     word: str
 
     @pydantic.field_validator("word")
     @classmethod
     def refuse(cls, word: str) -> str:
-        raise ValueError(f"Invalid {word}")
+        raise ValueError("\x1b[31m" + "no\u202e " * 1_000)
+
+
+def test_an_authors_text_is_short_and_hides_nothing() -> None:
+    (told,) = refusal(Tall, {"word": "x"})
+    assert len(told) <= MAX_SAID + len("/x/word: ")
+    assert told.startswith("/x/word: no no no")
+    assert told.isprintable()
 
 
 @pytest.mark.parametrize(
     ("hint", "value"),
     [
-        (Picky, {"word": "hunter2"}),
-        (Picky, {"word": "x - at `$hunter2`"}),
+        (Number, {"word": "hunter2"}),
+        (Number, {"word": "x - at `$hunter2`"}),
+        (Home, {"pet": {"kind": "hunter2"}}),
+        (uuid.UUID, "hunter2"),
         (Literal["a", "b"], "hunter2"),
         (Literal[1, 2], 411151),
         (Annotated[str, msgspec.Meta(max_length=3)], "hunter2"),

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.parts import nested
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import JsonObject
-from toolhall.schema.validator import LIST_ALL_BELOW, MAX_PROBLEMS, MAX_REASON, Validator
+from toolhall.schema.validator import LIST_ALL_BELOW, MAX_CHOICES, MAX_PROBLEMS, MAX_REASON, Validator
 
 CANARY = "hunter2"
 
@@ -82,9 +82,41 @@ def test_of_a_large_value_the_first_problem_is_told() -> None:
 
 
 def test_paths_and_reasons_are_cut() -> None:
-    validator = Validator({"additionalProperties": {"enum": ["y" * 1_000]}})
-    (problem,) = validator.problems({"x" * 300: 1}, 310)
+    validator = Validator({"additionalProperties": {"pattern": "^" + "y" * 500}})
+    (problem,) = validator.problems({"x" * 300: ""}, 310)
     assert len(problem.path) == len(problem.reason) == MAX_REASON
+
+
+def reasons(schema: JsonObject, value: Any) -> list[str]:
+    return [str(problem) for problem in Validator(schema).problems(value, 100)]
+
+
+def test_all_choices_are_listed_up_to_twenty() -> None:
+    names = [f"choice {number}" for number in range(MAX_CHOICES)]
+    (told,) = reasons({"enum": names}, CANARY)
+    assert all(f'"{name}"' in told for name in names)
+    assert reasons({"enum": ["a", 1, None]}, CANARY) == ['/: the value is not one of "a", 1 or null']
+    assert reasons({"enum": ["a"]}, CANARY) == ['/: the value is not "a"']
+    long = ["y" * 1_000 + str(number) for number in range(MAX_CHOICES)]
+    (told,) = reasons({"enum": long}, CANARY)
+    assert told.count("...") == MAX_CHOICES
+
+
+def test_of_more_choices_it_is_said_how_many_there_are() -> None:
+    (told,) = reasons({"enum": list(range(300))}, CANARY)
+    assert told.startswith("/: the value is none of the 300 choices, which begin with 0, 1, ")
+    assert told.endswith(", 19")
+
+
+def test_of_alternatives_the_one_that_was_meant_is_told() -> None:
+    choice: JsonObject = {"anyOf": [{"enum": ["a", "b"], "type": "string"}, {"type": "null"}]}
+    assert reasons(choice, CANARY) == ['/: the value is not one of "a" or "b"']
+    assert reasons(choice, 5) == ['/: the value is not of type "string" or "null"']
+    model: JsonObject = {"type": "object", "properties": {"n": {"minimum": 3}}, "required": ["k"]}
+    assert set(reasons({"properties": {"m": {"anyOf": [{"type": "null"}, model]}}}, {"m": {"n": 1}})) == {
+        "/m/n: the value is less than the minimum of 3",
+        '/m/k: "k" is a required property',
+    }
 
 
 def test_the_whole_refusal_is_small() -> None:

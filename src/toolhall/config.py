@@ -1,10 +1,13 @@
 """One frozen configuration, from `toolhall.toml` and `TOOLHALL_...` variables; nothing below imports this."""
 
+import contextlib
 import difflib
 import os
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import msgspec
@@ -103,6 +106,38 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
         return msgspec.convert(settings, Config, strict=False)
     except msgspec.ValidationError as error:
         raise BadConfig(f"{file}: {error}") from None
+
+
+def stated_in(path: Path | None) -> tuple[str, ...]:
+    """The settings that a file names, or none without a file; raises BadConfig."""
+    return () if path is None else tuple(_read(path))
+
+
+_overrides: ContextVar[Mapping[str, Any]] = ContextVar("overrides", default=MappingProxyType({}))
+
+
+@contextlib.contextmanager
+def overriding(settings: Mapping[str, Any]) -> Generator[None, None, None]:
+    """Meanwhile every hall that is made has these settings, whatever its own configuration says.
+
+    The command line uses it while it loads a target: a hall in a target is open before anybody else could change it.
+    """
+    before = _overrides.set(settings)
+    try:
+        yield
+    finally:
+        _overrides.reset(before)
+
+
+def overridden(config: Config) -> Config:
+    """The configuration with the settings that `overriding` names; a host that is named is also answered for."""
+    settings = dict(_overrides.get())
+    if not settings:
+        return config
+    if (host := settings.get("host")) is not None:
+        hosts = settings.get("allowed_hosts", config.allowed_hosts)
+        settings["allowed_hosts"] = tuple(dict.fromkeys((*hosts, f"[{host}]" if ":" in host else host)))
+    return msgspec.structs.replace(config, **settings)
 
 
 def _read(file: Path) -> dict[str, Any]:

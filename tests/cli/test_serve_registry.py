@@ -48,13 +48,14 @@ def test_code_that_changed_under_its_version_is_not_served_and_the_changes_are_n
         assert [tool["version"] for tool in told(server.url, "/api/tools")["tools"]] == ["1.0.0", "2.0.0"]
 
 
-def test_in_the_folder_that_projects_share_code_may_change(shell: Shell) -> None:
+def test_in_the_folder_that_nobody_named_code_may_change(shell: Shell) -> None:
     del shell.environment["TOOLHALL_DATA"]
     shell.environment["XDG_DATA_HOME"] = str(shell.folder / "home")
     for kind in ("str", "int"):
         with shell.serving(write_shop(shell, "1.0.0", kind)):
             pass
-    assert not (shell.folder / "home/toolhall/toolhall.db").exists()  # nothing was registered with it
+    (folder,) = (shell.folder / "home/toolhall/projects").iterdir()
+    assert not (folder / "toolhall.db").exists()  # nothing was registered with it
 
 
 def test_a_second_process_is_refused_and_told_what_to_do(shell: Shell) -> None:
@@ -65,16 +66,6 @@ def test_a_second_process_is_refused_and_told_what_to_do(shell: Shell) -> None:
         assert (several.code, "is in use by process" in several.err) == (1, True)
     with shell.serving():
         pass
-
-
-def test_over_standard_input_many_share_the_folder_that_nobody_named(shell: Shell) -> None:
-    with shell.serving(), shell.started("serve", "--stdio") as process:
-        assert process.wait(PATIENCE) == 1  # this one was named
-    del shell.environment["TOOLHALL_DATA"]
-    shell.environment["XDG_DATA_HOME"] = str(shell.folder / "home")
-    with shell.started("serve", "--stdio") as first, shell.started("serve", "--stdio") as second:
-        for process in (first, second):
-            assert ask(process, INITIALIZE)["id"] == 1
 
 
 def test_what_a_file_defines_waits_until_somebody_has_looked_at_it(shell: Shell) -> None:

@@ -13,13 +13,13 @@ from toolhall.app.guard import Guard
 from toolhall.app.supplies import Supplies
 from toolhall.app.toolservers import ToolServers
 from toolhall.authoring.definition import Definition, definitions_of
-from toolhall.config import Config
+from toolhall.config import Config, overridden
 from toolhall.pipeline.rulings import Rules
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registrar.papers import Paper
 from toolhall.registrar.registrar import Registrar
-from toolhall.registrar.terms import ALONE, Terms
+from toolhall.registrar.terms import ALONE, Terms, over_stdio
 from toolhall.registrar.turns import Turns
 from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Registry
@@ -43,7 +43,7 @@ class Toolhall:
     """
 
     def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
-        self.config = _usable(config or Config())
+        self.config = _usable(overridden(config or Config()))
         self.registry = Registry(self.config.page_size)
         self.servers = ToolServers(self.config)
         self.registrar = Registrar(self.registry, time.time, self.servers.runner)
@@ -95,7 +95,14 @@ class Toolhall:
         Raises StoreFailed, and BadDocument for code or files whose versions do not say what changed.
         """
         if self._stores is None:
-            stores = await asyncio.to_thread(choose_stores, self._folder.path, share=terms.share, family=terms.family)
+            stores = await asyncio.to_thread(
+                choose_stores,
+                self._folder.path,
+                share=terms.share,
+                family=terms.family,
+                beside=terms.beside,
+                briefly=terms.briefly,
+            )
             try:
                 await self._bring_back(stores, terms)
             except BaseException:
@@ -112,10 +119,13 @@ class Toolhall:
         hold = terms.hold and self.config.data is not None
         await self.guard.open(stores)
         await self.supplies.open(stores)
-        known = stores.readonly or terms.family == "sibling"  # another process has kept what is served
+        known = stores.readonly or stores.guest or terms.family == "sibling"  # another process has kept what is served
         await self.registrar.open(stores.tools, hold=hold, files=self._files, readonly=known)
         self.access.turns.frozen = terms.refusal if stores.readonly else None
-        self.registrar.turns.frozen = terms.frozen or self.access.turns.frozen
+        others = terms.refusal if stores.guest or terms.leaves_tools else None
+        self.registrar.turns.frozen = terms.frozen or self.access.turns.frozen or others
+        if terms.leaves_tools:
+            stores.yield_tools()
         if self.config.providers or any(entry.needs for entry in self.registry.snapshot.entries):
             await self._staff.outside.ready()
         self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
@@ -138,7 +148,7 @@ class Toolhall:
         if dialect not in SPOKEN:
             raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(SPOKEN)}")
         self.without_pages()
-        await self.open()  # in this loop, whoever opened it before
+        await self.open(over_stdio(dialect))  # in this loop, whoever opened it before
         await self._entrances.serve_lines(dialect)
         await self.settle()
 

@@ -53,7 +53,7 @@ class CallOptions(SourceOptions):
     timeout
         Seconds to wait for the answer.
     data
-        Folder of the log of calls. [default: ~/.local/share/toolhall]
+        Folder of the log of calls. [default: one per project]
     """
 
     args: str | None = None
@@ -80,7 +80,8 @@ def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(na
     if options.timeout <= 0:
         raise WrongUsage("--timeout must be more than 0 seconds")
     pairs, target = _sort(words, options)
-    config = read_settings(data=str(options.data) if options.data else None)
+    named = options.target or target
+    config = read_settings(targets=[named] if named else [], data=str(options.data) if options.data else None)
     log = CallLog(data_folder(config))
     with opened(options, target, config) as source:
         offer = wanted_offer(source, source.offers(), tool)

@@ -1,6 +1,7 @@
 """Opens a hall for the targets of a command."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
@@ -8,18 +9,29 @@ from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
-from toolhall.config import BadConfig, Config
+from toolhall.config import BadConfig, Config, overriding
 from toolhall.pipeline.verify import Approver
 from toolhall.registrar.papers import Paper
 from toolhall.registry.registry import Conflict
 from toolhall.schema.bounds import BadSchema
 from toolhall.transports.identity.building import BadIdentity
 
+_NOTHING: Mapping[str, Any] = {}
 
-def open_hall(targets: Sequence[str], config: Config, approver: Approver | None = None) -> Toolhall:
-    """A hall with every tool of the targets; an author's own Toolhall is taken as it is, and the rest added to it."""
+
+def open_hall(
+    targets: Sequence[str],
+    config: Config,
+    approver: Approver | None = None,
+    overrides: Mapping[str, Any] = _NOTHING,
+) -> Toolhall:
+    """A hall with every tool of the targets; an author's own Toolhall is taken, and the rest added to it.
+
+    `overrides` are the settings that the command line states: they hold for an author's own Toolhall, too.
+    """
     with strays_aside(), waiting("Loading tools"):
-        found = load_targets(targets)
+        with overriding(overrides):
+            found = load_targets(targets)
         halls = [each for each in found if isinstance(each, Toolhall)]
         if len({id(hall) for hall in halls}) > 1:
             raise WrongUsage("the targets hold more than one Toolhall object; serve one of them")

@@ -1,7 +1,10 @@
 """The settings of one command: file, environment and command line together, and where its data are kept."""
 
+import hashlib
 import ipaddress
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,26 +13,34 @@ import msgspec
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
 from toolhall.config import BadConfig, Config, load_config
 
+_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
+_OLD = ("toolhall.db", "state.key", "audit")  # what a folder has that a hall was in
+_MOST_NAME = 40
 
-def read_settings(file: Path | None = None, **given: Any) -> Config:
-    """The configuration for what was given; a data folder is always named."""
+
+def read_settings(file: Path | None = None, targets: Sequence[str] = (), **given: Any) -> Config:
+    """The configuration for what was given; a data folder is always named, else it is the project's own."""
+    return completed_with(read_named(file, **given), targets)
+
+
+def read_named(file: Path | None = None, **given: Any) -> Config:
+    """The configuration for what was given; without a data folder where nobody named one."""
     if file is not None and not file.is_file():
         raise WrongUsage(f"there is no file {file}; leave out --config, or create it")
     try:
-        config = load_config(file, **given)
+        return load_config(file, **given)
     except BadConfig as error:
         raise CommandFailed(str(error)) from None
-    return config if config.data else msgspec.structs.replace(config, data=str(_default_folder()))
 
 
-def is_shared_folder(config: Config) -> bool:
-    """Whether the data are in the folder that nobody named, which all of a person's projects share."""
-    return config.data == str(_default_folder())
+def completed_with(config: Config, targets: Sequence[str]) -> Config:
+    """The configuration with the data folder of the targets' project, if it has none."""
+    return config if config.data else msgspec.structs.replace(config, data=str(default_folder(targets)))
 
 
 def data_folder(config: Config) -> Path:
     """The data folder, there and writable."""
-    folder = Path(config.data or _default_folder())
+    folder = Path(config.data or default_folder())
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -42,7 +53,42 @@ def data_folder(config: Config) -> Path:
     return folder
 
 
-def _default_folder() -> Path:
+def default_folder(targets: Sequence[str] = ()) -> Path:
+    """The data folder of the project that the first target is in, or without a target the working folder.
+
+    Earlier versions had one folder for all projects. Where that is in use it stays everybody's, so that no key, grant,
+    secret or record is lost.
+    """
+    base = _base_folder()
+    if any((base / name).exists() for name in _OLD):
+        return base
+    project = project_of(_place_of(targets[0]) if targets else Path.cwd())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-.")[:_MOST_NAME] or "project"
+    return base / "projects" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
+
+
+def project_of(place: Path) -> Path:
+    """The nearest folder above that a project begins with, or the folder itself; a home folder is no project."""
+    place = place.resolve()
+    home = Path.home().resolve()
+    for folder in (place, *place.parents):
+        if folder == home or folder in home.parents:
+            break
+        if any((folder / marker).exists() for marker in _MARKERS):
+            return folder
+    return place
+
+
+def _place_of(target: str) -> Path:
+    """The folder that a target is in; a module is looked for from the working folder."""
+    file, colon, _ = target.partition(".py:")
+    path = Path(f"{file}.py" if colon else target)
+    if path.is_dir():
+        return path
+    return path.parent if path.suffix and path.is_file() else Path.cwd()
+
+
+def _base_folder() -> Path:
     # freedesktop.org, base directories: a relative path there is to be ignored.
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (home if home.is_absolute() else Path.home() / ".local" / "share") / "toolhall"

@@ -84,7 +84,7 @@ class Registrar:
             if not readonly:
                 await self._remember(changed)
         for paper in files:
-            await self._enroll(paper)
+            await self._enroll(paper, readonly=readonly)
         self._serving.show(self._ledger.all)
 
     def watch(self) -> None:
@@ -250,8 +250,11 @@ class Registrar:
         if old:
             await self._save(old, "replaced", OPERATOR)
 
-    async def _enroll(self, paper: Paper) -> None:
-        """Keep what a file defines; what changed under an unchanged version is quarantined again."""
+    async def _enroll(self, paper: Paper, *, readonly: bool) -> None:
+        """Keep what a file defines; what changed under an unchanged version is quarantined again.
+
+        Who may not write holds it in memory, quarantined as well.
+        """
         tools = paper.tools
         papers = foreign_papers(paper, tools, self._lookup.source("file", paper.detail))
         both = [Listed(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
@@ -260,6 +263,10 @@ class Registrar:
         if new:
             whole = readable(paper.dialect).grouped
             self._admission.refuse([each.kept for each in new], tools, None, whole=whole)
+        if readonly:
+            self._ledger.put_all([*new, *old])
+            return
+        if new:
             await self._save(new, "registered", OPERATOR)
         if old:
             await self._save(old, "quarantined", OPERATOR, {"reason": "it changed under an unchanged version"})

@@ -30,7 +30,9 @@ class Stores:
     factors: FactorStore
     accounts: AccountStore
     vault: VaultStore
-    readonly: bool = False  # another process writes; every change is refused
+    readonly: bool = False  # another process has the folder alone; every change is refused
+    guest: bool = False  # another process that serves from the folder changes its tools; all else may be changed here
+    yield_tools: Callable[[], None] = lambda: None  # let another process be the one that changes tools
     version: Callable[[], Awaitable[int]] | None = None  # another number once another process changed something
     close: Callable[[], None]  # finish what is being written; nothing can be asked afterwards
 

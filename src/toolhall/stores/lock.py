@@ -1,57 +1,81 @@
-"""A lock file that one process holds, or one family; the system frees it however they end."""
+"""A lock file that one process holds, or several together; the system frees it however they end.
+
+There are two in a data folder. `toolhall.lock` is shared by all processes that serve from the folder, and held
+exclusively by whoever must have it alone. `tools.lock` belongs to the one of them that may change the registered tools.
+"""
 
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 from weakref import WeakSet
 
 from toolhall.stores.base import InUse
 
-Family: TypeAlias = Literal["first", "sibling"]  # of several processes that one supervisor started
+# Processes that share a folder: the workers of one supervisor (first, sibling), or any that serve from it (peer).
+Family: TypeAlias = Literal["first", "sibling", "peer"]
 
 if sys.platform == "win32":
     import msvcrt
 
     _FAR = 1 << 30  # a locked byte cannot be read, so it lies behind the text
 
-    def _take(file: int, family: Family | None) -> None:  # noqa: ARG001 - here no processes share a socket
+    def _take(file: int, *, shared: bool) -> None:  # noqa: ARG001 - Windows has no shared lock of this kind
         os.lseek(file, _FAR, os.SEEK_SET)
         msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         os.lseek(file, 0, os.SEEK_SET)
 
+    def _share(file: int) -> None:
+        """The lock stays exclusive."""
+
 else:
     import fcntl
 
-    def _take(file: int, family: Family | None) -> None:
+    def _take(file: int, *, shared: bool) -> None:
         # Not lockf: its lock does not tell two stores of one process apart, and is lost when either closes the file.
-        if family != "sibling":
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if family is not None:  # nobody else gets it as long as one of the family lives
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+
+    def _share(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_SH)  # waits only for who takes it in the moment that the conversion needs
 
 
 LOCK_NAME = "toolhall.lock"
+TOOLS_LOCK_NAME = "tools.lock"
 _WAYS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _NONE = -1
+_BRIEFLY = b" opening"  # written behind the id of a process that lets go as soon as it has opened the folder
+_BRIEF_SECONDS = 15.0
+_AGAIN_SECONDS = 0.02
 
 
 class Lock:
-    """Held from the moment it is made; raises InUse with the other process's id."""
+    """Held from the moment it is made; raises InUse with the other process's id.
 
-    def __init__(self, path: Path, family: Family | None = None) -> None:
+    A `first` or `peer` that got the lock alone has it exclusively until `share`. A `peer` joins those who share it.
+    `pid` is the process to stop: of workers the supervisor, because a worker that ends is replaced. With `briefly`,
+    others wait for this process instead of being refused.
+    """
+
+    def __init__(
+        self, path: Path, family: Family | None = None, *, pid: int | None = None, briefly: bool = False
+    ) -> None:
+        self._pid = pid or os.getpid()
         self._file = os.open(path, _WAYS, 0o600)
         try:
-            _take(self._file, family)
-        except OSError:
-            pid = _read_pid(self._file)
+            self.alone = self._taken(path.parent, family)
+        except BaseException:
             os.close(self._file)
-            raise InUse(_refusal(path.parent, pid), pid) from None
-        # Of a family the supervisor is to be stopped: a worker that ends is replaced.
-        pid = os.getpid() if family is None else os.getppid()
-        os.ftruncate(self._file, 0)
-        os.write(self._file, b"%d\n" % pid)
+            raise
+        self._say(_BRIEFLY if briefly or (self.alone and family is not None) else b"")
         _held.add(self)
+
+    def share(self) -> None:
+        """Let others join: whatever had to be done alone is done."""
+        if self.alone and self._file != _NONE:
+            self._say(b"")
+            _share(self._file)
+            self.alone = False
 
     def release(self) -> None:
         """Let another process have it; the file stays, because removing it would race with who opens it."""
@@ -59,6 +83,26 @@ class Lock:
         file, self._file = self._file, _NONE
         if file != _NONE:
             os.close(file)
+
+    def _taken(self, folder: Path, family: Family | None) -> bool:
+        """Whether it was taken exclusively; waits for a process that is only opening the folder."""
+        until = time.monotonic() + _BRIEF_SECONDS
+        while True:
+            for shared in {"sibling": (True,), "peer": (False, True)}.get(family or "", (False,)):
+                try:
+                    _take(self._file, shared=shared)
+                except OSError:
+                    continue
+                return not shared
+            pid, brief = _read_holder(self._file)
+            if not brief or time.monotonic() > until:
+                raise InUse(_refusal(folder, pid), pid)
+            time.sleep(_AGAIN_SECONDS)
+
+    def _say(self, more: bytes) -> None:
+        os.ftruncate(self._file, 0)
+        os.lseek(self._file, 0, os.SEEK_SET)
+        os.write(self._file, b"%d%b\n" % (self._pid, more))
 
 
 _held: WeakSet[Lock] = WeakSet()
@@ -74,9 +118,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go)
 
 
-def _read_pid(file: int) -> int | None:
-    text = os.read(file, 20).strip()
-    return int(text) if text.isdigit() else None
+def _read_holder(file: int) -> tuple[int | None, bool]:
+    """The id that the holder wrote, and whether it will let go soon."""
+    os.lseek(file, 0, os.SEEK_SET)
+    text = os.read(file, 64).strip()
+    pid = text.removesuffix(_BRIEFLY)
+    return int(pid) if pid.isdigit() else None, text.endswith(_BRIEFLY)
 
 
 def _refusal(folder: Path, pid: int | None) -> str:

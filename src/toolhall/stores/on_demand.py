@@ -6,13 +6,21 @@ from collections.abc import Callable
 from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.lock import Lock
 
+_NOTHING_YET = -1  # no version of a file that is there
+
 
 class OnDemand:
-    """Empty until then; the lock on the folder is held from the start."""
+    """Empty until then; the lock on the folder is held from the start.
 
-    def __init__(self, make: Callable[[Lock], Stores], lock: Lock) -> None:
+    Where several processes share the folder, `is_there` tells whether another one has made the file.
+    """
+
+    def __init__(
+        self, make: Callable[[Lock], Stores], lock: Lock, is_there: Callable[[], bool] = lambda: False
+    ) -> None:
         self._make = make
         self._lock = lock
+        self._is_there = is_there
         self._making: asyncio.Task[Stores] | None = None
         self._made: Stores | None = None
         self._empty = in_memory()  # only ever read
@@ -30,6 +38,13 @@ class OnDemand:
             self._making = asyncio.ensure_future(asyncio.to_thread(self._make, self._lock))
             self._making.add_done_callback(self._take)
         return await asyncio.shield(self._making)
+
+    async def version(self) -> int:
+        """Another number once another process has changed something; opens the file that another has made."""
+        if self._made is None and not self._is_there():
+            return _NOTHING_YET
+        made = await self.writer()
+        return _NOTHING_YET if made.version is None else await made.version()
 
     def close(self) -> None:
         """Finish what is being written, then let another process have the folder."""

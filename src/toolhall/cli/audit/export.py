@@ -25,7 +25,7 @@ class ExportOptions:
     Parameters
     ----------
     data
-        The data folder of a hall, which may be running. [default: ~/.local/share/toolhall]
+        The data folder of a hall, which may be running. [default: that of this project]
     out
         The file to write, readable by its owner only; the standard output when left out.
     json

@@ -26,7 +26,7 @@ class VerifyOptions:
     Parameters
     ----------
     data
-        The data folder of a hall, which may be running. [default: ~/.local/share/toolhall]
+        The data folder of a hall, which may be running. [default: that of this project]
     key
         A copy of audit.pub, instead of the one beside the records.
     checkpoints

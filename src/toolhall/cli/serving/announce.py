@@ -43,7 +43,9 @@ def announce(url: str, config: Config, *, json: bool, workers: int = 1) -> None:
     if config.profile == "server":
         print(styled(_KEY_NOTE, DIM, sys.stdout))
     if config.data is not None:
-        print(styled(f"Every call is recorded in {_short(Path(config.data) / 'audit')}", DIM, sys.stdout))
+        print(
+            styled(f"Data folder: {_short(Path(config.data))} (every call is recorded in its audit)", DIM, sys.stdout)
+        )
     if workers > 1:
         print(styled(_WORKERS_NOTE, DIM, sys.stdout))
     print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ class ServeOptions:
     port
         0 picks a free one. [default: 8000, with --join 0]
     data
-        Folder of records and keys. [default: ~/.local/share/toolhall]
+        Folder of records and keys. [default: one per project, shown at the start]
     config
         Settings file. [default: toolhall.toml, if there is one]
     profile
@@ -71,9 +71,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     host: str | None  # as given on the command line
     port: int | None  # as given on the command line
-    stated: tuple[str, ...]  # options that an author's own Toolhall cannot follow any more
+    stated: tuple[str, ...]  # settings that the command line names, also for an author's own Toolhall
+    unnamed: bool = False  # nobody named the data folder, so it is the project's
     workers: int
     json: bool
     stdio: bool = False
     sibling: bool = False  # another process of the same family has opened the data folder first
     dialect: str = "mcp"  # spoken on standard input and output
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The settings that the command line names, with their values."""
+        return {name: getattr(self.config, name) for name in self.stated}

@@ -3,21 +3,19 @@
 import asyncio
 import gc
 
-import msgspec
-
 from toolhall.app import Toolhall
-from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
+from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
 from toolhall.cli.opening import open_hall
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, visible
 from toolhall.cli.serving.plan import Plan
 from toolhall.cli.serving.privacy import forget_secrets
-from toolhall.cli.settings import is_shared_folder
 from toolhall.cli.waiting import waiting
 from toolhall.dialects.findings import BadDocument
 from toolhall.pipeline.verify import Approver
-from toolhall.registrar.terms import Terms
+from toolhall.registrar.terms import Terms, over_stdio
 from toolhall.stores.base import StoreFailed
+from toolhall.stores.lock import Family
 
 _SEVERAL = (
     "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
@@ -35,17 +33,13 @@ def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
 
 
 def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
-    hall = open_hall(plan.targets, plan.config, approver)
+    hall = open_hall(plan.targets, plan.config, approver, plan.overrides)
     forget_secrets()
     try:
-        if hall.config is not plan.config and plan.stated:
-            raise WrongUsage(
-                f"the target has a Toolhall of its own, which {plan.stated[0]} cannot change; set it in its Config(...)"
-            )
         if plan.workers > 1 and hall.config.data is None:
             raise CommandFailed(
                 "several workers share keys, grants and approvals by a data folder, and the target's Toolhall has none:"
-                " set data in its Config(...), or use --workers 1",
+                " name one with --data, set data in its Config(...), or use --workers 1",
                 EXIT_CONFIG,
             )
         _open(hall, _terms(plan, hall))
@@ -69,15 +63,18 @@ def _refuse_unlockable(hall: Toolhall) -> None:
 
 
 def _terms(plan: Plan, hall: Toolhall) -> Terms:
-    """All projects share the folder that nobody named: there, code is not held to versions of another project's.
+    """How the folder is shared; in one that nobody named, code is not held to its versions.
 
-    Every client that speaks over standard input starts a process of its own, so these share that folder too.
+    Several servers of one project share the folder that nobody named, and all but the first leave its tools alone. A
+    folder that was named has one server, because whoever named it expects to change its tools there.
     """
-    unnamed = is_shared_folder(hall.config)
-    alone = Terms(share=plan.stdio and unnamed, hold=not unnamed)
+    unnamed = plan.unnamed and hall.config.data == plan.config.data
+    if plan.stdio:
+        return over_stdio(plan.dialect, hold=not unnamed)
     if plan.workers == 1:
-        return alone
-    return msgspec.structs.replace(alone, family="sibling" if plan.sibling else "first", frozen=_SEVERAL)
+        return Terms(family="peer", beside=unnamed, hold=not unnamed)
+    family: Family = "sibling" if plan.sibling else "first"
+    return Terms(family=family, beside=unnamed, hold=not unnamed, frozen=_SEVERAL)
 
 
 def _open(hall: Toolhall, terms: Terms) -> None:

@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolhall.cli.beside import started_beside
-from toolhall.cli.failure import WrongUsage
+from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import note
 from toolhall.cli.serving.plan import Plan, ServeOptions
 from toolhall.cli.serving.privacy import protect_process
-from toolhall.cli.settings import data_folder, read_settings, refuse_exposure
-from toolhall.config import Config
+from toolhall.cli.settings import completed_with, data_folder, read_named, refuse_exposure
+from toolhall.config import Config, stated_in
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
 _JOIN = "toolhall.cli.serving.join"
@@ -24,23 +24,40 @@ Way: TypeAlias = Literal["http", "stdio", "reload", "workers"]
 def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     """Check what was asked for, then serve until told to stop."""
     protect_process()
+    try:
+        return _start(targets, options)
+    except CommandFailed as failed:
+        if options.stdio and options.dialect in (None, "mcp") and options.join is None:
+            tell: Callable[[str], None] = importlib.import_module("toolhall.cli.serving.stdio").tell_client
+            tell(failed.message)
+        raise
+
+
+def _start(targets: tuple[str, ...], options: ServeOptions) -> int:
     _check(options)
     start_logging("warning")
     if options.join is not None:
         join: Callable[[tuple[str, ...], ServeOptions], int] = importlib.import_module(_JOIN).run
         return join(targets, options)
-    data = str(options.data) if options.data else None
-    config = read_settings(options.config, host=options.host, port=options.port, data=data, profile=options.profile)
+    given = {
+        "host": options.host,
+        "port": options.port,
+        "data": str(options.data) if options.data else None,
+        "profile": options.profile,
+    }
+    named = read_named(options.config, **given)
+    config = completed_with(named, targets)
     refuse_exposure(config.profile, config.host)
     data_folder(config)
-    stated = {"--data": options.data, "--config": options.config, "--profile": options.profile}
+    stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}
     with started_beside(targets, _answering(config)) as completed:
         plan = Plan(
             targets=targets,
             config=completed,
             host=options.host,
             port=options.port,
-            stated=tuple(name for name, value in stated.items() if value is not None),
+            stated=tuple(sorted(stated)),
+            unnamed=named.data is None,
             workers=options.workers,
             json=options.json,
             stdio=options.stdio,

@@ -31,7 +31,7 @@ class HallOptions:
     url
         A running hall: its base URL, or its /mcp URL.
     data
-        The data folder of a hall that does not run. [default: ~/.local/share/toolhall]
+        The data folder of a hall that does not run. [default: that of this project]
     json
         Print JSON.
     key

@@ -83,7 +83,7 @@ class LocalDesk:
         self._hall.api.managed.origin = "cli"
         try:
             with waiting(f"Opening {config.data}"):
-                self._runner.run(self._hall.open(Terms(share=not changing, hold=False)))
+                self._runner.run(self._hall.open(Terms(share=not changing, hold=False, briefly=changing)))
         except StoreFailed as failed:
             self.close()
             raise CommandFailed(str(failed)) from None

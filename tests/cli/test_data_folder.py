@@ -1,0 +1,235 @@
+"""Which data folder a command uses, who shares it, and how a client hears that it cannot be used."""
+
+import json
+import re
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import KIT, PATIENCE, Shell
+from tests.cli.test_serve_registry import CALCULATOR, told, write_shop
+from tests.cli.test_serve_ways import INITIALIZE, ask
+from toolhall.cli.settings import default_folder, project_of
+from toolhall.config import Config, overridden, overriding
+from toolhall.stores.choosing import choose_stores
+from toolhall.stores.grants.base import Grant
+
+PLAIN = '''
+from toolhall import tool
+
+@tool(effect="reads")
+def {name}() -> str:
+    """Say so."""
+    return "{name}"
+'''
+OWN = '''
+from toolhall import Config, Toolhall, tool
+
+@tool(level=1)
+def hello() -> str:
+    """Greet."""
+    return "hello"
+
+hall = Toolhall(hello, config=Config(data="own", name="own", port=1))
+'''
+
+
+@pytest.fixture
+def home(shell: Shell) -> Path:
+    """Where data folders are that nobody names."""
+    del shell.environment["TOOLHALL_DATA"]
+    shell.environment["XDG_DATA_HOME"] = str(shell.folder / "home")
+    return shell.folder / "home" / "toolhall"
+
+
+def project(shell: Shell, name: str) -> Path:
+    """A project with one tool of its own name."""
+    folder = shell.folder / name
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text("")
+    (folder / f"{name}.py").write_text(PLAIN.format(name=name))
+    return folder
+
+
+def test_every_project_has_a_folder_of_its_own(shell: Shell, home: Path) -> None:
+    one, two = project(shell, "one"), project(shell, "two")
+    with shell.serving(str(one / "one.py")), shell.serving(str(two / "two.py")):
+        pass
+    names = sorted(path.name for path in (home / "projects").iterdir())
+    assert [name.rpartition("-")[0] for name in names] == ["one", "two"]
+
+
+def test_two_servers_of_one_project_share_its_folder(shell: Shell, home: Path) -> None:
+    (shell.folder / "other.py").write_text(PLAIN.format(name="other"))
+    with shell.serving(KIT) as first, shell.serving("other.py") as second:
+        assert told(second.url, "/health")["status"] == told(first.url, "/health")["status"]
+    shell.folder.joinpath("own.py").write_text(PLAIN.format(name="own"))
+    with shell.serving("own.py") as first, shell.serving("other.py") as second:
+        added = shell.run("tool", "add", str(CALCULATOR), "--url", first.url)
+        assert added.code == 0, added
+        refused = shell.run("tool", "deactivate", "calculator.add", "--url", second.url)
+        assert refused.code == 1
+    (folder,) = (path for path in (home / "projects").iterdir() if path.name.startswith(shell.folder.name))
+    assert {"state.key", "toolhall.db", "tools.lock"} <= {path.name for path in folder.iterdir()}
+
+
+def test_commands_find_the_folder_of_the_project_that_they_run_in(shell: Shell, home: Path) -> None:
+    folder = project(shell, "one")
+    below = folder / "deep" / "down"
+    below.mkdir(parents=True)
+    shell.folder = below
+    assert shell.run("key", "create", "ci").code == 0
+    shell.folder = folder
+    assert [key["name"] for key in shell.run("key", "list", "--json").json()] == ["ci"]
+    shell.folder = folder.parent
+    with shell.serving(str(folder / "one.py"), "--profile", "server"):
+        pass  # it has a key, so it may start
+    elsewhere = shell.run("key", "list").complaint()
+    assert "there is no hall in" in elsewhere
+    assert "--data" in elsewhere
+
+
+def test_a_folder_of_an_earlier_version_stays_in_use(shell: Shell, home: Path) -> None:
+    assert shell.run("key", "create", "old", "--data", str(home)).code == 0
+    one, two = project(shell, "one"), project(shell, "two")
+    for folder in (one, two):
+        shell.folder = folder
+        assert [key["name"] for key in shell.run("key", "list", "--json").json()] == ["old"]
+    with shell.serving(str(one / "one.py")), shell.serving(str(two / "two.py")):
+        pass
+    assert not (home / "projects").exists()
+
+
+def test_the_folder_is_shown_at_the_start(shell: Shell, home: Path) -> None:
+    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+        shown = terminal.expect("Ctrl+C stops the server.")
+    assert re.search(rf"Data folder: {re.escape(str(home))}/projects/\S+", shown.replace("\r\n", "")), shown
+
+
+def test_what_begins_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = tmp_path / "home" / "person"
+    inside = person / "code" / "app" / "src"
+    inside.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(person))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    (person / ".git").mkdir()  # a home under version control holds many projects
+    assert project_of(inside) == inside
+    (person / "code" / "app" / "toolhall.toml").write_text("")
+    assert project_of(inside) == person / "code" / "app"
+    monkeypatch.chdir(inside)
+    assert default_folder() == default_folder([str(person / "code/app")])
+    assert default_folder().parent == person / ".local/share/toolhall/projects"
+    assert default_folder().name.startswith("app-")
+    (inside / "tools.py").write_text("")
+    assert default_folder(["tools.py:tools", "/"]) == default_folder(["tools.py"]) == default_folder(["some.module"])
+
+
+def test_several_processes_over_standard_input_share_a_folder_that_was_named(shell: Shell) -> None:
+    write_shop(shell, "1.0.0")
+    with ExitStack() as stack:
+        processes = [stack.enter_context(shell.started("serve", "shop.py", "--stdio")) for _ in range(4)]
+        for process in processes:
+            assert ask(process, INITIALIZE)["id"] == 1
+            assert ask(process, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})["id"] == 2
+        for process in processes:
+            call: Any = {"name": "Shop_price", "arguments": {"item": "tea"}}
+            answer: Any = ask(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": call})
+            assert answer["result"]["content"] == [{"type": "text", "text": "3"}]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.close()
+            assert process.wait(PATIENCE) == 0
+    assert shell.run("audit", "verify").code == 0
+    records = shell.run("audit", "search", "--json").json()
+    assert len([each for each in records if "Shop.price" in json.dumps(each)]) == 4
+    assert [tool["id"] for tool in shell.run("tool", "list", "--json").json()] == ["Shop.price@1.0.0"]
+
+
+def test_a_server_and_processes_over_standard_input_share_one_as_well(shell: Shell) -> None:
+    with shell.started("serve", KIT, "--stdio") as before:
+        assert ask(before, INITIALIZE)["id"] == 1
+        with shell.serving(KIT) as server, shell.started("serve", KIT, "--stdio") as after:
+            assert ask(after, INITIALIZE)["id"] == 1
+            assert shell.run("tool", "add", str(CALCULATOR), "--url", server.url).code == 0
+            second = shell.run("serve", "--port", "0").complaint()
+            assert f"is in use by process {server.process.pid}; stop that one" in second
+            grant = json.dumps({"callers": "ci", "tools": "*"}).encode()
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(f"{server.url}/api/grants", grant, headers)
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
+                assert reply.status == 201
+
+
+async def test_a_file_that_one_process_makes_is_seen_by_those_that_were_there_before(tmp_path: Path) -> None:
+    one = choose_stores(tmp_path, share=True, family="peer", beside=True)
+    other = choose_stores(tmp_path, share=True, family="peer", beside=True)
+    assert (one.guest, other.guest) == (False, True)
+    one.yield_tools()
+    choose_stores(tmp_path, share=False, family="peer").close()  # another one may change tools now
+    assert one.version is not None
+    assert other.version is not None
+    before = await one.version()
+    await other.grants.add(Grant(id="g", effect="permit", callers="*", tools="*", created_at=1.0, by="x"))
+    assert await one.version() != before
+    assert [grant.id for grant in await one.grants.all()] == ["g"]
+    one.close()
+    other.close()
+    alone = choose_stores(tmp_path, share=False)
+    assert [grant.id for grant in await alone.grants.all()] == ["g"]
+    alone.close()
+
+
+def test_a_client_over_standard_input_hears_why_nothing_is_served(shell: Shell) -> None:
+    blocked = shell.folder / "file"
+    blocked.write_text("")
+    (shell.folder / "broken.py").write_text("x = y")
+    for words, said in (
+        (("serve", KIT, "--stdio", "--data", str(blocked)), "the data folder"),
+        (("serve", "broken.py", "--stdio"), "NameError"),
+    ):
+        notification = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        done = shell.run(*words, text=f"{notification}\nnonsense\n{json.dumps(INITIALIZE)}\n")
+        assert done.code == 1
+        answer = done.json()
+        assert (answer["id"], answer["error"]["code"]) == (1, -32603)
+        assert said in answer["error"]["message"]
+        assert said in done.err
+
+
+def test_a_client_hears_it_while_it_keeps_its_side_open(shell: Shell) -> None:
+    write_shop(shell, "1.0.0")
+    with shell.serving("shop.py"):
+        write_shop(shell, "1.0.0", "int")  # which may not be served from that folder
+        with shell.started("serve", "shop.py", "--stdio") as process:
+            answer: Any = ask(process, INITIALIZE)
+            assert "Shop.price@1.0.0 is registered with other content" in answer["error"]["message"]
+            assert process.wait(PATIENCE) == 1
+
+
+def test_options_override_the_settings_of_a_targets_own_hall(shell: Shell) -> None:
+    (shell.folder / "own.py").write_text(OWN)
+    (shell.folder / "mine.toml").write_text('name = "mine"\ninstructions = "Be kind."\n')
+    given = shell.folder / "given"
+    with shell.serving("own.py", "--data", str(given), "--config", "mine.toml") as server:
+        assert not server.url.endswith(":1")
+        assert told(server.url, "/openapi.json")["info"]["title"] == "mine"
+    assert (given / "state.key").exists()
+    assert not (shell.folder / "own").exists()
+    with shell.serving("own.py", "--host", "127.0.0.2") as server:
+        assert told(server.url, "/openapi.json")["info"]["title"] == "own"
+    assert (shell.folder / "own" / "state.key").exists()
+    refused = shell.run("serve", "own.py", "--profile", "server", "--port", "0")
+    assert (refused.code, "needs a credential" in refused.complaint()) == (78, True)
+    with shell.serving("own.py", "--data", str(given), "--workers", "2") as server:
+        assert told(server.url, "/health")
+
+
+def test_overrides_hold_only_while_they_are_set() -> None:
+    own = Config(name="own", allowed_hosts=("tools.example",))
+    with overriding({"name": "given", "host": "::1"}):
+        made = overridden(own)
+    assert (made.name, made.host, made.allowed_hosts) == ("given", "::1", ("tools.example", "[::1]"))
+    assert overridden(own) is own

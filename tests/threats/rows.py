@@ -244,9 +244,9 @@ ROWS = {
     ),
     "K18": Row("an approved call runs other code", "an approval is bound to the code that will run", _HARDENING),
     "K19": Row("a request state is used twice", "good once", _HARDENING),
-    "K20": Row("an invalid WebSocket frame fills the log", "one line, no traceback", _HARDENING),
-    "K21": Row("a result of 100 MB is encoded before it is refused", "measured while it is encoded", _HARDENING),
-    "K22": Row("user ids that look alike or hide characters", "printable, trimmed, nothing invisible", _HARDENING),
+    "K20": Row("an invalid WebSocket frame fills the log", "one line, no traceback"),
+    "K21": Row("a result of 100 MB is encoded before it is refused", "measured while it is encoded"),
+    "K22": Row("user ids that look alike or hide characters", "printable, trimmed, nothing invisible"),
 }
 
 

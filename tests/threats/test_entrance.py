@@ -198,6 +198,38 @@ async def test_the_record_of_a_refused_message_names_its_tool() -> None:
         assert [each.tool for each in records(hall)] == ["hostile_tools.nonce"]
 
 
+UNCLEAR_USER_IDS = {
+    "nothing": "",
+    "blanks around it": " dora",
+    "a line break": "dora\n",
+    "a zero-width space": "do\u200bra",
+    "a direction mark": "dora\u202e",
+    "a filler that is drawn as nothing": "dora\u3164",
+    "a control character": "do\u0007ra",
+    "an accent apart from its letter": "Rene\u0301",
+    "a variation selector": "dora\ufe0f",
+    "too long": "d" * 257,
+}
+
+
+@pytest.mark.threat("K22")
+@pytest.mark.parametrize("user", UNCLEAR_USER_IDS.values(), ids=UNCLEAR_USER_IDS)
+@pytest.mark.parametrize("way", ["oxp", "machine"])
+async def test_K22_a_user_id_that_a_person_could_not_tell_is_refused(way: str, user: str) -> None:
+    """What looks like another user, or like nobody, is no user; the same way lets a plain id through."""
+    plain = "Ren\u00e9 d'Or+1@example.com"
+    async with inside() as hall:
+        path, message = WAYS[way]()
+        said: list[str] = []
+        for each in (user, plain):
+            (message["request"] if way == "oxp" else message["payload"])["context"] = {"user_id": each}
+            said.append((await hall.send("POST", path, message, hall.bearer("proxy"))).text)
+        assert "user_id" in said[0]
+        assert "here" in said[1]
+        found = [(each.outcome, each.acting_for) for each in records(hall)]
+        assert found == [("Malformed", None), ("ok", plain)]
+
+
 @pytest.mark.threat("B19")
 @pytest.mark.parametrize("way", ["oxp", "machine"])
 async def test_B19_a_refused_user_id_counts_and_has_a_verdict(way: str) -> None:

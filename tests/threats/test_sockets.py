@@ -1,5 +1,5 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""B14, B15, I1, I2, I9: pages of other sites get in nowhere, and a WebSocket holds no more than a request does."""
+"""B14, B15, I1, I2, I9, K20: pages of other sites get in nowhere, and a WebSocket holds no more than a request does."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -86,6 +86,37 @@ async def test_I9_nothing_is_packed_on_a_socket() -> None:
     async with shielded() as served, connected(served) as client:
         client.send(upgrade(("Sec-WebSocket-Extensions", "permessage-deflate; client_max_window_bits")))
         assert b"extensions" not in (await client.head()).lower()
+
+
+INVALID_FRAMES = {
+    "text that is not UTF-8": (frame(TEXT | LAST, b"\xff\xfe"), 1007),
+    "the same in two parts": (frame(TEXT, b"{") + frame(LAST, b"\xff"), 1007),
+    "an unmasked frame": (b"\x81\x02{}", 1002),
+    "an unknown kind": (frame(0x0B | LAST), 1002),
+    "reserved bits": (frame(0x71 | LAST), 1002),
+    "a continuation of nothing": (frame(LAST), 1002),
+    "a new message within another": (frame(TEXT, b"{") + frame(TEXT | LAST, b"}"), 1002),
+    "a control frame in parts": (frame(0x09), 1002),
+    "a control frame that is too long": (frame(0x09 | LAST, b"x" * 126), 1002),
+    "a reason without a code": (frame(0x08 | LAST, b"x"), 1002),
+    "a code that is none": (frame(0x08 | LAST, b"\x00\x01"), 1002),
+    "a frame of nine exabytes": (b"\x81\xff\x7f" + b"\xff" * 7 + bytes(4), 1009),
+}
+
+
+@pytest.mark.threat("K20")
+@pytest.mark.parametrize(("sent", "code"), INVALID_FRAMES.values(), ids=INVALID_FRAMES)
+async def test_K20_an_invalid_frame_closes_the_socket_without_a_traceback(
+    sent: bytes, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The close frame says what was wrong; the log has at most one line, at a level that can be switched off."""
+    caplog.set_level("DEBUG")
+    async with shielded() as served, opened(served) as (client, _):
+        client.send(sent)
+        said = await client.rest()
+        assert said[:1] == b"\x88"
+        assert said[2:4] == code.to_bytes(2, "big")
+    assert not [record for record in caplog.records if record.exc_info or record.levelname in ("WARNING", "ERROR")]
 
 
 @pytest.mark.threat("I1")

@@ -22,7 +22,7 @@ from toolhall.model.json import Json
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
 from toolhall.runners.discretion import hush, unhush
-from toolhall.schema.types import to_json
+from toolhall.schema.types import to_json_within
 
 _log = logging.getLogger("toolhall.check")
 _decode = msgspec.json.decode
@@ -78,26 +78,28 @@ class Check:
         metas = [
             each for block in (*result.content, result) for each in (block.meta, getattr(block, "notes", None)) if each
         ]
-        size = sum(map(_size, result.content)) + (len(self._encoded(metas, entry)) if metas else 0)
+        size = sum(map(_size, result.content))
+        if size <= self._max_bytes and metas:
+            size += len(self._encoded(metas, entry))
         if size > self._max_bytes:
-            _log.error("tool %s returned %d bytes of content", entry.id, size)
-            raise BadOutput(f"the tool returned {size} bytes of content; at most {self._max_bytes} are passed on")
+            raise self._too_large(entry)
         return result
 
     def _value(self, value: Json, entry: Entry) -> Result:
         encoded = self._encoded(value, entry)
-        if len(encoded) > self._max_bytes:
-            raise BadOutput(f"the tool returned {len(encoded)} bytes; at most {self._max_bytes} are passed on")
         if entry.returns is not None:
             self._conforms(encoded, entry)
         return Result(encoded, text=value if type(value) is str else None)
 
     def _encoded(self, value: object, entry: Entry) -> bytes:
         try:
-            return to_json(value)
+            encoded = to_json_within(value, self._max_bytes)
         except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
             _log.exception("tool %s returned what cannot be written as JSON", entry.id)
             raise BadOutput("the tool returned something that cannot be written as JSON") from error
+        if encoded is None:
+            raise self._too_large(entry)
+        return encoded
 
     def _conforms(self, encoded: bytes, entry: Entry) -> None:
         plain = _decode(encoded)
@@ -107,11 +109,14 @@ class Check:
             raise BadOutput("the tool returned something other than its output schema promises")
 
     def _sized(self, text: str, entry: Entry) -> str:
-        size = _bytes(text)
-        if size > self._max_bytes:
-            _log.error("tool %s returned %d bytes", entry.id, size)
-            raise BadOutput(f"the tool returned {size} bytes; at most {self._max_bytes} are passed on")
+        # No character takes less than a byte: what is too long is not written to be measured.
+        if len(text) > self._max_bytes or _bytes(text) > self._max_bytes:
+            raise self._too_large(entry)
         return text
+
+    def _too_large(self, entry: Entry) -> BadOutput:
+        _log.error("tool %s returned more than %d bytes", entry.id, self._max_bytes)
+        return BadOutput(f"the tool returned more than {self._max_bytes} bytes; no more are passed on")
 
 
 def _blocks(value: object) -> tuple[Content, ...]:
@@ -151,7 +156,9 @@ def _size(block: Content) -> int:
 
 
 def _bytes(carried: str | bytes) -> int:
-    return len(carried) if isinstance(carried, bytes) or carried.isascii() else len(carried.encode(errors="replace"))
+    if isinstance(carried, bytes) or carried.isascii():
+        return len(carried)
+    return len(carried.encode(errors="replace"))
 
 
 def _is_content(value: object) -> TypeGuard[Content]:

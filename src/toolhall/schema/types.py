@@ -14,6 +14,9 @@ from toolhall.schema.inline import drop_closing_items, hoist, inline
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _TEXTS = ("title", "description", "examples")
+_FEW = 4
+_FIRST_BUFFER = 4_096
+_BUFFER_GROWTH = 16
 Mode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases and defaults differ between the two
 
 
@@ -38,6 +41,39 @@ def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObje
 def to_json(value: object) -> bytes:
     """Any value an author may return, as JSON bytes."""
     return _encoder.encode(value)
+
+
+def to_json_within(value: object, limit: int) -> bytes | None:
+    """The same, as long as that takes at most `limit` bytes; None once it would take more.
+
+    msgspec cannot count while it writes, but it cannot enlarge a buffer that has a view on it either: it stops with
+    BufferError where the buffer ends, however much of the value is left. Small buffers are tried first, because each
+    is filled with zeros before it is written to.
+    """
+    if type(value) is dict and len(value) <= _FEW and all(map(_is_short, value.values())):  # what most tools return
+        encoded = _encoder.encode(value)
+        return encoded if len(encoded) <= limit else None
+    size = _FIRST_BUFFER
+    while True:
+        size = min(size, limit)
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        try:
+            _encoder.encode_into(value, buffer)
+        except BufferError:
+            if size == limit:
+                return None
+            size *= _BUFFER_GROWTH
+        else:
+            return bytes(buffer) if len(buffer) <= limit else None
+        finally:
+            del view
+
+
+def _is_short(value: object) -> bool:
+    """A number, a boolean, nothing or a short text: too small to be worth counting."""
+    kind = type(value)
+    return kind is int or kind is float or kind is bool or value is None or (kind is str and len(value) <= 1_000)  # type: ignore[arg-type]
 
 
 def decoder_of(hint: Any) -> Callable[[Json], Any]:

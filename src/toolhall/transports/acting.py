@@ -1,24 +1,42 @@
 """For whom a call is made: a message may name a user, which never makes its caller somebody else."""
 
+import unicodedata
+
 import msgspec
 
 from toolhall.model.caller import ACT_AS, Caller
-from toolhall.model.errors import Denied
+from toolhall.model.errors import Denied, Malformed
+from toolhall.model.text import clean_text
 
+MAX_USER_ID = 256
 _REFUSAL = (
     "context.user_id names another user than this caller; leave it out, or use a credential with the scope act_as"
 )
+_BAD_USER_ID = (
+    f"context.user_id must be 1 to {MAX_USER_ID} printable characters in Unicode's composed form (NFC), "
+    "without blanks around them and without invisible characters"
+)
 
 
-def acting(caller: Caller, user_id: str | None) -> Caller | None:
-    """The caller, with the user it may act for; None where it may not."""
+def acting(caller: Caller, user_id: str | None) -> Caller:
+    """The caller, with the user it acts for; Denied where it may not, Malformed for an id that no person could tell.
+
+    The id decides whose secrets and accounts a call uses, and a person reads it before approving: two ids that look the
+    same must be the same.
+    """
     if user_id is None or user_id in caller.names:
         return caller
     if ACT_AS not in caller.scopes:
-        return None
+        raise Denied(_REFUSAL, scopes=(ACT_AS,))
+    if not _is_plain(user_id):
+        raise Malformed(_BAD_USER_ID)
     return msgspec.structs.replace(caller, acting_for=user_id)
 
 
-def not_acting() -> Denied:
-    """What is recorded of whoever may not."""
-    return Denied(_REFUSAL, scopes=(ACT_AS,))
+def _is_plain(user_id: str) -> bool:
+    return (
+        0 < len(user_id) <= MAX_USER_ID
+        and user_id.isprintable()
+        and user_id == user_id.strip()
+        and (user_id.isascii() or unicodedata.normalize("NFC", user_id) == clean_text(user_id) == user_id)
+    )

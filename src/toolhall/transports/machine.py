@@ -7,11 +7,11 @@ from toolhall.dialects import strict
 from toolhall.dialects.machine import catalog, messages
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import NotFound, ToolhallError
+from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
 from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registrar.registrar import Registrar
-from toolhall.transports.acting import acting, not_acting
+from toolhall.transports.acting import acting
 from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.challenges import said_invalid
 from toolhall.transports.exchange import Exchange
@@ -117,9 +117,10 @@ class Machine:
         return {"id": kept.toolkit, "version": kept.version, "state": kept.state}
 
     async def _run(self, execute: messages.Execute, sender: Caller, size: int) -> Answer:
-        caller = acting(sender, execute.user_id)
-        if caller is None:
-            return self._hall.refuse(_called(execute, size), sender, not_acting())
+        try:
+            caller = acting(sender, execute.user_id)
+        except (Denied, Malformed) as error:
+            return self._hall.refuse(_called(execute, size), sender, error)
         entry = self._hall.registry.published.find(catalog.name, (execute.tool, execute.capability))
         if entry is not None and self._hall.find(entry.id, caller):
             return await self._hall.answer(CallTool(entry.id, execute.parameters, catalog.name, size), caller, PLAIN)

@@ -16,7 +16,7 @@ from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.requirements import Brought
 from toolhall.model.secret import Secret
 from toolhall.runners.checkup import UNHEALTHY
-from toolhall.transports.acting import acting, not_acting
+from toolhall.transports.acting import acting
 from toolhall.transports.asgi import Headers
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.health import sound
@@ -95,7 +95,10 @@ class OxpHttp:
 
     async def _again(self, request: messages.CallRequest, sender: Caller, size: int) -> None:
         """A known answer is only for whoever would still get a new one, and is recorded like one."""
-        caller = acting(sender, request.user_id) or sender
+        try:
+            caller = acting(sender, request.user_id)
+        except (Denied, Malformed):
+            caller = sender  # the known answer is that refusal
         error = await self._hall.repeat(self._called(request, caller, size), caller)
         if error is not None:
             raise _told(error)
@@ -112,10 +115,11 @@ class OxpHttp:
         raise TypeError("OXP has no way to ask a caller back")
 
     async def _run(self, request: messages.CallRequest, sender: Caller, size: int) -> Answer:
-        caller = acting(sender, request.user_id)
-        if caller is None:
+        try:
+            caller = acting(sender, request.user_id)
+        except (Denied, Malformed) as error:
             call = CallTool(request.tool_id, request.input, catalog.name, size)
-            refused = self._hall.refuse(call, sender, not_acting())
+            refused = self._hall.refuse(call, sender, error)
             return Malformed(refused.message) if isinstance(refused, Denied) else refused  # 400: the context is wrong
         answer = await self._hall.answer(self._called(request, caller, size), caller, PLAIN)
         return _told(answer) if isinstance(answer, ToolhallError) else answer

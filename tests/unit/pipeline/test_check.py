@@ -156,7 +156,7 @@ LARGE: list[Any] = [
 
 @pytest.mark.parametrize("value", LARGE, ids=[f"{number}" for number in range(len(LARGE))])
 def test_a_result_has_a_largest_size(value: object) -> None:
-    with pytest.raises(BadOutput, match=r"the tool returned 1\d\d (bytes|characters).*; at most 100 are passed on"):
+    with pytest.raises(BadOutput, match="the tool returned more than 100 bytes"):
         check(value, max_bytes=100)
 
 

@@ -1,17 +1,20 @@
+# ruff: noqa: N802 - tests carry the names of their rows
 """Types to schemas, values to JSON and back."""
 
 import collections
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import annotated_types
+import hypothesis
 import msgspec
 import pydantic
 import pytest
+from hypothesis import strategies as st
 
 from toolhall.schema.inline import drop_closing_items
-from toolhall.schema.types import decoder_of, is_pydantic, prepared, schemas_of, to_json
+from toolhall.schema.types import decoder_of, is_pydantic, prepared, schemas_of, to_json, to_json_within
 from toolhall.schema.validator import Validator
 
 
@@ -189,3 +192,42 @@ def test_what_looks_like_a_tuple_in_a_value_is_left_alone() -> None:
 def test_items_stay_where_they_decide_something(most: dict[str, int]) -> None:
     part = {"type": "array", "prefixItems": [{}, {}], "items": False, **most}
     assert drop_closing_items({"properties": {"a": part}}) == {"properties": {"a": {**part, "items": False}}}
+
+
+class Counted(Sequence[int]):
+    """A sequence that counts how often it is read."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def __len__(self) -> int:
+        return 1_000
+
+    def __getitem__(self, index: Any) -> Any:
+        self.written += 1
+        if index >= len(self):
+            raise IndexError
+        return index
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100, 4_095, 4_096, 4_097, 65_536, 100_000])
+@pytest.mark.parametrize("wrap", ["{}", '{{"a":{}}}', "[{}]", '{{"a":{{"b":{}}}}}'])
+def test_json_is_written_up_to_a_limit_and_not_beyond(size: int, wrap: str) -> None:
+    whole = wrap.format('"' + "x" * size + '"').encode()
+    value = msgspec.json.decode(whole)
+    assert to_json_within(value, len(whole)) == whole
+    assert to_json_within(value, len(whole) + 1) == whole
+    assert to_json_within(value, len(whole) - 1) is None
+
+
+@hypothesis.given(st.recursive(st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(), st.lists))
+def test_json_within_a_limit_is_the_same_json(value: object) -> None:
+    assert to_json_within(value, 1_000_000) == to_json(value)
+
+
+@pytest.mark.threat("K21")
+def test_K21_writing_stops_at_the_limit() -> None:
+    """Of a list of many parts, only those that fit are ever written: the rest is not even looked at."""
+    parts = [Counted() for _ in range(10_000)]
+    assert to_json_within(parts, 10_000) is None
+    assert 0 < sum(part.written > 0 for part in parts) < 10

@@ -1,6 +1,7 @@
 """One WebSocket connection: uvicorn's, which pings by itself, with an end to stalls and bounds on what it may hold."""
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -10,6 +11,7 @@ from websockets.frames import CloseCode, Frame
 from toolhall.cli.serving.deadlines import Wait
 from toolhall.cli.serving.premises import GuardedConfig
 
+_log = logging.getLogger("toolhall.http")
 MOST_FRAGMENTS = 1_024  # of one message; even empty ones take memory
 
 
@@ -45,6 +47,28 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         elif not self.close_sent:
             self.conn.fail(CloseCode.MESSAGE_TOO_BIG, "too many fragments")
             self.handle_parser_exception()
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand a whole message to the application; text that is not UTF-8 closes the socket with one line in the log.
+
+        RFC 6455, 8.1. Uvicorn logs a traceback for it, as often as a client likes.
+        """
+        if self.curr_msg_data_type != "text" or self.close_sent:
+            super().send_receive_event_to_app()
+            return
+        try:
+            text = b"".join(self.frames).decode()
+        except UnicodeDecodeError:
+            _log.info("a WebSocket message is not valid UTF-8; its connection is closed")
+            self.conn.fail(CloseCode.INVALID_DATA, "text must be UTF-8")
+            self.handle_parser_exception()
+            return
+        finally:
+            self.frames = []
+        self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     def look(self, now: float) -> None:
         """End the connection if it has kept us waiting for too long; that nobody is there is told by the pings."""

@@ -5,6 +5,7 @@ ARGS ?=
 TESTS ?=
 UV := .uv/bin/uv
 BIN := .venv/bin
+ENVIRONMENTS := .venv .venv-clients .venv-gateways .venv-frameworks1 .venv-frameworks2
 SOURCES = $(wildcard src tests docs_src bench hatch_build.py)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
 QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk
@@ -14,7 +15,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check bench sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
+.PHONY: help serve test check clients bench sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
@@ -34,6 +35,9 @@ check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.don
 bench: .venv/.dev .venv-clients/.done .venv-gateways/.done sdk wrk ## Toolhall beside its peers, as ratios
 	$(BIN)/python -m bench $(ARGS)
 
+clients: .venv/.dev .venv-frameworks1/.done .venv-frameworks2/.done ## agent frameworks as clients, in environments of their own (300 MB)
+	$(BIN)/python -m pytest -n 0 tests/conformance/test_frameworks.py $(ARGS)
+
 sdk: $(SDK) ## the TypeScript SDK as a tarball, where the package ships it
 
 setup: .venv/.dev .venv-clients/.done tools/node/node_modules/.done tests/conformance/node/node_modules/.done sdk chromium ## install what development and tests need, into this folder
@@ -49,12 +53,14 @@ lock: $(UV) ## renew the lock files after a change of requirements; newer versio
 	$(call compile,dev,pyproject.toml requirements/dev.in --constraints requirements/runtime.txt)
 	$(call compile,clients,requirements/clients.in --constraints requirements/runtime.txt)
 	$(call compile,gateways,requirements/gateways.in --constraints requirements/runtime.txt)
+	$(call compile,frameworks1,requirements/frameworks1.in --constraints requirements/runtime.txt)
+	$(call compile,frameworks2,requirements/frameworks2.in --constraints requirements/runtime.txt)
 	$(call lock_node,tools/node)
 	$(call lock_node,tests/conformance/node)
 	$(call lock_node,sdk/typescript)
 
 clean: ## remove everything that make made
-	rm -rf .uv .venv .venv-clients .venv-gateways tools/node/node_modules tests/conformance/node/node_modules
+	rm -rf .uv $(ENVIRONMENTS) tools/node/node_modules tests/conformance/node/node_modules
 	rm -rf $(dir $(SDK)) $(addprefix sdk/typescript/,node_modules build dist)
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests $(wildcard docs_src bench) -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -96,7 +102,7 @@ $(UV): requirements/uv.txt
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target .uv --require-hashes -r $<
 	@touch $@
 
-.venv/pyvenv.cfg .venv-clients/pyvenv.cfg .venv-gateways/pyvenv.cfg: | $(UV)
+$(ENVIRONMENTS:%=%/pyvenv.cfg): | $(UV)
 	$(UV) venv --quiet --clear --python "$$($(PYTHON) -c 'import sys; print(sys.executable)')" $(@D)
 	@touch $@
 
@@ -111,7 +117,7 @@ $(UV): requirements/uv.txt
 	$(install_toolhall)
 	@touch .venv/.runtime $@
 
-.venv-clients/.done .venv-gateways/.done: .venv-%/.done: requirements/%.txt .venv-%/pyvenv.cfg
+$(patsubst %,%/.done,$(filter-out .venv,$(ENVIRONMENTS))): .venv-%/.done: requirements/%.txt .venv-%/pyvenv.cfg
 	$(call install,sync,$(@D),$<)
 	@touch $@
 

@@ -7,6 +7,10 @@ import pytest
 
 from tests.cli.shell import KIT, Shell
 from tests.recorded import recorded
+from toolhall import Context, tool
+from toolhall.cli.logs import crashes_shown
+from toolhall.model.errors import Crashed
+from toolhall.testing import Client
 
 
 def test_a_call_shows_its_inputs_and_prints_the_result(shell: Shell) -> None:
@@ -41,7 +45,6 @@ def test_arguments_as_one_document(shell: Shell) -> None:
         (["Shop_sell", "what=hat"], 1, "add --yes"),
         (["unsaid"], 1, "add --yes"),
         (["Shop_burn", "what=hat", "--yes", "--json"], 1, "level 9 needs a person's yes: call it in a terminal"),
-        (["crash", "--json"], 1, "TOOLHALL_LOG_LEVEL=error"),
         (["wait", "--timeout", "0.2", "--json"], 1, "no answer within 0.2 seconds"),
         (["hang", "--timeout", "0.2", "--json"], 1, "no answer within 0.2 seconds"),
     ],
@@ -52,14 +55,36 @@ def test_what_is_refused_or_fails(shell: Shell, words: list[str], code: int, sai
     assert done.code == code
     assert said in complaint
     assert complaint.count("\n") == 1
-    assert "canary-5f1c" not in done.out + done.err
 
 
-def test_details_of_a_crash_are_in_the_log_on_demand(shell: Shell) -> None:
-    shell.environment["TOOLHALL_LOG_LEVEL"] = "error"
-    done = shell.run("call", "crash", KIT)
+def test_a_crash_shows_its_traceback_to_the_author(shell: Shell) -> None:
+    done = shell.run("call", "crash", "--json", "--target", KIT)
     assert done.code == 1
-    assert "canary-5f1c" in done.err
+    assert f'Traceback (most recent call last):\n  File "{KIT}", line' in done.err
+    assert done.err.endswith("RuntimeError: canary-5f1c\ntoolhall: the tool failed; its traceback is above\n")
+    assert "canary-5f1c" not in done.out
+
+
+def test_in_the_profile_server_a_crash_is_in_the_log_on_demand(shell: Shell) -> None:
+    shell.environment["TOOLHALL_PROFILE"] = "server"
+    done = shell.run("call", "crash", KIT)
+    assert "TOOLHALL_LOG_LEVEL=error" in done.err
+    assert "canary-5f1c" not in done.err
+    shell.environment["TOOLHALL_LOG_LEVEL"] = "error"
+    assert shell.run("call", "crash", KIT).err.count("canary-5f1c") == 2  # the line that raises it, and what it says
+
+
+async def test_a_crash_is_shown_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+    @tool(secrets=["KEY"])
+    async def leak(ctx: Context) -> None:
+        raise RuntimeError(f"it is {ctx.secret('KEY')}")
+
+    async with Client(leak, supplies={"KEY": "hunter2-hunter2"}) as client:
+        with crashes_shown() as shown, pytest.raises(Crashed):
+            await client.call_named("leak", {})
+    assert len(shown) == 1
+    assert "RuntimeError: it is" in (err := capsys.readouterr().err)
+    assert "hunter2" not in err
 
 
 def test_yes_skips_the_question(shell: Shell) -> None:

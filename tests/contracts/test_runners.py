@@ -73,12 +73,14 @@ async def test_objects_that_hold_objects(hall: Reach) -> None:
 
 async def test_an_output_that_is_promised_is_checked(hall: Reach) -> None:
     code, message, _ = await hall.refusal("misprint")
-    assert (code, message) == ("bad_output", "the tool returned something other than its output schema promises")
+    assert code == "bad_output"
+    assert message.startswith("the tool returned something other than its output schema promises")
 
 
 async def test_what_json_cannot_say(hall: Reach) -> None:
     code, message, _ = await hall.refusal("scribble")
-    assert (code, message) == ("bad_output", "the tool returned something that cannot be written as JSON")
+    assert code == "bad_output"
+    assert message.startswith("the tool returned something that cannot be written as JSON")
 
 
 @pytest.mark.parametrize("size", [1_100_000, 8_000_000], ids=["more than is passed on", "much more"])

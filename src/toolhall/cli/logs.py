@@ -1,10 +1,12 @@
 """The log of a command: lines on the error output, plain for a person, JSON for a collector."""
 
+import contextlib
 import logging
 import os
 import re
 import sys
 import time
+from collections.abc import Generator
 from typing import TextIO
 
 import msgspec
@@ -41,6 +43,23 @@ def start_logging(default: str | None) -> None:
         logger.propagate = False
 
 
+@contextlib.contextmanager
+def crashes_shown() -> Generator[list[logging.LogRecord], None, None]:
+    """Meanwhile the traceback of a tool that crashes is printed for the person at the terminal; those that were.
+
+    Where a level of the log was chosen, the log has them, and none is printed again.
+    """
+    handler = _Crashes(sys.stderr)
+    handler.setFormatter(_Tracebacks())
+    logger = logging.getLogger("toolhall.run")
+    if not os.environ.get(LEVEL_VARIABLE):
+        logger.addHandler(handler)
+    try:
+        yield handler.shown
+    finally:
+        logger.removeHandler(handler)
+
+
 def move_log(before: TextIO, after: TextIO) -> None:
     """Write the log to another stream from now on."""
     for name in _LOGGERS:
@@ -61,6 +80,28 @@ class _Lines(logging.Formatter):
         if record.exc_info:
             return _told(self.formatException(record.exc_info), MOST_ERROR)
         return _told(record.exc_text, MOST_ERROR) if record.exc_text else None
+
+
+class _Crashes(logging.StreamHandler[TextIO]):
+    """Prints the records of crashes, and remembers them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self.shown: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record that has a traceback."""
+        if record.exc_info or record.exc_text:
+            self.shown.append(record)
+            super().emit(record)
+
+
+class _Tracebacks(_Lines):
+    """Of a record, its traceback alone."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The traceback, with nothing hidden in it."""
+        return "\n".join(map(visible, (self.error(record) or "").splitlines()))
 
 
 class _PlainLines(_Lines):

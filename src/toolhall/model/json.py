@@ -12,7 +12,16 @@ JsonObject: TypeAlias = dict[str, Json]
 encode = msgspec.json.Encoder().encode
 
 _CONTAINERS = (dict, list)
+# A bool is an int to Python, so it comes first.
+_TYPE_NAMES = (
+    (bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"),
+)  # fmt: skip
 _PLAIN = {str, int, float, bool, type(None)}
+
+
+def type_name(value: Json) -> str:
+    """What JSON Schema calls the type of a value."""
+    return next((name for kinds, name in _TYPE_NAMES if isinstance(value, kinds)), "null")
 
 
 def levels(value: Json) -> Iterator[list[Json]]:

@@ -18,7 +18,7 @@ from toolhall.model.content import (
     Text,
 )
 from toolhall.model.errors import BadOutput
-from toolhall.model.json import Json
+from toolhall.model.json import Json, type_name
 from toolhall.pipeline.states import Checked, Raw
 from toolhall.registry.entry import Entry
 from toolhall.runners.discretion import hush, unhush
@@ -31,8 +31,10 @@ _decode = msgspec.json.decode
 class Check:
     """Size, encoding, output schema."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, explain: bool = False) -> None:
+        """With `explain`, whoever calls may also be the author, and is told what did not fit; values never are."""
         self._max_bytes = max_bytes
+        self._explain = explain
 
     def __call__(self, raw: Raw) -> Checked:
         """The result; BadOutput when the tool broke its promise."""
@@ -96,7 +98,9 @@ class Check:
             encoded = to_json_within(value, self._max_bytes)
         except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
             _log.exception("tool %s returned what cannot be written as JSON", entry.id)
-            raise BadOutput("the tool returned something that cannot be written as JSON") from error
+            # Of these, only our own never quote a value.
+            why = f": {error}" if self._explain and isinstance(error, NotImplementedError) else ""
+            raise BadOutput(f"the tool returned something that cannot be written as JSON{why}") from error
         if encoded is None:
             raise self._too_large(entry)
         return encoded
@@ -105,8 +109,10 @@ class Check:
         plain = _decode(encoded)
         if entry.returns is not None and not entry.returns.accepts(plain):
             problems = entry.returns.problems(plain, len(encoded))
-            _log.error("tool %s broke its output schema: %s", entry.id, "; ".join(map(str, problems)))
-            raise BadOutput("the tool returned something other than its output schema promises")
+            listed = "; ".join(f"{problem}{_came(plain, problem.path)}" for problem in problems)
+            _log.error("tool %s broke its output schema: %s", entry.id, listed)
+            why = f": {listed}" if self._explain else ""
+            raise BadOutput(f"the tool returned something other than its output schema promises{why}")
 
     def _sized(self, text: str, entry: Entry) -> str:
         # No character takes less than a byte: what is too long is not written to be measured.
@@ -117,6 +123,20 @@ class Check:
     def _too_large(self, entry: Entry) -> BadOutput:
         _log.error("tool %s returned more than %d bytes", entry.id, self._max_bytes)
         return BadOutput(f"the tool returned more than {self._max_bytes} bytes; no more are passed on")
+
+
+def _came(value: Json, path: str) -> str:
+    """What stands where a problem was found, by its type."""
+    for step in path.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        match value:
+            case dict() if name in value:
+                value = value[name]
+            case list() if name.isdecimal() and int(name) < len(value):
+                value = value[int(name)]
+            case _:
+                return ""
+    return f'; it is of type "{type_name(value)}"'
 
 
 def _blocks(value: object) -> tuple[Content, ...]:

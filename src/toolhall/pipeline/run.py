@@ -6,13 +6,16 @@ from types import FrameType
 
 import msgspec
 
+from toolhall.egress.errors import EgressRefused
 from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, ToolError, ToolFailed, ToolhallError
 from toolhall.model.exchange import SILENT
 from toolhall.model.json import JsonObject
 from toolhall.model.text import Sweep, clean_text
 from toolhall.pipeline.states import Equipped, Raw
+from toolhall.runners.carried import own_frames
 from toolhall.runners.deadline import Deadline
 from toolhall.runners.discretion import hush, keep_discreet, unhush
+from toolhall.runners.process import ToolRaised
 from toolhall.runners.redactor import Redactor
 from toolhall.runners.suspension import Noticed
 from toolhall.runners.telling import Telling
@@ -20,14 +23,19 @@ from toolhall.runners.watchdog import Activity
 from toolhall.schema.types import to_json
 
 _log = logging.getLogger("toolhall.run")
+IN_LOG = "; the server's log has the details"
 _MOST_LETTERS = 8_000
+_MOST_CAUSES = 10
+_REFUSED_NAME = f"{EgressRefused.__module__}.{EgressRefused.__qualname__}"
 
 
 class Run:
     """Deadline, cancellation, and the one place where a tool's exceptions are caught."""
 
-    def __init__(self, default_timeout: float, activity: Activity | None = None) -> None:
+    def __init__(self, default_timeout: float, activity: Activity | None = None, *, explain: bool = False) -> None:
+        """With `explain`, whoever calls also operates the hall, and is told what its settings refuse."""
         self._default_timeout = default_timeout
+        self._explain = explain
         self._activity = activity or Activity()
         keep_discreet()
 
@@ -61,9 +69,9 @@ class Run:
                 raise TimedOut(f"the tool did not finish within {deadline.seconds:g} seconds") from None
             if _is_cancelled():
                 raise
-            raise _failed(equipped) from error  # nobody cancelled the call: the tool raised this by itself
+            raise self._failed(equipped, error) from error  # nobody cancelled the call: the tool raised this by itself
         except (Exception, SystemExit, BaseExceptionGroup) as error:
-            raise _failed(equipped) from error
+            raise self._failed(equipped, error) from error
         finally:
             activity.ended += 1
             deadline.stop()
@@ -71,6 +79,16 @@ class Run:
                 telling.end()
             if hushed is not None:
                 unhush(hushed)
+
+    def _failed(self, equipped: Equipped, error: BaseException) -> Crashed:
+        """Exception text may hold anything: it goes to the log, never to the caller."""
+        call = equipped.call.id
+        # What was raised in a process of its own brings its traceback as text.
+        shown = (type(error), error, None if isinstance(error, ToolRaised) else own_frames(error))
+        _log.error("tool %s failed in call %s", equipped.entry.id, call, exc_info=shown)
+        if self._explain and (refusal := _egress_refusal(error)) is not None:
+            return Crashed(f"the tool failed: {_text(str(refusal), equipped.redactor)}")
+        return Crashed(f"the tool failed{IN_LOG} under call {call}")
 
     @staticmethod
     def tool_in(frame: FrameType) -> str | None:
@@ -114,11 +132,17 @@ def _text(text: str, redactor: Redactor | None) -> str:
     return text if redactor is None else redactor.next(text)
 
 
-def _failed(equipped: Equipped) -> Crashed:
-    """Exception text may hold anything: it goes to the log, never to the caller."""
-    call = equipped.call.id
-    _log.exception("tool %s failed in call %s", equipped.entry.id, call)
-    return Crashed(f"the tool failed; the server's log has the details under call {call}")
+def _egress_refusal(error: BaseException) -> EgressRefused | None:
+    """The refused request that a tool failed of; one in a process of its own tells only its traceback."""
+    seen: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if isinstance(seen, EgressRefused) or seen is None:
+            return seen
+        if isinstance(seen, ToolRaised):
+            name, _, said = str(seen).rstrip().rpartition("\n")[2].partition(": ")
+            return EgressRefused(said) if name == _REFUSED_NAME else None
+        seen = seen.__cause__ or seen.__context__
+    return None
 
 
 def _is_cancelled() -> bool:

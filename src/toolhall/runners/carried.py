@@ -2,7 +2,10 @@
 
 import base64
 import binascii
+import sysconfig
 from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -19,6 +22,9 @@ _KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (Text, Image, Audio, ResourceLink, Resource, Form, Visit, Sample, Roots, Filled, Sampled, Rooted)
 }
+_PACKAGE = str(Path(__file__).parents[1])
+_EXAMPLES = str(Path(_PACKAGE, "examples"))
+_STDLIB = sysconfig.get_path("stdlib")
 
 
 def tagged(value: Any) -> Tagged:
@@ -105,3 +111,18 @@ def all_tagged(values: Mapping[str, Any]) -> dict[str, Tagged]:
 def all_untagged(carried: Mapping[str, Tagged]) -> dict[str, Any]:
     """The same again."""
     return {key: untagged(value) for key, value in carried.items()}
+
+
+def own_frames(error: BaseException) -> TracebackType | None:
+    """The traceback from the first frame of the author's code; the whole one where there is none."""
+    frame = error.__traceback__
+    while frame is not None and _is_machinery(frame.tb_frame.f_code.co_filename):
+        frame = frame.tb_next
+    return frame or error.__traceback__
+
+
+def _is_machinery(file: str) -> bool:
+    """Whether a file is the hall's or the standard library's; the example tools are an author's."""
+    if file.startswith(_PACKAGE):
+        return not file.startswith(_EXAMPLES)
+    return file.startswith((_STDLIB, "<frozen")) and "site-packages" not in file

@@ -20,7 +20,7 @@ from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Asking, Event, Log
 from toolhall.model.question import Answered, Question
 from toolhall.runners.address import Address, load_function, load_module
-from toolhall.runners.carried import all_tagged, all_untagged, done, raised, told
+from toolhall.runners.carried import all_tagged, all_untagged, done, own_frames, raised, told
 from toolhall.runners.confine import allow_cpu, confine, end_group
 from toolhall.runners.discretion import hush, keep_discreet, unhush
 from toolhall.runners.inside import enter
@@ -200,7 +200,8 @@ def _redactor(work: Work) -> Redactor | None:
 def _raised(error: BaseException) -> Raised:
     number = error.errno if isinstance(error, OSError) else None
     memory = isinstance(error, MemoryError) or number == errno.ENOMEM
-    return Raised(traceback.format_exc(limit=_SHOWN_FRAMES), memory, memory or number in _SPENT)
+    told = traceback.format_exception(type(error), error, own_frames(error), limit=_SHOWN_FRAMES)
+    return Raised("".join(told), memory, memory or number in _SPENT)
 
 
 def receive(end: socket.socket) -> Start | Work | Replied | None:

@@ -177,3 +177,35 @@ def test_a_value_is_written_once_as_it_was_checked() -> None:
         x: int
 
     assert check(Point(1), {"type": "object", "required": ["x"]}).encoded == b'{"x":1}'
+
+
+class Odd:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "returns", "said"),
+    [
+        ("hunter2", INTEGER, '/: the value is not of type "integer"; it is of type "string"'),
+        (
+            {"a/b": [1, {"c": None}]},
+            {"properties": {"a/b": {"items": INTEGER}}},
+            '/a~1b/1: the value is not of type "integer"; it is of type "object"',
+        ),
+        ({}, {"required": ["a"]}, '/a: "a" is a required property'),
+        ({"a": Odd()}, None, "Odd cannot be written as JSON"),
+    ],
+    ids=repr,
+)
+def test_what_does_not_fit_is_explained_to_whoever_may_be_the_author(
+    value: object, returns: JsonObject | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    raw = Raw(entry_named(returns=returns), value)
+    with pytest.raises(BadOutput) as local:
+        Check(1_000, explain=True)(raw)
+    assert local.value.message.endswith(f": {said}")
+    with caplog.at_level(logging.ERROR), pytest.raises(BadOutput) as server:
+        Check(1_000)(raw)
+    assert said not in server.value.message
+    assert said in caplog.text
+    assert "hunter2" not in local.value.message + caplog.text

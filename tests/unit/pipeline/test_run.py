@@ -3,14 +3,17 @@
 import asyncio
 import contextlib
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.unit.parts import call_of, tool_named
 from toolhall.authoring.context import Patience
+from toolhall.egress.errors import EgressRefused
+from toolhall.egress.urls import checked
 from toolhall.model.call import Call
-from toolhall.model.errors import Denied, TimedOut, ToolFailed, ToolhallError
+from toolhall.model.errors import Crashed, Denied, TimedOut, ToolFailed, ToolhallError
 from toolhall.model.exchange import Asking
 from toolhall.model.json import JsonObject
 from toolhall.model.question import Roots
@@ -19,6 +22,7 @@ from toolhall.model.verdict import Allow
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
 from toolhall.registry.entry import compile_entry
+from toolhall.runners.process import ToolRaised
 
 
 class Doing:
@@ -170,6 +174,32 @@ async def test_the_text_of_an_exception_goes_to_the_log_only(
     assert caught.value.message == "the tool failed; the server's log has the details under call call-1"
     assert "hunter2" in caplog.text
     assert "Kit.pick@1.0.0 failed in call call-1" in caplog.text
+
+
+async def test_the_traceback_begins_in_the_authors_code(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise ValueError("hunter2")
+
+    with pytest.raises(Crashed):
+        await Run(10)(equipped(work))
+    assert caplog.text.partition("(most recent call last):\n")[2].startswith(f'  File "{__file__}"')
+
+
+@pytest.mark.parametrize("explain", [True, False], ids=["local", "server"])
+@pytest.mark.parametrize("isolated", [False, True], ids=["here", "in a process"])
+async def test_a_refused_request_names_the_setting_to_the_operator_only(explain: bool, isolated: bool) -> None:
+    async def work() -> None:
+        try:
+            checked("https://10.1.2.3:8443/wiki")
+        except EgressRefused as refused:
+            if isolated:
+                raise ToolRaised(traceback.format_exc()) from None
+            raise RuntimeError("hunter2") from refused
+
+    with pytest.raises(Crashed) as caught:
+        await Run(10, explain=explain)(equipped(work))
+    assert ("adds '10.1.2.3:8443' to egress_allow" in caught.value.message) is explain
+    assert "hunter2" not in caught.value.message
 
 
 async def test_an_error_before_the_first_step_is_a_failure_too(caplog: pytest.LogCaptureFixture) -> None:

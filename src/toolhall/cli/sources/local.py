@@ -2,13 +2,13 @@
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from pathlib import Path
 
 import msgspec
 
 from toolhall.cli.failure import CommandFailed, OutOfTime
-from toolhall.cli.logs import LEVEL_VARIABLE
+from toolhall.cli.logs import LEVEL_VARIABLE, crashes_shown
 from toolhall.cli.opening import open_hall
 from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.settings import read_settings
@@ -28,6 +28,7 @@ from toolhall.model.errors import Crashed, NeedsRequirement, NeedsVerification, 
 from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Progress
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
+from toolhall.pipeline.run import IN_LOG
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.choosing import choose_stores
 
@@ -59,7 +60,12 @@ class LocalSource:
 
     def call(self, offer: Offer, arguments: JsonObject, attendant: Attendant, seconds: float) -> Outcome:
         """Through the hall, as any caller's call."""
-        with strays_aside(), asyncio.Runner() as runner, self._supplied(offer, runner):
+        with contextlib.ExitStack() as until_the_end:
+            until_the_end.enter_context(strays_aside())
+            is_local = self._hall.config.profile == "local"
+            crashes = until_the_end.enter_context(crashes_shown()) if is_local else []
+            runner = until_the_end.enter_context(asyncio.Runner())
+            until_the_end.enter_context(self._supplied(offer, runner))
             answer = runner.run(self._answer(offer, arguments, attendant, seconds))
             runner.run(self._hall.settle())
         match answer:
@@ -67,7 +73,7 @@ class LocalSource:
                 writer = Writer(Server(name="toolhall", version=""), MODERN)
                 return read_outcome(msgspec.json.decode(writer.finished(0, answer).body)["result"])
             case ToolhallError() if isinstance(say(answer), ErrorResult):
-                return Outcome(content=[{"type": "text", "text": self._explained(answer)}], is_error=True)
+                return Outcome(content=[{"type": "text", "text": self._explained(answer, crashes)}], is_error=True)
             case ToolhallError():
                 raise CommandFailed(answer.message)
             case _:
@@ -99,12 +105,14 @@ class LocalSource:
                 raise CommandFailed(str(failed)) from None
             yield
 
-    def _explained(self, error: ToolhallError) -> str:
+    def _explained(self, error: ToolhallError, crashes: Sized) -> str:
         match error:
             case NeedsVerification() if not person_present():
                 return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
             case NeedsRequirement():
                 return lacking(error, self._hall.config.data, read_settings())
+            case Crashed() if crashes:
+                return f"{error.message.partition(IN_LOG)[0]}; its traceback is above"
             case Crashed():
                 return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
             case _:

@@ -7,8 +7,8 @@ import tomllib
 from collections.abc import Generator, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, get_args, get_origin
 
 import msgspec
 
@@ -20,6 +20,9 @@ from toolhall.runners.hub.line import MOST_BYTES
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
 
+_NONE = "there is no setting"
+_MOST_SHOWN = 40
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _SECRETS = ("oxp_secret", "vault_key")
 
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
@@ -99,13 +102,18 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     settings: dict[str, Any] = {}
     if path or file.exists():
         settings = _read(file)
-    settings |= _from_environment(environment)
-    settings |= {key: value for key, value in given.items() if value is not None}
-    _refuse_unknown(settings, file)
+    for key in settings:
+        if unknown := _unknown(key, Config):
+            raise BadConfig(f"{file}: {unknown}")
+    origins = dict.fromkeys(settings, str(file))
+    from_environment = _from_environment(environment)
+    stated = {key: value for key, value in given.items() if value is not None}
+    settings |= from_environment | stated
+    origins |= {key: _PREFIX + key.upper() for key in from_environment} | {key: f"--{key}" for key in stated}
     try:
         return msgspec.convert(settings, Config, strict=False)
     except msgspec.ValidationError as error:
-        raise BadConfig(f"{file}: {error}") from None
+        raise BadConfig("; ".join(_problems(settings, origins)) or f"{file}: {error}") from None
 
 
 def stated_in(path: Path | None) -> tuple[str, ...]:
@@ -161,16 +169,19 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             elif field.name in _SECRETS and (file := environment.get(f"{name}_FILE")) is not None:
                 found[field.name] = Path(file).read_text("utf-8").strip()
         except msgspec.DecodeError as error:
-            raise BadConfig(f"{name} is not valid JSON: {error}") from None
+            raise BadConfig(f"{name} is not valid JSON: {_wanted(field.type)} is wanted ({error})") from None
         except (OSError, UnicodeDecodeError) as error:
             raise BadConfig(f"{name}_FILE cannot be read: {error}") from None
     return found
 
 
 def _from_text(kind: Any, value: str) -> Any:
-    """A list of words is separated by commas; what has parts of its own is JSON."""
+    """A list of words is separated by commas, or JSON; what has parts of its own is JSON."""
     if kind == tuple[str, ...]:
-        return tuple(filter(None, map(str.strip, value.split(","))))
+        try:
+            return msgspec.json.decode(value, type=list[str])
+        except msgspec.DecodeError:  # `[::1]:9000` is none either
+            return tuple(filter(None, map(str.strip, value.split(","))))
     return msgspec.json.decode(value) if _has_parts(kind) else value
 
 
@@ -180,28 +191,118 @@ def _has_parts(kind: Any) -> bool:
     return get_origin(kind) is not Annotated and any(map(_has_parts, get_args(kind)))
 
 
-def _refuse_unknown(settings: dict[str, Any], file: Path) -> None:
-    _refuse_others(settings, Config, str(file), "")
-    for number, issuer in enumerate(_listed(settings.get("issuers"))):
-        _refuse_others(issuer, Issuer, str(file), f"issuers[{number}].")
-    for name, provider in _named(settings.get("providers")):
-        _refuse_others(provider, ProviderSettings, str(file), f"providers.{name}.")
-    _refuse_others(settings.get("steps"), Steps, str(file), "steps.")
+def _problems(settings: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
+    """Every setting that cannot be used: where it is stated, what is wanted and what came."""
+    for field in msgspec.structs.fields(Config):
+        if field.name in settings:
+            for path, said in _wrong(field.type, settings[field.name], field.name):
+                stated = origins[field.name]
+                # A variable and an option name the setting themselves.
+                names_it = said.startswith(_NONE) or (path == field.name and stated.startswith((_PREFIX, "--")))
+                yield f"{stated}: {said}" if names_it else f"{stated}: {path}: {said}"
 
 
-def _refuse_others(given: object, kind: type[msgspec.Struct], file: str, place: str) -> None:
-    """Raise BadConfig for a name that is none, with the nearest that is."""
+def _wrong(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """Where a value is not what is wanted, and in words what is; of a list or a table, its parts that are not."""
+    try:
+        msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        inner = [found for part in _parts(kind, value, path) for found in _wrong(*part)]
+        inner += _misnamed(kind, value, path)
+        yield from inner or [(path, f"{_wanted(kind)} is wanted, not {_came(value, path)}")]
+
+
+def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
+    kind = _not_none(kind)
+    match value:
+        case list() if get_origin(kind) is tuple:
+            yield from ((get_args(kind)[0], each, f"{path}[{at}]") for at, each in enumerate(value))
+        case dict() if get_origin(kind) is dict:
+            yield from ((get_args(kind)[1], each, f"{path}.{name}") for name, each in value.items())
+        case dict() if _is_struct(kind):
+            fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+            yield from ((fields[name], value[name], f"{path}.{name}") for name in value if name in fields)
+        case _:
+            return
+
+
+def _misnamed(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The names in a table that are none of its parts, each with the nearest that is, and those that it lacks."""
+    kind = _not_none(kind)
+    if not isinstance(value, dict) or not _is_struct(kind):
+        return
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in value:
+            yield f"{path}.{field.name}", f"it is missing; {_wanted(field.type)} is wanted"
+    for name in value:
+        if unknown := _unknown(name, kind, f"{path}."):
+            yield f"{path}.{name}", unknown
+
+
+def _unknown(key: str, kind: type[msgspec.Struct], place: str = "") -> str | None:
+    """That a name is none of a table's parts, with the nearest that is; None for one that is."""
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
-    for key in given if isinstance(given, dict) else ():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, 1)
-            hint = f"; did you mean {place + near[0]!r}?" if near else f"; known are {', '.join(known)}"
-            raise BadConfig(f"{file}: there is no setting {place + key!r}{hint}")
+    if key in known:
+        return None
+    near = difflib.get_close_matches(key, known, 1)
+    hint = f"; did you mean {place + near[0]!r}?" if near else f"; known are {', '.join(known)}"
+    return f"{_NONE} {place + key!r}{hint}"
 
 
-def _listed(given: object) -> list[object]:
-    return given if isinstance(given, list) else []
+def _wanted(kind: Any) -> str:
+    """What a setting takes, in words."""
+    kind = _not_none(kind)
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _wanted(arguments[0]) + "".join(map(_bounds, arguments[1:]))
+    if origin is Literal:
+        return " or ".join(map(repr, arguments))
+    if origin is tuple:
+        return 'a list of texts, such as ["a", "b"]' if arguments[0] is str else f"a list, each {_wanted(arguments[0])}"
+    if origin is dict:
+        return f"a table of names, each with {_wanted(arguments[1])}"
+    if _is_struct(kind):
+        return f"a table with {', '.join(field.name for field in msgspec.structs.fields(kind))}"
+    return _WORDS.get(kind, "another value")
 
 
-def _named(given: object) -> list[tuple[str, object]]:
-    return list(given.items()) if isinstance(given, dict) else []
+def _bounds(meta: Any) -> str:
+    match meta:
+        case msgspec.Meta(ge=least, le=most) if least is not None and most is not None:
+            return f" from {least} to {most}"
+        case msgspec.Meta(ge=least) if least is not None:
+            return f" of at least {least}"
+        case msgspec.Meta(gt=below) if below is not None:
+            return f" above {below}"
+        case msgspec.Meta(pattern=pattern) if pattern is not None:
+            return f" that matches {pattern}"
+        case _:
+            return ""
+
+
+def _came(value: Any, path: str) -> str:
+    """What came instead; of what may be a secret, only what kind of value it is."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            hidden = path in _SECRETS or path.startswith("providers")
+            return "this text" if hidden else f"text {msgspec.json.encode(value[:_MOST_SHOWN]).decode()}"
+        case dict():
+            return "a table"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return "nothing" if value is None else f"a {type(value).__name__}"
+
+
+def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _not_none(kind: Any) -> Any:
+    """A type without the None that stands for a setting that is left out."""
+    others = [each for each in get_args(kind) if each is not type(None)]
+    return others[0] if isinstance(kind, UnionType) and len(others) == 1 else kind

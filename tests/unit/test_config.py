@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import BadConfig, Config, Issuer, load_config
 from toolhall.pipeline.ladder import Steps
 from toolhall.pipeline.limit import Rate
@@ -45,6 +46,9 @@ def test_the_environment_wins_over_the_file_and_what_is_given_over_both(file: Pa
         ("TOOLHALL_PROFILE", "server", "profile", "server"),
         ("TOOLHALL_DATA", "folder", "data", "folder"),
         ("TOOLHALL_ALLOWED_HOSTS", "a.example, b.example", "allowed_hosts", ("a.example", "b.example")),
+        ("TOOLHALL_ALLOWED_HOSTS", '["a.example", "b.example"]', "allowed_hosts", ("a.example", "b.example")),
+        ("TOOLHALL_EGRESS_ALLOW", "[::1]:9000, 10.0.0.0/8", "egress_allow", ("[::1]:9000", "10.0.0.0/8")),
+        ("TOOLHALL_TOOL_LIMIT", "null", "tool_limit", None),
         ("TOOLHALL_ALLOWED_HOSTS", "", "allowed_hosts", ()),
         ("TOOLHALL_ALLOWED_HOSTS", ",", "allowed_hosts", ()),
         ("TOOLHALL_RECORD", "Calendar.*, Weather.Get@*", "record", ("Calendar.*", "Weather.Get@*")),
@@ -64,13 +68,14 @@ STRUCTURED: dict[str, tuple[str, Any]] = {
     "costs": ('{"Image.*": 10}', {"Image.*": 10}),
     "levels": ('{"Mail.*": 6}', {"Mail.*": 6}),
     "steps": ('{"recent": 5}', Steps(recent=5)),
+    "providers": ('{"google": {"client_id": "hall"}}', {"google": ProviderSettings(client_id="hall")}),
     "issuers": ('[{"name": "corp", "issuer": "https://id"}]', (Issuer(name="corp", issuer="https://id"),)),
 }
 
 
 @pytest.mark.parametrize("setting", STRUCTURED)
 def test_what_is_not_json_is_told(setting: str) -> None:
-    with pytest.raises(BadConfig, match=f"TOOLHALL_{setting.upper()} is not valid JSON"):
+    with pytest.raises(BadConfig, match=f"TOOLHALL_{setting.upper()} is not valid JSON: a (table|list).* is wanted"):
         load_config(environment={f"TOOLHALL_{setting.upper()}": "{"})
 
 
@@ -139,28 +144,45 @@ def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('port = "many"', "port"),
-        ("port = 70000", "port"),
-        ("port = -1", "port"),
-        ("name = 3", "name"),
-        ('profile = "cloud"', "profile"),
-        ("page_size = 0", "page_size"),
-        ("threads = 0", "threads"),
-        ("calls_per_second = 0", "calls_per_second"),
-        ("call_burst = 0.5", "call_burst"),
-        ("call_timeout = -1", "call_timeout"),
-        ("max_body_bytes = 0", "max_body_bytes"),
-        ("max_output_bytes = 0", "max_output_bytes"),
-        ("allowed_hosts = 3", "allowed_hosts"),
-        ('search = "often"', "search"),
-        ('pinned = "Kit.tool"', "pinned"),
-        ("pinned = [3]", "pinned"),
+        ('port = "abc"', 'port: a whole number from 0 to 65535 is wanted, not text "abc"'),
+        ("port = 70000", "port: a whole number from 0 to 65535 is wanted, not the number 70000"),
+        ("port = -1", "port: a whole number from 0 to 65535 is wanted, not the number -1"),
+        ("port = true", "port: a whole number from 0 to 65535 is wanted, not true"),
+        ("name = 3", "name: text is wanted, not the number 3"),
+        ('profile = "cloud"', "profile: 'local' or 'server' is wanted, not text \"cloud\""),
+        ("page_size = 0", "page_size: a whole number of at least 1 is wanted, not the number 0"),
+        ("calls_per_second = 0", "calls_per_second: a number above 0 is wanted, not the number 0"),
+        ("call_burst = 0.5", "call_burst: a number of at least 1 is wanted, not the number 0.5"),
+        ("allowed_hosts = 3", 'allowed_hosts: a list of texts, such as ["a", "b"] is wanted, not the number 3'),
+        ('search = "often"', 'search: true or false is wanted, not text "often"'),
+        ('pinned = "Kit.tool"', 'pinned: a list of texts, such as ["a", "b"] is wanted, not text "Kit.tool"'),
+        ('pinned = ["a", 3]', "pinned[1]: text is wanted, not the number 3"),
+        ('levels = {"Mail.*" = 11}', "levels.Mail.*: a whole number from 0 to 10 is wanted, not the number 11"),
+        ("tool_limit = 3", "tool_limit: a table with per_second, burst is wanted, not the number 3"),
+        ("tool_limit = {burst = 3}", "tool_limit.per_second: it is missing; a number above 0 is wanted"),
+        ("tool_limit = {per_secnd = 3, per_second = 1}", "there is no setting 'tool_limit.per_secnd'; did you mean"),
+        ('[[issuers]]\nname = "a"', "issuers[0].issuer: it is missing; text is wanted"),
+        ('issuers = "x"', "issuers: a list, each a table with name, issuer, jwks_url, audience is wanted, not text"),
+        ("oxp_secret = [1]", "oxp_secret: text is wanted, not a list"),
+        ('port = "x"\nthreads = 0', 'not text "x"; toolhall.toml: threads: a whole number of at least 1 is wanted'),
     ],
 )
-def test_a_value_that_cannot_be_used_is_told_with_its_setting(file: Path, text: str, told: str) -> None:
+def test_a_value_that_cannot_be_used_is_told_in_words(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
     file.write_text(text)
-    with pytest.raises(BadConfig, match=rf"toolhall\.toml: .*\$\.{told}"):
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(BadConfig) as caught:
+        load_config(environment={})
+    assert str(caught.value).startswith("toolhall.toml: ")
+    assert told in str(caught.value)
+
+
+def test_a_secret_is_not_told(file: Path) -> None:
+    file.write_text('[providers.google]\nclient_id = "a"\nclient_secret = "hunter2"\ntoken_auth = "hunter2"\n')
+    with pytest.raises(BadConfig, match=r"providers\.google\.token_auth: .* is wanted, not this text") as caught:
         load_config(file, {})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_the_smallest_values_can_be_used(file: Path) -> None:
@@ -173,8 +195,12 @@ def test_the_smallest_values_can_be_used(file: Path) -> None:
 
 
 def test_a_wrong_variable_is_told_too() -> None:
-    with pytest.raises(BadConfig, match=r"\$\.port"):
+    with pytest.raises(BadConfig, match=r'^TOOLHALL_PORT: a whole number from 0 to 65535 is wanted, not text "many"$'):
         load_config(environment={"TOOLHALL_PORT": "many"})
+    with pytest.raises(BadConfig, match=r"^TOOLHALL_PAIR_LIMIT: pair_limit.burst: a number of at least 1 is wanted"):
+        load_config(environment={"TOOLHALL_PAIR_LIMIT": '{"per_second": 1, "burst": 0}'})
+    with pytest.raises(BadConfig, match=r"^--port: a whole number from 0 to 65535 is wanted, not the number 70000$"):
+        load_config(environment={}, port=70_000)
 
 
 def test_a_file_that_is_asked_for_must_be_there(file: Path) -> None:

@@ -41,6 +41,7 @@ class Hall:
         self.shortlist = shortlist or Shortlist()
         self.policy = policy
         self._pipeline = pipeline
+        self.audit = pipeline.audit
         self._new_id = new_id
         self._timer = timer
         self._shelves: dict[Hashable, _Shelf] = {}

@@ -66,6 +66,7 @@ OTHERS = {
     "acting_for": "carol",
     "tool": "House.burn@1.0.1",
     "definition_sha256": "e" * 64,
+    "code_sha256": "c" * 64,
     "arguments_sha256": "b" * 64,
 }
 

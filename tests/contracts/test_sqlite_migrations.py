@@ -14,11 +14,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine, insert
+from sqlalchemy import Column, Connection, MetaData, Table, create_engine, insert
 
+from tests.contracts.approving import wanted
 from tests.contracts.kept import kept
 from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores import migrations
+from toolhall.stores.approvals.base import Approval
+from toolhall.stores.audit.anchors import Anchor
 from toolhall.stores.base import FILE_NAME, Kept, StoreFailed
 from toolhall.stores.macs import Macs
 from toolhall.stores.seal import KEY_NAME, kept_key
@@ -125,6 +128,22 @@ async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
         else:
             with pytest.raises(StoreFailed, match="taken out"):
                 await stores.grants.all()
+
+
+@pytest.mark.parametrize("sound", [True, False])
+async def test_approvals_from_before_code_was_bound_stay_what_they_were(tmp_path: Path, sound: bool) -> None:
+    """Those that were sound are signed anew with the new column; those that were not stay away."""
+    macs = Macs(kept_key(tmp_path / KEY_NAME))
+    asked = Approval(**msgspec.structs.asdict(wanted()), id="a1", created=1.0, expires=2.0)
+    row = msgspec.structs.asdict(asked)
+    del row["code_sha256"]
+    old = Table("approvals", MetaData(), *(Column(name) for name in (*row, "mac")))
+    with _at_revision(tmp_path / FILE_NAME, "0005") as connection:
+        connection.execute(insert(old), macs.signed("approvals", row) if sound else {**row, "mac": b"forged"})
+    with closing(open_stores(tmp_path)) as stores:
+        found = await stores.approvals.find("a1")
+        assert (found is not None) is sound
+        assert stores.anchors.read() == Anchor()
 
 
 def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:

@@ -22,7 +22,7 @@ def test_every_command_on_the_page_works(tmp_path: Path) -> None:
     for command in COMMANDS:
         done = shell.run(*command.split())
         assert done.code == 0, (command, done)
-    assert {command.split()[1] for command in COMMANDS} == {"tail", "search", "verify", "export"}
+    assert {command.split()[1] for command in COMMANDS} == {"tail", "search", "verify", "accept", "export"}
     assert "Shop.sell" in (tmp_path / "records.jsonl").read_text()
     made = {path.name for path in (shell.data / "audit").rglob("*") if path.is_file()} - {"audit.lock"}
     assert all(name in PAGE for name in made), made

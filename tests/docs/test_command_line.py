@@ -18,7 +18,7 @@ GROUPS = {
     "factor": ("add", "list", "remove"),
     "secret": ("set", "list", "remove", "rotate", "key"),
     "account": ("providers", "list", "connect", "disconnect"),
-    "audit": ("tail", "search", "verify", "export"),
+    "audit": ("tail", "search", "verify", "accept", "export"),
 }
 HEAD = """# Command line
 

@@ -1,5 +1,6 @@
 """Power fails at any moment: no acknowledged record is lost, and the audit verifies when it is opened again."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -8,8 +9,11 @@ import pytest
 from tests.faults.power import LosingDisk, PowerLost
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import DAY, NOON, books, calls, record, verified
+from toolhall.stores.audit.anchors import Anchoring, AnchorStore, MemoryAnchors
 from toolhall.stores.audit.books import Books
-from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.lines import Mark
+from toolhall.stores.audit.log import Keeping, Saw
+from toolhall.stores.audit.signing import PublicKey
 from toolhall.stores.lock import Lock
 
 SEEDS = 200
@@ -38,13 +42,32 @@ def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: li
     return number
 
 
+def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> Anchoring:
+    """A log is synced before the store hears of its checkpoint, so that no power loss puts it behind the store."""
+    anchoring = Anchoring(folder, clock)
+    anchoring.open(store, writes=True)
+    assert anchoring.behind == (), seed
+    return anchoring
+
+
+def told(anchoring: Anchoring) -> Saw:
+    """The store hears of each checkpoint at once."""
+
+    def saw(public: PublicKey, marks: Sequence[Mark]) -> None:
+        anchoring.saw(public, marks)
+        anchoring.flush()
+
+    return saw
+
+
 def crash(folder: Path, seed: int) -> None:
     chance, clock = Random(seed), Clock(NOON)
     acknowledged: list[str] = []
-    number = 0
+    number, store = 0, MemoryAnchors()
     for _ in range(ROUNDS):
+        anchoring = compared(folder, store, clock, seed)
         disk = LosingDisk(chance, chance.randrange(1, 160))
-        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk)
+        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, saw=told(anchoring))
         number = work(made, chance, clock, number, acknowledged)
         lock: Lock | None = vars(made)["_lock"]
         if lock is not None:
@@ -53,6 +76,7 @@ def crash(folder: Path, seed: int) -> None:
     again = books(folder, clock=clock, disk=LosingDisk(chance, 1_000_000))
     again.write([record(number)], safe=True)
     again.close()
+    compared(folder, store, clock, seed)
     report = verified(folder)
     assert report.good, (seed, report)
     found = calls(folder)

@@ -230,17 +230,14 @@ ROWS = {
     "K15": Row(
         "the audit is cut together with its witness",
         "the newest checkpoint is also in the store; behind is told, and levels 4 and up wait",
-        _HARDENING,
     ),
     "K16": Row(
-        "the data folder is replaced by another or an older one",
-        "the audit's key and checkpoint are compared at every start",
-        _HARDENING,
+        "the audit's folder is replaced by another or an older one, or taken away",
+        "its key and newest checkpoints in the store are compared at every start and by verify",
     ),
     "K17": Row(
         "a call whose process was killed leaves no trace of its end",
         "verify lists intents without an outcome",
-        _HARDENING,
     ),
     "K18": Row("an approved call runs other code", "an approval is bound to the code that will run", _HARDENING),
     "K19": Row("a request state is used twice", "good once", _HARDENING),

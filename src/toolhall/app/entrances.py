@@ -67,10 +67,11 @@ class Entrances:
         self.http = self._app(open)
 
     def state(self) -> str:
-        """How the hall is: degraded while records cannot be written, unhealthy once it stops."""
+        """How the hall is: degraded while records cannot be written or were cut off, unhealthy once it stops."""
         if self._stopping:
             return UNHEALTHY
-        return DEGRADED if self._parts.folder.journal.failing else HEALTHY
+        journal = self._parts.folder.journal
+        return DEGRADED if journal.failing or journal.behind else HEALTHY
 
     async def serve_lines(self, dialect: str) -> None:
         """Speak one dialect on this process's own input and output, until the input ends."""

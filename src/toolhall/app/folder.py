@@ -1,10 +1,12 @@
 """What a hall keeps in its data folder; without one, nothing outlives it."""
 
+import asyncio
 import secrets
 from pathlib import Path
 
 from toolhall.config import BadConfig, Config
 from toolhall.model.recording import FILE_NAME as RECORDINGS
+from toolhall.stores.bundle import Stores
 from toolhall.stores.journal import journal_in
 from toolhall.stores.recordings import FileRecordings
 from toolhall.stores.seal import KEY_BYTES, KEY_NAME, kept_key
@@ -18,6 +20,16 @@ class Folder:
         self.recordings = _recordings(config, self.path)
         self.journal = journal_in(self.path, config.audit_days)
         self.root = kept_key(self.path / KEY_NAME) if self.path else secrets.token_bytes(KEY_BYTES)
+
+    async def anchor(self, stores: Stores) -> None:
+        """Compare the audit with what the store knows of it, and keep the store up to date; raises StoreFailed."""
+        if self.journal.anchoring is not None:
+            await asyncio.to_thread(self.journal.anchoring.open, stores.anchors, writes=not stores.readonly)
+
+    async def compare(self) -> None:
+        """Another process may have accepted the audit as it is; raises StoreFailed."""
+        if self.journal.anchoring is not None and self.journal.behind:
+            await asyncio.to_thread(self.journal.anchoring.compare)
 
     def close(self) -> None:
         """Write what is left."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import msgspec
@@ -16,6 +17,7 @@ from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config, overridden
 from toolhall.pipeline.rulings import Rules
 from toolhall.pipeline.run import Run
+from toolhall.pipeline.states import Valid
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registrar.papers import Paper
 from toolhall.registrar.registrar import Registrar
@@ -56,7 +58,7 @@ class Toolhall:
         self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
         self._checkup, self._examined = Checkup(self._staff.threads), list[Definition]()
         self.supplies = self._supplied()
-        self.access.also.append(self.supplies.refresh)
+        self.access.also += [self.supplies.refresh, self._folder.compare]
         self.servers.obey(self.access)
         parts = self._parts(approver)
         self.telemetry = parts.telemetry
@@ -128,6 +130,7 @@ class Toolhall:
             stores.yield_tools()
         if self.config.providers or any(entry.needs for entry in self.registry.snapshot.entries):
             await self._staff.outside.ready()
+        await self._folder.anchor(stores)
         self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
 
     def ask_through(self, approver: Approver) -> None:
@@ -166,12 +169,12 @@ class Toolhall:
     def close(self) -> None:
         """Write what is left and stop the worker threads; a part that fails to close keeps no other from it."""
         with ExitStack() as last_first:
+            if self._stores is not None:  # after the audit, whose last checkpoint they keep
+                last_first.callback(self._stores.close)
             last_first.callback(self._folder.close)
             last_first.callback(self.telemetry.close)
             last_first.callback(self._staff.close)
             last_first.callback(self._checker.close)
-            if self._stores is not None:
-                last_first.callback(self._stores.close)
             for part in (self.supplies, self.access, self.registrar, self.servers, self._entrances):
                 last_first.callback(part.close)
 
@@ -200,9 +203,9 @@ class Toolhall:
         self.hall.follow(rules)  # which is there by the time that rules change
 
     def _parts(self, approver: Approver | None) -> Parts:
-        approvals, ready = self.guard.people.approvals, self.supplies.equip.ready
-        self._verify = Verify(self.guard.policy, approver, approvals, ready)
-        figures = [*self._staff.figures(), *self.servers.pools.figures(), self._audit_figure()]
+        approvals = self.guard.people.approvals
+        self._verify = Verify(self.guard.policy, approver, approvals, self._ready)
+        figures = [*self._staff.figures(), *self.servers.pools.figures(), *self._audit_figures()]
         return Parts(
             registry=self.registry,
             folder=self._folder,
@@ -235,9 +238,16 @@ class Toolhall:
         found = search_tool(lambda: hall.shortlist.of(hall.registry.snapshot).names, hall.policy.sees)
         return compile_entry(found.tool, self._staff.runner(found))
 
-    def _audit_figure(self) -> Gauge:
+    async def _ready(self, valid: Valid) -> None:
+        """Raise what would keep a call from running once a person has agreed to it."""
+        self.hall.audit.refuse_behind()
+        await self.supplies.equip.ready(valid)
+
+    def _audit_figures(self) -> Iterator[Gauge]:
         about = "1 while records cannot be written."
-        return Gauge("toolhall_audit_failing", "gauge", about, lambda: float(self.journal.failing))
+        yield Gauge("toolhall_audit_failing", "gauge", about, lambda: float(self.journal.failing))
+        about = "1 while the audit is not what the store knows of it."
+        yield Gauge("toolhall_audit_behind", "gauge", about, lambda: float(bool(self.journal.behind)))
 
 
 def _usable(config: Config) -> Config:

@@ -1,6 +1,6 @@
 """Writes one record for every call, however it ends; and one before a side effect, which is there before it can be."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Literal, Protocol, TypeAlias
@@ -9,7 +9,7 @@ import msgspec
 
 from toolhall.model.call import Call
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Denied, NeedsVerification, NotFound, Unauthenticated
+from toolhall.model.errors import Denied, NeedsVerification, NotFound, Unauthenticated, Unavailable
 from toolhall.model.json import encode
 from toolhall.model.record import Record
 from toolhall.model.secret_shapes import hide
@@ -17,6 +17,7 @@ from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.find import Hidden
 from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.registry.entry import Entry
+from toolhall.stores.audit.anchors import BEHIND
 
 MOST_NAME = 128  # of a tool that was not found
 MOST_TEXT = 256
@@ -77,6 +78,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
 class Journal(Protocol):
     """Where records are kept."""
 
+    @property
+    def behind(self) -> Sequence[str]:
+        """What the store knows of the audit that is not there; as long as there is anything, level 4 and up wait."""
+        ...
+
     def append(self, record: Draft) -> None:
         """Keep this record."""
         ...
@@ -99,8 +105,15 @@ class Audit:
         """Remember a call's arguments as they are now, until it ends: a tool may change them."""
         self._kept[call.id] = _given(call)
 
+    def refuse_behind(self) -> None:
+        """Raise Unavailable while the audit is not what the store knows of it; an operator has to look at it."""
+        if self._journal.behind:
+            raise Unavailable(BEHIND)
+
     def intent(self, call: Call, reached: Equipped | None = None) -> Awaitable[None]:
         """What is about to happen; wait for this before it does. Raises Unavailable if it cannot be recorded."""
+        if reached is not None:
+            self.refuse_behind()
         given = self._kept[call.id] = _given(call)
         return self._journal.commit(
             Draft(

@@ -7,6 +7,7 @@ from toolhall.stores.accounts.base import AccountStore
 from toolhall.stores.accounts.memory import MemoryAccounts
 from toolhall.stores.approvals.base import ApprovalStore
 from toolhall.stores.approvals.memory import MemoryApprovals
+from toolhall.stores.audit.anchors import AnchorStore, MemoryAnchors
 from toolhall.stores.base import ToolStore
 from toolhall.stores.factors.base import FactorStore
 from toolhall.stores.factors.memory import MemoryFactors
@@ -15,6 +16,7 @@ from toolhall.stores.grants.memory import MemoryGrants
 from toolhall.stores.keys.base import KeyStore
 from toolhall.stores.keys.memory import MemoryKeys
 from toolhall.stores.memory import MemoryStore
+from toolhall.stores.states import MemoryStates, StateStore
 from toolhall.stores.vault.base import VaultStore
 from toolhall.stores.vault.memory import MemoryVault
 
@@ -30,6 +32,8 @@ class Stores:
     factors: FactorStore
     accounts: AccountStore
     vault: VaultStore
+    states: StateStore
+    anchors: AnchorStore
     readonly: bool = False  # another process has the folder alone; every change is refused
     guest: bool = False  # another process that serves from the folder changes its tools; all else may be changed here
     yield_tools: Callable[[], None] = lambda: None  # let another process be the one that changes tools
@@ -47,6 +51,8 @@ def in_memory() -> Stores:
         factors=MemoryFactors(),
         accounts=MemoryAccounts(),
         vault=MemoryVault(),
+        states=MemoryStates(),
+        anchors=MemoryAnchors(),
         close=_nothing,
     )
 

@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 
 from toolhall.model.record import Record, Unwritten
+from toolhall.stores.audit.anchors import Anchoring
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.log import Keeping
 from toolhall.stores.audit.reading import Found, Wanted
@@ -17,6 +18,8 @@ class MemoryJournal:
     """Keeps the newest records; for tests and for tools served without a data folder."""
 
     failing = False
+    behind: tuple[str, ...] = ()
+    anchoring: Anchoring | None = None  # there is no folder to compare with anything
 
     def __init__(self) -> None:
         self.records: deque[Record] = deque(maxlen=KEPT_IN_MEMORY)

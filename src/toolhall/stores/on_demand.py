@@ -23,7 +23,7 @@ class OnDemand:
         self._is_there = is_there
         self._making: asyncio.Task[Stores] | None = None
         self._made: Stores | None = None
-        self._empty = in_memory()  # only ever read
+        self._empty = in_memory()  # only ever read, except for the audit's anchor
         self._closed = False
 
     def now(self) -> Stores:
@@ -61,5 +61,8 @@ class OnDemand:
                 self._lock.release()
             return  # whoever waits hears of it, and the next change tries again
         self._made = making.result()
+        known = self._empty.anchors.read()
+        if known.public:  # what was told of the audit while there was no file
+            self._made.anchors.advance(known.public, tuple(known.marks.values()))
         if self._closed:
             self._made.close()

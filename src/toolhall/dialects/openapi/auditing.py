@@ -1,4 +1,4 @@
-"""The operation on the audit, for callers who may manage the hall."""
+"""The operations on the audit, for callers who may manage the hall."""
 
 from toolhall.dialects.openapi.parts import MOMENT, TEXT, list_of, operation, query
 from toolhall.model.json import JsonObject
@@ -40,7 +40,12 @@ SCHEMAS: JsonObject = {"Record": {"type": "object", "properties": _SAID, "requir
 
 
 def paths() -> JsonObject:
-    """The one operation."""
+    """Look at records, and accept an audit that the store knows more of."""
+    accepted: JsonObject = {
+        "type": "object",
+        "properties": {"accepted": list_of({**TEXT, "description": "What was wrong with the audit."})},
+        "required": ["accepted"],
+    }
     found: JsonObject = {
         "type": "object",
         "properties": {"records": list_of({"$ref": "#/components/schemas/Record"})},
@@ -60,5 +65,12 @@ def paths() -> JsonObject:
                 query("until", _WHEN, "Not then any more."),
                 query("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
             )
-        }
+        },
+        "/api/audit/accept": {
+            "post": operation(
+                "accept_audit",
+                "Take an audit that was cut off or replaced as it is, so that calls of level 4 and up run again.",
+                accepted,
+            )
+        },
     }

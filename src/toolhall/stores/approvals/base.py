@@ -25,7 +25,7 @@ Method: TypeAlias = Literal["totp", "passkey", "terminal", "cli"]
 Clock: TypeAlias = Callable[[], float]
 _Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z")]
 _WHO = ("how", "caller", "person", "acting_for")
-_EXACT_CALL = ("tool", "definition_sha256", "arguments_sha256")
+_EXACT_CALL = ("tool", "definition_sha256", "code_sha256", "arguments_sha256")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     tool: _Text  # with its version
     definition_sha256: _Text
     arguments_sha256: _Text
+    code_sha256: _Text = ""  # of the code that would run, as far as that is known
     shown: bytes
     level: Annotated[int, msgspec.Meta(ge=0, le=10)]
     effect: _Text | None = None

@@ -4,13 +4,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from toolhall.stores.audit.findings import Finding, Report, What
+from toolhall.model.record import Record
+from toolhall.stores.audit.findings import Finding, Report, Unfinished, What
 from toolhall.stores.audit.lines import START, Chain, Line, Mark, read_line
 from toolhall.stores.audit.segments import first_number, segments_of
 from toolhall.stores.audit.signing import PublicKey, Purpose
 from toolhall.stores.audit.strays import holds, misplaced, named
 from toolhall.stores.audit.witness import WITNESS_FILE, Witness
 from toolhall.stores.reading import MOST_LINE
+
+_NONE: Mapping[str, Mark] = {}
 
 
 class Wrong(Exception):
@@ -24,12 +27,16 @@ class Wrong(Exception):
 class Checking:
     """One log, on the way through it."""
 
-    def __init__(self, report: Report, key: PublicKey, seen: Witness) -> None:
+    def __init__(self, report: Report, key: PublicKey, seen: Witness, anchored: Mapping[str, Mark] = _NONE) -> None:
         self.report = report
         self.log = ""  # its id, once that is known
         self.checkpoints: list[int] = []  # the numbers of those in it
         self._key = key
         self._seen = seen
+        self._anchored = anchored  # by log: the checkpoint that the store knows
+        self._anchor: Mark | None = None  # that of this log
+        self._begun: dict[str, Unfinished] = {}  # by call: intents whose outcome has not come yet
+        self._folder = ""
         self._marks: Mapping[int, Mark] = {}  # what the witness saw of it
         self._chain = Chain()
         self._signed = 0  # the number behind the last checkpoint
@@ -39,6 +46,7 @@ class Checking:
     def follow(self, folder: Path, step: Callable[[int], None]) -> None:
         """Raises Wrong."""
         segments = segments_of(folder)
+        self._folder = folder.name
         oldest, newest = segments[0], segments[-1]
         self._file, self._line = f"{folder.name}/{oldest.name}", 1
         if oldest == newest and not _first_line(oldest).endswith(b"\n"):
@@ -52,6 +60,7 @@ class Checking:
             self._read(segment, step, newest=segment == newest)
         self._check_end()
         self._check_start(start, oldest)
+        self.report.unfinished += self._begun.values()
 
     def _start(self, oldest: Path) -> Mark:
         """The first line of a segment says of which log it is, and that of the oldest where its chain begins."""
@@ -66,6 +75,7 @@ class Checking:
             self._wrong("moved" if holds(oldest, number) else "missing", says, number)
         self.log = line.head.log
         self._marks = self._seen.seen.get(self.log, {})
+        self._anchor = self._anchored.get(self.log)
         self._chain = Chain(number, START if number == 0 else line.head.before.encode())
         return Mark(self.log, number, line.head.before, line.head.time)
 
@@ -89,8 +99,11 @@ class Checking:
         """What is in a line that fits."""
         if line.number in self._marks and self._marks[line.number].before != before:
             self._accuse(self._marks[line.number], "the witness saw another line here: an older copy was gone on with")
+        if self._anchor is not None and line.number == self._anchor.number and self._anchor.before != before:
+            self._wrong("rollback", "the store saw another line here: the log was made anew", back=1)
         if line.record is not None:
             self.report.records += 1
+            self._follow_call(line.number, line.record)
         elif line.checkpoint is not None:
             self._check_mark("checkpoint", line.checkpoint, (line.number, before))
             self.report.checkpoints += 1
@@ -103,6 +116,15 @@ class Checking:
             self._note(f"a crash left {line.torn.bytes} bytes, set aside in {line.torn.file}")
         elif line.lost is not None:
             self._note(f"{line.lost.records} records could not be written while the disk took none")
+
+    def _follow_call(self, number: int, record: Record) -> None:
+        """An intent is answered by the next record of its call."""
+        if record.phase is None:
+            self._begun.pop(record.call, None)
+        else:
+            self._begun[record.call] = Unfinished(
+                self._folder, number, record.time, record.call, record.caller, record.tool
+            )
 
     def _check_mark(self, purpose: Purpose, mark: Mark, place: tuple[int, str]) -> None:
         fitting = (mark.log, mark.number, mark.before) == (self.log, *place)
@@ -129,6 +151,13 @@ class Checking:
                 self._marks[beyond],
                 f"the log ends with number {end - 1}, but checkpoint {beyond} was signed: an older copy was put back,"
                 " or its end was cut off",
+            )
+        if self._anchor is not None and self._anchor.number >= end:
+            self._wrong(
+                "rollback",
+                f"the log ends with number {end - 1}, but the store saw checkpoint {self._anchor.number}: an older copy"
+                " was put back, or its end was cut off, together with the witness",
+                number=end,
             )
         if end > self._signed:
             self.report.notes.append(

@@ -1,5 +1,6 @@
 """What verifying an audit can find."""
 
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -21,6 +22,21 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{place}, number {self.number}: {self.what}: {self.says}"
 
 
+class Unfinished(msgspec.Struct, frozen=True):
+    """A call or change whose intent is recorded, and whose end is not."""
+
+    log: str  # the name of its folder
+    number: int
+    time: float
+    call: str
+    caller: str
+    tool: str
+
+    def __str__(self) -> str:
+        at = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return f"log {self.log}, number {self.number}: {self.tool}, called by {self.caller} at {at} ({self.call})"
+
+
 class Report(msgspec.Struct, kw_only=True):
     """What was looked at, what is wrong with it, and what is worth knowing though nothing is wrong."""
 
@@ -28,6 +44,8 @@ class Report(msgspec.Struct, kw_only=True):
     records: int = 0
     checkpoints: int = 0
     outside: bool = False  # judged by a witness that was kept elsewhere
+    anchored: bool = False  # compared with what the store knows
+    unfinished: list[Unfinished] = []  # nothing is wrong with these records; how the calls ended is not known
     findings: list[Finding] = []
     notes: list[str] = []
 

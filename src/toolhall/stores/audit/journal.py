@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from toolhall.model.errors import Unavailable
 from toolhall.model.record import Record, Unwritten
+from toolhall.stores.audit.anchors import Anchoring
 from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.log import Keeping
@@ -52,7 +53,8 @@ class AuditJournal:
     ) -> None:
         self.failing = False  # whether the disk did not take what it was given last
         self._data = data
-        self._books = Books(data / FOLDER, disk or Disk(), clock, keeping or Keeping())
+        self.anchoring = Anchoring(data / FOLDER, clock)
+        self._books = Books(data / FOLDER, disk or Disk(), clock, keeping or Keeping(), self.anchoring.saw)
         self._queue: deque[Record | Unwritten | Waiter] = deque()  # a waiter waits for everything in front of it
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._asleep = True  # whether the thread must be told that something has come
@@ -62,6 +64,11 @@ class AuditJournal:
         self._overflow = 0  # records that came while too many waited
         self._counting = threading.Lock()  # of these, from two threads
         self._sign_seconds = (keeping or Keeping()).sign_seconds
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """What the store knows of the audit and the folder does not hold; calls of level 4 and up wait then."""
+        return self.anchoring.behind
 
     def append(self, record: Record | Unwritten) -> None:
         """Written within the next batch."""
@@ -141,6 +148,7 @@ class AuditJournal:
             if self.failing:
                 due = time.monotonic() + AGAIN_SECONDS
             elif sign:
+                self.anchoring.flush()  # a minute apart at least: under load there are many checkpoints in a second
                 due = None
             elif due is None:
                 due = time.monotonic() + self._sign_seconds
@@ -149,6 +157,7 @@ class AuditJournal:
             self._books.close()
         except OSError:
             _log.exception("the last records of the audit could not be written")
+        self.anchoring.flush()
 
     def _rest(self, most: float | None) -> None:
         """Until something has come, or it is time; then a moment longer, so that more can come, unless one waits."""

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from typing import TypeAlias
 
 import msgspec
 
@@ -12,7 +13,7 @@ from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.lines import Chain, Head, Kind, Lost, Mark
 from toolhall.stores.audit.opening import Opened, first_of
 from toolhall.stores.audit.segments import segment_name, segment_names
-from toolhall.stores.audit.signing import Purpose, Signer
+from toolhall.stores.audit.signing import PublicKey, Purpose, Signer
 from toolhall.stores.audit.tail import Tail
 from toolhall.stores.audit.witness import testify
 
@@ -20,6 +21,7 @@ _log = logging.getLogger("toolhall.audit")
 
 MOST_WAITING = 1024 * 1024  # bytes for a disk that takes nothing; records beyond them are only counted
 _DAY_SECONDS = 86_400
+Saw: TypeAlias = Callable[[PublicKey, Sequence[Mark]], None]
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +37,15 @@ class Log:
     """Whatever raises OSError can be tried again, and has lost nothing that was promised."""
 
     def __init__(
-        self, opened: Opened, signer: Signer, disk: Disk, clock: Callable[[], float], keeping: Keeping
+        self,
+        opened: Opened,
+        signer: Signer,
+        disk: Disk,
+        clock: Callable[[], float],
+        keeping: Keeping,
+        saw: Saw | None = None,
     ) -> None:
+        self._saw = saw  # hears of checkpoints that are on the disk
         self._folder = opened.folder
         self._id = opened.log
         self._begun = opened.begun
@@ -75,6 +84,8 @@ class Log:
         self._tail.sync()
         if self._marks:
             testify(self._disk, self._folder.parent, self._marks)
+            if self._saw is not None:
+                self._saw(self._signer.public, self._marks)
             self._marks.clear()
 
     def sign(self) -> None:

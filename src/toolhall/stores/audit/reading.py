@@ -87,7 +87,7 @@ def _newest_first(log: Path, wanted: Wanted) -> Iterator[Found]:
     enough = None if wanted.since is None else wanted.since - _SLACK_SECONDS
     for segment in reversed(segments_of(log)):
         with suppress(FileNotFoundError):
-            for raw in _backwards(segment):
+            for raw in lines_backwards(segment):
                 if not all(word in raw for word in words):
                     continue
                 line = read_line(raw)
@@ -118,7 +118,7 @@ def _oldest_first(log: Path, step: Callable[[int], None]) -> Iterator[Found]:
                     yield Found(log.name, line.number, line.record)
 
 
-def _backwards(path: Path) -> Iterator[bytes]:
+def lines_backwards(path: Path) -> Iterator[bytes]:
     """Whole lines, the last first; one that is being written has no end yet."""
     with path.open("rb") as file:
         place = file.seek(0, 2)

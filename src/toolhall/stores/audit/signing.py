@@ -65,14 +65,33 @@ class PublicKey:
 def read_public(path: Path) -> PublicKey:
     """The key in a file; raises BadKey."""
     try:
-        words = path.read_text("ascii").split("-----")
+        text = path.read_text("ascii")
     except (OSError, UnicodeDecodeError):
         raise BadKey(f"{path} cannot be read; name a copy of {PUBLIC_FILE} with --key") from None
+    public = parse_public(text)
+    if public is None:
+        raise BadKey(f"{path} is no Ed25519 public key; name a copy of {PUBLIC_FILE} with --key")
+    return public
+
+
+def parse_public(text: str) -> PublicKey | None:
+    """The key in a PEM text; None if there is none."""
     with contextlib.suppress(binascii.Error, ValueError, IndexError):
-        raw = base64.b64decode("".join(words[2].split()), validate=True)
+        raw = base64.b64decode("".join(text.split("-----")[2].split()), validate=True)
         if len(raw) == len(_DER) + _KEY_BYTES and raw.startswith(_DER):
             return PublicKey(raw[len(_DER) :])
-    raise BadKey(f"{path} is no Ed25519 public key; name a copy of {PUBLIC_FILE} with --key")
+    return None
+
+
+def public_of(path: Path) -> PublicKey | None:
+    """The public half of the key that signs, which is in this file; None if there is no such key."""
+    try:
+        key = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    if len(key) != _KEY_BYTES:
+        return None
+    return PublicKey(_ed25519().Ed25519PrivateKey.from_private_bytes(key).public_key().public_bytes_raw())
 
 
 def _signed(purpose: Purpose, mark: Mark) -> bytes:

@@ -3,28 +3,51 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
+from toolhall.stores.audit.anchors import Anchor, gone, other_key, unsound
 from toolhall.stores.audit.checking import Checking, Wrong
 from toolhall.stores.audit.findings import Finding, Report
 from toolhall.stores.audit.segments import FOLDER, logs_of, segments_of
 from toolhall.stores.audit.signing import KEY_FILE, PUBLIC_FILE, PublicKey, read_public
 from toolhall.stores.audit.witness import WITNESS_FILE, Witness, read_witness
+from toolhall.stores.base import FILE_NAME
+
+_NOTHING = Anchor()
 
 
-def verify(folder: Path, *, key: Path | None, witness: Path | None, step: Callable[[int], None]) -> Report:
-    """Read every line once; raises BadKey, and OSError for a file that cannot be read.
+class Elsewhere(msgspec.Struct, frozen=True):
+    """What an audit is compared with that is not beside it: copies of two of its files, and what the store knows."""
 
-    `key` and `witness` are copies kept elsewhere, instead of those beside the logs. `step` hears of bytes.
-    """
-    report = Report(outside=witness is not None)
+    key: Path | None = None
+    witness: Path | None = None
+    anchor: Anchor = _NOTHING  # read before the logs are, because a hall may go on
+
+
+def verify(folder: Path, elsewhere: Elsewhere, step: Callable[[int], None]) -> Report:
+    """Read every line once; raises BadKey, and OSError for a file that cannot be read. `step` hears of bytes."""
+    key, witness, anchor = elsewhere.key, elsewhere.witness, elsewhere.anchor
+    report = Report(outside=witness is not None, anchored=bool(anchor.public) and anchor.sound)
+    for each in anchor.accepted:
+        report.notes.append(f"{FILE_NAME}: {each.by} accepted the audit as it was, though {'; '.join(each.findings)}")
+    if not anchor.sound:
+        report.findings.append(unsound())
     seen = _seen(folder, witness, report)  # before the logs: a witness knows nothing that they do not hold by then
     logs = [log for log in logs_of(folder) if segments_of(log)]
+    if not logs and anchor.marks:
+        report.findings += map(gone, anchor.marks.values())
+        return report
     if not logs and not seen.seen:
         _miss_logs(report, founded=key is not None or any((folder / name).exists() for name in (KEY_FILE, PUBLIC_FILE)))
         return report
     public = read_public(key or folder / PUBLIC_FILE)
-    checked = [_checked(log, Checking(report, public, seen), step) for log in logs]
-    for gone in sorted(seen.seen.keys() - {each.log for each in checked}):
-        report.findings.append(_gone(seen, gone, public))
+    if anchor.public not in ("", public.pem()):
+        report.findings.append(other_key(PUBLIC_FILE))
+    checked = [_checked(log, Checking(report, public, seen, anchor.marks), step) for log in logs]
+    there = {each.log for each in checked}
+    report.findings += [gone(mark) for mark in anchor.marks.values() if mark.log not in there]
+    for lost in sorted(seen.seen.keys() - there - anchor.marks.keys()):
+        report.findings.append(_gone(seen, lost, public))
     if witness is not None or report.findings:
         return report  # a copy need not have seen everything
     if (folder / WITNESS_FILE).exists():

@@ -33,10 +33,17 @@ def read_witness(path: Path) -> Witness:
     unreadable = 0
     with path.open("rb") as file:
         while line := file.readline(MOST_LINE):
-            try:
-                mark = _decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            mark = read_mark(line)
+            if mark is None:
                 unreadable += 1
                 continue
             seen.setdefault(mark.log, {})[mark.number] = mark
     return Witness(seen, unreadable)
+
+
+def read_mark(line: bytes) -> Mark | None:
+    """The checkpoint in a line of the witness; None if nobody can read it."""
+    try:
+        return _decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

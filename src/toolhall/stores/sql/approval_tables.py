@@ -29,6 +29,7 @@ approvals = Table(
     Column("method", Text),
     Column("decided_at", _MOMENT),
     Column("mac", LargeBinary, nullable=False),
+    Column("code_sha256", Text, nullable=False, server_default=""),
     Index("ix_approvals_caller_state", "caller", "state"),
     Index("ix_approvals_state_expires", "state", "expires"),
     Index("ix_approvals_expires", "expires"),

@@ -1,6 +1,7 @@
 """What a store in SQL needs of the engine below it."""
 
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
@@ -16,4 +17,10 @@ class Database(Protocol):
         self, work: Callable[Concatenate[Connection, _P], _T], *given: _P.args, **named: _P.kwargs
     ) -> Awaitable[_T]:
         """Do this work with the connection; it is one transaction, begun and ended there."""
+        ...
+
+    def submit(
+        self, work: Callable[Concatenate[Connection, _P], _T], *given: _P.args, **named: _P.kwargs
+    ) -> Future[_T]:
+        """The same for a thread that has no loop; raises StoreFailed once it is closed."""
         ...

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, column, inspect, select, table
 
 from toolhall.stores.base import StoreFailed
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")  # every file in migrations/versions, oldest first
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")  # every file in migrations/versions, oldest first
 _MARK = "alembic_version"
 
 

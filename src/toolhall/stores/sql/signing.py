@@ -7,12 +7,16 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, insert, select, update
 
 from toolhall.stores.macs import COLUMN, Macs
+from toolhall.stores.sql.approval_tables import approvals
 from toolhall.stores.sql.rows import rows_of
-from toolhall.stores.sql.tables import grants, seals, tools
+from toolhall.stores.sql.tables import audit_anchors, grants, seals, tools
 
 _log = logging.getLogger("toolhall.stores")
 _UNSIGNED = "0001"  # the revision before there were codes
 _FORBIDS_SEALED = ("0002", "0003")  # those whose seal was not about what permits
+
+_UNANCHORED = (None, "0001", "0002", "0003", "0004", "0005")  # those that knew nothing of the audit
+ANCHOR = "audit"  # the id of the one row about it
 
 
 def read_signed(connection: Connection, table: Table, macs: Macs) -> list[dict[str, Any]]:
@@ -58,6 +62,19 @@ def sign_all(macs: Macs, connection: Connection, before: str | None) -> None:
             connection.execute(update(tools).where(tools.c.id == row["id"]).values(mac=macs.of(tools.name, row)))
     if before in _FORBIDS_SEALED:
         _seal_permits(macs, connection)
+    if before in _UNANCHORED:
+        put_signed(connection, audit_anchors, {"id": ANCHOR, "public": "", "marks": "[]", "accepted": "[]"}, macs)
+        _sign_approvals(macs, connection)
+
+
+def _sign_approvals(macs: Macs, connection: Connection) -> None:
+    """Approvals of older revisions name no code; those that were sound get a code over the new column, too."""
+    for row in rows_of(connection, select(approvals)):
+        old = {name: value for name, value in row.items() if name != "code_sha256"}
+        if macs.hold(approvals.name, old):
+            connection.execute(
+                update(approvals).where(approvals.c.id == row["id"]).values(mac=macs.of(approvals.name, row))
+            )
 
 
 def _seal_permits(macs: Macs, connection: Connection) -> None:

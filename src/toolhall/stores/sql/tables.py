@@ -114,3 +114,24 @@ seals = Table(
     Column("mac", LargeBinary, nullable=False),
     sqlite_strict=True,
 )
+
+# What is known of the audit: one row, made with the table, so that one that is missing was removed.
+audit_anchors = Table(
+    "audit_anchors",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("public", Text, nullable=False),
+    Column("marks", Text, nullable=False),
+    Column("accepted", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+
+used_states = Table(
+    "used_states",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("caller", Text, nullable=False, index=True),
+    Column("expires", _MOMENT, nullable=False, index=True),
+    sqlite_strict=True,
+)

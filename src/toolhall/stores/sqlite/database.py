@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -32,12 +32,20 @@ class Database:
 
     async def run(self, work: Callable[Concatenate[Connection, _P], _T], *given: _P.args, **named: _P.kwargs) -> _T:
         """Do it in the thread: a whole transaction there costs the loop one turn, and cannot be cancelled half way."""
+        return await asyncio.wrap_future(self.submit(work, *given, **named))
+
+    def submit(
+        self, work: Callable[Concatenate[Connection, _P], _T], *given: _P.args, **named: _P.kwargs
+    ) -> Future[_T]:
+        """The same for a thread that has no loop."""
         if not self._open:
             raise StoreFailed(f"{self._path}: it is closed; open it again")
-        with explained(self._path):
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, lambda: work(self._connection, *given, **named)
-            )
+
+        def explaining() -> _T:
+            with explained(self._path):
+                return work(self._connection, *given, **named)
+
+        return self._thread.submit(explaining)
 
     async def version(self) -> int:
         """Another number once another process has changed something; it costs a look at shared memory."""

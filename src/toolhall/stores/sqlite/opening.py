@@ -11,6 +11,7 @@ from toolhall.stores.lock import LOCK_NAME, Lock
 from toolhall.stores.macs import Macs
 from toolhall.stores.seal import KEY_BYTES, KEY_NAME, kept_key
 from toolhall.stores.sql.accounts import SqlAccounts
+from toolhall.stores.sql.anchors import SqlAnchors, SqlStates
 from toolhall.stores.sql.approvals import SqlApprovals
 from toolhall.stores.sql.factors import SqlFactors
 from toolhall.stores.sql.grants import SqlGrants
@@ -63,6 +64,8 @@ def _stores(database: Database, macs: Macs) -> Stores:
         factors=SqlFactors(database, macs),
         accounts=SqlAccounts(database, macs),
         vault=SqlVault(database, macs),
+        states=SqlStates(database),
+        anchors=SqlAnchors(database, macs),
         close=database.close,
     )
 

@@ -13,6 +13,7 @@ from toolhall.model.record import Record
 from toolhall.pipeline.manage import Change
 from toolhall.registrar.access import Access
 from toolhall.registrar.registrar import Registrar
+from toolhall.stores.audit.anchors import Anchoring
 from toolhall.stores.audit.reading import Found, Wanted
 from toolhall.stores.base import Origin
 
@@ -26,7 +27,12 @@ class Contradiction(Malformed):
 
 
 class ReadableJournal(Protocol):
-    """Records that can be read again."""
+    """Records that can be read again; `anchoring` compares them with what the store knows, if they are in a folder."""
+
+    @property
+    def anchoring(self) -> Anchoring | None:
+        """What an operator accepts."""
+        ...
 
     async def read(self, tool: str, take: Callable[[Record], None]) -> None:
         """Hand over every record about a tool id, or about all versions of a `Toolkit.tool`."""

@@ -31,7 +31,7 @@ class Api:
         self.managed = managed
         self._views, changes = Views(managed), Changes(managed, shield)
         self._register = changes.register
-        self._others = (KeysApi(managed, shield), GrantsApi(managed, shield), AuditApi(managed))
+        self._others = (KeysApi(managed, shield), GrantsApi(managed, shield), AuditApi(managed, shield))
         self._actions: dict[str, dict[str, Action]] = {
             _ITSELF: {"GET": self._views.tool, "DELETE": changes.remove},
             "activate": {"POST": changes.activate},

@@ -9,9 +9,9 @@ from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.findings import Finding, Report
 from toolhall.stores.audit.lines import Line, read_line
-from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.log import Keeping, Saw
 from toolhall.stores.audit.segments import logs_of, segments_of
-from toolhall.stores.audit.verifying import verify
+from toolhall.stores.audit.verifying import Elsewhere, verify
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
@@ -24,9 +24,14 @@ def record(number: int = 1, **said: object) -> Record:
 
 
 def books(
-    folder: Path, keeping: Keeping = SMALL, *, clock: Callable[[], float] | None = None, disk: Disk | None = None
+    folder: Path,
+    keeping: Keeping = SMALL,
+    *,
+    clock: Callable[[], float] | None = None,
+    disk: Disk | None = None,
+    saw: Saw | None = None,
 ) -> Books:
-    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping)
+    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping, saw)
 
 
 def wrote(folder: Path, records: int, keeping: Keeping = SMALL, start: int = 0) -> None:
@@ -54,7 +59,7 @@ def calls(folder: Path) -> list[str]:
 
 
 def verified(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Report:
-    return verify(folder, key=key, witness=witness, step=lambda _: None)
+    return verify(folder, Elsewhere(key, witness), lambda _: None)
 
 
 def finding(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Finding:

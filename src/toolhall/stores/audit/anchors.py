@@ -1,0 +1,283 @@
+"""The audit's anchor: its public key and its newest checkpoints once more, in the store, under the store's own code.
+
+The log and its witness are files in one folder: whoever cuts both at the same place, or puts another folder there,
+leaves an audit that is whole. The anchor is a row of the database, and carries a code that only the hall can make. The
+log is always synced before the store hears of a checkpoint, so a store that is behind the log is the trace of a crash;
+a log that is behind the store was cut off or replaced.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from toolhall.stores.audit.findings import Finding
+from toolhall.stores.audit.lines import Chain, Mark, read_line
+from toolhall.stores.audit.reading import lines_backwards
+from toolhall.stores.audit.segments import FOLDER, first_number, logs_of, segments_of
+from toolhall.stores.audit.signing import KEY_FILE, PublicKey, parse_public, public_of
+from toolhall.stores.audit.witness import WITNESS_FILE, read_mark
+from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.stores.reading import MOST_LINE
+
+_log = logging.getLogger("toolhall.audit")
+
+MOST_ACCEPTED = 20  # acceptances that are remembered
+BEHIND = (
+    "the audit is not what the store knows of it, so calls of level 4 and up are refused; whoever runs this hall looks"
+    " at 'toolhall audit verify', and then lets calls run again with 'toolhall audit accept'"
+)
+_DROPPED = b'"dropped":{'
+
+
+class Acceptance(msgspec.Struct, frozen=True):
+    """An operator took the audit as it is, although the store knew more of it."""
+
+    time: float
+    by: str
+    findings: tuple[str, ...]
+
+
+class Anchor(msgspec.Struct, frozen=True, kw_only=True):
+    """What the store knows of the audit; with no key it knows nothing yet."""
+
+    public: str = ""  # PEM
+    marks: dict[str, Mark] = {}  # by log: its newest checkpoint
+    accepted: tuple[Acceptance, ...] = ()
+    sound: bool = True  # False: another program changed the row, or removed it
+
+
+class AnchorStore(Protocol):
+    """Keeps the anchor; called from threads, not from the loop."""
+
+    def read(self) -> Anchor:
+        """Wait for the anchor; raises StoreFailed."""
+        ...
+
+    def advance(self, public: str, marks: Collection[Mark]) -> None:
+        """Keep what is newer, without waiting for it; what fails is logged, and leaves the anchor as it was."""
+        ...
+
+    def accept(self, public: str, marks: Collection[Mark], acceptance: Acceptance) -> None:
+        """Replace the anchor, whatever it was, and wait until that is safe; raises StoreFailed."""
+        ...
+
+
+class MemoryAnchors:
+    """The anchor of a hall without a database; it ends with the process."""
+
+    def __init__(self) -> None:
+        self._anchor = Anchor()
+
+    def read(self) -> Anchor:
+        """The anchor."""
+        return self._anchor
+
+    def advance(self, public: str, marks: Collection[Mark]) -> None:
+        """Keep what is newer."""
+        self._anchor = advanced(self._anchor, public, marks)
+
+    def accept(self, public: str, marks: Collection[Mark], acceptance: Acceptance) -> None:
+        """Replace the anchor."""
+        self._anchor = accepted(self._anchor, public, marks, acceptance)
+
+
+def advanced(anchor: Anchor, public: str, marks: Iterable[Mark]) -> Anchor:
+    """The anchor with those marks that are newer; one of another key changes nothing."""
+    if not anchor.sound or anchor.public not in ("", public):
+        return anchor
+    newest = dict(anchor.marks)
+    for mark in marks:
+        if mark.log not in newest or newest[mark.log].number < mark.number:
+            newest[mark.log] = mark
+    return msgspec.structs.replace(anchor, public=public, marks=newest)
+
+
+def accepted(anchor: Anchor, public: str, marks: Iterable[Mark], acceptance: Acceptance) -> Anchor:
+    """A new anchor, which remembers who took the audit for what it is, and why that was needed."""
+    before = (*anchor.accepted, acceptance)[-MOST_ACCEPTED:]
+    return Anchor(public=public, marks={mark.log: mark for mark in marks}, accepted=before)
+
+
+class Anchoring:
+    """Compares the audit in a folder with the store when it is opened, and tells the store of checkpoints later.
+
+    While the audit is behind the store, the store is told nothing: what it knows is the evidence.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+        self.behind: tuple[str, ...] = ()  # what the store knows of the audit and the folder does not hold
+        self._folder = folder
+        self._clock = clock
+        self._store: AnchorStore | None = None
+        self._writes = False
+        self._lock = threading.Lock()  # the audit's thread and those of the loop
+        self._public = ""
+        self._newest: dict[str, Mark] = {}  # what the store has not heard of
+
+    def open(self, store: AnchorStore, *, writes: bool) -> None:
+        """Compare, and keep on telling the store if this process may write to it; raises StoreFailed."""
+        self._store, self._writes = store, writes
+        self.compare()
+
+    def compare(self) -> None:
+        """Compare once more: another process may have accepted the audit meanwhile. Raises StoreFailed."""
+        if self._store is None:
+            return
+        anchor = self._store.read()
+        behind = tuple(str(finding) for finding in compare(self._folder, anchor))
+        for finding in behind if behind != self.behind else ():
+            _log.error("AUDIT BEHIND THE STORE: %s; %s", finding, BEHIND)
+        if self.behind and not behind:
+            _log.warning("the audit is again what the store knows of it: calls of level 4 and up run")
+        self.behind = behind
+        public = None if behind or not self._writes else public_of(self._folder / KEY_FILE)
+        if public is not None:  # a crash, or a hall that could not write, may have left the store behind
+            self.saw(public, standing(self._folder, public))
+            self.flush()
+
+    def saw(self, public: PublicKey, marks: Iterable[Mark]) -> None:
+        """Checkpoints that are on the disk, as is everything before them; the store hears of them with `flush`."""
+        with self._lock:
+            self._public = public.pem()
+            self._newest.update({mark.log: mark for mark in marks})
+
+    def flush(self) -> None:
+        """Tell the store, without waiting for it."""
+        if self._store is None or not self._writes or self.behind:
+            return
+        with self._lock:
+            public, newest, self._newest = self._public, self._newest, {}
+        if newest:
+            self._store.advance(public, tuple(newest.values()))
+
+    def accept(self, by: str) -> tuple[str, ...]:
+        """Take the audit as it is from now on; what was wrong with it. Raises StoreFailed."""
+        self.compare()
+        behind = self.behind
+        if behind and self._store is not None:
+            public = public_of(self._folder / KEY_FILE)
+            if public is None:
+                raise StoreFailed(f"there is no {KEY_FILE} to sign the audit with; it is made with the next record")
+            marks = standing(self._folder, public)
+            self._store.accept(public.pem(), marks, Acceptance(self._clock(), by, behind))
+            _log.warning("%s accepted the audit as it is: %s", by, "; ".join(behind))
+            self.behind = ()
+        return behind
+
+
+def compare(folder: Path, anchor: Anchor) -> list[Finding]:
+    """What the store knows and the folder does not hold; a look at the ends, which takes no time to speak of."""
+    if not anchor.sound:
+        return [unsound()]
+    if not anchor.public:
+        return []
+    for _ in range(2):
+        try:
+            return _compared(folder, anchor)
+        except FileNotFoundError:  # an old segment was dropped meanwhile
+            continue
+    return _compared(folder, anchor)
+
+
+def unsound() -> Finding:
+    """Another program wrote to the row."""
+    says = "what the store knows of the audit was changed or removed by another program; restore a backup of it"
+    return Finding("changed", FILE_NAME, 0, 0, says)
+
+
+def other_key(file: str) -> Finding:
+    """The folder's key is not the one that the store knows."""
+    says = "the store knows another key: the audit was replaced, or its key was made anew"
+    return Finding("bad signature", f"{FOLDER}/{file}", 0, 0, says)
+
+
+def gone(mark: Mark) -> Finding:
+    """A log is not there."""
+    says = f"the log {mark.log} is gone, or its first line; the store saw it at number {mark.number}"
+    return Finding("missing", f"{FOLDER}/", 0, mark.number, says)
+
+
+def standing(folder: Path, public: PublicKey) -> list[Mark]:
+    """Of each log the newest checkpoint that the witness saw, the key signed and the log holds.
+
+    What the witness saw was on the disk before; a line of the log alone may not be yet.
+    """
+    logs, witness = _logs(folder), folder / WITNESS_FILE
+    found: dict[str, Mark] = {}
+    if not witness.is_file():
+        return []
+    for raw in lines_backwards(witness):
+        if len(found) == len(logs):
+            break
+        mark = read_mark(raw)
+        if mark is None or mark.log in found or mark.log not in logs:
+            continue
+        if public.signed("checkpoint", mark) and _fault(logs[mark.log], mark, public) is None:
+            found[mark.log] = mark
+    return list(found.values())
+
+
+def _compared(folder: Path, anchor: Anchor) -> list[Finding]:
+    public, here = parse_public(anchor.public), public_of(folder / KEY_FILE)
+    if public is None:
+        return [unsound()]
+    findings = [] if here is not None and here.pem() == anchor.public else [other_key(KEY_FILE)]
+    logs = _logs(folder)
+    for mark in anchor.marks.values():
+        fault = _fault(logs[mark.log], mark, public) if mark.log in logs else gone(mark)
+        findings += [] if fault is None else [fault]
+    return findings
+
+
+def _logs(folder: Path) -> dict[str, Path]:
+    """The folders of logs, by what their first lines say."""
+    found: dict[str, Path] = {}
+    for log in logs_of(folder):
+        for segment in segments_of(log)[:1]:
+            with segment.open("rb") as file:
+                line = read_line(file.readline(MOST_LINE))
+            if line is not None and line.head is not None:
+                found[line.head.log] = log
+    return found
+
+
+def _fault(log: Path, mark: Mark, public: PublicKey) -> Finding | None:
+    """What is wrong with a log that should hold this checkpoint."""
+    segments = segments_of(log)
+    holding = [each for each in segments if first_number(each.name) <= mark.number]
+    if not holding:
+        if any(_says_dropped(each, mark, public) for each in segments):
+            return None
+        return Finding(
+            "missing", f"{FOLDER}/{log.name}", 0, mark.number, "its first lines are gone, and nothing says why"
+        )
+    segment = holding[-1]
+    place = f"{FOLDER}/{log.name}/{segment.name}"
+    for raw in lines_backwards(segment):
+        line = read_line(raw)
+        if line is None or line.number > mark.number:
+            continue
+        if line.number < mark.number:
+            break
+        if Chain(mark.number, mark.before.encode()).fits(raw):
+            return None
+        return Finding("rollback", place, 0, mark.number, "the store saw another line here: the log was made anew")
+    says = (
+        f"the store saw checkpoint {mark.number}, which is gone: the log's end was cut off, or an older copy put back"
+    )
+    return Finding("rollback", place, 0, mark.number, says)
+
+
+def _says_dropped(segment: Path, mark: Mark, public: PublicKey) -> bool:
+    """Whether a signed note says that the log was dropped on purpose beyond this place."""
+    with segment.open("rb") as file:
+        while raw := file.readline(MOST_LINE):
+            line = read_line(raw) if _DROPPED in raw else None
+            dropped = None if line is None else line.dropped
+            if dropped is not None and dropped.log == mark.log and dropped.number > mark.number:
+                return public.signed("dropped", dropped)
+    return False

@@ -1,0 +1,263 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""K15 to K17: an audit that is cut off or replaced as a whole is noticed, and so is a call without an end."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.recorded import recorded
+from tests.unit.parts import Clock
+from tests.unit.stores.audit.made import DAY, record
+from tests.unit.transports.pages.browsing import Browser
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import tool
+from toolhall.cli.audit.accept import accept
+from toolhall.cli.audit.verify import VerifyOptions, verify
+from toolhall.cli.tools.desk import HallOptions
+from toolhall.config import Config
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import Unavailable
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.registrar.keys import NewKey
+from toolhall.stores.audit.journal import AuditJournal
+from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.segments import FOLDER, segments_of
+from toolhall.stores.base import FILE_NAME
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Runs commands on a data folder below `tmp_path`."""
+    return Shell(tmp_path)
+
+
+@tool(level=4, effect="writes")
+async def sell(what: str) -> str:
+    return f"sold {what}"
+
+
+@tool(level=1, effect="reads")
+async def look() -> str:
+    return "seen"
+
+
+async def call(hall: Toolhall, name: str, **arguments: Any) -> Any:
+    answer = await hall.hall.answer(CallTool(name, arguments, "test"), LOCAL)
+    return answer.result.encoded if isinstance(answer, Finished) else answer
+
+
+def work(data: Path, *sold: str) -> None:
+    """A hall with a store sells these, and stops."""
+
+    async def run() -> None:
+        with Toolhall(sell, config=Config(data=str(data))) as hall:
+            await hall.open()
+            if not (data / FILE_NAME).exists():
+                await hall.access.keys.create(NewKey("ci"), "local")
+            for what in sold:
+                assert await call(hall, "sell", what=what) == f'"sold {what}"'.encode()
+            await hall.settle()
+
+    asyncio.run(run())
+
+
+def put_yesterday_back(data: Path) -> None:
+    """The whole folder of the audit as it was: logs, witness, key."""
+    shutil.rmtree(data / FOLDER)
+    shutil.copytree(data / "yesterday", data / FOLDER)
+
+
+def cut_with_witness(data: Path) -> None:
+    """The newest lines of the log and of the witness, up to the checkpoint before."""
+    (segment,) = segments_of(data / FOLDER / "1")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if b'"checkpoint":' in line)
+    segment.write_bytes(b"".join(lines[: first + 1]))
+    witness = data / FOLDER / "audit.checkpoints"
+    witness.write_bytes(witness.read_bytes().splitlines(keepends=True)[0])
+
+
+def begin_anew(data: Path) -> None:
+    """Another audit, with another key, that is whole in itself."""
+    shutil.rmtree(data / FOLDER)
+    elsewhere = data / "elsewhere"
+    work(elsewhere, "tea", "tea", "tea")
+    shutil.copytree(elsewhere / FOLDER, data / FOLDER)
+
+
+def take_away(data: Path) -> None:
+    """Nothing is left of it."""
+    shutil.rmtree(data / FOLDER)
+
+
+ATTACKS = [
+    pytest.param(cut_with_witness, "rollback", id="K15 cut with its witness"),
+    pytest.param(put_yesterday_back, "rollback", id="K16 an older folder"),
+    pytest.param(begin_anew, "bad signature", id="K16 another folder"),
+    pytest.param(take_away, "missing", id="K16 no folder"),
+]
+
+
+def attacked(data: Path, attack: Any) -> None:
+    work(data, "tea")
+    shutil.copytree(data / FOLDER, data / "yesterday")
+    work(data, "silver", "gold")
+    attack(data)
+
+
+@pytest.mark.threat("K15")
+@pytest.mark.threat("K16")
+@pytest.mark.parametrize(("attack", "what"), ATTACKS)
+async def test_K15_K16_level_4_waits_until_an_operator_accepts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, attack: Any, what: str
+) -> None:
+    """The log says it, health says it, calls without side effects run on; the acceptance is in the audit."""
+    await asyncio.to_thread(attacked, tmp_path, attack)
+    with Toolhall(sell, look, config=Config(data=str(tmp_path))) as hall:
+        with caplog.at_level(logging.ERROR):
+            await hall.open()
+        assert "AUDIT BEHIND THE STORE" in caplog.text
+        assert what in caplog.text
+        refused = await call(hall, "sell", what="more")
+        assert isinstance(refused, Unavailable)
+        assert "toolhall audit accept" in refused.message
+        assert await call(hall, "look") == b'"seen"'
+        browser = Browser(hall)
+        assert (await browser.api("GET", "/health"))[1]["status"] == "degraded"
+        status, told = await browser.api("POST", "/api/audit/accept")
+        assert (status, bool(told["accepted"])) == (200, True)
+        assert what in " ".join(told["accepted"])
+        assert await call(hall, "sell", what="more") == b'"sold more"'
+        assert (await browser.api("GET", "/health"))[1]["status"] == "healthy"
+        assert (await browser.api("POST", "/api/audit/accept"))[1] == {"accepted": []}
+        await hall.settle()
+    assert "accept audit" in {each["tool"] for each in recorded(tmp_path)}
+    await asyncio.to_thread(work, tmp_path, "and more")  # the store goes on with what was accepted
+
+
+@pytest.mark.threat("K15")
+@pytest.mark.threat("K16")
+@pytest.mark.parametrize(("attack", "what"), ATTACKS)
+def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str) -> None:
+    """Exit code 1 before it was accepted, and a note of who did ever after."""
+    attacked(tmp_path, attack)
+    assert verify(options=VerifyOptions(data=tmp_path)) == 1
+    assert what in capsys.readouterr().out
+    accept(options=HallOptions(data=tmp_path))
+    assert what in capsys.readouterr().out
+    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    told = capsys.readouterr()
+    assert "local accepted the audit as it was" in told.err
+    assert "as the store knows them" in told.out
+
+
+@pytest.mark.threat("K16")
+@pytest.mark.parametrize(
+    "statement", ["DELETE FROM audit_anchors", "UPDATE audit_anchors SET marks = '[]', public = ''"]
+)
+async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path, statement: str) -> None:
+    """Whoever can write to the database and not make its codes is noticed like whoever writes to the audit."""
+    await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+        connection.execute(statement)
+    with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        assert isinstance(await call(hall, "sell", what="more"), Unavailable)
+        assert "changed or removed by another program" in hall.journal.behind[0]
+
+
+@pytest.mark.threat("K15")
+async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Path) -> None:
+    """The log is synced first; what the store missed it takes over at the next start."""
+    await asyncio.to_thread(work, tmp_path, "tea")
+    shutil.copy(tmp_path / FILE_NAME, tmp_path / "kept.db")
+    await asyncio.to_thread(work, tmp_path, "silver")
+    shutil.copy(tmp_path / "kept.db", tmp_path / FILE_NAME)
+    with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        assert hall.journal.behind == ()
+        assert await call(hall, "sell", what="gold") == b'"sold gold"'
+        await hall.settle()
+    await asyncio.to_thread(cut_with_witness, tmp_path)
+    with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        assert hall.journal.behind
+
+
+@pytest.mark.threat("K15")
+async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) -> None:
+    """Also where the store knows only of a checkpoint that was dropped with them."""
+    await asyncio.to_thread(work, tmp_path, "tea")
+    shutil.copy(tmp_path / FILE_NAME, tmp_path / "kept.db")
+    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    clock = Clock(segment.stat().st_mtime)
+    journal = AuditJournal(tmp_path, Keeping(days=1), clock=clock)
+    for _ in range(3):
+        clock.now += 2 * DAY
+        await journal.commit(record())
+    journal.close()
+    assert not segment.exists()
+    shutil.copy(tmp_path / "kept.db", tmp_path / FILE_NAME)
+    with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
+        await hall.open()
+        assert hall.journal.behind == ()
+        assert await call(hall, "sell", what="gold") == b'"sold gold"'
+    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+
+
+KILLED = """
+import asyncio, os, sys
+from toolhall import Toolhall, tool
+from toolhall.cli.audit.accept import accept
+from toolhall.cli.audit.verify import VerifyOptions, verify
+from toolhall.cli.tools.desk import HallOptions
+from toolhall.config import Config
+from toolhall.model.caller import LOCAL
+from toolhall.model.exchange import CallTool
+
+@tool(level=4, effect="writes")
+async def sell(what: str) -> str:
+    if what == "gold":
+        os.kill(os.getpid(), 9)
+    return what
+
+async def main():
+    hall = Toolhall(sell, config=Config(data=sys.argv[1]))
+    await hall.hall.answer(CallTool("sell", {"what": "tea"}, "test"), LOCAL)
+    await hall.journal.flush()
+    await hall.hall.answer(CallTool("sell", {"what": "gold"}, "test"), LOCAL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.threat("K17")
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
+async def test_K17_an_intent_without_an_outcome_is_listed(shell: Shell) -> None:
+    """A call whose process was killed while its tool ran; one that ended is not in the list."""
+    script = shell.data / "killed.py"
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(KILLED)
+    process = await asyncio.create_subprocess_exec(sys.executable, str(script), str(shell.data), env=os.environ)
+    assert await process.wait() == -signal.SIGKILL
+    done = await asyncio.to_thread(shell.run, "audit", "verify")
+    assert done.code == 0, done
+    assert "1 intent without an outcome" in done.err
+    (line,) = [line for line in done.out.splitlines() if line.startswith("no outcome: ")]
+    assert "killed.sell@" in line
+    assert "called by local at " in line
+    report = json.loads((await asyncio.to_thread(shell.run, "audit", "verify", "--json")).out)
+    (unfinished,) = report["unfinished"]
+    (intent,) = [each for each in recorded(shell.data) if each["call"] == unfinished["call"]]
+    assert (intent["phase"], intent["tool"]) == ("intent", unfinished["tool"])

@@ -6,7 +6,7 @@ TESTS ?=
 UV := .uv/bin/uv
 BIN := .venv/bin
 ENVIRONMENTS := .venv .venv-clients .venv-gateways .venv-frameworks1 .venv-frameworks2
-SOURCES = $(wildcard src tests docs_src bench hatch_build.py)
+SOURCES = $(wildcard src tests docs_src bench)
 FAST_TESTS = $(wildcard tests/test_*.py tests/fundamentals tests/unit tests/properties)
 QUICK_GATES := gate-format gate-lint gate-imports gate-mypy gate-sdk
 SDK := src/toolhall/sdk/toolhall-sdk.tgz
@@ -15,7 +15,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check clients bench sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
+.PHONY: help serve test check clients bench dist sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
@@ -37,6 +37,14 @@ bench: .venv/.dev .venv-clients/.done .venv-gateways/.done sdk wrk ## Toolhall b
 
 clients: .venv/.dev .venv-frameworks1/.done .venv-frameworks2/.done ## agent frameworks as clients, in environments of their own (300 MB)
 	$(BIN)/python -m pytest -n 0 tests/conformance/test_frameworks.py $(ARGS)
+
+# Beside the release stands what somebody without Node builds from a clone; each is installed in an empty environment and tried.
+dist: .venv/.dev $(SDK) ## the release: sdist and wheel with the TypeScript SDK, and the wheel of a clone without Node
+	rm -rf dist build/clone && mkdir -p build/clone
+	cp -r src pyproject.toml LICENSE .gitignore build/clone && rm -rf build/clone/$(dir $(SDK))
+	$(BIN)/python -m hatchling build -t sdist -t wheel -d dist
+	cd build/clone && $(abspath $(BIN))/python -m hatchling build -t wheel -d "$(abspath dist/without-sdk)"
+	PACKAGES="$(abspath dist)" $(BIN)/python -m pytest -n 0 tests/packaging
 
 sdk: $(SDK) ## the TypeScript SDK as a tarball, where the package ships it
 

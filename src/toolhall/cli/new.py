@@ -96,12 +96,14 @@ def _files(name: str, lang: Language) -> dict[str, bytes]:
 
 
 def _sdk() -> bytes:
-    """The SDK, which comes along because no registry has it."""
+    """The SDK, which comes along because no registry has it; what was built without Node is without it."""
     try:
         return _SDK.read_bytes()
+    except FileNotFoundError:
+        fix = "install a release of toolhall, or run 'make sdk' in a clone (Node.js 20 or newer) and install from there"
+        raise CommandFailed(f"this toolhall was built from source, without the TypeScript SDK; {fix}") from None
     except OSError as error:
-        problem = f"the TypeScript SDK cannot be read ({error.strerror})"
-        raise CommandFailed(f"{problem}; install toolhall again, or run 'make sdk' if it is a clone") from None
+        raise CommandFailed(f"the TypeScript SDK cannot be read ({error.strerror}); install toolhall again") from None
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> None:

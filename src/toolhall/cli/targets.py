@@ -17,6 +17,7 @@ from toolhall.cli.definitions import SUFFIXES, load_definitions
 from toolhall.cli.failure import CommandFailed, WrongUsage
 
 _SKIPPED = ("test_", "conftest.", "setup.", "_")
+_EXTRAS = {"pydantic": "pydantic", "cedarpy": "cedar", "keyring": "keyring", "opentelemetry": "otel"}  # by module
 
 
 def load_targets(targets: Sequence[str]) -> list[object]:
@@ -179,7 +180,9 @@ def _guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name and (what == error.name or what.startswith(f"{error.name}.")):
             raise WrongUsage(f"there is no module {what!r}; give a file, a folder or a module") from None
-        raise CommandFailed(f"{what} cannot be imported: {_place(error)}{error}; is it installed here?") from None
+        known = _EXTRAS.get((error.name or "").partition(".")[0])
+        fix = f"pip install 'toolhall[{known}]'" if known else "is it installed here?"
+        raise CommandFailed(f"{what} cannot be imported: {_place(error)}{error}; {fix}") from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything while it is imported
         said = f"{_place(error)}{type(error).__name__}: {_said(error)}"
         raise CommandFailed(f"{what} cannot be imported: {said}") from None

@@ -10,7 +10,7 @@ from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Output
 from toolhall.schema.binding import binder
-from toolhall.schema.types import Mode, schemas_of, to_json
+from toolhall.schema.types import Mode, OldModel, schemas_of, to_json
 from toolhall.schema.validator import Validator
 
 
@@ -68,6 +68,8 @@ def _input_schema(parameters: list[inspect.Parameter], hints: dict[str, Any]) ->
 def _schemas_of(what: str, hints: list[Any], mode: Mode = "validation") -> list[JsonObject]:
     try:
         return schemas_of(hints, mode)
+    except OldModel as error:
+        raise BadSignature(f"{what}: {error}") from None
     except (TypeError, NotImplementedError) as error:
         lines = str(error).splitlines()
         text = lines[-1] if lines[0].endswith(":") else lines[0]  # the rest speaks of msgspec's own hooks

@@ -136,10 +136,21 @@ def is_pydantic(hint: Any) -> bool:
     return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
 
 
+class OldModel(TypeError):
+    """A model of pydantic 1, or of `pydantic.v1`; the message names the fix."""
+
+
+def _is_old_model(hint: Any) -> bool:
+    return isinstance(hint, type) and hasattr(hint, "__fields__") and hasattr(hint, "parse_obj")
+
+
 def _schema_hook(mode: Mode, hint: Any) -> JsonObject:
     if is_pydantic(hint):
         schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}", mode=mode)
         return schema
+    if _is_old_model(hint):
+        fix = "derive it from BaseModel of pydantic 2: pip install 'toolhall[pydantic]'"
+        raise OldModel(f"{hint.__name__} is a model of pydantic 1; {fix}")
     raise NotImplementedError  # msgspec then names the type in a TypeError
 
 

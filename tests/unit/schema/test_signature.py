@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import enum
+import importlib
 import uuid
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
@@ -253,3 +254,12 @@ def test_the_type_of_the_value_can_be_given_apart() -> None:
 def test_a_parameter_that_cannot_be_expressed_is_named() -> None:
     with pytest.raises(BadSignature, match="parameter 'second': type <class 'complex'> is not supported"):
         signature(first=int, second=complex)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of pydantic's, on a Python that its first line does not know
+def test_a_model_of_pydantic_1_is_named_with_the_fix() -> None:
+    old = importlib.import_module("pydantic.v1")
+    model: Any = type("Order", (old.BaseModel,), {"__annotations__": {"id": int}})
+    for hint in (model, list[model]):
+        with pytest.raises(BadSignature, match=r"'order': Order is a model of pydantic 1; .*'toolhall\[pydantic\]'$"):
+            signature(order=hint)

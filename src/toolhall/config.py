@@ -14,7 +14,7 @@ import msgspec
 
 from toolhall.accounts.providers import ProviderSettings
 from toolhall.pipeline.ladder import Steps
-from toolhall.pipeline.limit import Rate
+from toolhall.pipeline.limit import Concurrency, Rate
 from toolhall.runners.hub.line import MOST_BYTES
 
 FILE_NAME = "toolhall.toml"
@@ -57,6 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     pair_limit: Rate | None = None
     costs: dict[str, _Positive] = {}
     max_concurrency: _Count = 256
+    concurrency: Concurrency = Concurrency()
     call_timeout: _Positive = 60
     max_body_bytes: _Count = 1024 * 1024
     max_output_bytes: _Count = 1024 * 1024

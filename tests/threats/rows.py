@@ -176,20 +176,17 @@ ROWS = {
     ),
     "K1": Row(
         "half-sent bodies of strangers take every slot",
-        "a slot is taken once the body is there; strangers have few of their own, per address too",
-        _HARDENING,
+        "a slot is taken once the body is there; strangers have few of their own, per address too, and less time",
     ),
     "K2": Row(
         "strangers keep /health and the pages from answering",
-        "vital paths keep a reserve for proven callers",
-        _HARDENING,
+        "vital paths keep a reserve for proven callers, and the health a small one for everybody",
     ),
     "K3": Row(
         "one caller's slow calls take every slot",
         "concurrent calls are bounded per caller and per tool; nobody gets more than half of what is free",
-        _HARDENING,
     ),
-    "K4": Row("a WebSocket that never answers the close", "the connection is dropped after five seconds", _HARDENING),
+    "K4": Row("a WebSocket that never answers the close", "the connection is dropped after five seconds"),
     "K5": Row(
         "strangers' idle connections at a tool server in TypeScript",
         "bounded and timed; no listening beyond loopback without a token",

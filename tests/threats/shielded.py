@@ -11,11 +11,11 @@ from typing import Any
 from tests.threats.lines import MODERN, calling, encoded, modern_headers
 from tests.threats.wire import HOST, http, post
 from tests.unit.parts import Clock
-from toolhall import Toolhall, tool
+from toolhall import Config, Toolhall, tool
 from toolhall.cli.serving.entrance import Entrance
 from toolhall.cli.serving.premises import Premises
 from toolhall.cli.serving.server import GracefulServer
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission
 
 WAIT_SECONDS = 10.0
 
@@ -23,11 +23,11 @@ WAIT_SECONDS = 10.0
 class Shielded:
     """The server, and a gate at which its tool `holds` waits until the test opens it."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config | None = None) -> None:
         self.clock = Clock()
         self.gate = asyncio.Event()
         self.held = self.ended = 0
-        self.hall = Toolhall(tool(self._holds()), tool(large))
+        self.hall = Toolhall(tool(self._holds()), tool(large), config=config)
         self.port = 0
         self.server: GracefulServer
 
@@ -128,11 +128,14 @@ class Client:
 
 
 @asynccontextmanager
-async def shielded(room: Room | None = None, entrance: Entrance | None = None) -> AsyncGenerator[Shielded]:
+async def shielded(
+    admission: Admission | None = None, entrance: Entrance | None = None, config: Config | None = None
+) -> AsyncGenerator[Shielded]:
     """Serve on a free port until the test is over."""
-    served = Shielded()
+    served = Shielded(config)
     with served.hall, socket.create_server((HOST, 0), backlog=2048) as listening:
-        served.hall.http.room = room or Room()
+        if admission is not None:
+            served.hall.http.admission = admission
         begun = asyncio.Event()
         premises = Premises(served.hall, entrance or Entrance(), clock=served.clock)
         served.server = GracefulServer(served.hall, lambda _: begun.set(), premises)

@@ -11,10 +11,10 @@ import pytest
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
 from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.wire import HOST, http, post
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission
 
 NO_TIME, NO_END = 0.0, 600.0  # how long a request waits for a place
-PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b", "/nothing"]
+PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]
 
 
 @asynccontextmanager
@@ -28,16 +28,16 @@ async def taken(served: Shielded) -> AsyncGenerator[Client]:
 
 
 def posted(path: str) -> bytes:
-    """The head of a request; its body never comes."""
-    headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "100000")]
-    return http("POST", path, headers)
+    """A request with a body that no dialect can use."""
+    headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", "2")]
+    return http("POST", path, headers, b"{}")
 
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("path", PATHS)
-async def test_I6_refused_before_the_body_in_the_words_of_the_dialect(path: str) -> None:
-    """503, when to come back, and an error that the dialect's clients can read; the body was not waited for."""
-    async with shielded(Room(1, NO_TIME)) as served, taken(served), connected(served) as client:
+async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
+    """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
+    async with shielded(Admission(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(posted(path))
         status, headers, body = await client.reply()
         assert (status, headers["retry-after"]) == (503, "1")
@@ -52,7 +52,7 @@ async def test_I6_refused_before_the_body_in_the_words_of_the_dialect(path: str)
 @pytest.mark.threat("I6")
 async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
     """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
-    async with shielded(Room(1, NO_END)) as served, taken(served) as first, connected(served) as second:
+    async with shielded(Admission(1, NO_END)) as served, taken(served) as first, connected(served) as second:
         second.send(served.call("holds"))
         await served.until(lambda: served.tasks == 2)
         async with connected(served) as third:
@@ -69,7 +69,7 @@ async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
 @pytest.mark.threat("I4")
 async def test_I4_whoever_comes_back_is_served() -> None:
     """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
-    async with shielded(Room(1, NO_TIME)) as served, connected(served) as second:
+    async with shielded(Admission(1, NO_TIME)) as served, connected(served) as second:
         async with taken(served) as first:
             second.send(served.call("holds"))
             assert await second.status() == 503
@@ -84,7 +84,7 @@ async def test_I4_whoever_comes_back_is_served() -> None:
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
 async def test_I6_health_and_management_get_through(path: str) -> None:
     """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
-    async with shielded(Room(1, NO_TIME)) as served, taken(served), connected(served) as client:
+    async with shielded(Admission(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(served.get(path))
         assert await client.status() == 200
 
@@ -92,57 +92,58 @@ async def test_I6_health_and_management_get_through(path: str) -> None:
 @pytest.mark.threat("I6")
 async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
     """In the older revisions to hang up is not to cancel, so to hang up gives no place back either."""
-    room = Room(1, NO_TIME)
-    async with shielded(room) as served:
+    admission = Admission(1, NO_TIME)
+    async with shielded(admission) as served:
         async with connected(served) as client:
             client.send(post(served.port, encoded(handshake(NOVEMBER))))
             _, headers, _ = await client.reply()
             session = headers["mcp-session-id"]
-            await served.until(lambda: room.running == 0)
+            await served.until(lambda: admission.running == 0)
             body = encoded(message(NOVEMBER, "tools/call", {"name": "holds", "arguments": {}}))
             client.send(post(served.port, body, ("Mcp-Session-Id", session)))
             await served.until(lambda: served.held)
         await served.until(lambda: not served.connections)
-        assert room.running == 1
+        assert admission.running == 1
         served.gate.set()
-        await served.until(lambda: room.running == 0)
+        await served.until(lambda: admission.running == 0)
 
 
 @pytest.mark.threat("I6")
 async def test_I6_a_stream_that_listens_takes_no_place() -> None:
     """Streams are counted apart: one that stays open keeps no call out."""
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    room = Room(1, NO_TIME)
-    async with shielded(room) as served, connected(served) as listening:
+    admission = Admission(1, NO_TIME)
+    async with shielded(admission) as served, connected(served) as listening:
         listening.send(post(served.port, body, *modern_headers(body)))
         assert b" 200 " in await listening.head()
-        assert room.running == 0
+        assert admission.running == 0
 
 
 @pytest.mark.threat("I6")
 @pytest.mark.parametrize("how", ["hangs up", "is refused", "is wrong"])
 async def test_I6_every_place_comes_back(how: str) -> None:
     """However a request ends, its place is free again."""
-    room = Room(2, NO_TIME)
-    async with shielded(room) as served:
+    admission = Admission(2, NO_TIME)
+    async with shielded(admission) as served:
         for _ in range(5):
             async with connected(served) as client:
                 if how == "hangs up":
                     client.send(served.call("holds"))
-                    await served.until(lambda: room.running == 1)
+                    await served.until(lambda: admission.running == 1)
                 elif how == "is refused":
                     client.send(posted("/mcp").replace(b"127.0.0.1", b"evil.example"))
                     assert await client.status() == 421
                 else:
                     client.send(served.call("nothing"))
                     assert await client.status() == 200
-            await served.until(lambda: room.running == 0)
+            await served.until(lambda: admission.running == 0)
 
 
 @pytest.mark.threat("I6")
-async def test_I6_a_line_of_messages_waits_for_its_turn() -> None:
-    """On a WebSocket nothing more is read until there is a place; a message that waits is not lost."""
-    room, sent, left = Room(1, NO_TIME), [], asyncio.Event()
+@pytest.mark.parametrize("waits", [NO_END, NO_TIME])
+async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> None:
+    """Nothing more is read while a message waits for a slot; one that finds none is told when to come back."""
+    admission, sent, left = Admission(1, waits), list[Any](), asyncio.Event()
     ask = encoded({"type": "request", "id": "1", "method": "health_check", "params": {}}).decode()
     waiting: list[dict[str, Any]] = [{"type": "websocket.receive", "text": ask}, {"type": "websocket.connect"}]
 
@@ -155,15 +156,16 @@ async def test_I6_a_line_of_messages_waits_for_its_turn() -> None:
     async def send(said: Any) -> None:
         sent.append(said)
 
-    async with shielded(room) as served, taken(served) as client:
+    async with shielded(admission) as served, taken(served) as client:
         scope = {"type": "websocket", "path": "/hub", "headers": [(b"host", HOST.encode())], "client": (HOST, 1)}
         socket = asyncio.create_task(served.hall(scope, receive, send))
-        await served.until(lambda: not waiting)
-        assert [said["type"] for said in sent] == ["websocket.accept"]
-        served.gate.set()
-        assert await client.status() == 200
+        if waits == NO_END:
+            await served.until(lambda: admission.callers.queue_is_full)
+            assert [said["type"] for said in sent] == ["websocket.accept"]
+            served.gate.set()
+            assert await client.status() == 200
         await served.until(lambda: len(sent) == 2)
-        assert '"status":' in sent[1]["text"]
+        assert ('"status":' if waits == NO_END else "RATE_LIMITED") in sent[1]["text"]
         left.set()
         await socket
-        assert room.running == 0
+        await served.until(lambda: admission.running == (0 if waits == NO_END else 1))

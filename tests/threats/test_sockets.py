@@ -1,6 +1,7 @@
 # ruff: noqa: N802 - tests carry the names of their rows
 """B14, B15, I1, I2, I9, K20: pages of other sites get in nowhere, and a WebSocket holds no more than a request does."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -169,5 +170,24 @@ async def test_I2_a_socket_that_is_not_read() -> None:
             served.after(LIMITS.stall - 0.1)
             assert served.connections
             served.after(0.1)
+            await served.until(lambda: not served.connections and served.tasks == 0)
+        assert entrance.inside == 0
+
+
+@pytest.mark.threat("K4")
+async def test_K4_a_socket_that_never_answers_the_close() -> None:
+    """Five seconds after we closed it the connection is cut, whatever else its client sends meanwhile."""
+    large, entrance = b"x" * 1_100_000, Entrance()
+    async with shielded(entrance=entrance) as served:
+        async with opened(served) as (client, socket):
+            client.send(bytes([TEXT | LAST, 0xFF]) + len(large).to_bytes(8, "big") + bytes(4) + large)
+            said = await client.some()
+            assert said[2:4] == (1009).to_bytes(2, "big")
+            served.after(LIMITS.close - 0.1)
+            client.send(frame(TEXT | LAST, b"{}") * 10)
+            await asyncio.sleep(0)
+            assert not socket.transport.is_closing()
+            served.after(0.1)
+            assert socket.transport.is_closing()
             await served.until(lambda: not served.connections and served.tasks == 0)
         assert entrance.inside == 0

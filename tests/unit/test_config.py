@@ -9,7 +9,7 @@ import pytest
 from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import BadConfig, Config, Issuer, load_config
 from toolhall.pipeline.ladder import Steps
-from toolhall.pipeline.limit import Rate
+from toolhall.pipeline.limit import Concurrency, Rate
 
 DEFAULTS = Config()
 
@@ -67,6 +67,7 @@ STRUCTURED: dict[str, tuple[str, Any]] = {
     "pair_limit": ('{"per_second": 0.5}', Rate(0.5, 1)),
     "costs": ('{"Image.*": 10}', {"Image.*": 10}),
     "levels": ('{"Mail.*": 6}', {"Mail.*": 6}),
+    "concurrency": ('{"per_caller": 20}', Concurrency(per_caller=20)),
     "steps": ('{"recent": 5}', Steps(recent=5)),
     "providers": ('{"google": {"client_id": "hall"}}', {"google": ProviderSettings(client_id="hall")}),
     "issuers": ('[{"name": "corp", "issuer": "https://id"}]', (Issuer(name="corp", issuer="https://id"),)),

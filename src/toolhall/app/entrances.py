@@ -31,7 +31,7 @@ from toolhall.transports.mcp.modern import Modern
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.stdio import McpStdio
 from toolhall.transports.metrics import Metrics
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission
 from toolhall.transports.oxp import OxpHttp
 from toolhall.transports.pages.connecting import link_pages
 from toolhall.transports.pages.visiting import Visiting
@@ -102,10 +102,16 @@ class Entrances:
     def _app(self, open: Callable[[], Awaitable[None]]) -> HttpApp:  # noqa: A002
         guard, sockets = self._parts.guard, {"/hub": self._socket()}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
-        app.room = Room(self._config.max_concurrency)
-        self._parts.servers.leases.strained = lambda: app.room.strained
+        app.admission = admission = self._admission()
+        self._parts.servers.leases.strained = lambda: admission.strained
         app.strangers = self.machine.strangers
         return app
+
+    def _admission(self) -> Admission:
+        """Strangers have few slots, unless they are who the hall is there for."""
+        config = self._config
+        strangers = config.max_concurrency if config.allow_anonymous else None
+        return Admission(config.max_concurrency, per_caller=config.concurrency.per_caller, strangers=strangers)
 
     def _socket(self) -> WebSocket:
         return WebSocket(self.hub, self._config.max_body_bytes, self._config.max_frame_bytes)

@@ -52,7 +52,8 @@ class Guard:
 def rates_of(config: Config) -> Rates:
     """Every limit that is set."""
     caller = Rate(config.calls_per_second, config.call_burst)
-    return Rates(caller=caller, tool=config.tool_limit, pair=config.pair_limit, costs=config.costs)
+    running = config.concurrency.per_tool or -(-config.max_concurrency * 3 // 4)  # the rest is for other tools
+    return Rates(caller=caller, tool=config.tool_limit, pair=config.pair_limit, costs=config.costs, running=running)
 
 
 def _policies(path: str | None) -> CedarRules | None:

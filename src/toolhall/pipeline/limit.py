@@ -1,5 +1,6 @@
 """Counts what each caller asks for, also what a later stage refuses, and says when to come back."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from toolhall.registry.entry import Entry
 
 MOST_KEYS = 10_000
 MOST_COSTS = 4_096
+BUSY_SECONDS = 1.0  # after which to try a tool again that runs as often as it may
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,6 +22,13 @@ class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     per_second: Annotated[float, msgspec.Meta(gt=0)]
     burst: Annotated[float, msgspec.Meta(ge=1)] = 1
+
+
+class Concurrency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How many requests of one caller, and calls of one tool, run at once; None: a part of all there may be."""
+
+    per_caller: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    per_tool: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class Bucket:
@@ -81,6 +90,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     caller: Rate | None = None
     tool: Rate | None = None
     pair: Rate | None = None  # of one caller for one tool
+    running: int | None = None  # calls of one tool that run at once
     costs: Mapping[str, float] = {}
 
 
@@ -96,10 +106,14 @@ class Limit:
         self._costs = rates.costs
         self._known: dict[str, float] = {}
         self._clock = clock
+        self._most_running = sys.maxsize if rates.running is None else rates.running
+        self._running: dict[str, int] = {}  # by tool
 
     def __call__(self, allowed: Allowed) -> Admitted:
         """Admitted, or Limited with the time to wait."""
         caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
+        if self._running.get(entry.id, 0) >= self._most_running:  # before anybody is asked to approve the call
+            raise _tool_is_busy()
         account = caller.id if caller.address is None else caller.account
         cost = self._cost(entry) if self._costs else 1.0
         if self._only is not None:  # the usual case
@@ -109,6 +123,21 @@ class Limit:
         if wait > 0.0:
             raise Limited(wait)
         return Admitted(allowed.call, entry, allowed.verdict)
+
+    def begin(self, tool: str) -> None:
+        """Count a call that is about to run; Limited if the tool runs as often as it may."""
+        running = self._running.get(tool, 0)
+        if running >= self._most_running:
+            raise _tool_is_busy()
+        self._running[tool] = running + 1
+
+    def end(self, tool: str) -> None:
+        """A call that was counted has ended."""
+        left = self._running[tool] - 1
+        if left:
+            self._running[tool] = left
+        else:
+            del self._running[tool]
 
     def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
         """Take from every bucket, or from none if any has too little."""
@@ -135,3 +164,9 @@ class Limit:
             said = [each for glob, each in self._costs.items() if means((glob,), entry.id)]
             cost = self._known[entry.id] = max(said, default=1.0)
         return cost
+
+
+def _tool_is_busy() -> Limited:
+    error = Limited(BUSY_SECONDS)
+    error.message = "this tool runs as many calls at once as it may: try again in a second"
+    return error

@@ -68,13 +68,17 @@ class Pipeline:
                 equipped = await equipped
             trace.reached = equipped
             trace.redactor = equipped.redactor
-            if equipped.verdict.level >= GRANTED_FROM:
-                await stages.audit.intent(call, equipped)  # durable before any side effect
-            else:
-                stages.audit.keep(call)
-            if stages.record is not None:  # before the tool can change its arguments
-                trace.kept = stages.record(equipped)
-            raw = await stages.run(equipped)  # deadline, cancellation, progress
+            stages.limit.begin(equipped.entry.id)
+            try:
+                if equipped.verdict.level >= GRANTED_FROM:
+                    await stages.audit.intent(call, equipped)  # durable before any side effect
+                else:
+                    stages.audit.keep(call)
+                if stages.record is not None:  # before the tool can change its arguments
+                    trace.kept = stages.record(equipped)
+                raw = await stages.run(equipped)  # deadline, cancellation, progress
+            finally:
+                stages.limit.end(equipped.entry.id)
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
             trace.finish(result)
             return Finished(equipped.entry.tool, result)

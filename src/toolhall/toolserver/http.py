@@ -4,6 +4,7 @@ from hmac import compare_digest
 
 from toolhall.dialects.hub.messages import CoreRequest, write_error, write_response
 from toolhall.dialects.hub.remote import Answering, RemoteCall, read_order
+from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, Unauthenticated
 from toolhall.model.exchange import Wire
 from toolhall.model.json import encode
@@ -14,7 +15,7 @@ from toolhall.transports.asgi import AsgiMessage, Headers, Receive, Scope, Send
 from toolhall.transports.busy import busy
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity import NOBODY
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission, NoSlot
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import MOST_HEADERS, Shield, Turned
@@ -23,6 +24,7 @@ HUB, HEALTH, LIVE = "/hub", "/health", "/health/live"
 _METHODS = {HUB: "POST", HEALTH: "GET", LIVE: "GET"}
 _LINES = ((b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store"))
 _ALIVE = Wire(b'{"status":"alive"}')
+_HALL = Caller("hall", proof="key")
 _SINGLE = {b"authorization", b"content-type", b"content-length", b"content-encoding"}
 
 
@@ -31,7 +33,7 @@ class ToolServer:
 
     def __init__(self, desk: Desk, token: str, max_body: int) -> None:
         # The desk says itself when it is full, in words that let the hall go elsewhere; answers come besides.
-        self.room = Room(4 * MOST_CALLS)
+        self.admission = Admission(8 * MOST_CALLS)  # one caller, the hall, gets half of that
         self._desk = desk
         self._credential = b"Bearer " + token.encode()
         self._shield = Shield(max_body=max_body)
@@ -47,10 +49,7 @@ class ToolServer:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         exchange, path = Exchange(scope["method"], {}, NOBODY, receive, send), scope["path"]
-        if not self.room.enter(path) and not await self.room.wait():
-            await exchange.reply(busy(path))
-            return
-        exchange.room, exchange.scope = self.room, scope
+        exchange.admission, exchange.scope, exchange.path = self.admission, scope, path
         try:
             exchange.headers = _headers(scope)
             expected = _METHODS.get(path)
@@ -61,7 +60,10 @@ class ToolServer:
             elif path == HUB:
                 await self._hub(exchange)
             else:
+                await exchange.admit()
                 await exchange.reply(_ALIVE if path == LIVE else await self._health())
+        except NoSlot:
+            await exchange.reply(busy(path))
         except Turned as turned:
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         finally:
@@ -76,7 +78,9 @@ class ToolServer:
             unknown = Unauthenticated("this tool server answers its hall only, which knows the token")
             await exchange.reply(refusal(HUB, unknown), (b"connection", b"close"))
             return
+        exchange.caller = _HALL
         body = await self._shield.body(exchange.headers, exchange.receive)
+        await exchange.admit()
         try:
             order = read_order(body)
         except Malformed as error:

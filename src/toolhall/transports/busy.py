@@ -11,11 +11,13 @@ _STATUS = 503  # not 429: this caller need not have sent too much
 def no_place() -> Limited:
     """What is wrong."""
     error = Limited(RETRY_SECONDS)
-    error.message = "this server answers as many requests as it can: try again in a second"
+    error.message = (
+        "this server answers as many requests as it can, and of one caller half of them: try again in a second"
+    )
     return error
 
 
 def busy(path: str) -> Wire:
-    """What a client of this path understands; its message was not read, so the answer names none."""
+    """What a client of this path understands; its message was not looked at, so the answer names none."""
     said = refusal(path, no_place())
     return Wire(said.body, _STATUS, said.headers)

@@ -1,6 +1,7 @@
 """One HTTP request and the reply to it, for endpoints that do not want to know ASGI."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 from urllib.parse import parse_qsl, unquote
 
@@ -10,7 +11,7 @@ from toolhall.model.json import encode
 from toolhall.transports.asgi import Headers, Receive, Scope, Send
 from toolhall.transports.challenges import Challenges
 from toolhall.transports.identity.base import Identity, Unproven, proven
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission, Held, NoSlot, key_of
 from toolhall.transports.shield import Turned
 
 MOST_PARAMETERS = 20
@@ -20,6 +21,7 @@ _CODES = {
     404: "not_found",
     405: "wrong_method",
     406: "not_acceptable",
+    408: "too_slow",
     409: "conflict",
     413: "too_large",
     415: "wrong_type",
@@ -35,6 +37,8 @@ _CHALLENGED = (401, 403)
 class Own(Protocol):
     """Our own server's side of a request."""
 
+    more_body: bool  # whether a part of the body has not come yet
+
     def whole(self, status: int, lines: bytes, body: bytes) -> bool:
         """Send a reply that is there whole, with these lines of headers; whether it could."""
         ...
@@ -43,12 +47,18 @@ class Own(Protocol):
         """Call this once the client is gone; None: no longer."""
         ...
 
+    def rest(self) -> None:
+        """Read nothing more for a moment: the client was told to come back later, and some do not listen."""
+        ...
+
 
 class Exchange:
     """What came, from whom, and the way back."""
 
     __slots__ = (
+        "_key",
         "_send",
+        "admission",
         "caller",
         "challenges",
         "headers",
@@ -58,8 +68,8 @@ class Exchange:
         "query",
         "raw_path",
         "receive",
-        "room",
         "scope",
+        "slot",
     )
 
     def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
@@ -70,7 +80,9 @@ class Exchange:
         self.path = ""
         self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
         self.query = b""
-        self.room: Room | None = None  # where it has a place
+        self.admission: Admission | None = None  # None: there is no bound
+        self.slot: Held | None = None  # of which kind it holds one
+        self._key = ""
         self.scope: Scope = {}
         self.challenges: Challenges | None = None  # what is said to whoever may not
         self.identity: Identity | None = None  # what proved the caller
@@ -96,19 +108,40 @@ class Exchange:
             return self.path.removeprefix(prefix).split("/")
         return [unquote(part) for part in raw.removeprefix(prefix).split("/")]
 
+    def hold(self, slot: Held) -> None:
+        """Note that it has taken one of these in its caller's name."""
+        caller = self.caller
+        self.slot, self._key = slot, caller.id if caller.address is None else caller.account
+
+    async def admit(self) -> None:
+        """Take a slot, after a moment if need be; NoSlot if there is none for its caller."""
+        if self.admission is None:
+            return
+        slot = self.admission.enter(self.caller, self.path) or await self.admission.wait(self.caller)
+        if slot is None:
+            raise NoSlot
+        self.hold(slot)
+
+    async def admit_as(self, caller: Caller) -> None:
+        """Exchange the slot for one of this caller, whom the message proved; NoSlot if there is none for it."""
+        if key_of(caller) != key_of(self.caller):
+            self.leave()
+            self.caller = caller
+            await self.admit()
+
     def take_place(self) -> Callable[[], None]:
-        """The place of this request goes to what outlives it, or lasts long; returns how to give it back."""
-        room, self.room = self.room, None
-        return room.leave if room is not None else _nothing
+        """The slot of this request goes to what outlives it, or lasts long; returns how to give it back."""
+        slot, self.slot = self.slot, None
+        return _nothing if slot is None else partial(slot.leave, self._key)
 
     def leave(self) -> None:
-        """Give the place of this request back, if it still has one."""
-        room, self.room = self.room, None
-        if room is not None:
-            room.leave()
+        """Give the slot of this request back, if it still has one."""
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.leave(self._key)
 
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
-        """Send a complete reply; whoever reads it may ask again at once, and finds the place free."""
+        """Send a complete reply; whoever reads it may ask again at once, and finds the slot free."""
         self.leave()
         if wire.status in _CHALLENGED and self.challenges is not None:
             wire = self.challenges.completed(wire, self.scope, self.headers)

@@ -10,13 +10,14 @@ from toolhall.model.errors import ToolhallError
 from toolhall.model.exchange import Wire
 from toolhall.stores.base import StoreFailed
 from toolhall.telemetry.spans import carry
+from toolhall.transports.arriving import await_body
 from toolhall.transports.asgi import Receive, Scope, Send
 from toolhall.transports.busy import busy
 from toolhall.transports.challenges import Challenges, said_invalid
-from toolhall.transports.exchange import Exchange
+from toolhall.transports.exchange import OWN, Exchange, Own
 from toolhall.transports.identity import NOBODY, Identity, Unproven, proven
 from toolhall.transports.identity.addresses import nobody
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission, NoSlot
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import Shield, Turned
 from toolhall.transports.strangers import Strangers, asked_at
@@ -40,7 +41,7 @@ class HttpApp:
         startup: Callable[[], Awaitable[None]],
         challenges: Challenges | None = None,
     ) -> None:
-        self.room = Room()  # how many requests are answered at once
+        self.admission = Admission()  # how many requests are answered at once
         self.strangers: Strangers | None = None  # records those who prove nobody
         self.settle: Callable[[], Awaitable[None]] | None = None  # finishes what goes on by itself
         self._shield = shield
@@ -56,11 +57,8 @@ class HttpApp:
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
-        exchange, room = Exchange(scope["method"], {}, NOBODY, receive, send), self.room
-        if not room.enter(scope["path"]) and not await room.wait():
-            await exchange.reply(busy(scope["path"]))
-            return
-        exchange.room = room
+        exchange, admission = Exchange(scope["method"], {}, NOBODY, receive, send), self.admission
+        exchange.admission = admission
         try:
             exchange.scope, exchange.challenges, exchange.identity = scope, self._challenges, self._identity
             headers = exchange.headers = self._shield.headers(scope)
@@ -72,16 +70,25 @@ class HttpApp:
             exchange.raw_path = scope.get("raw_path") or b""
             methods = self.endpoints.get(exchange.path) or self._below(exchange.path)
             endpoint = methods.get(exchange.method)
+            own: Own | None = scope.get(OWN)
+            if (own is not None and not own.more_body) or not await_body(exchange):
+                slot = admission.enter(exchange.caller, exchange.path)
+                if slot is None:
+                    await exchange.admit()
+                else:
+                    exchange.hold(slot)
             await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         except Unproven as unproven:
             await exchange.reply(self._said(unproven, scope), (b"connection", b"close"))
+        except NoSlot:
+            await self._turn_away(exchange)
         except OSError:
             _log.debug("the client went away")
         finally:
-            exchange.leave()  # unless the place was given away, and is given back elsewhere
+            exchange.leave()  # unless the slot was given away, and is given back elsewhere
 
     def _below(self, path: str) -> Methods:
         """A path that ends with a slash serves everything below it."""
@@ -89,6 +96,13 @@ class HttpApp:
             if path.startswith(prefix):
                 return methods
         raise Turned(404, f"there is nothing here; try {', '.join(self.endpoints)}")
+
+    async def _turn_away(self, exchange: Exchange) -> None:
+        """There is no slot for this caller."""
+        own: Own | None = exchange.scope.get(OWN)
+        await exchange.reply(busy(exchange.path))
+        if own is not None:
+            own.rest()
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -98,7 +112,7 @@ class HttpApp:
             headers = self._shield.headers(scope)
             caller = await proven(self._identity.caller(scope, headers))
             again = partial(self._identity.caller, scope, headers)
-            await self._sockets[scope["path"]].serve(caller, self.room, receive, send, again)
+            await self._sockets[scope["path"]].serve(caller, self.admission, receive, send, again)
         except (Turned, KeyError):
             await send({"type": "websocket.close", "code": 1008})  # before it is accepted, this is a 403
         except Unproven as unproven:

@@ -12,11 +12,13 @@ from toolhall.model.exchange import Answer, CallTool, Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.registrar.registrar import Registrar
 from toolhall.transports.acting import acting
+from toolhall.transports.busy import no_place
 from toolhall.transports.cancellation import Cancellation, Key
 from toolhall.transports.challenges import said_invalid
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity.base import Proven, Speakers, Unproven, proven
 from toolhall.transports.memory import Memory
+from toolhall.transports.overload import NoSlot
 from toolhall.transports.plain_link import PLAIN
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.registering import Registering
@@ -60,6 +62,8 @@ class Machine:
                 self.strangers.refused(_asked(message.payload, size), caller, unproven.error)
                 wire = messages.write_error(message.header, unproven.error, self.stamp())
                 return said_invalid(wire) if unproven.sent else wire
+            except NoSlot:
+                return messages.write_error(message.header, no_place(), self.stamp())
         return await self._answer(message, caller, line, size)
 
     async def _answer(self, message: messages.Message, caller: Caller, line: str, size: int) -> Wire:
@@ -143,8 +147,12 @@ class MachineHttp:
         body = await self._shield.body(exchange.headers, exchange.receive)
         caller, speakers = exchange.caller, self._speakers
 
-        def prove(token: str | None) -> Proven:
-            return speakers.speaker(token, caller, exchange.scope, exchange.headers) if speakers else caller
+        async def prove(token: str | None) -> Caller:
+            if speakers is None:
+                return caller
+            found = await proven(speakers.speaker(token, caller, exchange.scope, exchange.headers))
+            await exchange.admit_as(found)  # a slot of strangers was good until here
+            return found
 
         wire = await WhilePresent(exchange, self._machine.answer(body, caller, prove=prove))
         if wire is not None:

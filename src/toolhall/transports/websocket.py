@@ -1,7 +1,9 @@
 """Many messages over one WebSocket: each is answered in a task of its own, so a slow call holds up no other."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 
@@ -13,13 +15,16 @@ from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
 from toolhall.transports.identity.base import Proven, Unproven, proven
 from toolhall.transports.joining import may_serve
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission, key_of
 from toolhall.transports.sender import Sender
 
 MAX_AT_ONCE = 64
 MAX_LEASING = 16  # of one socket: they wait for each other, not for a place
 MAX_PER_CALLER = 100
 MAX_SOCKETS = 1_000
+MAX_SOCKETS_OF_STRANGERS = 250
+PAUSE_SECONDS = 0.25  # after a message that was turned away, nothing more is read for so long
+_PATH = "/hub"
 _NOT_PROVEN = 1008
 _TOO_LARGE = 1009
 _TRY_LATER = 1013
@@ -48,25 +53,38 @@ class WebSocket:
         self._open: Counter[str] = Counter()  # by caller
 
     async def serve(
-        self, caller: Caller, room: Room, receive: Receive, send: Send, again: Callable[[], Proven] | None = None
+        self,
+        caller: Caller,
+        admission: Admission,
+        receive: Receive,
+        send: Send,
+        again: Callable[[], Proven] | None = None,
     ) -> None:
         """Serve one connection that the shield let through; `again` proves anew who opened it."""
         await receive()  # websocket.connect
-        if self._open[caller.account] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
+        if self._is_full(caller):
             await send({"type": "websocket.close", "code": _TRY_LATER})
             return
         self._open[caller.account] += 1
         try:
             await send({"type": "websocket.accept"})
-            await self._messages(again or (lambda: caller), room, receive, send)
+            await self._messages(again or (lambda: caller), admission, receive, send)
         finally:
             self._open[caller.account] -= 1
             if not self._open[caller.account]:
                 del self._open[caller.account]
 
-    async def _messages(self, again: Callable[[], Proven], room: Room, receive: Receive, send: Send) -> None:
+    def _is_full(self, caller: Caller) -> bool:
+        """Whether this caller may open no more sockets."""
+        if self._open[caller.account] >= MAX_PER_CALLER or self._open.total() >= MAX_SOCKETS:
+            return True
+        if caller.proof != "none":
+            return False
+        return sum(count for key, count in self._open.items() if key.startswith(caller.id)) >= MAX_SOCKETS_OF_STRANGERS
+
+    async def _messages(self, again: Callable[[], Proven], admission: Admission, receive: Receive, send: Send) -> None:
         sender = Sender(send, again, self._most_bytes)
-        line = _Line(self._hub, f"socket {next(self._numbers)}", sender, room, send)
+        line = _Line(self._hub, f"socket {next(self._numbers)}", sender, admission, send)
         try:
             while (message := await receive())["type"] == "websocket.receive":
                 text = message.get("text")
@@ -85,16 +103,17 @@ class WebSocket:
 
 
 class _Line:
-    """One socket: nothing more is read while a message waits for a place, unless a tool server is called there.
+    """One socket: nothing more is read while a message waits for a slot, unless a tool server is called there.
 
-    What such a server says behind that message may be just what frees the place.
+    What such a server says behind that message may be just what frees the slot. A message waits in the same queue as
+    HTTP requests do, and for no longer; then it is told when to come back.
     """
 
-    def __init__(self, hub: Answers, name: str, sender: Sender, room: Room, send: Send) -> None:
+    def __init__(self, hub: Answers, name: str, sender: Sender, admission: Admission, send: Send) -> None:
         self._hub = hub
         self._name = name
         self._sender = sender
-        self._room = room
+        self._admission = admission
         self._send = send
         self._calls, self._leasing = Crowd(MAX_AT_ONCE), Crowd(MAX_LEASING)
         self._is_called = False
@@ -105,15 +124,19 @@ class _Line:
             self._is_called = True
             await self._start_at_once(self._leasing, self._answer(body, caller), body)
         elif self._is_called:
-            await self._start_at_once(self._calls, self._answer_placed(body, caller), body)
+            await self._start_at_once(self._calls, self._answer_admitted(body, caller), body)
         else:
-            await self._room.enter_patiently()
+            leave = await self._admitted(caller)
+            if leave is None:
+                await self._say(self._hub.turn_away(body))
+                await asyncio.sleep(PAUSE_SECONDS)
+                return
             try:
                 task = await self._calls.start(self._answer(body, caller))
             except BaseException:
-                self._room.leave()
+                leave()
                 raise
-            task.add_done_callback(lambda _: self._room.leave())  # it may be cancelled before it begins
+            task.add_done_callback(lambda _: leave())  # it may be cancelled before it begins
 
     async def end(self) -> None:
         """Whatever still runs."""
@@ -127,12 +150,20 @@ class _Line:
         else:
             await crowd.start(work)
 
-    async def _answer_placed(self, body: bytes, caller: Caller) -> None:
-        await self._room.enter_patiently()
+    async def _answer_admitted(self, body: bytes, caller: Caller) -> None:
+        leave = await self._admitted(caller)
+        if leave is None:
+            await self._say(self._hub.turn_away(body))
+            return
         try:
             await self._answer(body, caller)
         finally:
-            self._room.leave()
+            leave()
+
+    async def _admitted(self, caller: Caller) -> Callable[[], None] | None:
+        """A slot; returns how to give it back, None if there is none for this caller."""
+        slot = self._admission.enter(caller, _PATH) or await self._admission.wait(caller)
+        return None if slot is None else partial(slot.leave, key_of(caller))
 
     async def _answer(self, body: bytes, caller: Caller) -> None:
         await self._say(await self._hub.answer(body, caller, self._name, self._sender))

@@ -13,11 +13,14 @@ from tests.unit.runners.hub.lines import eventually
 from tests.unit.runners.hub.peer import Wire, ended, peer, until, whole
 from tests.unit.transports.asked import asked
 from toolhall import Config, Toolhall
+from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode
 from toolhall.registrar.keys import NewKey
+from toolhall.transports.overload import Admission
 from toolhall.transports.websocket import MAX_AT_ONCE, MAX_LEASING
 
-PLACES = 2
+PLACES = 1  # one caller gets no more than half of more
+NO_END = 600.0  # how long a message waits for a slot
 CREATE = {"name": "create", "dev.toolhall/tool": {"level": 1}}
 DECLARED = {"tool": {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [CREATE]}}}
 JOIN = {"server": "calendars", "replica": "replica-0123456789", "tools": [DECLARED]}
@@ -75,12 +78,13 @@ async def on_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket
 async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
     """Every place has a call in it."""
     calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL)) for _ in range(places)]
-    await until(lambda: hall.http.room.running == places)
+    await until(lambda: hall.http.admission.running == places)
     return calls
 
 
 async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None:
     with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
+        hall.http.admission = Admission(PLACES, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -88,14 +92,14 @@ async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None
             await eventually(lambda: len(server.calls) == PLACES)
             server.say(request("b", "heartbeat", lease=lease))
             assert (await server.answer("b"))["result"]["status"] == "ok"
-            server.say(request("h", "health_check"))  # waits for a place
+            server.say(request("h", "health_check"))  # waits for a slot
             server.say(request("l", "leave", lease=lease))
             for call_id in server.calls:
                 server.say({"type": "tool_response", "id": call_id, "result": {"done": True}, "error": None})
-            assert [status for status, _ in await asyncio.gather(*calls)] == [200, 200]
+            assert [status for status, _ in await asyncio.gather(*calls)] == [200] * PLACES
             assert (await server.answer("l"))["result"] == {"status": "left", "running": 0}
             assert (await server.answer("h"))["result"]["status"]
-        assert hall.http.room.running == 0
+        assert hall.http.admission.running == 0
 
 
 async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None:
@@ -115,6 +119,7 @@ async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behi
     method: str, most: int
 ) -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
+        hall.http.admission = Admission(1, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -135,13 +140,15 @@ async def test_who_may_run_nothing_waits_for_a_place_with_everybody() -> None:
     config = Config(profile="server", max_concurrency=1)
     with Toolhall(config=config) as hall:
         _, by = await made(hall, "ci")
+        hall.http.admission = admission = Admission(1, NO_END)
         async with on_socket(hall, **by) as server:
-            assert hall.http.room.enter("/hub")
+            slot = admission.enter(LOCAL, "/hub")
+            assert slot is not None
             server.say(request("j", "join", **JOIN))
             for _ in range(50):
                 await asyncio.sleep(0)
             assert server.heard == []
-            hall.http.room.leave()
+            slot.leave(LOCAL.id)
             assert (await server.answer("j"))["error"]["code"] == "FORBIDDEN"
 
 

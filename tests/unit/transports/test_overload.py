@@ -1,13 +1,20 @@
-"""Places for requests: handed on in order, never lost, never more than there are."""
+"""Slots for requests: shared fairly, handed on in order, never lost, never more than there are."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.unit.parts import Clock
-from toolhall.transports.overload import Room
+from toolhall.model.caller import Caller
+from toolhall.transports.overload import RESERVED, RESERVED_FOR_HEALTH, Admission, Bodies, Shares, SlotPool
 
 FOREVER = 600.0
+ANNA, BEN = Caller("anna", proof="key"), Caller("ben", proof="token")
+
+
+def stranger(address: str = "192.0.2.1") -> Caller:
+    return Caller("anonymous", address=address)
 
 
 async def turn() -> None:
@@ -16,134 +23,198 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
+def filled(most: int, wait_seconds: float = FOREVER) -> SlotPool:
+    """Every slot is taken, each by another key."""
+    pool = SlotPool(most, None, wait_seconds)
+    assert all(pool.take(f"key {number}") for number in range(most))
+    return pool
+
+
+@pytest.mark.parametrize("callers", [1, 2, 3, 7])
+def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) -> None:
+    shares, names = Shares(256), [str(number) for number in range(callers)]
+    for _ in range(256):
+        for name in names:
+            shares.take(name)
+    each = [shares.held(name) for name in names]
+    assert max(each) - min(each) <= 1
+    assert 256 - sum(each) >= 256 // (callers + 1)
+    assert sum(shares.take("late") for _ in range(256)) >= 256 // (callers + 1) // 2
+
+
+def test_a_key_has_no_more_than_it_may_have() -> None:
+    shares = Shares(256, 3)
+    assert [shares.take("a") for _ in range(4)] == [True, True, True, False]
+    assert shares.take("b")
+    shares.leave("a")
+    assert shares.take("a")
+
+
+def test_who_holds_nothing_is_not_remembered() -> None:
+    shares = Shares(8)
+    for number in range(10_000):
+        assert shares.take(str(number))
+        shares.leave(str(number))
+    assert (shares.taken, shares.keys) == (0, 0)
+
+
 async def test_whoever_waits_longest_is_next() -> None:
-    room, order = Room(12, FOREVER), list[str]()
+    pool, order = filled(12), list[str]()
 
     async def visit(name: str) -> None:
-        assert await room.wait()
+        assert await pool.wait(name)
         order.append(name)
 
-    assert all(room.enter("/mcp") for _ in range(12))
     visits = [asyncio.create_task(visit(name)) for name in "abc"]
     await turn()
-    assert not room.enter("/mcp")
-    for _ in visits:
-        room.leave()
+    assert not pool.take("d")
+    for number, _ in enumerate(visits):
+        pool.leave(f"key {number}")
         await turn()
     assert order == list("abc")
-    for _ in range(12):
-        room.leave()
-    assert room.running == 0
 
 
-async def test_the_line_is_bounded() -> None:
-    room = Room(4, FOREVER)
-    assert all(room.enter("/mcp") for _ in range(4))
-    first = asyncio.create_task(room.wait())
+async def test_a_free_slot_goes_to_the_first_whose_share_allows_it() -> None:
+    """Whoever has more than its share waits behind those who have less."""
+    pool = SlotPool(16, None, FOREVER)
+    while pool.take("greedy"):
+        pass
+    while pool.take("other"):
+        pass
+    held = [pool.held(name) for name in ("greedy", "other")]
+    greedy, modest = asyncio.create_task(pool.wait("greedy")), asyncio.create_task(pool.wait("modest"))
     await turn()
-    assert room.turns_away("/mcp")
-    assert await room.wait() is False
-    room.leave()
-    assert await first
+    pool.leave("other")
+    await turn()
+    assert (greedy.done(), modest.done()) == (False, True)
+    assert held[0] == 8
+    greedy.cancel()
+    await asyncio.gather(greedy, return_exceptions=True)
+
+
+async def test_the_queue_is_bounded_and_shared_too() -> None:
+    pool = filled(32)
+    waiting = [asyncio.create_task(pool.wait("greedy")) for _ in range(20)]
+    await turn()
+    assert sum(task.done() for task in waiting) == 16  # of eight places it gets four
+    other = asyncio.create_task(pool.wait("other"))
+    await turn()
+    assert not other.done()
+    for task in (*waiting, other):
+        task.cancel()
+    await asyncio.gather(*waiting, other, return_exceptions=True)
+    assert (pool.taken, pool.queue_is_full) == (32, False)
 
 
 async def test_nobody_waits_for_long() -> None:
-    room = Room(1, 0.0)
-    assert room.enter("/mcp")
-    assert await room.wait() is False
-    assert not room.turns_away("/mcp")
+    pool = filled(1, 0.0)
+    assert await pool.wait("a") is False
+    assert not pool.queue_is_full
 
 
-async def test_a_place_is_not_handed_to_one_that_has_just_given_up() -> None:
-    room = Room(1, 0.0)
-    assert room.enter("/mcp")
-    waiting = asyncio.create_task(room.wait())
+async def test_a_slot_is_not_handed_to_one_that_has_just_given_up() -> None:
+    pool = filled(1, 0.0)
+    waiting = asyncio.create_task(pool.wait("a"))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.0, room.leave)  # in the same turn, right after the other timer
+    asyncio.get_running_loop().call_later(0.0, pool.leave, "key 0")  # in the same turn, right after the other timer
     assert await waiting is False
-    assert room.running == 0
-
-
-async def test_a_place_is_not_handed_to_one_that_was_just_cancelled() -> None:
-    room = Room(1, FOREVER)
-    assert room.enter("/mcp")
-    waiting = asyncio.create_task(room.wait())
-    await turn()
-    waiting.cancel()
-    room.leave()
-    await turn()
-    assert waiting.cancelled()
-    assert room.running == 0
+    assert pool.taken == 0
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_who_gives_up_loses_no_place(late: bool) -> None:
-    room = Room(1, FOREVER)
-    assert room.enter("/mcp")
-    waiting = asyncio.create_task(room.wait())
+async def test_who_is_cancelled_loses_no_slot(late: bool) -> None:
+    pool = filled(1)
+    waiting = asyncio.create_task(pool.wait("a"))
     await turn()
     if late:
-        room.leave()  # the place is handed over, and its taker is cancelled before it knows
+        pool.leave("key 0")  # the slot is handed over, and its taker is cancelled before it knows
     waiting.cancel()
-    await turn()
     if not late:
-        room.leave()
-    assert room.running == 0
-    assert room.enter("/mcp")
-
-
-async def test_a_few_places_are_for_those_who_look_after_the_server() -> None:
-    room = Room(1, FOREVER)
-    assert room.enter("/mcp")
-    assert room.enter("/health")
-    assert not room.enter("/mcp")
-    waiting = asyncio.create_task(room.wait())
+        pool.leave("key 0")
     await turn()
-    room.leave()  # one of two, where there is place for one
-    await turn()
-    assert not waiting.done()
-    room.leave()
-    assert await waiting
-    count = sum(room.enter("/api/tools") for _ in range(1_000))
-    assert 0 < count < 100
+    assert waiting.cancelled()
+    assert (pool.taken, pool.keys) == (0, 0)
+    assert pool.take("b")
 
 
-async def test_a_patient_one_is_not_counted_among_those_who_wait_for_a_moment() -> None:
-    room = Room(1, FOREVER)
-    await room.enter_patiently()
-    patient = asyncio.create_task(room.enter_patiently())
-    await turn()
-    assert not room.turns_away("/mcp")
-    room.leave()
-    await patient
-    assert room.running == 1
+async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
+    admission = Admission(1, FOREVER)
+    assert admission.enter(ANNA, "/mcp") is admission.callers
+    assert admission.enter(ANNA, "/mcp") is None
+    count = 0
+    while (slot := admission.enter(ANNA, "/api/tools")) is not None:
+        assert slot is admission.reserve
+        count += 1
+    assert 0 < count < RESERVED
+    assert admission.enter(BEN, "/health") is admission.reserve
+    assert admission.enter(stranger(), "/approve/x") is admission.strangers  # never the reserve
+    assert admission.enter(stranger(), "/approve/x") is None
 
 
-async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_place() -> None:
+async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None:
+    admission = Admission(16, FOREVER)
+    for number in range(50):
+        admission.enter(stranger(f"192.0.2.{number}"), "/machine")
+    assert admission.strangers.taken == 4
+    assert admission.enter(ANNA, "/mcp") is admission.callers
+    health = [admission.enter(stranger(f"192.0.2.{number}"), "/health") for number in range(50)]
+    assert [slot is admission.health for slot in health].count(True) == RESERVED_FOR_HEALTH
+    assert not admission.strained
+    assert await Admission(16, 0.0).wait(stranger()) is None
+
+
+async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_slot() -> None:
     clock = Clock()
-    room = Room(1, 0.0, clock)
-    seen = [room.strained]
-    assert room.enter("/mcp")
-    seen.append(room.strained)
-    room.leave()
-    seen.append(room.strained)  # nobody found it full
-    assert room.enter("/mcp")
-    assert room.enter("/mcp") is False
-    room.leave()
+    admission = Admission(1, 0.0, clock)
+    seen = [admission.strained]
+    assert admission.enter(ANNA, "/mcp")
+    seen.append(admission.strained)
+    admission.callers.leave("anna")
+    seen.append(admission.strained)  # nobody found it full
+    assert admission.enter(ANNA, "/mcp")
+    assert admission.enter(BEN, "/mcp") is None
+    admission.callers.leave("anna")
     for seconds in (14.9, 0.2):
         clock.now += seconds
-        seen.append(room.strained)
+        seen.append(admission.strained)
     assert seen == [False, True, False, True, False]
 
 
-async def test_who_is_turned_away_unheard_found_no_place_either() -> None:
-    clock = Clock()
-    room = Room(1, FOREVER, clock)
-    assert room.enter("/mcp")
-    waiting = asyncio.create_task(room.wait())
+async def test_who_is_turned_away_unheard_found_no_slot_either() -> None:
+    admission = Admission(1, FOREVER, Clock())
+    assert admission.enter(ANNA, "/mcp")
+    waiting = asyncio.create_task(admission.wait(BEN))
     await turn()
-    assert room.turns_away("/mcp")
-    room.leave()
+    assert (admission.turns_away("/mcp"), admission.turns_away("/health")) == (True, False)
+    admission.callers.leave("anna")
     assert await waiting
-    room.leave()
-    assert (room.running, room.strained) == (0, True)
+    admission.callers.leave("ben")
+    assert (admission.running, admission.strained) == (0, True)
+
+
+class Arriving:
+    """A request whose body is incomplete."""
+
+    def __init__(self, name: str, dropped: list[str]) -> None:
+        self._name = name
+        self._dropped = dropped
+
+    def drop(self) -> None:
+        self._dropped.append(self._name)
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "gone"),
+    [
+        ("aaab", "c", "a1"),  # the oldest of the busiest
+        ("baaa", "b", "a2"),  # nobody else is dropped for an attacker's address
+        ("abcd", "e", "a1"),  # where each has one, the oldest
+        ("bbaa", "b", "b1"),  # with the new one its address is the busiest
+    ],
+)
+def test_a_new_body_of_a_stranger_takes_the_place_of_an_old_one(before: str, new: str, gone: str) -> None:
+    bodies, dropped = Bodies(8, 4), list[Any]()
+    for number, address in enumerate(before, 1):
+        bodies.begin_stranger(address, Arriving(f"{address}{number}", dropped))
+    bodies.begin_stranger(new, Arriving("new", dropped))
+    assert (dropped, bodies.strangers) == ([gone], 4)

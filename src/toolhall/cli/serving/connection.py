@@ -11,7 +11,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from toolhall.cli.serving.cycle import Cycle
+from toolhall.cli.serving.cycle import PAUSE_SECONDS, Cycle
 from toolhall.cli.serving.deadlines import Wait
 from toolhall.cli.serving.outbox import outbox_of
 from toolhall.cli.serving.plain import CROWDED, TOO_LARGE, TOO_SLOW
@@ -19,7 +19,6 @@ from toolhall.cli.serving.premises import GuardedConfig
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_PIPELINED = 512  # more than fit into what is read at once, unless they are tiny
-PAUSE_SECONDS = 0.25  # for a connection that was turned away: it was told to come back later, and some do not listen
 _PIECE = 16 * 1024  # what is read at once is looked at in pieces, so that no bound is passed by much
 
 App: TypeAlias = Any  # uvicorn's ASGI types are not ours
@@ -52,7 +51,8 @@ class GuardedConnection(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._premises = config.premises
-        self._room = config.premises.room
+        self._admission = config.premises.admission
+        self._callers = config.premises.admission.callers
         self._outbox = outbox_of(self.loop)
         self._entered = False
         self._wait = Wait()
@@ -190,14 +190,16 @@ class GuardedConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _start_asgi_task(self, cycle: Cycle, app: App) -> None:  # type: ignore[override] # all are ours
-        room = self._room
-        if room.running >= room.most and room.turns_away(cycle.scope["path"]) and cycle.scope["method"] != "HEAD":
+        if self._callers.taken >= self._callers.most and self._is_turned_away(cycle.scope):
             self._turn_away(cycle)
             return
         self._answering = cycle
         cycle.tasks = self.tasks
         cycle.task = self.loop.create_task(cycle.run_asgi(app))
         self.tasks.add(cycle.task)
+
+    def _is_turned_away(self, scope: App) -> bool:
+        return bool(scope["method"] != "HEAD" and self._admission.turns_away(scope["path"]))
 
     def _turn_away(self, cycle: RequestResponseCycle) -> None:
         """Answer without a task, and without reading the body: when everything is taken, saying so must be cheap."""

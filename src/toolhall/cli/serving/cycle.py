@@ -15,6 +15,7 @@ from toolhall.transports.exchange import OWN
 Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
 App: TypeAlias = Any
 _LENGTH = b"content-length"
+PAUSE_SECONDS = 0.25  # for a connection that was turned away: it was told to come back later, and some do not listen
 
 
 class Signal:
@@ -140,6 +141,19 @@ class Cycle(RequestResponseCycle):
             self.loop.call_soon(self.lose)
         else:
             self.flow.resume_reading()  # else nobody would see it go
+
+    def rest(self) -> None:
+        """Read nothing more for a moment, once the reply that is ready has gone out."""
+        self.loop.call_soon(self._pause)
+
+    def _pause(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.pause_reading()
+            self.loop.call_later(PAUSE_SECONDS, self._read_on)
+
+    def _read_on(self) -> None:
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
 
     def lose(self) -> None:
         """The client is gone."""

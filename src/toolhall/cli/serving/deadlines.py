@@ -13,6 +13,7 @@ class Deadlines(msgspec.Struct, frozen=True):
     body: float = 30.0
     idle: float = 5.0  # between two requests
     stall: float = 30.0  # while what was written is not read
+    close: float = 5.0  # from our closing of a WebSocket until its client has answered
 
 
 class Wait:

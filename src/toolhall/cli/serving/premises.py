@@ -1,4 +1,4 @@
-"""What every connection of one server shares: its entrance, its deadlines, its places, and how uvicorn is set up."""
+"""What every connection of one server shares: its entrance, its deadlines, its limiter, and how uvicorn is set up."""
 
 import time
 from collections.abc import Callable
@@ -10,18 +10,18 @@ from toolhall.cli.serving.deadlines import Deadlines
 from toolhall.cli.serving.entrance import Entrance, connections_possible
 from toolhall.cli.serving.plain import Refusals
 from toolhall.transports.asgi import Receive, Scope, Send
-from toolhall.transports.overload import Room
+from toolhall.transports.overload import Admission
 
 GRACE_SECONDS = 25
 _USUAL = Deadlines()
 
 
 class Application(Protocol):
-    """Answers requests, as many at once as it has places for."""
+    """Answers requests, as many at once as it admits."""
 
     @property
-    def room(self) -> Room:
-        """Its places."""
+    def admission(self) -> Admission:
+        """What bounds them."""
         ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,7 +70,7 @@ class Premises:
         self.entrance = entrance or Entrance(connections_possible())
         self.deadlines = deadlines
         self.clock = clock
-        self.room = served.http.room
+        self.admission = served.http.admission
         self.refusals = Refusals()
 
 

@@ -79,11 +79,13 @@ class GuardedSocket(WebSocketsSansIOProtocol):
         if wait == "stall":
             late = self._wait.stuck(limits.stall, unread, now)
         else:
-            late = self._wait.longer_than(limits.body, now)
+            late = self._wait.longer_than(limits.close if wait == "close" else limits.body, now)
         if late:
             self.transport.abort()
 
     def _waits_for(self) -> str:
+        if self.close_sent:  # nothing that it still sends is read by anybody
+            return "close"
         if not self.writable.is_set() or self.transport.is_closing():
             return "stall"
         return "body" if self.frames else ""

@@ -1,0 +1,219 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""K1-K3: neither strangers who send half a body nor a caller with many slow calls keep anybody else out."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.threats.lines import MODERN, calling, encoded, modern_headers
+from tests.threats.shielded import Client, Shielded, connected, shielded
+from tests.threats.test_sockets import LAST, TEXT, frame, upgrade
+from tests.threats.wire import HOST, Header, http, post
+from toolhall import Config
+from toolhall.pipeline.limit import Concurrency
+from toolhall.registrar.keys import NewKey
+from toolhall.transports import arriving
+from toolhall.transports.overload import MOST_STRANGERS_BODIES, Admission
+
+SLOTS = 8
+CROWD = 80  # more than there are slots, reserves and places for incomplete bodies of strangers
+SERVER = Config(profile="server", max_concurrency=SLOTS)
+PAGES = ["/approve/x", "/enroll/x", "/connect/x"]
+
+
+async def key_of(served: Shielded, name: str) -> Header:
+    """The header that proves this caller."""
+    _, text = await served.hall.access.keys.create(NewKey(name, scopes=("tools:*", "admin")), "test")
+    return "Authorization", f"Bearer {text}"
+
+
+def half(served: Shielded, path: str) -> bytes:
+    """A request without a credential, and half of its body."""
+    kind = "application/json" if path == "/machine" else "application/x-www-form-urlencoded"
+    host = f"{HOST}:{served.port}"
+    headers = [("Host", host), ("Origin", f"http://{host}"), ("Content-Type", kind), ("Content-Length", "10")]
+    return http("POST", path, headers, b'{"a":')
+
+
+def called(served: Shielded, name: str, key: Header, **arguments: Any) -> bytes:
+    """A whole call of the newest revision of MCP."""
+    body = encoded(calling(MODERN, name, arguments))
+    return post(served.port, body, *modern_headers(body), key)
+
+
+def message(body: bytes) -> bytes:
+    """A message of Machine Context, without a credential in its headers."""
+    headers = [("Host", HOST), ("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    return http("POST", "/machine", headers, body)
+
+
+async def status_of(served: Shielded, request: bytes) -> int:
+    """The answer to a request on a connection of its own."""
+    async with connected(served) as client:
+        client.send(request)
+        return int((await client.head()).split()[1])
+
+
+@asynccontextmanager
+async def half_sent(served: Shielded, path: str, addresses: int) -> AsyncGenerator[list[Client]]:
+    """A crowd of strangers, each with half a body."""
+    async with AsyncExitStack() as stack:
+        crowd = []
+        for number in range(CROWD):
+            address = (f"127.0.0.{2 + number % addresses}", 0)
+            crowd.append(await stack.enter_async_context(connected(served, local_addr=address)))
+            crowd[-1].send(half(served, path))
+        (*_, newest) = served.connections
+        await served.until(lambda: newest.scope is not None)
+        await served.until(lambda: served.hall.http.admission.bodies.strangers == MOST_STRANGERS_BODIES)
+        yield crowd
+
+
+@pytest.mark.threat("K1")
+@pytest.mark.parametrize("addresses", [1, CROWD])
+@pytest.mark.parametrize("path", ["/machine", *PAGES])
+async def test_K1_half_sent_bodies_of_strangers_take_no_slot(path: str, addresses: int) -> None:
+    """A good key's calls and the health are answered; the oldest half-sent bodies have made way for new ones."""
+    async with shielded(config=SERVER) as served:
+        key = await key_of(served, "good")
+        async with half_sent(served, path, addresses) as crowd:
+            for _ in range(SLOTS):
+                assert await status_of(served, called(served, "large", key, size=1)) == 200
+                assert await status_of(served, served.get("/health")) == 200
+            assert served.hall.http.admission.running == 0
+            assert await crowd[0].status() == 408
+            crowd[-1].send(b'"b"}}')
+            assert int((await crowd[-1].head()).split()[1]) not in (408, 503)
+        await served.until(lambda: served.hall.http.admission.bodies.strangers == 0)
+
+
+@pytest.mark.threat("K1")
+async def test_K1_an_address_with_many_half_sent_bodies_drops_its_own() -> None:
+    """Somebody else's slow body is not what makes way."""
+    async with shielded(config=SERVER) as served, connected(served, local_addr=("127.0.1.1", 0)) as slow:
+        slow.send(half(served, "/machine"))
+        await served.until(lambda: served.hall.http.admission.bodies.strangers == 1)
+        async with half_sent(served, "/machine", 1):
+            slow.send(b'"b"}}')
+            assert await slow.status() == 400
+
+
+@pytest.mark.threat("K1")
+async def test_K1_a_stranger_has_less_time_for_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few seconds, where a proven caller has the usual deadline."""
+    monkeypatch.setattr(arriving, "STRANGER_SECONDS", 0.01)
+    async with shielded(config=SERVER) as served, connected(served) as client, connected(served) as proven:
+        name, said = await key_of(served, "good")
+        proven.send(half(served, "/machine").replace(b"Origin:", f"{name}: {said}\r\nX-Origin:".encode()))
+        await served.until(lambda: served.hall.http.admission.bodies.callers.taken == 1)
+        client.send(half(served, "/machine"))
+        assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
+        proven.send(b'"b"}}')
+        assert await proven.status() == 400  # it was read
+        assert served.hall.http.admission.bodies.callers.taken == 0
+
+
+@pytest.mark.threat("K1")
+async def test_K1_half_sent_bodies_of_one_key_are_bounded_too() -> None:
+    """They take no slots, and of what there is for incomplete bodies no more than half."""
+    async with shielded(config=SERVER) as served, AsyncExitStack() as stack:
+        name, said = await key_of(served, "greedy")
+        request = half(served, "/machine").replace(b"Origin:", f"{name}: {said}\r\nX-Origin:".encode())
+        crowd = [await stack.enter_async_context(connected(served)) for _ in range(SLOTS)]
+        for client in crowd:
+            client.send(request)
+        assert [await client.status() for client in crowd[SLOTS // 2 :]] == [503] * (SLOTS // 2)
+        assert served.hall.http.admission.bodies.callers.taken == SLOTS // 2
+        assert await status_of(served, called(served, "large", (name, said), size=1)) == 200
+
+
+@pytest.mark.threat("K1")
+async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> None:
+    """Machine Context: until the token in the message is read, its sender is a stranger, and not longer."""
+    async with shielded(config=SERVER) as served, connected(served) as client:
+        _, said = await key_of(served, "good")
+        header = {"version": "1.0", "messageId": "m1", "messageType": "request", "source": "test"}
+        tool = {"id": "shielded", "capability": "holds", "parameters": {}}
+        payload = {"tool": tool, "security": {"token": said.removeprefix("Bearer ")}}
+        client.send(message(encoded({"header": header, "payload": payload})))
+        await served.until(lambda: served.held == 1)
+        admission = served.hall.http.admission
+        assert (admission.strangers.taken, admission.callers.taken) == (0, 1)
+        served.gate.set()
+        assert await client.status() == 200
+
+
+@pytest.mark.threat("K2")
+@pytest.mark.parametrize("path", PAGES)
+async def test_K2_vital_paths_are_answered_while_strangers_fill_what_is_theirs(path: str) -> None:
+    """The health, also for whoever proves nothing, and management for a key: the reserve is not for strangers."""
+    async with shielded(config=SERVER) as served:
+        key, admission = await key_of(served, "good"), served.hall.http.admission
+        async with half_sent(served, path, CROWD):
+            taken = [admission.strangers.take(f"anonymous@192.0.2.{number}") for number in range(SLOTS)]
+            assert taken.count(True) == admission.strangers.most
+            assert await status_of(served, message(b"{}")) == 503
+            for vital in ("/health", "/health/live", "/oxp/health"):
+                assert await status_of(served, served.get(vital)) == 200
+            for vital in ("/api/tools", "/metrics"):
+                assert await status_of(served, http("GET", vital, [("Host", HOST), key])) == 200
+        assert admission.reserve.taken == 0
+
+
+@pytest.mark.threat("K3")
+async def test_K3_one_caller_with_many_slow_calls() -> None:
+    """It gets half of the slots and is told when to come back for more; every call of another one succeeds."""
+    async with shielded(config=SERVER) as served, AsyncExitStack() as stack:
+        greedy, modest = await key_of(served, "greedy"), await key_of(served, "modest")
+        crowd = [await stack.enter_async_context(connected(served)) for _ in range(5 * SLOTS)]
+        for client in crowd:
+            client.send(called(served, "holds", greedy))
+        for _ in range(2 * SLOTS):
+            assert await status_of(served, called(served, "large", modest, size=1)) == 200
+        refused = await asyncio.gather(*[client.reply() for client in crowd[SLOTS // 2 :]])
+        assert {(status, headers["retry-after"]) for status, headers, _ in refused} == {(503, "1")}
+        assert served.held == SLOTS // 2
+        served.gate.set()
+        assert [await client.status() for client in crowd[: SLOTS // 2]] == [200] * (SLOTS // 2)
+        await served.until(lambda: served.hall.http.admission.running == 0)
+
+
+@pytest.mark.threat("K3")
+async def test_K3_a_callers_sockets_and_requests_are_one_share() -> None:
+    """Messages on a socket wait in the queue of all others, and are told when to come back."""
+    ask = {"type": "tool_request", "tool": "shielded", "method": "holds", "params": {}}
+    async with shielded(Admission(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
+        greedy, modest = await key_of(served, "greedy"), await key_of(served, "modest")
+        client.send(upgrade(greedy))
+        assert b" 101 " in await client.head()
+        for number in range(SLOTS // 2 + 1):
+            client.send(frame(TEXT | LAST, encoded({**ask, "id": str(number)})))
+        assert b"RATE_LIMITED" in await client.some()
+        assert served.held == SLOTS // 2
+        assert await status_of(served, called(served, "large", greedy, size=1)) == 503
+        assert await status_of(served, called(served, "large", modest, size=1)) == 200
+
+
+@pytest.mark.threat("K3")
+async def test_K3_the_bounds_can_be_set() -> None:
+    """`concurrency` bounds what one caller has at once, and how often one tool runs, whoever calls it."""
+    bounds = Concurrency(per_caller=2, per_tool=3)
+    async with shielded(config=Config(profile="server", concurrency=bounds)) as served, AsyncExitStack() as stack:
+        keys = [await key_of(served, name) for name in ("anna", "ben")]
+        holding = [await stack.enter_async_context(connected(served)) for _ in range(3)]
+        for client, key in zip(holding, (keys[0], keys[0], keys[1]), strict=True):
+            client.send(called(served, "holds", key))
+        await served.until(lambda: served.held == 3)
+        assert await status_of(served, called(served, "large", keys[0], size=1)) == 503
+        assert await status_of(served, called(served, "large", keys[1], size=1)) == 200
+        async with connected(served) as client:
+            headers = [("Host", HOST), ("Content-Length", "0"), keys[1]]
+            client.send(http("POST", "/tools/shielded/holds", headers))
+            status, said, body = await client.reply()
+        assert (status, said["retry-after"], "this tool runs" in str(body)) == (429, "1", True)
+        served.gate.set()
+        assert [await client.status() for client in holding] == [200] * 3
+        assert await status_of(served, called(served, "holds", keys[0])) == 200

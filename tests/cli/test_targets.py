@@ -9,7 +9,9 @@ import pytest
 
 from toolhall import Toolhall
 from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.opening import MOST_TOLD, open_hall, tell_undocumented
 from toolhall.cli.targets import load_targets, looks_like_target
+from toolhall.config import Config
 
 PLAIN = '''
 from toolhall import tool
@@ -136,3 +138,105 @@ def test_two_halls_in_one_file(folder: Path) -> None:
 )
 def test_telling_a_target_from_a_tool(word: str, is_target: bool) -> None:
     assert looks_like_target(word) is is_target
+
+
+TWICE = """
+from toolhall import Toolkit, tool
+
+def helper() -> None: ...
+def helper() -> None: ...
+
+{mark}
+async def again(
+    number: int,
+) -> int:
+    return number
+
+{mark}
+def again() -> str:
+    return ""
+"""
+
+
+@pytest.mark.parametrize("mark", ["@tool", "@tool(effect='reads')"])
+def test_two_functions_with_one_name_are_told_by_file_and_lines(folder: Path, mark: str) -> None:
+    (folder / "twice.py").write_text(TWICE.format(mark=mark))
+    with pytest.raises(CommandFailed) as caught:
+        load_targets(["twice.py"])
+    file = folder.resolve() / "twice.py"
+    assert f"two functions are called 'again', {file}:7-11 and {file}:13-15;" in str(caught.value)
+
+
+def test_two_methods_with_one_name_are_told_too(folder: Path) -> None:
+    methods = "class Kit(Toolkit):\n" + 2 * "    @tool\n    async def do(self) -> None: ...\n"
+    (folder / "kit.py").write_text(f"from toolhall import Toolkit, tool\n{methods}")
+    with pytest.raises(CommandFailed, match=r"two functions are called 'do', .*kit\.py:3-4 and .*kit\.py:5-6"):
+        load_targets(["kit.py"])
+
+
+def test_one_name_in_two_places_is_fine(folder: Path) -> None:
+    kits = "".join(f"class {name}(Toolkit):\n    @tool\n    async def do(self) -> None: ...\n" for name in "AB")
+    (folder / "kits.py").write_text(f"from toolhall import Toolkit, tool\n{kits}\n@tool\nasync def do() -> None: ...\n")
+    assert tools("kits.py") == ["do", "A_do", "B_do"]
+
+
+def test_tools_of_one_name_are_told_by_their_places(folder: Path) -> None:
+    (folder / "named.py").write_text(
+        "from toolhall import tool\n"
+        "@tool(name='go')\ndef a() -> None: ...\n"
+        "@tool(name='go')\ndef b() -> None: ...\n"
+    )  # fmt: skip
+    with pytest.raises(
+        CommandFailed, match=r"\(named\.go@0\.1\.0 is at .*named\.py:2, named\.go.* is at .*named\.py:4\)"
+    ):
+        open_hall(["named.py"], Config())
+    (folder / "other.py").write_text(PLAIN.format(name="one"))
+    with pytest.raises(
+        CommandFailed, match=r"\(one\.one@0\.1\.0 is at .*one\.py:4, other\.one.* is at .*other\.py:4\)"
+    ):
+        open_hall(["one.py", "other.py"], Config())
+
+
+def test_tools_without_a_docstring_are_told_with_their_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = "".join(f"@tool\ndef bare_{number}() -> None: ...\n" for number in range(MOST_TOLD + 2))
+    said = "@tool(description='Told.')\ndef told() -> None: ...\n"
+    (folder / "bare.py").write_text(f"from toolhall import tool\n{said}{bare}")
+    with open_hall(["bare.py", "one.py"], Config()) as hall:
+        tell_undocumented(hall)
+    lines = capsys.readouterr().err.splitlines()
+    place = f"{folder.resolve() / 'bare.py'}:4"
+    assert lines[0].startswith(f"warning: {place}: tool 'bare_0' has no docstring, and a model chooses tools by what")
+    assert lines[0].endswith("; write one into the function, or pass @tool(description=...)")
+    assert len(lines) == MOST_TOLD + 1
+    assert lines[-1] == "warning: 2 more tools without a docstring"
+
+
+@pytest.mark.parametrize(
+    "url", ["http://127.0.0.1:9/mcp", "https://me:hunter2@tools.example/openapi.json?token=hunter2"]
+)
+def test_a_server_cannot_be_a_target_yet(url: str) -> None:
+    assert looks_like_target(url)
+    with pytest.raises(WrongUsage, match=r"the gateway .* is not there yet; .* 'toolhall list --url http") as caught:
+        load_targets([url])
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("api.json", '{"openapi": "3.1.0", "paths": {}}'),
+        ("api.json", '{"swagger": "2.0", "paths": {}}'),
+        ("api.yaml", "# ours\nopenapi: 3.1.0\npaths: {}\n"),
+        ("api.yml", '"swagger": "2.0"\n'),
+    ],
+)
+def test_an_openapi_file_cannot_be_a_target_yet(folder: Path, name: str, text: str) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises(WrongUsage, match=f"{name} describes an HTTP API in OpenAPI, and the gateway .* not there yet"):
+        load_targets([name])
+
+
+def test_other_yaml_is_told_too(folder: Path) -> None:
+    (folder / "tools.yaml").write_text("tools: []\n")
+    with pytest.raises(WrongUsage, match="definitions are read from JSON"):
+        load_targets(["tools.yaml"])

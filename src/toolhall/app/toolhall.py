@@ -1,6 +1,7 @@
 """`Toolhall`: a hall with its tools, ready to be served."""
 
 import asyncio
+import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,7 +25,7 @@ from toolhall.registrar.registrar import Registrar
 from toolhall.registrar.terms import ALONE, Terms, over_stdio
 from toolhall.registrar.turns import Turns
 from toolhall.registry.entry import Entry, compile_entry
-from toolhall.registry.registry import Registry
+from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.search_tool import search_tool
 from toolhall.runners.checker import ProcessChecker
 from toolhall.runners.checkup import Checkup
@@ -50,6 +51,8 @@ class Toolhall:
         self.servers = ToolServers(self.config)
         self.registrar = Registrar(self.registry, time.time, self.servers.runner)
         self._files: list[Paper] = []
+        self._written: list[tuple[str, str]] = []  # ids and where their functions are
+        self.undocumented: list[str] = []  # what to tell the author of tools without a docstring
         self._stores: Stores | None = None
         self._folder = Folder(self.config)
         self.journal = self._folder.journal
@@ -79,7 +82,12 @@ class Toolhall:
         """Add every tool in these functions, toolkits or modules, all or none."""
         definitions = [definition for target in targets for definition in definitions_of(target)]
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
-        self.registrar.own(list(map(self._entry, definitions)), drafts)
+        self._written.extend((str(each.tool.id), each.place) for each in definitions)
+        try:
+            self.registrar.own(list(map(self._entry, definitions)), drafts)
+        except Conflict as conflict:
+            raise self._located(conflict) from None
+        self.undocumented.extend(filter(None, (each.undocumented for each in definitions)))
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
@@ -183,6 +191,12 @@ class Toolhall:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _located(self, conflict: Conflict) -> Conflict:
+        """The same with the places where the tools that it names are written."""
+        named = set(re.split(r"[\s;,']+", str(conflict)))
+        places = [f"{tool} is at {place}" for tool, place in dict.fromkeys(self._written) if tool in named]
+        return Conflict(f"{conflict} ({', '.join(places)})") if places else conflict
 
     def _guarded(self) -> Guard:
         try:

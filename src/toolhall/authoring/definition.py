@@ -38,6 +38,17 @@ class Definition(msgspec.Struct, frozen=True):
     body: Body
     versioned: bool = True  # its author stated a version
     health: Callable[[], Any] | None = None  # how its BaseTool is; runs the author's own code: see runners/checkup.py
+    place: str = ""  # where its function is written: FILE:LINE
+
+    @property
+    def undocumented(self) -> str | None:
+        """What to do where nothing tells a model what the tool is for; None where something does."""
+        if (self.tool.description or "").strip():
+            return None
+        return (
+            f"{self.place}: tool '{self.tool.name}' has no docstring, and a model chooses tools by what it says;"
+            " write one into the function, or pass @tool(description=...)"
+        )
 
 
 class _Home(msgspec.Struct, frozen=True):
@@ -164,7 +175,8 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         options.get("isolated", toolkit.get("isolated", False)),
         home.fresh,
     )
-    return Definition(tool, body, stated is not None)
+    code = declaration.function.__code__
+    return Definition(tool, body, stated is not None, place=f"{code.co_filename}:{code.co_firstlineno}")
 
 
 def _docstring(toolkit: type) -> str | None:

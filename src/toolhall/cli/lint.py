@@ -55,6 +55,11 @@ def lint(*files: File, options: Annotated[LintOptions, Parameter(name="*")] = _D
     check_readable(options.source)
     for file in files:
         check_file(file)
+        if file.endswith(".py"):
+            raise WrongUsage(
+                f"{file} is Python, and lint reads definitions; write"
+                f" 'toolhall list {file} --dialect mcp | toolhall lint -'"
+            )
     gc.freeze()  # what was imported need not be looked through again
     listing: _Listing = _Items() if options.json else _Lines()
     linting = Linting(Linter(options.source), listing)

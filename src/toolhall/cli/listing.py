@@ -9,6 +9,7 @@ from toolhall.cli.failure import CommandFailed
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import CYAN, GREEN, RED, YELLOW, note, print_json
 from toolhall.cli.source import SourceOptions, dialect_named, opened
+from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.offer import Offer
 from toolhall.cli.tables import print_rows
 from toolhall.config import Config
@@ -46,6 +47,8 @@ def list_tools(
     start_logging(None)
     dialect = dialect_named(options.dialect) if options.dialect else None
     with opened(options, target, Config()) as source:
+        if isinstance(source, LocalSource):
+            source.tell_undocumented()
         if dialect:
             shown = source.written(dialect)
             print_json(shown.documents)

@@ -1,12 +1,14 @@
 """Opens a hall for the targets of a command."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
-from toolhall.cli.screen import strays_aside
+from toolhall.cli.progress import counted
+from toolhall.cli.screen import YELLOW, note, strays_aside, styled, visible
 from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
 from toolhall.config import BadConfig, Config, overriding
@@ -16,6 +18,7 @@ from toolhall.registry.registry import Conflict
 from toolhall.schema.bounds import BadSchema
 from toolhall.transports.identity.building import BadIdentity
 
+MOST_TOLD = 10
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -53,3 +56,11 @@ def open_hall(
         except TypeError as error:  # a Toolkit whose constructor wants arguments
             raise CommandFailed(f"{error}; serve an instance instead: file.py:NAME") from None
         return hall
+
+
+def tell_undocumented(hall: Toolhall) -> None:
+    """Warn the author of tools without a docstring, once for each."""
+    for said in hall.undocumented[:MOST_TOLD]:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(said)}")
+    if (more := len(hall.undocumented) - MOST_TOLD) > 0:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {counted(more, 'more tool')} without a docstring")

@@ -1,8 +1,11 @@
 """From TARGET on the command line to the objects it names: files, objects in files, modules, folders, definitions."""
 
+import ast
 import importlib
 import importlib.util
+import re
 import sys
+import tokenize
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,9 +16,10 @@ from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
 from toolhall.cli.beside import EXAMPLES
-from toolhall.cli.definitions import SUFFIXES, load_definitions
+from toolhall.cli.definitions import SUFFIXES, YAML, is_url, load_definitions, refuse_unserved
 from toolhall.cli.failure import CommandFailed, WrongUsage
 
+_DEFINED = re.compile(r"(?m)^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SKIPPED = ("test_", "conftest.", "setup.", "_")
 _EXTRAS = {"pydantic": "pydantic", "cedarpy": "cedar", "keyring": "keyring", "opentelemetry": "otel"}  # by module
 
@@ -27,7 +31,7 @@ def load_targets(targets: Sequence[str]) -> list[object]:
 
 def looks_like_target(word: str) -> bool:
     """Whether a word names a file, a folder or a module rather than a tool."""
-    if word.endswith((".py", *SUFFIXES)) or ".py:" in word or Path(word).exists():
+    if word.endswith((".py", *SUFFIXES, *YAML)) or ".py:" in word or is_url(word) or Path(word).exists():
         return True
     package, dot, _ = word.partition(".")
     # A tool id has a dot as well; only a package that is really there makes it a module.
@@ -39,6 +43,7 @@ def _is_there(package: str) -> bool:
 
 
 def _load(target: str) -> Iterator[object]:
+    refuse_unserved(target)
     if target.lower().endswith(SUFFIXES):
         yield from load_definitions(target)
         return
@@ -97,8 +102,8 @@ def _from_file(file: Path) -> ModuleType:
     root, name = _home(file.resolve())
     _make_importable(root)
     if "." in name or _is_loaded(name, file):
-        return _guarded(lambda: importlib.import_module(name), str(file))
-    return _guarded(lambda: _execute(file.resolve(), name), str(file))
+        return _without_twins(_guarded(lambda: importlib.import_module(name), str(file)))
+    return _without_twins(_guarded(lambda: _execute(file.resolve(), name), str(file)))
 
 
 def _home(file: Path) -> tuple[Path, str]:
@@ -134,7 +139,7 @@ def _from_name(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
         raise WrongUsage(f"{name!r} is no file, folder or module; give one that defines tools")
     _make_importable(Path.cwd())
-    return _guarded(lambda: importlib.import_module(name), name)
+    return _without_twins(_guarded(lambda: importlib.import_module(name), name))
 
 
 def _make_importable(folder: Path) -> None:
@@ -169,6 +174,46 @@ def is_servable(part: object, home: str) -> bool:
 
 def _is_definition(part: object) -> bool:
     return declaration_of(part) is not None or (isinstance(part, type) and issubclass(part, Toolkit | BaseTool))
+
+
+def _without_twins(module: ModuleType) -> ModuleType:
+    """The module; CommandFailed where one of its tools is lost, because a later function has the same name."""
+    try:
+        with tokenize.open(module.__file__ or "") as file:
+            source = file.read()
+    except (OSError, SyntaxError, UnicodeDecodeError):  # no source, or none that is there still
+        return module
+    names = _DEFINED.findall(source)
+    if len(set(names)) < len(names):  # two in one class or file, or in two of them: only then it is worth a parser
+        tree = ast.parse(source)
+        for body in (tree.body, *(part.body for part in tree.body if isinstance(part, ast.ClassDef))):
+            _refuse_twins(body, module.__file__)
+    return module
+
+
+def _refuse_twins(body: list[ast.stmt], file: str | None) -> None:
+    known: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+    for part in body:
+        if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        first = known.get(part.name)
+        if first is not None and any(map(_is_tool_mark, first.decorator_list)):
+            raise CommandFailed(
+                f"two functions are called {part.name!r}, {file}:{_lines(first)} and {file}:{_lines(part)};"
+                " Python keeps the second only, and the first one's tool would be lost: rename one of them"
+            )
+        known[part.name] = part
+
+
+def _is_tool_mark(decorator: ast.expr) -> bool:
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return (isinstance(named, ast.Name) and named.id == "tool") or (
+        isinstance(named, ast.Attribute) and named.attr == "tool"
+    )
+
+
+def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    return f"{min(each.lineno for each in (function, *function.decorator_list))}-{function.end_lineno}"
 
 
 def _guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:

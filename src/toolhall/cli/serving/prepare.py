@@ -5,7 +5,7 @@ import gc
 
 from toolhall.app import Toolhall
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
-from toolhall.cli.opening import open_hall
+from toolhall.cli.opening import open_hall, tell_undocumented
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, visible
 from toolhall.cli.serving.plan import Plan
@@ -35,6 +35,8 @@ def prepare(plan: Plan, approver: Approver | None = None) -> Toolhall:
 def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
     hall = open_hall(plan.targets, plan.config, approver, plan.overrides)
     forget_secrets()
+    if not plan.sibling:  # the first of several processes has said it
+        tell_undocumented(hall)
     try:
         if plan.workers > 1 and hall.config.data is None:
             raise CommandFailed(

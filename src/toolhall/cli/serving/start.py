@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolhall.cli.beside import started_beside
+from toolhall.cli.definitions import refuse_unserved
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import note
@@ -35,6 +36,8 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
 
 def _start(targets: tuple[str, ...], options: ServeOptions) -> int:
     _check(options)
+    for target in targets:
+        refuse_unserved(target)
     start_logging("warning")
     if options.join is not None:
         join: Callable[[tuple[str, ...], ServeOptions], int] = importlib.import_module(_JOIN).run

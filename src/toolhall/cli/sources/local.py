@@ -9,7 +9,7 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE, crashes_shown
-from toolhall.cli.opening import open_hall
+from toolhall.cli.opening import open_hall, tell_undocumented
 from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.settings import read_settings
 from toolhall.cli.sources.lacking import lacking
@@ -45,6 +45,10 @@ class LocalSource:
         snapshot = self._hall.registry.snapshot
         self._tools = [entry.tool for entry in snapshot.entries]
         self._listed = [entry.tool for entry in snapshot.listed]
+
+    def tell_undocumented(self) -> None:
+        """Warn of tools without a docstring."""
+        tell_undocumented(self._hall)
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""

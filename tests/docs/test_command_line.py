@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs/reference/command-line.md"
-COMMANDS = ("", "serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
+COMMANDS = ("", "serve", "install", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay")
 GROUPS = {
     "tool": ("add", "list", "show", "activate", "deactivate", "deprecate", "rollback", "remove", "history", "callers"),
     "key": ("create", "list", "revoke"),
@@ -37,7 +37,7 @@ def helped(command: str) -> str:
 @pytest.mark.timeout(180)  # some fifty processes
 def test_the_page_is_what_help_prints() -> None:
     below = [f"{group} {command}".strip() for group, commands in GROUPS.items() for command in ("", *commands)]
-    commands = (*COMMANDS, *below)
+    commands = (*COMMANDS, "new", *below)
     with ThreadPoolExecutor(2) as pool:
         shown = dict(zip(commands, pool.map(helped, commands), strict=True))
     parts = [f"\n## toolhall {command}".rstrip() + f"\n\n```\n{text}\n```\n" for command, text in shown.items()]

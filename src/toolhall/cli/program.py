@@ -45,6 +45,7 @@ app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
 
 for _home, _group, _help, _example in (
     ("serve:serve", _SERVE, "Serve tools over HTTP or stdio.", "serve my_tools.py --port 0 --json"),
+    ("install:install", _SERVE, "Write a server into an MCP client's file.", "install claude-desktop my_tools.py"),
     ("listing:list_tools", _LOOK, "List tools.", "list --url http://127.0.0.1:8000"),
     ("inspection:inspect", _LOOK, "Show everything about tools.", "inspect my_tools.py get_weather"),
     ("call:call", _CALL, "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),

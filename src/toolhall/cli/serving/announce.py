@@ -1,12 +1,15 @@
 """Says where the hall is, and what to paste into a client."""
 
+import importlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from toolhall.cli.screen import BOLD, CYAN, DIM, print_json, styled
+from toolhall.cli.serving.plan import Plan
 from toolhall.config import Config
 from toolhall.model.json import JsonObject
 
@@ -24,12 +27,22 @@ _WORKERS_NOTE = (
 )
 
 
+_STDIO_NOTE = (
+    "A client that starts its servers itself takes this instead ('toolhall install CLIENT TARGET' writes it into the\n"
+    "client's file; 'toolhall install --help' lists the clients):"
+)
 _KEY_NOTE = "TOOLHALL_KEY is a key that 'toolhall key create NAME' made; 'Bearer' may also come with a token."
 # Where to reach from this machine what listens on all of its addresses.
 _HERE = {"http://0.0.0.0:": "http://127.0.0.1:", "http://[::]:": "http://[::1]:"}
 
 
-def announce(url: str, config: Config, *, json: bool, workers: int = 1) -> None:
+def announce_plan(url: str, config: Config, plan: Plan) -> None:
+    """Print the URL, and for a person also what a client needs that starts the server itself."""
+    stdio = None if plan.json or config.profile == "server" else _stdio(plan)
+    announce(url, config, json=plan.json, workers=plan.workers, stdio=stdio)
+
+
+def announce(url: str, config: Config, *, json: bool, workers: int = 1, stdio: JsonObject | None = None) -> None:
     """Print the URL: for a program as one JSON line, for a person with what to do next."""
     for everywhere, here in _HERE.items():
         url = url.replace(everywhere, here)
@@ -40,6 +53,8 @@ def announce(url: str, config: Config, *, json: bool, workers: int = 1) -> None:
     for what, path in _PLACES.items():
         print(f"  {what:<9}{url}{path}")
     print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, config)}\n")
+    if stdio is not None:
+        print(f"{_STDIO_NOTE}\n\n{_pretty({'mcpServers': {config.name: stdio}})}\n")
     if config.profile == "server":
         print(styled(_KEY_NOTE, DIM, sys.stdout))
     if config.data is not None:
@@ -57,8 +72,20 @@ def _snippet(url: str, config: Config) -> str:
     server: JsonObject = {"type": "http", "url": f"{base}/mcp"}
     if config.profile == "server":
         server["headers"] = {"Authorization": "Bearer ${TOOLHALL_KEY}"}
-    servers = {"mcpServers": {config.name: server}}
-    return msgspec.json.format(msgspec.json.encode(servers), indent=2).decode()
+    return _pretty({"mcpServers": {config.name: server}})
+
+
+def _stdio(plan: Plan) -> JsonObject:
+    """The command that a client starts; imported when there is a person to read it."""
+    launch: Any = importlib.import_module("toolhall.cli.clients.launch")
+    data, file = (None if each is None else Path(each) for each in (plan.data, plan.file))
+    process = launch.stdio_server(plan.targets, data, file, os.environ)
+    entry: JsonObject = {"command": process.command, "args": list(process.args)}
+    return {**entry, "env": dict(process.env)} if process.env else entry
+
+
+def _pretty(value: JsonObject) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _short(path: Path) -> str:

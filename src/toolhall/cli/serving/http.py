@@ -1,7 +1,7 @@
 """Serves over HTTP in this process."""
 
 from toolhall.cli.screen import strays_aside
-from toolhall.cli.serving.announce import announce
+from toolhall.cli.serving.announce import announce_plan
 from toolhall.cli.serving.listen import listen, url_of
 from toolhall.cli.serving.output import redacted_output
 from toolhall.cli.serving.plan import Plan
@@ -21,7 +21,7 @@ def run(plan: Plan) -> int:
             server = GracefulServer(hall)
             # Whoever reads the URL may stop the server at once, so signals are heard before it is printed.
             with server.capture_signals():
-                announce(url_of(listening), hall.config, json=plan.json)
+                announce_plan(url_of(listening), hall.config, plan)
                 with strays_aside():
                     server.run([listening])
     return 0

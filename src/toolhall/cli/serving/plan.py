@@ -71,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     config: Config
     host: str | None  # as given on the command line
     port: int | None  # as given on the command line
+    data: str | None = None  # as given on the command line
+    file: str | None = None  # of settings, as given on the command line
     stated: tuple[str, ...]  # settings that the command line names, also for an author's own Toolhall
     unnamed: bool = False  # nobody named the data folder, so it is the project's
     workers: int

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from toolhall.cli.screen import note
-from toolhall.cli.serving.announce import announce
+from toolhall.cli.serving.announce import announce_plan
 from toolhall.cli.serving.family import Child, stop_signal
 from toolhall.cli.serving.listen import bound, url_of
 from toolhall.cli.serving.plan import Plan
@@ -31,7 +31,7 @@ class Watched(NamedTuple):
 def run(plan: Plan) -> int:
     """Bind once, so that the port stays and callers wait in line while the process changes."""
     with stop_signal() as stopped, bound(plan.config) as listening:
-        announce(url_of(listening), plan.config, json=plan.json)
+        announce_plan(url_of(listening), plan.config, plan)
         watch = Watch(tuple(_watched(plan.targets)))
         with StandIn(listening) as stand_in:
             while not stopped.is_set():

@@ -59,6 +59,8 @@ def _start(targets: tuple[str, ...], options: ServeOptions) -> int:
             config=completed,
             host=options.host,
             port=options.port,
+            data=str(options.data) if options.data else None,
+            file=str(options.config) if options.config else None,
             stated=tuple(sorted(stated)),
             unnamed=named.data is None,
             workers=options.workers,

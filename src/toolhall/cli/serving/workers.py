@@ -8,7 +8,7 @@ import msgspec
 
 from toolhall.cli.failure import EXIT_FAILED
 from toolhall.cli.screen import note
-from toolhall.cli.serving.announce import announce
+from toolhall.cli.serving.announce import announce_plan
 from toolhall.cli.serving.family import Child, stop_signal
 from toolhall.cli.serving.listen import bound, url_of
 from toolhall.cli.serving.plan import Plan
@@ -26,7 +26,7 @@ def run(plan: Plan) -> int:
             return _never_began(first, stopped)
         plan = msgspec.structs.replace(plan, sibling=True)
         workers = [first, *(Child(plan, listening) for _ in range(plan.workers - 1))]
-        announce(url_of(listening), plan.config, json=plan.json, workers=plan.workers)
+        announce_plan(url_of(listening), plan.config, plan)
         _keep_alive(workers, plan, listening, stopped)
         for worker in workers:
             worker.stop()

@@ -1,0 +1,266 @@
+"""`toolhall install`: what it writes works in the client, and nothing else in the client's file changes."""
+
+import json
+import os
+import stat
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, get_args
+
+import pytest
+
+from tests.cli.shell import KIT, PATIENCE, Shell
+from tests.cli.test_serve_ways import INITIALIZE, ask
+from toolhall.cli.clients.known import CLIENTS, Name, Remote, System
+from toolhall.cli.clients.launch import absolute_target, default_name, program, stdio_server
+
+FILES = {
+    "claude-desktop": ".config/Claude/claude_desktop_config.json",
+    "claude-code": ".claude.json",
+    "cursor": ".cursor/mcp.json",
+    "vscode": ".config/Code/User/mcp.json",
+    "windsurf": ".codeium/windsurf/mcp_config.json",
+    "zed": ".config/zed/settings.json",
+    "codex": ".codex/config.toml",
+    "gemini-cli": ".gemini/settings.json",
+    "goose": ".config/goose/config.yaml",
+}
+
+
+@pytest.fixture
+def home(shell: Shell) -> Path:
+    """A home folder without any client's file."""
+    folder = shell.folder / "person"
+    folder.mkdir()
+    shell.environment["HOME"] = str(folder)
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
+        shell.environment.pop(name, None)
+    return folder
+
+
+def entry_in(file: Path, below: str, name: str) -> dict[str, Any]:
+    """The entry as the client reads it."""
+    text = file.read_text()
+    if file.suffix == ".toml":
+        return dict(tomllib.loads(text)[below][name])
+    if file.suffix == ".json":
+        return dict(json.loads(text)[below][name])
+    head, entry, *lines = text.splitlines()
+    assert (head, entry) == (f"{below}:", f"  {name}:")
+    return {key.strip(): json.loads(value) for key, _, value in (line.partition(":") for line in lines)}
+
+
+def test_every_client_is_here() -> None:
+    assert set(FILES) == set(CLIENTS) == set(get_args(Name))
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Path, client: Name) -> None:
+    (shell.folder / "my_tools.py").write_text(Path(KIT).read_text())
+    done = shell.run("install", client, "my_tools.py", "--yes", "--json", "--env", "MORE=1")
+    assert done.code == 0, done
+    file = home / FILES[client]
+    assert done.json()["file"] == str(file)
+    entry = entry_in(file, CLIENTS[client].below, "my_tools")
+    command, environment = entry.get("command") or entry["cmd"], entry.get("env") or entry["envs"]
+    assert environment == {"MORE": "1"}
+    assert Path(command).is_absolute()
+    with subprocess.Popen(
+        [command, *entry["args"]],
+        cwd="/",
+        env={"HOME": str(home), **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        answer: Any = ask(process, INITIALIZE)
+        assert answer["result"]["serverInfo"]["name"] == "toolhall"
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    assert (shell.data / "state.key").exists(), "TOOLHALL_DATA of here is said as --data"
+    again = shell.run("install", client, "my_tools.py", "--yes", "--env", "MORE=1")
+    assert "nothing was changed" in again.err
+    removed = shell.run("install", client, "--remove", "--name", "my_tools", "--yes")
+    assert removed.code == 0, removed
+    assert "my_tools" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("client", "entry"),
+    [
+        ("claude-code", {"type": "http", "url": "URL", "headers": {"Authorization": "Bearer ${MY_KEY}"}}),
+        ("cursor", {"url": "URL", "headers": {"Authorization": "Bearer ${env:MY_KEY}"}}),
+        ("vscode", {"type": "http", "url": "URL", "headers": {"Authorization": "Bearer ${env:MY_KEY}"}}),
+        ("windsurf", {"serverUrl": "URL", "headers": {"Authorization": "Bearer ${env:MY_KEY}"}}),
+        ("codex", {"url": "URL", "bearer_token_env_var": "MY_KEY"}),
+        ("gemini-cli", {"httpUrl": "URL", "headers": {"Authorization": "Bearer ${MY_KEY}"}}),
+    ],
+)
+def test_a_hall_that_runs_is_named_as_the_client_wants_it(client: Name, entry: dict[str, Any]) -> None:
+    url = "http://127.0.0.1:8000/mcp"
+    wanted = json.loads(json.dumps(entry).replace("URL", url))
+    assert CLIENTS[client].entry("x", Remote(url, "MY_KEY")) == wanted
+    keyless = {key: value for key, value in wanted.items() if key not in ("headers", "bearer_token_env_var")}
+    assert CLIENTS[client].entry("x", Remote(url)) == keyless
+
+
+def test_urls(shell: Shell, home: Path) -> None:
+    done = shell.run("install", "goose", "http://127.0.0.1:8000", "--yes")
+    assert done.code == 0, done
+    assert entry_in(home / FILES["goose"], "extensions", "toolhall")["uri"] == "http://127.0.0.1:8000/mcp"
+    printed = shell.run("install", "zed", "https://tools.example/base/mcp", "--print", "--name", "x", "--json").json()
+    assert printed["entry"] == {"url": "https://tools.example/base/mcp"}
+    for words, said in (
+        (("claude-desktop", "http://127.0.0.1:8000"), "only takes programs to start"),
+        (("zed", "http://127.0.0.1:8000", "--key-env", "K"), "cannot name an environment variable"),
+        (("cursor", "http://u:p@127.0.0.1"), "no user name or password"),
+        (("cursor", "http://"), "is not a URL"),
+        (("cursor", "http://127.0.0.1", "--key-env", "th_1-2"), "the name of a variable"),
+        (("cursor", "http://127.0.0.1", "--data", "x"), "leave them out"),
+        (("cursor", "missing.py"), "there is no file missing.py"),
+        (("cursor", KIT, "--name", "a b"), "--name may hold"),
+        (("cursor", KIT, "--key-env", "A"), "--key-env goes with a URL"),
+        (("cursor", KIT, "--env", "NOT_SET_ANYWHERE"), "there is no such variable"),
+        (("windsurf", KIT, "--project"), "no file for one project"),
+        (("cursor", "--remove"), "has no server 'toolhall'"),
+        (("cursor", KIT), "say yes with --yes"),
+    ):
+        refused = shell.run("install", *words)
+        assert refused.code in (1, 2)
+        assert said in refused.err, refused
+    assert not (home / ".cursor").exists()
+
+
+def test_the_change_is_shown_and_asked_for_and_the_file_as_it_was_is_kept(shell: Shell, home: Path) -> None:
+    before = '{\n  // mine\n  "theme": "x",\n  "context_servers": {"other": {"command": "y"}},\n}\n'
+    real = home / "dotfiles.json"
+    real.write_text(before)
+    real.chmod(0o640)
+    file = home / FILES["zed"]
+    file.parent.mkdir(parents=True)
+    file.symlink_to(real)
+    for answer, after in (("n", before), ("y", None)):
+        with shell.terminal("install", "zed", KIT) as terminal:
+            shown = terminal.expect("[y/N] ")
+            assert '"kit": {' in shown
+            assert "// mine" in shown
+            terminal.type(answer)
+            code, _ = terminal.end()
+        assert code == (0 if answer == "y" else 1)
+        assert after is None or real.read_text() == after
+    assert file.is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert real.read_text().startswith('{\n  // mine\n  "theme": "x",\n')
+    backup = file.with_name(f"{file.name}.toolhall.bak")
+    assert (backup.read_text(), stat.S_IMODE(backup.stat().st_mode)) == (before, 0o640)
+
+
+def test_what_a_person_added_to_the_entry_stays(shell: Shell, home: Path) -> None:
+    file = home / FILES["windsurf"]
+    file.parent.mkdir(parents=True)
+    file.write_text('{"mcpServers": {"kit": {"serverUrl": "http://old", "disabled": true, "env": {"OLD": "1"}}}}')
+    assert shell.run("install", "windsurf", KIT, "--yes").code == 0
+    entry = entry_in(file, "mcpServers", "kit")
+    assert (entry["disabled"], set(entry)) == (True, {"command", "args", "disabled"})
+
+
+def test_a_file_that_cannot_be_parsed_is_left_alone(shell: Shell, home: Path) -> None:
+    for client, text in (("cursor", '{"mcpServers": {'), ("codex", "x = "), ("goose", "- a\n"), ("zed", "\xff")):
+        file = home / FILES[client]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(text.encode("latin-1"))
+        refused = shell.run("install", client, KIT, "--yes")
+        assert (refused.code, "is left as it is" in refused.err) == (1, True), refused
+        assert file.read_bytes() == text.encode("latin-1")
+
+
+def test_the_file_of_a_project(shell: Shell, home: Path) -> None:
+    assert shell.run("install", "claude-code", KIT, "--project", "--yes").code == 0
+    assert entry_in(shell.folder / ".mcp.json", "mcpServers", "kit")["type"] == "stdio"
+    assert not (home / ".claude.json").exists()
+
+
+def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
+    shell.environment |= {"TOOLHALL_KEY": "th_secret", "TOOLHALL_NAME": "mine", "TOOLHALL_VAULT_KEY": "v_secret"}
+    done = shell.run("install", "cursor", KIT, "--yes")
+    assert "TOOLHALL_KEY, TOOLHALL_VAULT_KEY is set here and not written" in done.err
+    assert entry_in(home / FILES["cursor"], "mcpServers", "kit")["env"] == {"TOOLHALL_NAME": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("client", "system", "place"),
+    [
+        ("claude-desktop", "darwin", "/h/Library/Application Support/Claude/claude_desktop_config.json"),
+        ("claude-desktop", "win32", "/roam/Claude/claude_desktop_config.json"),
+        ("claude-code", "win32", "/h/.claude.json"),
+        ("vscode", "darwin", "/h/Library/Application Support/Code/User/mcp.json"),
+        ("vscode", "win32", "/roam/Code/User/mcp.json"),
+        ("vscode", "linux", "/xdg/Code/User/mcp.json"),
+        ("zed", "darwin", "/h/.config/zed/settings.json"),
+        ("zed", "win32", "/roam/Zed/settings.json"),
+        ("zed", "linux", "/xdg/zed/settings.json"),
+        ("goose", "darwin", "/h/.config/goose/config.yaml"),
+        ("goose", "win32", "/roam/Block/goose/config/config.yaml"),
+        ("codex", "linux", "/codex/config.toml"),
+        ("windsurf", "win32", "/h/.codeium/windsurf/mcp_config.json"),
+    ],
+)
+def test_where_each_system_has_it(client: Name, system: System, place: str) -> None:
+    environment: Mapping[str, str] = {"XDG_CONFIG_HOME": "/xdg", "APPDATA": "/roam", "CODEX_HOME": "/codex"}
+    assert PurePosixPath(CLIENTS[client].place(system, Path("/h"), environment)) == PurePosixPath(place)
+
+
+def test_a_target_means_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    (tmp_path / "pack").mkdir()
+    for file in ("one.py", "pack/__init__.py", "pack/two.py", "toolhall.toml"):
+        (tmp_path / file).write_text("")
+    here = str(tmp_path)
+    for target, absolute in (
+        ("one.py", f"{here}/one.py"),
+        ("./one.py:thing", f"{here}/one.py:thing"),
+        ("one:thing", f"{here}/one.py:thing"),
+        ("pack.two", f"{here}/pack/two.py"),
+        ("pack", f"{here}/pack"),
+        ("pack:thing", f"{here}/pack/__init__.py:thing"),
+        (".", here),
+        ("toolhall.examples", "toolhall.examples"),
+    ):
+        assert absolute_target(target) == absolute
+    assert [default_name([each]) for each in ("one.py:x", "pack.two", "a b.py", "pack/")] == [
+        "one",
+        "two",
+        "a-b",
+        "pack",
+    ]
+    assert default_name([]) == "toolhall"
+    named = stdio_server(["one.py"], None, None, {"TOOLHALL_DATA": "d", "TOOLHALL_OXP_SECRET_FILE": "x"})
+    assert named.args[-4:] == ["--data", f"{here}/d", "--config", f"{here}/toolhall.toml"]
+    assert named.env == {}
+    unnamed = stdio_server([], None, None, {})
+    assert unnamed.args[unnamed.args.index("--data") + 1].startswith(f"{here}/xdg/toolhall/projects/")
+
+
+def test_from_uvx_it_is_started_by_uvx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.prefix", "/cache/uv/archive-v0/abc")
+    command, *rest = program()
+    assert os.path.basename(command) == "uvx"  # noqa: PTH119
+    assert rest[-1] == "toolhall"
+    monkeypatch.setattr("sys.prefix", "/usr")
+    script = tmp_path / "toolhall"
+    script.write_text("")
+    script.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(script)])
+    assert program() == [str(script)]
+
+
+def test_serve_shows_what_a_client_starts(shell: Shell) -> None:
+    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+        shown = terminal.expect("Ctrl+C stops the server.")
+    _, _, after = shown.replace("\r", "").partition("takes this instead")
+    entry = json.loads(after[after.index("{") : after.rindex("}") + 1])["mcpServers"]["toolhall"]
+    assert entry["args"][-4:] == [KIT, "--stdio", "--data", str(shell.data)]

@@ -2,7 +2,7 @@
 
 import { badArguments, type Problem } from './errors.js';
 import type { FromSchema } from './from-schema.js';
-import { isObject, type JsonObject, type JsonSchema } from './json.js';
+import { isObject, type Json, type JsonObject, type JsonSchema } from './json.js';
 import type { DescribedSchema, InputOf, Issue, OutputOf, StandardSchema } from './standard-schema.js';
 
 export interface BothSchemas<S extends StandardSchema = StandardSchema> {
@@ -25,6 +25,10 @@ export type Taken<S> =
       : FromSchema<S>;
 
 const TARGET = { target: 'draft-2020-12' } as const;
+// Where a schema holds others: one, several in order, several by name.
+const ONES = new Set(['additionalProperties', 'contains', 'else', 'if', 'items', 'not', 'propertyNames', 'then']);
+const LISTS = new Set(['allOf', 'anyOf', 'oneOf', 'prefixItems']);
+const MAPS = new Set(['$defs', 'dependentSchemas', 'patternProperties', 'properties']);
 // Other libraries quote the value in what they say about it.
 const QUOTES_NOTHING = new Set(['zod']);
 const UNSAID = "does not fit; see the tool's input schema";
@@ -37,7 +41,25 @@ export function jsonSchemaOf(schema: Schema, side: 'input' | 'output'): JsonObje
     throw new TypeError(`${vendor} gives no JSON Schema here: write { schema, jsonSchema } instead`);
   }
   const { $schema: _, ...rest } = jsonSchema[side](TARGET);
-  return plain(rest);
+  return withoutClosingItems(plain(rest)) as JsonObject;
+}
+
+/** `items: false` says nothing behind a tuple that `maxItems` closes, and several clients look into it as an object. */
+function withoutClosingItems(part: Json): Json {
+  if (!isObject(part)) return part;
+  const { items, prefixItems, maxItems } = part;
+  const closed = items === false && Array.isArray(prefixItems) && Number(maxItems) <= prefixItems.length;
+  const entries = Object.entries(part).filter(([key]) => !(closed && key === 'items'));
+  return Object.fromEntries(
+    entries.map(([key, value]) => {
+      if (LISTS.has(key) && Array.isArray(value)) return [key, value.map(withoutClosingItems)];
+      if (!MAPS.has(key) || !isObject(value)) return [key, ONES.has(key) ? withoutClosingItems(value) : value];
+      return [
+        key,
+        Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, withoutClosingItems(inner)])),
+      ];
+    }),
+  );
 }
 
 /** Arguments as the tool takes them; a plain JSON Schema was checked by the hall. */

@@ -2,7 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, test } from 'node:test';
-import { HallError, type Joined, type JoinOptions, type JsonObject, join, wire } from '@toolhall/sdk';
+import { HallError, type Joined, type JoinOptions, type JsonObject, join, tool, toolkit, wire } from '@toolhall/sdk';
+import { z } from 'zod';
 import { Hall, KEY, type Says, stranger } from './hall.js';
 import { Gate, kit, seen } from './kit.js';
 import { call, exchange, post } from './talking.js';
@@ -345,4 +346,33 @@ describe('over a WebSocket', () => {
     hall.refusing = 403;
     await assert.rejects(joins({ socket: true }), { code: 'FORBIDDEN' });
   });
+});
+
+test('a tuple has no items that are a boolean, but where its author wrote them', async () => {
+  const pair = z.tuple([z.number(), z.string()]);
+  const closed = { type: 'array', prefixItems: [{}, {}], items: false, minItems: 2, maxItems: 2 };
+  const input = z.object({ pair, pairs: z.array(pair).optional(), free: z.any().default(closed) });
+  const shapes = toolkit({
+    name: 'Shapes',
+    version: '1.0.0',
+    tools: [
+      tool({ name: 'zod', input, output: pair, run: ({ pair }) => pair }),
+      tool({ name: 'plain', input: { type: 'object', properties: { pair: closed } }, run: () => {} }),
+    ],
+  });
+  joined = await join(shapes, { hall: hall.url, key: KEY, signals: false, log: () => {} });
+  const [declared] = (paramsOf('join')?.tools ?? []) as JsonObject[];
+  const { tools } = wire.readDeclaration(declared ?? {});
+  const published = {
+    type: 'array',
+    prefixItems: [{ type: 'number' }, { type: 'string' }],
+    minItems: 2,
+    maxItems: 2,
+  };
+  const properties = tools[0]?.input.properties as JsonObject;
+  assert.deepEqual(properties.pair, published);
+  assert.deepEqual(properties.pairs, { type: 'array', items: published });
+  assert.deepEqual(properties.free, { default: closed });
+  assert.deepEqual(tools[0]?.output, { kind: 'schema', schema: published });
+  assert.deepEqual(tools[1]?.input.properties, { pair: closed });
 });

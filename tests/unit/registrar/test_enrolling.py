@@ -75,6 +75,15 @@ async def test_trust_takes_out_of_quarantine_what_nobody_looked_at(office: Offic
     assert kept.state == "active"
 
 
+async def test_a_replica_that_spells_a_tuple_in_another_way_is_the_same(office: Office) -> None:
+    """As tool servers of two versions of an SDK do while one replaces the other."""
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2}
+    await enroll(office, declared(properties={"pair": {**pair, "items": False}}), trusted=True)
+    heard = len(office.heard)
+    (again,) = await enroll(office, declared(properties={"pair": pair}), trusted=True)
+    assert (again.state, len(office.heard)) == ("active", heard)
+
+
 async def test_other_content_under_the_same_version_is_refused(office: Office) -> None:
     await enroll(office, declared(), trusted=True)
     with pytest.raises(BrokenPromise, match=r"registered with other content; write version 2\.0\.0"):

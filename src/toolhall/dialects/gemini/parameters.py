@@ -8,6 +8,7 @@ import math
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.branches import ABOUT, Branch, alternatives, choice_in, merge_all, one_object, widen_one_of
+from toolhall.schema.inline import is_closed_tuple
 from toolhall.schema.keywords import TYPE_OF
 from toolhall.schema.merge import const_as_enum, either, kinds_of
 from toolhall.schema.part import Part
@@ -188,6 +189,8 @@ def _add_members(part: Part) -> None:
 def _add_items(part: Part) -> None:
     """Items must have a schema: that of any of the first ones and the rest, or nearly anything."""
     items = part.schema.get("items", True)
+    if items in _OPEN and is_closed_tuple(part.schema):
+        items = False
     if "prefixItems" in part.schema:
         part.tell("prefixItems", part.schema["prefixItems"], _CANNOT)
         if items not in _OPEN:

@@ -9,6 +9,20 @@ import pytest
 from tests.cli.shell import KIT, Shell
 from toolhall.dialects.catalogs import DIALECTS
 
+LABELS = '''
+from toolhall import tool
+
+@tool
+def count(labels: dict[str, str]) -> int:
+    """Count labels of any name."""
+    return len(labels)
+
+@tool
+def greet(name: str = "you") -> str:
+    """Say hello."""
+    return f"hello {name}"
+'''
+
 
 @pytest.fixture(scope="module")
 def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -60,13 +74,16 @@ def test_a_server_lists_documents_of_every_dialect_as_its_file_does(kit_url: str
     assert local
 
 
-def test_strict_documents_are_refused_with_the_reason(kit_url: str, shell: Shell) -> None:
-    for where in ((KIT,), ("--url", kit_url)):
-        done = shell.run("list", *where, "--dialect", "openai@strict")
-        assert done.code == 1
-        assert "openai@strict cannot say" in done.err
-        assert "strict mode" in done.err
-        assert done.json(), "the others are listed"
+def test_strict_documents_are_refused_with_the_reason(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "labels.py"
+    file.write_text(LABELS)
+    with shell.serving(str(file)) as server:
+        for where in ((str(file),), ("--url", server.url)):
+            done = shell.run("list", *where, "--dialect", "openai@strict")
+            assert done.code == 1
+            assert "openai@strict cannot say" in done.err
+            assert "strict mode" in done.err
+            assert done.json(), "the others are listed"
 
 
 def test_a_definitions_file_is_listed_and_inspected_in_every_dialect(shell: Shell) -> None:

@@ -18,9 +18,9 @@ class Part:
         self.made = made
         self._said: list[str] = []
 
-    def lose(self, keyword: str, reason: str, *, widens: bool = True) -> None:
+    def lose(self, keyword: str, reason: str, *, widens: bool = True, narrows: bool = False) -> None:
         """Report a keyword that the target does not get."""
-        self.reshaping.lose(self.place, keyword, reason, widens=widens)
+        self.reshaping.lose(self.place, keyword, reason, widens=widens, narrows=narrows)
 
     def tell(self, keyword: str, value: Json, reason: str, *, widens: bool = True) -> None:
         """Report a keyword, and put what it says into the description, if that can be said shortly."""

@@ -21,12 +21,17 @@ _NAMING = frozenset((*REFERENCES, *DEFINITIONS))
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """A keyword that the target cannot say; it widens if values that were refused would be accepted without it."""
+    """A keyword that the target cannot say.
+
+    It `widens` if values that were refused would be accepted without it, and `narrows` if values that were accepted
+    cannot be sent any more.
+    """
 
     path: str
     keyword: str
     reason: str
     widens: bool = True
+    narrows: bool = False
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -123,10 +128,10 @@ class Reshaping:
             schema = self._references.at(found)
         return schema if isinstance(schema, dict) else {}
 
-    def lose(self, place: Place, keyword: str, reason: str, *, widens: bool = True) -> None:
+    def lose(self, place: Place, keyword: str, reason: str, *, widens: bool = True, narrows: bool = False) -> None:
         """Report a keyword (or the schema object itself, by '') that the target does not get."""
         pointer = place.pointer(self.root, *([keyword] if keyword else []))
-        self.lost.setdefault((pointer, reason), Lost(pointer, keyword, reason, widens))
+        self.lost.setdefault((pointer, reason), Lost(pointer, keyword, reason, widens, narrows))
 
     def note(self, schema: JsonObject, place: Place, notes: list[str]) -> JsonObject:
         """The schema with sentences in its description; those on the whole are kept for the tool's own."""

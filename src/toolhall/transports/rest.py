@@ -5,6 +5,8 @@ from email.utils import format_datetime
 from urllib.parse import quote
 
 from toolhall.dialects import strict
+from toolhall.dialects.openai.catalog import STRICT_DIALECTS
+from toolhall.dialects.openai.strict import read_arguments
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.dialects.values import text_of, value_of
 from toolhall.hall import Hall
@@ -42,11 +44,13 @@ class Rest:
             if len(parts) != 2:
                 raise NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
             arguments = _arguments(body)
-            version = _version(exchange.parameters) if exchange.query else None
+            version, dialect = _asked(exchange.parameters) if exchange.query else (None, None)
         except ToolhallError as error:
             return self._hall.refuse(CallTool(".".join(parts), {}, DIALECT, len(body)), exchange.caller, error)
         entry = self._hall.registry.published.find(DIALECT, (parts[0], parts[1]), version)
         if entry is not None and self._hall.find(entry.id, exchange.caller):
+            if dialect is not None:
+                arguments = read_arguments(arguments, entry.accepts, len(body))
             return await self._hall.answer(CallTool(entry.id, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
         name = ".".join(parts) + ("" if version is None else f"@{version}")
         answer = await self._hall.answer(CallTool(name, arguments, DIALECT, len(body)), exchange.caller, PLAIN)
@@ -60,13 +64,16 @@ def _arguments(body: bytes) -> JsonObject:
     raise Malformed("the body must be an object with the tool's arguments")
 
 
-def _version(parameters: dict[str, str]) -> str | None:
-    """What else is asked for would be ignored, and the caller would not notice."""
-    if parameters.get("version") == "":
+def _asked(parameters: dict[str, str]) -> tuple[str | None, str | None]:
+    """Which version, and the dialect of the arguments; what else is asked for would be ignored without notice."""
+    version, dialect = parameters.get("version"), parameters.get("dialect")
+    if version == "":
         raise Malformed("version is empty; name one such as 1.0.0, or leave it out for the newest")
-    if parameters.keys() <= {"version"}:
-        return parameters.get("version")
-    raise Malformed("the only parameter of the query is version; the tool's arguments belong into the body")
+    if dialect not in (None, *STRICT_DIALECTS):
+        raise Malformed(f"dialect must be {' or '.join(STRICT_DIALECTS)}, or left out for plain arguments")
+    if not parameters.keys() <= {"version", "dialect"}:
+        raise Malformed("the query takes version and dialect only; the tool's arguments belong into the body")
+    return version, dialect
 
 
 def _is_bare(headers: Headers) -> bool:

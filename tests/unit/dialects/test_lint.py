@@ -76,7 +76,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("schema/refused", f"{AT}/minLength", parameter(minLength="three")),
     ("schema/refused", "/outputSchema/properties/a/pattern", mcp(outputSchema=LOOKS_AHEAD)),
     ("schema/refused", f"{AT}/x-mcp-header", parameter(**{"x-mcp-header": "Bad Header"})),
-    ("schema/not-for-openai-strict", f"{AT}/minLength", parameter(minLength=3)),
+    ("schema/not-for-openai-strict", f"{AT}/enum", parameter(enum=[["Oslo"]])),
     ("name/refused-by-models", "/name", mcp(name="weather.get")),
     ("name/refused-by-models", "/name", mcp(name="w" * 65)),
     ("name/refused-by-models", "/name", mcp(name="v\u00e4der")),

@@ -16,10 +16,10 @@ from toolhall.model.errors import Malformed
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
-OPTIONAL = {  # an argument that may be left out, but not null: strict mode would change that
-    "name": "read",
-    "description": "Read.",
-    "inputSchema": {"type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": False},
+FREE_FORM = {  # an object whose members are not known: strict mode would refuse them all
+    "name": "label",
+    "description": "Label.",
+    "inputSchema": {"type": "object", "properties": {"labels": {"type": "object"}}, "additionalProperties": False},
 }
 
 
@@ -74,8 +74,8 @@ def test_losses_are_spelled_as_the_source_spells_them() -> None:
 
 
 def test_openapi_gathers_all_documents_into_one() -> None:
-    other = {**OPTIONAL, "icons": [{"src": "https://example.com/i.png"}]}
-    parts = converted([CALCULATOR, OPTIONAL, other | {"name": "other"}], "openapi")
+    other = {**FREE_FORM, "icons": [{"src": "https://example.com/i.png"}]}
+    parts = converted([CALCULATOR, FREE_FORM, other | {"name": "other"}], "openapi")
     assert [len(part.documents) for part in parts] == [1, 0, 0]
     assert len(parts[0].documents[0]["paths"]) == 4
     assert [[loss.path for loss in part.losses] for part in parts[1:]] == [[], ["/icons"]]
@@ -87,8 +87,8 @@ def test_nothing_gathered_is_nothing_written() -> None:
 
 def test_strict_refuses_with_pointers_into_the_source() -> None:
     with pytest.raises(BadDocument) as refused:
-        converted([OPTIONAL], "openai@strict")
-    assert [finding.path for finding in refused.value.findings] == ["/inputSchema/properties/path"]
+        converted([FREE_FORM], "openai@strict")
+    assert [finding.path for finding in refused.value.findings] == ["/inputSchema/properties/labels"]
 
 
 def test_a_carrier_is_honoured_on_the_way_to_a_dialect_without_one() -> None:

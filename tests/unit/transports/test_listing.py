@@ -37,13 +37,35 @@ async def test_every_dialect_is_listed(dialect: str) -> None:
     assert all(set(loss) == {"tool", "path", "reason"} for loss in body["losses"])
 
 
+@tool
+def label(labels: dict[str, str]) -> int:
+    """Count labels of any name."""
+    return len(labels)
+
+
 async def test_what_strict_mode_would_change_is_named_with_the_reasons() -> None:
-    with Toolhall(Shop, greet) as hall:
+    with Toolhall(Shop, greet, label) as hall:
         _, body = await asked(hall, "/tools?dialect=openai@strict")
-    assert [each["function"]["name"] for each in body["tools"]] == ["Shop_burn", "greet"]
+    assert [each["function"]["name"] for each in body["tools"]] == ["Shop_sell", "Shop_burn", "greet"]
     (refused,) = body["refused"]
-    assert refused["tool"] == "Shop_sell"
-    assert any("/inputSchema/properties/count" in reason for reason in refused["reasons"])
+    assert refused["tool"] == "label"
+    assert any("/inputSchema/properties/labels" in reason for reason in refused["reasons"])
+
+
+async def test_a_strict_call_leaves_out_by_null() -> None:
+    """The dialect of the arguments is said in the query: without it, null is refused as it always was."""
+    with Toolhall(Shop, greet) as hall:
+        sent = {"item": "hat", "count": None}
+        status, body = await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", sent)
+        assert (status, body) == (200, "1 hat")
+        assert (await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": "hat", "count": 3}))[
+            1
+        ] == "3 hat"
+        assert (await asked(hall, "/tools/Shop/sell?dialect=openai@strict", "POST", {"item": None}))[0] == 422
+        assert (await asked(hall, "/tools/Shop/sell", "POST", sent))[0] == 422
+        status, body = await asked(hall, "/tools/Shop/sell?dialect=gemini", "POST", sent)
+        assert status == 400
+        assert "openai@strict" in body["error"]["message"]
 
 
 @pytest.mark.parametrize(

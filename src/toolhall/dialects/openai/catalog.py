@@ -89,4 +89,5 @@ CHAT = OpenAICatalog("openai", loose_parameters, _chat)
 RESPONSES = OpenAICatalog("openai@responses", loose_parameters, _responses)
 STRICT = OpenAICatalog("openai@strict", strict_parameters, _strict_chat)
 RESPONSES_STRICT = OpenAICatalog("openai@responses-strict", strict_parameters, _strict_responses)
+STRICT_DIALECTS = (STRICT.name, RESPONSES_STRICT.name)
 CATALOGS = {catalog.name: catalog for catalog in (CHAT, RESPONSES, STRICT, RESPONSES_STRICT)}

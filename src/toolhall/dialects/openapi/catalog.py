@@ -7,7 +7,7 @@ import msgspec
 
 from toolhall.dialects.catalog import Loss, Written
 from toolhall.dialects.functions import exact_name, function_names, losses_in, placed, unsaid, unsaid_of_toolkit
-from toolhall.dialects.openapi.responses import ERROR, RESPONSES, VERSION, responses_of
+from toolhall.dialects.openapi.responses import DIALECT, ERROR, RESPONSES, VERSION, responses_of
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import About, Tool
 from toolhall.schema.bounds import BadSchema
@@ -54,7 +54,11 @@ def write(tools: tuple[Tool, ...], info: Info = Info()) -> Written:  # noqa: B00
         **({"servers": [{"url": url} for url in info.servers]} if info.servers else {}),
         "tags": _tags(tools),
         "paths": paths,
-        "components": {"schemas": schemas, "responses": RESPONSES, "parameters": {"version": VERSION}},
+        "components": {
+            "schemas": schemas,
+            "responses": RESPONSES,
+            "parameters": {"version": VERSION, "dialect": DIALECT},
+        },
     }
     return Written([document], placed(losses))
 
@@ -97,7 +101,7 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
         operation["deprecated"] = True
         said = msgspec.to_builtins(tool.deprecation)
         operation |= {f"x-{key}": said[key] for key in ("sunset", "successor") if key in said}
-    operation["parameters"] = [{"$ref": "#/components/parameters/version"}]
+    operation["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in ("version", "dialect")]
     operation["requestBody"] = {
         "required": _needs_body(tool.input),
         "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{key}{INPUT}"}}},

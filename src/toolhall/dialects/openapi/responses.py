@@ -26,6 +26,13 @@ VERSION: JsonObject = {
     "schema": {"type": "string", "minLength": 1},
 }
 
+DIALECT: JsonObject = {
+    "name": "dialect",
+    "in": "query",
+    "description": "Whose form the arguments have: of a strict function, null leaves a member out.",
+    "schema": {"type": "string", "enum": ["openai@strict", "openai@responses-strict"]},
+}
+
 _ERRORS = {
     "400": ("Malformed", "The message is malformed, or asks for what this interface cannot do."),
     "401": ("Unauthenticated", "A valid credential is required."),

@@ -102,6 +102,7 @@ class Entrances:
     def _app(self, open: Callable[[], Awaitable[None]]) -> HttpApp:  # noqa: A002
         guard, sockets = self._parts.guard, {"/hub": self._socket()}
         app = HttpApp(guard.shield, guard.door.identity, self._endpoints(), sockets, open, guard.door.challenges)
+        app.mounted = guard.people.place.mounted
         app.admission = admission = self._admission()
         self._parts.servers.leases.strained = lambda: admission.strained
         app.strangers = self.machine.strangers
@@ -126,10 +127,13 @@ class Entrances:
             **AccountsApi(managed, supplies.broker, guard.shield).endpoints(),
         }
 
+    def _prefix(self) -> str:
+        return self._parts.guard.people.place.prefix
+
     def _endpoints(self) -> dict[str, Methods]:
         """Every path that is served; one that ends with a slash serves all below it."""
         config, hall, guard = self._config, self._hall, self._parts.guard
-        health, rest = Health(hall, self.state, self._parts.examine), Rest(hall, guard.shield)
+        health, rest = Health(hall, self.state, self._parts.examine), Rest(hall, guard.shield, self._prefix)
         oxp = OxpHttp(hall, guard.shield, new_id=call_ids(), state=self.state)
         machine = MachineHttp(self.machine, guard.shield, guard.door.identity)
         info = Info(title=config.name, version=version("toolhall"), description=config.instructions)
@@ -141,7 +145,7 @@ class Entrances:
             "/hub": {"POST": HubHttp(self.hub, guard.shield)},
             "/machine": {"POST": machine.message},
             "/machine/tools": {"GET": machine.tools, "POST": machine.register},
-            "/openapi.json": {"GET": Description(hall, info)},
+            "/openapi.json": {"GET": Description(hall, info, self._prefix)},
             "/tools": {"GET": Listing(hall, config.page_size)},
             "/tools/": {"POST": rest.call},
             **self.api.endpoints(),

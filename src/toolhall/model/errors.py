@@ -255,3 +255,11 @@ class Broken(Failed):
     """A fault of ours; the details are in the log only."""
 
     message = "internal error; the details are in the server's log"
+
+
+class LifespanFailed(Exception):
+    """Something could not be entered, so nothing is served; the message names it and its error."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        super().__init__(f"{name} could not be entered: {said}")

@@ -8,8 +8,8 @@ import msgspec
 from toolhall.model.caller import ADMIN, ALL_TOOLS, scope_of
 from toolhall.model.exchange import Wire
 from toolhall.transports.asgi import Headers, Scope
+from toolhall.transports.mounting import METADATA, base_of
 
-METADATA = "/.well-known/oauth-protected-resource"
 OF_MCP = "/mcp"
 _NAME = b"www-authenticate"
 _BARE = b"Bearer"
@@ -28,7 +28,7 @@ class Challenges:
         """The same reply, with the address of the metadata (RFC 9728) and with scopes in its challenge."""
         if not any(name == _NAME for name, _ in wire.headers):
             return wire
-        base = self._public_url or origin_of(scope, headers)
+        base = self._public_url or base_of(scope, headers)
         of_path = OF_MCP if scope["path"] == OF_MCP else ""
         metadata = f'resource_metadata="{base}{METADATA}{of_path}"'.encode("latin-1", "replace")
         return _with_challenge(wire, lambda said: _joined(said, metadata, _needed(scope["path"])))
@@ -55,8 +55,3 @@ def _needed(path: str) -> str:
         return ADMIN
     named = _TOOL.fullmatch(path)
     return scope_of(named[1]) if named else ALL_TOOLS
-
-
-def origin_of(scope: Scope, headers: Headers) -> str:
-    """The address that the client used; the shield has checked the host."""
-    return f"{scope.get('scheme', 'http')}://{headers.get(b'host', b'').decode('latin-1')}"

@@ -1,28 +1,31 @@
 """The ASGI application: finds the endpoint of a path, after the shield and the identity have had their say."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TypeAlias
 
 from toolhall.model.caller import Caller
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import LifespanFailed, ToolhallError, Unavailable
 from toolhall.model.exchange import Wire
 from toolhall.stores.base import StoreFailed
 from toolhall.telemetry.spans import carry
 from toolhall.transports.arriving import await_body
-from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.asgi import AsgiApp, Receive, Scope, Send
 from toolhall.transports.busy import busy
 from toolhall.transports.challenges import Challenges, said_invalid
 from toolhall.transports.exchange import OWN, Exchange, Own
 from toolhall.transports.identity import NOBODY, Identity, Unproven, proven
 from toolhall.transports.identity.addresses import nobody
+from toolhall.transports.mounting import METADATA, Routes, below_root
 from toolhall.transports.overload import Admission, NoSlot
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import Shield, Turned
 from toolhall.transports.strangers import Strangers, asked_at
 from toolhall.transports.websocket import WebSocket
 
+RETRY_SECONDS = 1.0
 _log = logging.getLogger("toolhall.http")
 
 Endpoint: TypeAlias = Callable[[Exchange], Awaitable[None]]
@@ -30,7 +33,11 @@ Methods: TypeAlias = Mapping[str, Endpoint]  # by HTTP method
 
 
 class HttpApp:
-    """Mountable anywhere; the path decides, exactly as the server gives it."""
+    """Mountable anywhere; the path below its mount decides, exactly as the server gives it.
+
+    A server that speaks ASGI's lifespan opens the hall before its first request. An application that the hall is
+    mounted in passes no such events on: there the first request opens it, unless the application did.
+    """
 
     def __init__(
         self,
@@ -44,6 +51,12 @@ class HttpApp:
         self.admission = Admission()  # how many requests are answered at once
         self.strangers: Strangers | None = None  # records those who prove nobody
         self.settle: Callable[[], Awaitable[None]] | None = None  # finishes what goes on by itself
+        self.mounted: Callable[[Scope], None] | None = None  # hears where the hall is mounted
+        self.open_unasked = startup  # for a request that comes before the hall was opened
+        self.opened = False
+        self._opening: asyncio.Task[bool] | None = None
+        self._failed_at = -RETRY_SECONDS
+        self._routes: Routes | None = None
         self._shield = shield
         self._sockets = sockets
         self._startup = startup
@@ -54,8 +67,17 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
+        if self._routes is not None and scope["type"] != "lifespan" and (found := self._routes.find(scope)):
+            app, scope = found
+            await app(scope, receive, send)
+            return
+        if root := scope.get("root_path"):
+            scope = self._below_root(scope, root)
         if scope["type"] != "http":
             await self._other(scope, receive, send)
+            return
+        if not self.opened and not await self._open():
+            await Exchange(scope["method"], {}, NOBODY, receive, send).reply(_closed(scope["path"]))
             return
         exchange, admission = Exchange(scope["method"], {}, NOBODY, receive, send), self.admission
         exchange.admission = admission
@@ -68,7 +90,7 @@ class HttpApp:
             exchange.caller = caller if isinstance(caller, Caller) else await caller
             exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
             exchange.raw_path = scope.get("raw_path") or b""
-            methods = self.endpoints.get(exchange.path) or self._below(exchange.path)
+            methods = self.endpoints.get(exchange.path) or self._below(exchange)
             endpoint = methods.get(exchange.method)
             own: Own | None = scope.get(OWN)
             if (own is not None and not own.more_body) or not await_body(exchange):
@@ -90,12 +112,46 @@ class HttpApp:
         finally:
             exchange.leave()  # unless the slot was given away, and is given back elsewhere
 
-    def _below(self, path: str) -> Methods:
+    def add_routes(self, routes: Mapping[str, AsgiApp]) -> None:
+        """Serve these applications beside the endpoints; ValueError for a path that is taken."""
+        self._routes = Routes(routes, (*self.endpoints, *self._sockets)) if routes else None
+
+    def _below(self, exchange: Exchange) -> Methods:
         """A path that ends with a slash serves everything below it."""
         for prefix, methods in self._prefixes.items():
-            if path.startswith(prefix):
+            if exchange.path.startswith(prefix):
                 return methods
-        raise Turned(404, f"there is nothing here; try {', '.join(self.endpoints)}")
+        root = exchange.scope.get("root_path", "")
+        raise Turned(404, f"there is nothing here; try {', '.join(root + path for path in self.endpoints)}")
+
+    def _below_root(self, scope: Scope, root: str) -> Scope:
+        local = below_root(scope, root)
+        if self.mounted is not None and METADATA not in root:
+            self.mounted(local)
+        return local
+
+    async def _open(self) -> bool:
+        """Open the hall with a request; False if it cannot be opened, which is tried again a moment later."""
+        loop = asyncio.get_running_loop()
+        if self._opening is None or self._opening.done() or self._opening.get_loop() is not loop:
+            if loop.time() - self._failed_at < RETRY_SECONDS:
+                return False
+            self._opening = loop.create_task(self._open_unasked())
+        return await asyncio.shield(self._opening)  # a client that goes away does not stop it
+
+    async def _open_unasked(self) -> bool:
+        try:
+            await self.open_unasked()
+        except (StoreFailed, ToolhallError, LifespanFailed) as error:
+            self._failed_at = asyncio.get_running_loop().time()
+            _log.error("the hall cannot be opened: %s", error)
+            return False
+        self.opened = True
+        _log.warning(
+            "a request opened the hall, because nothing else did: pass lifespan=hall.lifespan to the application that"
+            " it is mounted in, so that it is opened before the first request and closed in order"
+        )
+        return True
 
     async def _turn_away(self, exchange: Exchange) -> None:
         """There is no slot for this caller."""
@@ -107,6 +163,9 @@ class HttpApp:
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
+            return
+        if not self.opened and not await self._open():
+            await send({"type": "websocket.close", "code": 1011})
             return
         try:
             headers = self._shield.headers(scope)
@@ -143,13 +202,20 @@ class HttpApp:
         while (await receive())["type"] != "lifespan.shutdown":
             try:
                 await self._startup()
-            except (StoreFailed, ToolhallError) as error:
+            except (StoreFailed, ToolhallError, LifespanFailed) as error:
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
                 return
+            self.opened = True
             await send({"type": "lifespan.startup.complete"})
         if self.settle is not None:
             await self.settle()
+        self.opened = False
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _closed(path: str) -> Wire:
+    said = refusal(path, Unavailable("this server could not be opened; its log says why"))
+    return Wire(said.body, 503, said.headers)
 
 
 async def _refuse_method(exchange: Exchange, methods: Methods) -> None:

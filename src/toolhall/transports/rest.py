@@ -1,5 +1,6 @@
 """Plain REST for everybody else: `POST /tools/{toolkit}/{tool}`."""
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from email.utils import format_datetime
 from urllib.parse import quote
@@ -27,8 +28,9 @@ PREFIX = "/tools/"
 class Rest:
     """The body is the arguments, the reply is the value."""
 
-    def __init__(self, hall: Hall, shield: Shield) -> None:
+    def __init__(self, hall: Hall, shield: Shield, prefix: Callable[[], str] = str) -> None:
         self._hall = hall
+        self._prefix = prefix  # of the hall's paths, where it is mounted
         self._shield = shield
 
     async def call(self, exchange: Exchange) -> None:
@@ -36,7 +38,7 @@ class Rest:
         body = b"" if _is_bare(exchange.headers) else await self._shield.body(exchange.headers, exchange.receive)
         answer = await WhilePresent(exchange, self._answer(exchange, body))
         if answer is not None:
-            await exchange.reply(_written(answer))
+            await exchange.reply(_written(answer, self._prefix))
 
     async def _answer(self, exchange: Exchange, body: bytes) -> Answer:
         parts = exchange.below(PREFIX)
@@ -82,7 +84,7 @@ def _is_bare(headers: Headers) -> bool:
     return not stated and headers.get(b"content-length", b"0") == b"0"
 
 
-def _farewell(tool: Tool) -> tuple[tuple[bytes, bytes], ...]:
+def _farewell(tool: Tool, prefix: Callable[[], str]) -> tuple[tuple[bytes, bytes], ...]:
     """What HTTP says of a tool that will go: since when (RFC 9745), when (RFC 8594), what to call then (RFC 5829)."""
     if tool.deprecation is None:
         return ()
@@ -94,15 +96,15 @@ def _farewell(tool: Tool) -> tuple[tuple[bytes, bytes], ...]:
         key, _, version = tool.deprecation.successor.partition("@")
         path = "/".join(quote(part, safe="") for part in key.rpartition(".")[::2])
         asked = f"?version={quote(version, safe='')}" if version else ""
-        said.append((b"link", f'<{PREFIX}{path}{asked}>; rel="successor-version"'.encode()))
+        said.append((b"link", f'<{prefix()}{PREFIX}{path}{asked}>; rel="successor-version"'.encode()))
     return tuple(said)
 
 
-def _written(answer: Answer) -> Wire:
+def _written(answer: Answer, prefix: Callable[[], str]) -> Wire:
     if isinstance(answer, Finished):
         if answer.result.is_error:
             return write_error(ToolFailed(text_of(answer)))
-        return Wire(value_of(answer), headers=_farewell(answer.tool))
+        return Wire(value_of(answer), headers=_farewell(answer.tool, prefix))
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")

@@ -61,6 +61,7 @@ async def test_a_hall_that_stops_blames_nobody_for_the_sockets_that_it_closes(
     caplog: pytest.LogCaptureFixture, stops: bool
 ) -> None:
     with Toolhall(config=Config()) as hall, caplog.at_level(logging.WARNING, "toolhall.toolservers"):
+        await hall.open()
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             await server.answer("j")

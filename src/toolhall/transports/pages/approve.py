@@ -72,7 +72,7 @@ class ApprovePage:
             case "sign_in":
                 await self._sign_in(exchange, visitor, fields.get("key", ""))
             case "sign_out":
-                await send_elsewhere(exchange, exchange.path, self._sessions.cookie(self._sessions.new()))
+                await send_elsewhere(exchange, self._place.prefix, self._sessions.cookie(self._sessions.new()))
             case "approve" | "passkey" | "deny" if visitor.caller is not None:
                 await self._decide(exchange, visitor, visitor.caller, fields)
             case _:
@@ -83,7 +83,7 @@ class ApprovePage:
         if isinstance(session, str):
             await self._show(exchange, visitor, session, 403)
         else:
-            await send_elsewhere(exchange, exchange.path, self._sessions.cookie(session))
+            await send_elsewhere(exchange, self._place.prefix, self._sessions.cookie(session))
 
     async def _decide(self, exchange: Exchange, visitor: Visitor, caller: Caller, fields: dict[str, str]) -> None:
         approval_id = _id(exchange)
@@ -111,7 +111,7 @@ class ApprovePage:
         except (Denied, NotFound) as error:
             await self._send(exchange, visitor, _status(error), views.refused(error.message))
         else:
-            await send_elsewhere(exchange, exchange.path)
+            await send_elsewhere(exchange, self._place.prefix)
 
     async def _show(self, exchange: Exchange, visitor: Visitor, wrong: str = "", status: int = 200) -> None:
         """The page for this visitor; who has not signed in is not even told whether there is one."""
@@ -156,7 +156,7 @@ class ApprovePage:
 
     async def _send(self, exchange: Exchange, visitor: Visitor, status: int, page: bytes) -> None:
         cookie = (self._sessions.cookie(visitor.session),) if visitor.new else ()
-        await send_page(exchange, status, page, *cookie)
+        await send_page(exchange, self._place.prefix, status, page, *cookie)
 
 
 def purpose_of(approval: Approval) -> str:

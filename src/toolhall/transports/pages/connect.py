@@ -53,7 +53,7 @@ class ConnectPage:
             case "sign_in":
                 await self._sign_in(exchange, visitor, fields.get("key", ""))
             case "sign_out":
-                await send_elsewhere(exchange, exchange.path, self._sessions.cookie(self._sessions.new()))
+                await send_elsewhere(exchange, self._place.prefix, self._sessions.cookie(self._sessions.new()))
             case "connect" if visitor.caller is not None:
                 await self._connect(exchange, visitor, visitor.caller)
             case _:
@@ -73,7 +73,7 @@ class ConnectPage:
         if isinstance(session, str):
             await self._show(exchange, visitor, session, 403)
         else:
-            await send_elsewhere(exchange, exchange.path, self._sessions.cookie(session))
+            await send_elsewhere(exchange, self._place.prefix, self._sessions.cookie(session))
 
     async def _connect(self, exchange: Exchange, visitor: Visitor, caller: Caller) -> None:
         try:
@@ -120,7 +120,7 @@ class ConnectPage:
         self, exchange: Exchange, visitor: Visitor, status: int, page: bytes, headers: Headers = HEADERS
     ) -> None:
         cookie = (self._sessions.cookie(visitor.session),) if visitor.new else ()
-        await send_page(exchange, status, page, *cookie, headers=headers)
+        await send_page(exchange, self._place.prefix, status, page, *cookie, headers=headers)
 
 
 def _id(path: str) -> str:

@@ -20,6 +20,6 @@ def link_pages(
 ) -> dict[str, Methods]:
     """The page of every link, and where providers lead back to: all to one place, or each to its own."""
     linking, cookies = Linking(broker, manage), LinkCookies(place)
-    connect, callback = ConnectPage(linking, visiting, place, clock), CallbackPage(linking, cookies)
+    connect, callback = ConnectPage(linking, visiting, place, clock), CallbackPage(linking, cookies, place)
     back: Methods = {"GET": callback.get}
     return {PATH: {"GET": connect.get, "POST": connect.post}, CALLBACK: back, f"{CALLBACK}/": back}

@@ -104,4 +104,4 @@ class EnrollPage:
 
     async def _send(self, exchange: Exchange, visitor: Visitor, status: int, page: bytes) -> None:
         cookie = (self._sessions.cookie(visitor.session),) if visitor.new else ()
-        await send_page(exchange, status, page, *cookie)
+        await send_page(exchange, self._place.prefix, status, page, *cookie)

@@ -8,16 +8,16 @@ from urllib.parse import quote
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.pages.visible import marked
 
-ASSETS = "/approve/-/"
-_HEAD = f"""<!doctype html>
+_ASSETS = "/approve/-/"
+_HEAD = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<link rel="stylesheet" href="{ASSETS}page.css">
+<link rel="stylesheet" href="{assets}page.css">
 <link rel="icon" href="data:,">
-<script src="{ASSETS}page.js" defer></script>
+<script src="{assets}page.js" defer></script>
 """
 _POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
@@ -78,24 +78,28 @@ def button(label: str, kind: str = "") -> str:
 
 
 def document(title: str, *parts: str, hall: str = "Toolhall") -> bytes:
-    """The whole page."""
+    """The page from its title on; `send_page` puts before it what depends on where it is."""
     body = f'<header><span class="hall">{text(hall)}</span></header>\n<main>\n<h1>{text(title)}</h1>\n'
-    page = f"{_HEAD}<title>{text(title)}</title>\n</head>\n<body>\n{body}{''.join(parts)}</main>\n</body>\n</html>\n"
+    page = f"<title>{text(title)}</title>\n</head>\n<body>\n{body}{''.join(parts)}</main>\n</body>\n</html>\n"
     return page.encode("utf-8", "replace")
 
 
 async def send_page(
-    exchange: Exchange, status: int, page: bytes, *extra: tuple[bytes, bytes], headers: Headers = HEADERS
+    exchange: Exchange, prefix: str, status: int, page: bytes, *extra: tuple[bytes, bytes], headers: Headers = HEADERS
 ) -> None:
-    """Send it with everything that keeps a browser from doing more with it than showing it."""
+    """Send it with everything that keeps a browser from doing more with it than showing it.
+
+    `prefix` is what the paths of the hall begin with, as the browser sees them.
+    """
+    page = _HEAD.format(assets=escape(prefix) + _ASSETS).encode() + page
     kind = ((b"content-type", b"text/html; charset=utf-8"), (b"content-length", b"%d" % len(page)))
     await exchange.start(status, [*kind, *headers, *extra])
     await exchange.part(page, more=False)
 
 
-async def send_elsewhere(exchange: Exchange, target: str, *extra: tuple[bytes, bytes]) -> None:
-    """After a form was taken: look at this page, by an ordinary request that can be repeated."""
-    await send_to(exchange, quote(target).encode(), *extra)
+async def send_elsewhere(exchange: Exchange, prefix: str, *extra: tuple[bytes, bytes]) -> None:
+    """After a form was taken: look at its page again, by an ordinary request that can be repeated."""
+    await send_to(exchange, (prefix + quote(exchange.path)).encode(), *extra)
 
 
 async def send_to(exchange: Exchange, location: bytes, *extra: tuple[bytes, bytes]) -> None:

@@ -34,12 +34,12 @@ class LinkCookies:
         return self._said(link_id, "", 0)
 
     def _said(self, link_id: str, value: str, seconds: int) -> tuple[bytes, bytes]:
-        secure = "; Secure" if self._place.secure else ""
-        said = f"{self._name(link_id)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+        where = self._place.cookie_scope
+        said = f"{self._name(link_id)}={value}; Max-Age={seconds}; HttpOnly; SameSite=Lax; {where}"
         return b"set-cookie", said.encode()
 
     def _name(self, link_id: str) -> str:
-        return f"{'__Host-' if self._place.secure else ''}{_NAME}{link_id}"
+        return self._place.cookie_name(f"{_NAME}{link_id}")
 
 
 def departing(place: Place) -> Sent:

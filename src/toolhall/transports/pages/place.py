@@ -1,12 +1,15 @@
 """Where people reach the pages of this hall."""
 
 import ipaddress
+import logging
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from toolhall.transports.asgi import Headers
+from toolhall.transports.asgi import Headers, Scope
 
+_log = logging.getLogger("toolhall.pages")
 _HERE = "localhost"
+_NO_TOKEN = re.compile("[^A-Za-z0-9.-]")
 _ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
 
@@ -16,17 +19,52 @@ class Place:
     def __init__(self, public_url: str | None, port: int, host: str = _HERE) -> None:
         self.public_url = None if public_url is None else public_url.rstrip("/")
         self.port = port
+        self.prefix = urlsplit(self.public_url or "").path  # before every path of the hall, as browsers see it
         self._host = _linked(host)
+        self._warned = False
 
     @property
     def url(self) -> str:
         """What links begin with; by name, because a passkey cannot belong to a bare address."""
-        return self.public_url or f"http://{self._host}:{self.port}"
+        return self.public_url or f"http://{self._host}:{self.port}{self.prefix}"
+
+    def mounted(self, scope: Scope) -> None:
+        """Take over where the hall is mounted, as far as no public URL says it."""
+        root = quote(scope["root_path"])
+        if self.public_url is None:
+            self.prefix = root
+            server = scope.get("server")
+            if server and isinstance(server[1], int):
+                self.port = server[1]
+        elif not self._warned and not self.prefix.endswith(root):
+            self._warned = True
+            _log.warning(
+                "the hall is mounted at %s, and links for people begin with public_url, which is %s: it must be the"
+                " address of the hall with its path",
+                root,
+                self.public_url,
+            )
 
     @property
     def secure(self) -> bool:
         """Whether browsers come by https only."""
         return self.url.startswith("https://")
+
+    def cookie_name(self, name: str) -> str:
+        """A cookie's name: of this hall only, also where another one has the same host.
+
+        Browsers hold `__Host-` to `Path=/`. A hall below a path has its cookies sent to that path alone, because
+        other programs answer at the rest of the host, so it takes the next best, `__Secure-`.
+        """
+        if not self.prefix:
+            return f"__Host-{name}" if self.secure else name
+        own = f"{name}{_NO_TOKEN.sub('_', self.prefix)}"
+        return f"__Secure-{own}" if self.secure else own
+
+    @property
+    def cookie_scope(self) -> str:
+        """The attributes of every cookie that say where it goes."""
+        return f"Path={self.prefix or '/'}{'; Secure' if self.secure else ''}"
 
     def origin(self, headers: Headers) -> str:
         """The origin of a page as a browser names it; without a public URL, what it came by, which was checked."""

@@ -56,8 +56,7 @@ class Sessions:
     def cookie(self, session: Session) -> tuple[bytes, bytes]:
         """The header that sets it; no script can read it, and no other site's page can send it."""
         sealed = self._seal.close(msgspec.json.encode(session), _BOUND)
-        secure = "; Secure" if self._place.secure else ""
-        said = f"{self._name}={sealed}; Path=/; Max-Age={SECONDS}; HttpOnly; SameSite=Strict{secure}"
+        said = f"{self._name}={sealed}; Max-Age={SECONDS}; HttpOnly; SameSite=Strict; {self._place.cookie_scope}"
         return b"set-cookie", said.encode()
 
     def word(self, session: Session, purpose: str) -> str:
@@ -71,7 +70,7 @@ class Sessions:
 
     @property
     def _name(self) -> str:
-        return f"__Host-{_NAME}" if self._place.secure else _NAME
+        return self._place.cookie_name(_NAME)
 
 
 def cookies_of(headers: Headers) -> list[tuple[str, str]]:

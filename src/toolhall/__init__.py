@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from toolhall.model.content import Resource as Resource
     from toolhall.model.content import ResourceLink as ResourceLink
     from toolhall.model.content import Text as Text
+    from toolhall.model.errors import LifespanFailed as LifespanFailed
     from toolhall.model.errors import ToolError as ToolError
     from toolhall.model.errors import ToolFailed as ToolFailed
     from toolhall.model.errors import ToolhallError as ToolhallError
@@ -57,6 +58,7 @@ _HOMES = {
     "Resource": "toolhall.model.content",
     "ResourceLink": "toolhall.model.content",
     "Text": "toolhall.model.content",
+    "LifespanFailed": "toolhall.model.errors",
     "ToolError": "toolhall.model.errors",
     "ToolFailed": "toolhall.model.errors",
     "ToolhallError": "toolhall.model.errors",
@@ -89,6 +91,7 @@ __all__ = [
     "Given",
     "Icon",
     "Image",
+    "LifespanFailed",
     "Notes",
     "Question",
     "Reply",

@@ -3,8 +3,9 @@
 import asyncio
 import re
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -14,6 +15,7 @@ from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard
 from toolhall.app.supplies import Supplies
 from toolhall.app.toolservers import ToolServers
+from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config, overridden
 from toolhall.pipeline.rulings import Rules
@@ -35,7 +37,7 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.choosing import choose_stores
 from toolhall.telemetry.figures import Gauge, Telemetry
 from toolhall.telemetry.spans import spans_from
-from toolhall.transports.asgi import Receive, Scope, Send
+from toolhall.transports.asgi import AsgiApp, Receive, Scope, Send
 from toolhall.transports.health import Vitals
 
 
@@ -43,9 +45,18 @@ class Toolhall:
     """A hall with its tools, ready to be served; it is an ASGI application itself.
 
     `Toolhall(forecast, Calendar)` takes functions, toolkits and modules. Close it, or use it as a context manager.
+    `lifespan` is entered before the first call and left at shutdown, around the toolkits' own; `routes` are ASGI
+    applications of the author, served beside the hall by their paths.
     """
 
-    def __init__(self, *targets: object, config: Config | None = None, approver: Approver | None = None) -> None:
+    def __init__(
+        self,
+        *targets: object,
+        config: Config | None = None,
+        approver: Approver | None = None,
+        lifespan: "Callable[[Toolhall], AbstractAsyncContextManager[Any]] | None" = None,
+        routes: Mapping[str, AsgiApp] | None = None,
+    ) -> None:
         self.config = _usable(overridden(config or Config()))
         self.registry = Registry(self.config.page_size)
         self.servers = ToolServers(self.config)
@@ -59,6 +70,10 @@ class Toolhall:
         self.guard = self._guarded()
         self.access, self.people = self.guard.access, self.guard.people
         self._staff, self._checker = Staff(means_of(self.config), Run.tool_in), ProcessChecker()
+        self.lifespans = self._staff.lifespans
+        if lifespan is not None:
+            self.lifespans.add("the lifespan of the hall", lambda: lifespan(self))
+            self._staff.moves = False  # to a process in which that lifespan was not entered
         self._checkup, self._examined = Checkup(self._staff.threads), list[Definition]()
         self.supplies = self._supplied()
         self.access.also += [self.supplies.refresh, self._folder.compare]
@@ -68,7 +83,8 @@ class Toolhall:
         self.hall = build_hall(self.config, parts)
         self._entrances = Entrances(self.config, parts, self.hall, self.registrar, self.open)
         self.api, self.http = self._entrances.api, self._entrances.http
-        self.http.settle = self.settle
+        self.http.settle, self.http.open_unasked = self.settle, self._open_unasked
+        self.http.add_routes(routes or {})
         self.machine, self.hub = self._entrances.machine, self._entrances.hub
         try:
             if self.config.search:
@@ -81,6 +97,8 @@ class Toolhall:
     def add(self, *targets: object) -> None:
         """Add every tool in these functions, toolkits or modules, all or none."""
         definitions = [definition for target in targets for definition in definitions_of(target)]
+        if self.lifespans.entered and (late := self.lifespans.new_in(definitions)):
+            raise BadDeclaration(f"toolkit '{late}' has to be entered: add it before the hall is opened")
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
         self._written.extend((str(each.tool.id), each.place) for each in definitions)
         try:
@@ -88,6 +106,7 @@ class Toolhall:
         except Conflict as conflict:
             raise self._located(conflict) from None
         self.undocumented.extend(filter(None, (each.undocumented for each in definitions)))
+        self.lifespans.add_toolkits(definitions)
 
     def remove(self, name: str) -> bool:
         """Remove a tool by its published name or id; False if there is none."""
@@ -99,10 +118,11 @@ class Toolhall:
         self.registry.add(entries)
         self._files.extend(papers)
 
-    async def open(self, terms: Terms = ALONE) -> None:
+    async def open(self, terms: Terms = ALONE, *, enter: bool = True) -> None:
         """Bring back what was registered; whoever serves the hall does this first. A second time does nothing more.
 
-        Raises StoreFailed, and BadDocument for code or files whose versions do not say what changed.
+        Raises StoreFailed, BadDocument for code or files whose versions do not say what changed, and LifespanFailed
+        for a toolkit that cannot be entered. Without `enter`, the loop that serves the hall has to open it again.
         """
         if self._stores is None:
             stores = await asyncio.to_thread(
@@ -119,10 +139,28 @@ class Toolhall:
                 stores.close()
                 raise
             self._stores = stores
+        self._watch()
+        if enter:
+            await self.enter()
+            self.http.opened = True
+
+    async def _open_unasked(self) -> None:
+        """Open the hall with a request that came before anybody did; without a data folder, it is as it was made."""
+        if self._stores is None and self.config.data is None:
+            self._watch()
+            await self.enter()
+        else:
+            await self.open()
+
+    def _watch(self) -> None:
         self.registrar.watch()
         self.access.watch()
         self._staff.watchdog.watch()
         self.servers.watch()
+
+    async def enter(self) -> None:
+        """Enter the hall's lifespan and its toolkits in the loop that runs now; `settle` leaves them."""
+        await self.lifespans.enter()
 
     async def _bring_back(self, stores: Stores, terms: Terms) -> None:
         self.registry.change(without={str(tool.id) for paper in self._files for tool in paper.tools})
@@ -170,7 +208,9 @@ class Toolhall:
 
     async def settle(self) -> None:
         """Finish what goes on by itself, before the loop ends; whoever serves the hall does this last."""
+        self.http.opened = False
         self.servers.rest()
+        await self.lifespans.leave()
         await self.supplies.settle()
         await self._checkup.close()
 
@@ -185,6 +225,32 @@ class Toolhall:
             last_first.callback(self._checker.close)
             for part in (self.supplies, self.access, self.registrar, self.servers, self._entrances):
                 last_first.callback(part.close)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncGenerator[None]:  # noqa: ARG002 - what the hall is mounted in
+        """The lifespan of an application that the hall is mounted in: `FastAPI(lifespan=hall.lifespan)`.
+
+        Opens the hall and enters its toolkits, then leaves them again; it may be entered once more after that.
+        """
+        await self.open()
+        try:
+            yield
+        finally:
+            await self.settle()
+
+    async def __aenter__(self) -> "Toolhall":
+        try:
+            await self.open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await self.settle()
+        finally:
+            self.close()
 
     def __enter__(self) -> "Toolhall":
         return self

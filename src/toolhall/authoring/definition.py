@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import PurePath
 from types import ModuleType
 from typing import Any
@@ -38,6 +39,7 @@ class Definition(msgspec.Struct, frozen=True):
     body: Body
     versioned: bool = True  # its author stated a version
     health: Callable[[], Any] | None = None  # how its BaseTool is; runs the author's own code: see runners/checkup.py
+    context: AbstractAsyncContextManager[Any] | None = None  # its toolkit, where that must be entered before a call
     place: str = ""  # where its function is written: FILE:LINE
 
     @property
@@ -121,7 +123,17 @@ def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, fre
     published = published_name(toolkit.toolkit_name, declaration.name)
     about = About(description=_docstring(type(toolkit)))
     home = _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about, fresh)
-    return _definition(declaration, method, home)
+    return msgspec.structs.replace(_definition(declaration, method, home), context=context_of(toolkit))
+
+
+def context_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
+    """The toolkit itself, if it is an asynchronous context manager; BadDeclaration for half of one."""
+    kind: Any = type(toolkit)
+    enters, leaves = hasattr(kind, "__aenter__"), hasattr(kind, "__aexit__")
+    if enters != leaves:
+        has, lacks = ("__aenter__", "__aexit__") if enters else ("__aexit__", "__aenter__")
+        raise BadDeclaration(f"toolkit '{kind.__name__}' has {has} and no {lacks}: write both, or neither")
+    return toolkit if isinstance(toolkit, AbstractAsyncContextManager) else None
 
 
 def _from_base_tool(served: BaseTool) -> Iterator[Definition]:
@@ -129,7 +141,8 @@ def _from_base_tool(served: BaseTool) -> Iterator[Definition]:
     for declaration, call in methods_of(served):
         options["version"] = served.version
         home = _Home(served.name, published_name(served.name, declaration.name), options, about)
-        yield msgspec.structs.replace(_definition(declaration, call, home), health=served.health_check)
+        definition = _definition(declaration, call, home)
+        yield msgspec.structs.replace(definition, health=served.health_check, context=context_of(served))
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TextIO
 
 from toolhall.cli.failure import EXIT_FAILED, CommandFailed
-from toolhall.cli.screen import RED, note, styled
+from toolhall.cli.screen import RED, note, styled, visible
+from toolhall.model.errors import LifespanFailed
 
 _EXIT_INTERRUPTED = 130  # as shells count: 128 and the number of SIGINT
 
@@ -30,6 +31,9 @@ def _guarded(command: Callable[[], int]) -> int:
         line = " ".join(failed.message.split())
         note(f"{styled('toolhall:', RED, sys.stderr)} {line}")
         return failed.code
+    except LifespanFailed as failed:
+        note(f"{styled('toolhall:', RED, sys.stderr)} {visible(' '.join(str(failed).split()))}")
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return _EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough; Python would complain again at exit

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
+from toolhall.app import Toolhall
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.logs import start_logging
 from toolhall.cli.progress import counted
@@ -18,7 +19,6 @@ from toolhall.cli.replaying.report import KINDS, Kind, Replayed, Report
 from toolhall.cli.replaying.run import Replay
 from toolhall.cli.screen import BOLD, DIM, RED, YELLOW, note, print_json, strays_aside, styled, visible, visible_json
 from toolhall.cli.waiting import waiting
-from toolhall.hall import Hall
 from toolhall.model.json import Json
 
 _COLOURS: dict[Kind, str] = {"same": DIM, "changed": YELLOW, "refused": RED, "failed": RED, "gone": RED, "skipped": DIM}
@@ -66,7 +66,7 @@ def replay(
     start_logging(None)
     recorded = read_recorded(recordings, options.tool)
     with dry_hall(target) as hall:
-        report = _run(hall.hall, recorded, writes=options.writes)
+        report = _run(hall, recorded, writes=options.writes)
     if options.json:
         about = {"calls": recorded.calls, "repeated": recorded.repeated, "unreadable": recorded.unreadable}
         print_json({"ok": report.ok, **about, **report.document()})
@@ -78,15 +78,17 @@ def replay(
     note(said)
 
 
-def _run(hall: Hall, recorded: Recorded, *, writes: bool) -> Report:
-    report, replaying = Report(), Replay(hall, writes=writes)
+def _run(hall: Toolhall, recorded: Recorded, *, writes: bool) -> Report:
+    report, replaying = Report(), Replay(hall.hall, writes=writes)
 
     async def run_all() -> None:
         for recording in recorded:
             report.add(await replaying.run(recording))
 
     with waiting(f"Replaying {counted(len(recorded), 'call')}"), strays_aside(), asyncio.Runner() as runner:
+        runner.run(hall.enter())
         runner.run(run_all())
+        runner.run(hall.lifespans.leave())
     return report
 
 

@@ -5,7 +5,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import TextIO
 
@@ -86,15 +87,30 @@ def drawing() -> ModuleType:
 
 
 @contextlib.contextmanager
-def strays_aside() -> Generator[None, None, None]:
-    """Meanwhile whatever other code prints goes to the error output, so that ours is alone on the standard output."""
+def strays_aside() -> Generator[Callable[[], AbstractContextManager[None]], None, None]:
+    """Meanwhile whatever other code prints goes to the error output, so that ours is alone on the standard output.
+
+    Yields a context manager in which we print to the standard output after all.
+    """
     stdout = sys.stdout
     stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr  # which shows a line at once, and is redacted in a server
+
+    @contextlib.contextmanager
+    def ours() -> Generator[None, None, None]:
+        aside, sys.stdout = sys.stdout, stdout
+        os.dup2(kept, 1)
+        try:
+            yield
+        finally:
+            stdout.flush()
+            os.dup2(2, 1)
+            sys.stdout = aside
+
     try:
-        yield
+        yield ours
     finally:
         if sys.stdout is sys.stderr:
             sys.stdout = stdout

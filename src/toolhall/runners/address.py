@@ -45,10 +45,10 @@ def address_of(body: Body) -> Address:
 
 
 def stateless_address_of(body: Body) -> Address | None:
-    """Where it is found again, for a body that would not notice: no toolkit with a memory of its own."""
+    """Where it is found again, for a body that would not notice: no toolkit with a memory or a lifespan of its own."""
     owner = getattr(body.function, "__self__", None)
     try:
-        return None if getattr(owner, "__dict__", None) else address_of(body)
+        return None if getattr(owner, "__dict__", None) or hasattr(owner, "__aenter__") else address_of(body)
     except BadDeclaration:
         return None
 

@@ -98,8 +98,14 @@ class Child:
             return None
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
+    def hang_up(self) -> None:
+        """Let it leave its toolkits and end by itself; `buried` tells when it is gone, `kill` is for one that stays."""
+        self._end.close()
+
     def kill(self) -> None:
         """End it and all that it started; `buried` tells when it is gone."""
+        if self._process.returncode is not None:
+            return  # its id may belong to somebody else by now
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

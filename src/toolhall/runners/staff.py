@@ -11,6 +11,7 @@ from toolhall.egress.outside import Outside
 from toolhall.registry.entry import Runner
 from toolhall.runners.address import Address, address_of, stateless_address_of
 from toolhall.runners.function import FunctionRunner
+from toolhall.runners.lifespan import Lifespans
 from toolhall.runners.process import ProcessRunner
 from toolhall.runners.threads import Threads
 from toolhall.runners.watchdog import Activity, Watchdog
@@ -71,6 +72,8 @@ class Staff:
         self._seconds = means.seconds
         self.outside = Outside(means.allow)
         self._functions: dict[str, tuple[Definition, FunctionRunner]] = {}
+        self.lifespans = Lifespans()
+        self.moves = True  # a function that blocks the loop may go on in a process of its own
 
     def runner(self, definition: Definition) -> Runner:
         """Who runs it; BadDeclaration for an isolated tool that no other process can find."""
@@ -98,7 +101,7 @@ class Staff:
 
     def _elsewhere(self, definition: Definition) -> Runner | None:
         """A process of its own, for a tool that would not notice: what it keeps in memory would be lost."""
-        address = stateless_address_of(definition.body)
+        address = stateless_address_of(definition.body) if self.moves else None
         return None if address is None else self._process(address)
 
     def _process(self, address: Address) -> ProcessRunner:

@@ -2,12 +2,15 @@
 
 import asyncio
 import errno
+import math
 import queue
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from contextvars import copy_context
 from typing import Any
 
@@ -24,6 +27,7 @@ from toolhall.runners.carried import all_tagged, all_untagged, done, own_frames,
 from toolhall.runners.confine import allow_cpu, confine, end_group
 from toolhall.runners.discretion import hush, keep_discreet, unhush
 from toolhall.runners.inside import enter
+from toolhall.runners.lifespan import LEAVE_SECONDS, Lifespans
 from toolhall.runners.redactor import Redactor, redactor_for
 from toolhall.runners.supply import equipment_from
 from toolhall.runners.wire import (
@@ -117,7 +121,9 @@ class Worker:
     def __init__(self, end: socket.socket, start: Start) -> None:
         self._end = end
         self._line = Line(end, start.limits.result_bytes)
-        self._orders: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._orders: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._lifespans: dict[int, Lifespans] = {}  # of toolkits that were entered here, by their identity
+        self._idle = threading.Event()
         self._pending: dict[int, asyncio.Future[Replied]] = {}
         self._made: dict[tuple[str, ...], Any] = {}
         self._bodies: dict[Address, Body] = {}
@@ -133,13 +139,19 @@ class Worker:
         keep_discreet()
         self._line.say(Ready())
         with asyncio.Runner() as runner:
-            while True:
-                work = self._orders.get()
+            self._idle.set()
+            while (work := self._orders.get()) is not None:
+                self._idle.clear()
                 allow_cpu(work.cpu_seconds)
                 hushed = hush(_redactor(work))  # it has the error output of the hall
                 self._finish(self._outcome(work, runner))
                 unhush(hushed)
                 self._pending.clear()
+                self._idle.set()
+            allow_cpu(math.ceil(LEAVE_SECONDS))
+            for lifespans in reversed(self._lifespans.values()):
+                runner.run(lifespans.leave())
+        end_group()
 
     def _listen(self) -> None:
         try:
@@ -148,12 +160,15 @@ class Worker:
                     self._orders.put(order)
                 elif isinstance(order, Replied) and (reply := self._pending.pop(order.number, None)):
                     reply.get_loop().call_soon_threadsafe(reply.set_result, order)
+            if self._lifespans and self._idle.is_set():
+                self._orders.put(None)
+                time.sleep(LEAVE_SECONDS)  # the main thread ends the process before that, unless a toolkit hangs
         finally:
             end_group()
 
     def _outcome(self, work: Work, runner: asyncio.Runner) -> End:
         try:
-            body = self._body(work.address)
+            body = self._body(work.address, runner)
             given = (self._context(work),) if body.takes_context else ()
             bound = body.bind(work.arguments)
             value = body.function(*given, **bound)
@@ -186,10 +201,21 @@ class Worker:
             sent = frame(Unwritable(traceback.format_exc()))
         self._line.send(sent)
 
-    def _body(self, address: Address) -> Body:
+    def _body(self, address: Address, runner: asyncio.Runner) -> Body:
+        """The function to call; its toolkit is entered before the first call of any of its tools."""
         if address not in self._bodies:
-            self._bodies[address] = next(definitions_of(load_function(address, self._made))).body
+            definition = next(definitions_of(load_function(address, self._made)))
+            if definition.context is not None and id(definition.context) not in self._lifespans:
+                self._enter(definition.tool.id.toolkit, definition.context, runner)
+            self._bodies[address] = definition.body
         return self._bodies[address]
+
+    def _enter(self, name: str, context: AbstractAsyncContextManager[Any], runner: asyncio.Runner) -> None:
+        """Raises LifespanFailed, which fails the call and names the toolkit in the log; the next call tries again."""
+        lifespans = Lifespans()
+        lifespans.add(f"toolkit '{name}'", lambda: context)
+        runner.run(lifespans.enter())
+        self._lifespans[id(context)] = lifespans
 
 
 def _redactor(work: Work) -> Redactor | None:

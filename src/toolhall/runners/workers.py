@@ -11,6 +11,7 @@ from toolhall.model.errors import Unavailable
 from toolhall.runners.address import Address
 from toolhall.runners.brake import Brake
 from toolhall.runners.child import Child, Gone
+from toolhall.runners.lifespan import LEAVE_SECONDS
 from toolhall.runners.surroundings import surroundings
 from toolhall.runners.turns import Shares, Turns
 from toolhall.runners.wire import Limits, Ready, Unfit
@@ -73,13 +74,20 @@ class Workers:
         self._turns.leave(tool)
 
     def close(self) -> None:
-        """End every worker, also in the middle of its work."""
+        """End every worker, also in the middle of its work; an idle one leaves its toolkits first."""
         self._closed = True
-        for child in (*(child for _, child in self._idle), *self._busy):
+        for child in self._busy:
             child.kill()
-            self._dying.add(child)
+        idle = [child for _, child in self._idle]
+        for child in idle:
+            child.hang_up()
+        for child in idle:
+            if not child.buried(wait=True):
+                child.kill()
+        self._dying |= {*idle, *self._busy}
         self._idle.clear()
         for child in self._dying:
+            child.kill()
             child.buried(wait=True)
         self._dying.clear()
 
@@ -119,7 +127,15 @@ class Workers:
 
     def _trim(self) -> None:
         while self._idle and len(self._idle) + len(self._busy) > self._size:
-            self._end(self._idle.pop(0)[1])
+            self._retire(self._idle.pop(0)[1])
+
+    def _retire(self, child: Child) -> None:
+        """End a worker that is idle: it has time to leave its toolkits."""
+        child.hang_up()
+        self._dying.add(child)
+        with contextlib.suppress(RuntimeError):  # no loop: close() does it
+            asyncio.get_running_loop().call_later(LEAVE_SECONDS, child.kill)
+        self._bury()
 
     def _discard(self, child: Child) -> None:
         self._busy.discard(child)

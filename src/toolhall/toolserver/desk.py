@@ -53,6 +53,7 @@ class Desk:
         self._entries: dict[tuple[str, str], dict[str, Entry]] = {}  # by toolkit and method, then by version
         for definition in self._definitions:
             self._add(definition)
+        self.staff.lifespans.add_toolkits(self._definitions)
 
     @property
     def running(self) -> int:
@@ -68,7 +69,8 @@ class Desk:
         return [declaration(tuple(each)) for each in tools.values()]
 
     async def open(self) -> None:
-        """Watch over the loop that runs now; and what takes long to import is imported before the first call."""
+        """Watch over the loop that runs now, and do before the first call what takes long; raises LifespanFailed."""
+        await self.staff.lifespans.enter()
         self.staff.watchdog.watch()
         if any(entry.needs for versions in self._entries.values() for entry in versions.values()):
             await self.staff.outside.ready()
@@ -78,8 +80,9 @@ class Desk:
         self._draining = True
 
     async def close(self) -> None:
-        """End what still runs in threads and processes."""
+        """Leave the toolkits, and end what still runs in threads and processes."""
         await self._checkup.close()
+        await self.staff.lifespans.leave()
         self.staff.close()
 
     async def run(self, call: RemoteCall, size: int, outgoing: Outgoing, line: str = "") -> Wire:

@@ -67,18 +67,11 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
-        if self._routes is not None and scope["type"] != "lifespan" and (found := self._routes.find(scope)):
-            app, scope = found
-            await app(scope, receive, send)
-            return
-        if root := scope.get("root_path"):
-            scope = self._below_root(scope, root)
-        if scope["type"] != "http":
-            await self._other(scope, receive, send)
-            return
-        if not self.opened and not await self._open():
-            await Exchange(scope["method"], {}, NOBODY, receive, send).reply(_closed(scope["path"]))
-            return
+        if scope["type"] != "http" or not self.opened or scope.get("root_path") or self._routes is not None:
+            request = await self._unusual(scope, receive, send)
+            if request is None:
+                return
+            scope = request
         exchange, admission = Exchange(scope["method"], {}, NOBODY, receive, send), self.admission
         exchange.admission = admission
         try:
@@ -111,6 +104,22 @@ class HttpApp:
             _log.debug("the client went away")
         finally:
             exchange.leave()  # unless the slot was given away, and is given back elsewhere
+
+    async def _unusual(self, scope: Scope, receive: Receive, send: Send) -> Scope | None:
+        """Serve what is no request to an open hall at the root of a server; such a request, if there is one in it."""
+        if self._routes is not None and scope["type"] != "lifespan" and (found := self._routes.find(scope)):
+            app, below = found
+            await app(below, receive, send)
+            return None
+        if root := scope.get("root_path"):
+            scope = self._below_root(scope, root)
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
+        elif self.opened or await self._open():
+            return scope
+        else:
+            await Exchange(scope["method"], {}, NOBODY, receive, send).reply(_closed(scope["path"]))
+        return None
 
     def add_routes(self, routes: Mapping[str, AsgiApp]) -> None:
         """Serve these applications beside the endpoints; ValueError for a path that is taken."""

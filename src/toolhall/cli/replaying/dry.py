@@ -24,6 +24,7 @@ def dry_hall(target: str | None) -> Generator[Toolhall, None, None]:
             return
         with Toolhall(config=_dry(loaded.config)) as hall:
             hall.registry.add(loaded.registry.snapshot.entries)
+            hall.lifespans = loaded.lifespans
             yield hall
 
 

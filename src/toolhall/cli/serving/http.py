@@ -12,16 +12,16 @@ from toolhall.cli.terminal_approver import terminal_approver
 
 
 def run(plan: Plan) -> int:
-    """Load, bind, say where, serve until told to stop."""
+    """Load, bind, say where once every toolkit is entered, serve until told to stop."""
     with redacted_output(), prepare(plan, terminal_approver()) as hall:
         host = plan.host or hall.config.host
         refuse_exposure(hall.config.profile, host)
         port = hall.config.port if plan.port is None else plan.port
-        with listen(host, port, hall.config.profile) as listening:
-            server = GracefulServer(hall)
-            # Whoever reads the URL may stop the server at once, so signals are heard before it is printed.
-            with server.capture_signals():
-                announce_plan(url_of(listening), hall.config, plan)
-                with strays_aside():
-                    server.run([listening])
+        with listen(host, port, hall.config.profile) as listening, strays_aside() as ours:
+
+            def started(_: GracefulServer) -> None:
+                with ours():
+                    announce_plan(url_of(listening), hall.config, plan)
+
+            GracefulServer(hall, started).run([listening])
     return 0

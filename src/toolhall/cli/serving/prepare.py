@@ -82,7 +82,7 @@ def _terms(plan: Plan, hall: Toolhall) -> Terms:
 def _open(hall: Toolhall, terms: Terms) -> None:
     try:
         with waiting("Opening the registry"):
-            asyncio.run(hall.open(terms))
+            asyncio.run(hall.open(terms, enter=False))  # toolkits belong to the loop that serves
     except StoreFailed as failed:
         raise CommandFailed(str(failed)) from None
     except BadDocument as bad:

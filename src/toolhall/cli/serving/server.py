@@ -74,9 +74,10 @@ class GracefulServer(GuardedServer):
         super().__init__(hall, premises)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to accept, then say so."""
+        """Begin to accept, then say so; raises LifespanFailed, of which uvicorn would only write a log."""
         if sockets:  # links to the hall's pages begin with where it listens
             self._hall.people.place.port = sockets[0].getsockname()[1]
+        await self._hall.open()
         await super().startup(sockets)
         if self._on_start:
             self._on_start(self)

@@ -70,6 +70,7 @@ class LocalSource:
             crashes = until_the_end.enter_context(crashes_shown()) if is_local else []
             runner = until_the_end.enter_context(asyncio.Runner())
             until_the_end.enter_context(self._supplied(offer, runner))
+            runner.run(self._hall.enter())
             answer = runner.run(self._answer(offer, arguments, attendant, seconds))
             runner.run(self._hall.settle())
         match answer:

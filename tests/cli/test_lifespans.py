@@ -1,0 +1,153 @@
+"""Toolkits are entered and left by every command that runs tools, and in every process that does."""
+
+import json
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.halls import call, fake_hall
+from tests.cli.shell import Serving, Shell
+from tests.cli.test_serve_join import joined, until
+
+TOOLS = """
+import os
+from pathlib import Path
+
+from toolhall import Toolkit, tool
+
+def happened(what):
+    with Path("happened").open("a") as file:
+        file.write(f"{os.getpid()} {what}\\n")
+
+class Database(Toolkit):
+    async def __aenter__(self):
+        happened("connect")
+        self.connected = True
+        return self
+
+    async def __aexit__(self, *_):
+        happened("disconnect")
+
+    @tool(effect="reads")
+    async def ask(self) -> int:
+        assert self.connected
+        return os.getpid()
+
+class Apart(Toolkit, isolated=True):
+    async def __aenter__(self):
+        happened("begin apart")
+        self.begun = True
+
+    async def __aexit__(self, *_):
+        happened("end apart")
+
+    @tool(effect="reads")
+    def look(self) -> int:
+        assert self.begun
+        return os.getpid()
+
+    @tool(effect="reads")
+    async def look_again(self) -> int:
+        assert self.begun
+        return os.getpid()
+"""
+OFFLINE = """
+from toolhall import Toolkit, tool
+
+class Offline(Toolkit):
+    async def __aenter__(self):
+        raise ConnectionError("nobody listens\\nat db.example")
+
+    async def __aexit__(self, *_): ...
+
+    @tool(effect="reads")
+    async def ask(self) -> None: ...
+"""
+COMPLAINT = "toolhall: toolkit 'Offline' could not be entered: ConnectionError: nobody listens at db.example"
+
+
+@pytest.fixture
+def kit(shell: Shell) -> Shell:
+    (shell.folder / "own.py").write_text(TOOLS)
+    (shell.folder / "offline.py").write_text(OFFLINE)
+    return shell
+
+
+def happened(shell: Shell) -> list[tuple[int, str]]:
+    file = shell.folder / "happened"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(int(line.partition(" ")[0]), line.partition(" ")[2]) for line in lines]
+
+
+def ask(server: Serving, tool: str) -> Any:
+    request = urllib.request.Request(f"{server.url}/tools/{tool}", method="POST")
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read())
+
+
+def test_serve_enters_them_before_it_says_where_it_is_and_leaves_them_at_the_end(kit: Shell) -> None:
+    with kit.serving("own.py") as server:
+        here = server.process.pid
+        assert happened(kit) == [(here, "connect")]
+        assert ask(server, "Database/ask") == here
+        there = ask(server, "Apart/look")
+        assert ask(server, "Apart/look_again") == there != here
+        assert happened(kit) == [(here, "connect"), (there, "begin apart")]
+    assert happened(kit)[2:] == [(here, "disconnect"), (there, "end apart")]
+
+
+def test_every_process_of_several_has_its_own(kit: Shell) -> None:
+    with kit.serving("own.py", "--workers", "2") as server:
+        until(lambda: len(happened(kit)) == 2)
+        entered = {pid for pid, what in happened(kit) if what == "connect"}
+        assert len(entered) == 2
+        assert ask(server, "Database/ask") in entered
+    assert {pid for pid, what in happened(kit) if what == "disconnect"} == entered
+    assert len(happened(kit)) == 4
+
+
+def test_call_does_too(kit: Shell) -> None:
+    here = kit.run("call", "Database_ask", "own.py", "--json").json()["structuredContent"]
+    assert happened(kit) == [(here, "connect"), (here, "disconnect")]
+
+
+def test_over_standard_input_too(kit: Shell) -> None:
+    asked = {"type": "tool_request", "id": "1", "tool": "Database", "method": "ask", "params": {}}
+    ended = kit.run("serve", "own.py", "--stdio", "--dialect", "hub", text=json.dumps(asked) + "\n")
+    here = json.loads(ended.out.splitlines()[0])["result"]["result"]
+    assert happened(kit) == [(here, "connect"), (here, "disconnect")]
+
+
+def test_a_tool_server_does_too(kit: Shell) -> None:
+    with fake_hall() as hall:
+        with joined(kit, hall, "own.py") as (process, _):
+            assert call(hall.wait_for("join"), "ask", "Database")["result"] == {"result": process.pid}
+            there = call(hall.wait_for("join"), "look", "Apart", id="2")["result"]["result"]
+        assert happened(kit) == [
+            (process.pid, "connect"),
+            (there, "begin apart"),
+            (process.pid, "disconnect"),
+            (there, "end apart"),
+        ]
+
+
+@pytest.mark.parametrize("how", [[], ["--stdio"], ["--workers", "2"]])
+def test_one_that_cannot_be_entered_is_a_clear_error_at_the_start(kit: Shell, how: list[str]) -> None:
+    ended = kit.run("serve", "offline.py", *how, *([] if "--stdio" in how else ["--port", "0"]))
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.splitlines()[-1] == COMPLAINT
+
+
+def test_call_says_it_too(kit: Shell) -> None:
+    assert kit.run("call", "Offline_ask", "offline.py").err.splitlines()[-1] == COMPLAINT
+
+
+def test_a_worker_that_cannot_be_entered_fails_the_call_and_the_log_names_the_toolkit(kit: Shell) -> None:
+    apart = Path(kit.folder / "offline.py")
+    apart.write_text(OFFLINE.replace("(Toolkit)", "(Toolkit, isolated=True)"))
+    kit.environment["TOOLHALL_LOG_LEVEL"] = "error"
+    ended = kit.run("call", "Offline_ask", "offline.py")
+    assert ended.code == 1
+    assert "toolkit 'Offline' could not be entered: ConnectionError: nobody listens" in ended.err

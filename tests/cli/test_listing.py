@@ -31,7 +31,10 @@ def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 VECTORS = Path(__file__).parents[1] / "vectors"
-KEYS = ["id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"]
+KEYS = [
+    *("id", "name", "title", "description", "level", "effect", "version", "inputSchema", "outputSchema"),
+    "effectiveLevel",
+]
 
 
 def test_the_example_toolkit_is_listed_as_a_table(shell: Shell) -> None:
@@ -52,6 +55,17 @@ def test_list_as_json(shell: Shell) -> None:
     assert tools["Shop_sell"]["level"] == 4
     assert tools["unsaid"]["effect"] is None
     assert "printed while the module is imported" in done.err
+
+
+def test_the_table_shows_the_level_that_counts(shell: Shell) -> None:
+    (shell.folder / "toolhall.toml").write_text('[levels]\n"Shop.sell@*" = 6\n')
+    done = shell.run("list", KIT)
+    levels = {line.split()[0]: line.split()[2] for line in done.out.splitlines()[1:]}
+    assert levels["Shop_sell"] == "6", "what the operator says"
+    assert levels["unsaid"] == "1", "for code that states none"
+    tools = {tool["name"]: tool for tool in shell.run("list", KIT, "--json").json()}
+    assert (tools["Shop_sell"]["level"], tools["Shop_sell"]["effectiveLevel"]) == (4, 6)
+    assert (tools["unsaid"]["level"], tools["unsaid"]["effectiveLevel"]) == (None, 1)
 
 
 def test_the_table_shows_the_first_line_of_a_description(shell: Shell) -> None:

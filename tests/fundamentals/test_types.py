@@ -4,8 +4,9 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import pathlib
 import uuid
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import msgspec
 import pydantic
@@ -240,6 +241,31 @@ async def test_a_time_that_is_none_is_refused_with_its_place() -> None:
 async def test_bytes_travel_as_base64() -> None:
     async with Client(bytes_length) as client:
         assert (await client.call_named("bytes_length", {"data": "AAEC"})).encoded == b"3"
+
+
+async def test_a_path_arrives_as_a_path() -> None:
+    @tool
+    def parent(
+        file: Annotated[pathlib.Path, "Where it is"],
+        others: list[pathlib.Path] | None = None,
+        root: pathlib.Path = pathlib.Path("/srv"),
+        pure: pathlib.PurePosixPath | None = None,
+    ) -> pathlib.Path:
+        assert all(isinstance(each, pathlib.Path) for each in (file, root, *(others or ())))
+        assert pure is None or type(pure) is pathlib.PurePosixPath
+        return root / file.parent
+
+    async with Client(parent) as client:
+        (definition,) = await client.list_tools()
+        given = definition.input["properties"]
+        assert given["file"] == {"type": "string", "format": "path", "description": "Where it is"}
+        assert given["root"]["default"] == "/srv"
+        assert definition.output.schema == {"type": "string", "format": "path"}
+        assert await client.call(parent, pathlib.Path("a/b.txt")) == pathlib.Path("/srv/a")
+        found = await client.call_named("parent", {"file": "a/b", "others": ["c"], "root": "/", "pure": "d"})
+        assert found.encoded == b'"/a"'
+        with pytest.raises(BadArguments, match="/file: a path holds no NUL character; /others/0: a path holds no NUL"):
+            await client.call_named("parent", {"file": "a\0b", "others": ["\0"]})
 
 
 async def test_two_types_of_one_name_stay_apart() -> None:

@@ -2,6 +2,8 @@
 
 import importlib
 import inspect
+import subprocess
+import sys
 import types
 from typing import get_args
 
@@ -44,6 +46,17 @@ def test_star_import_brings_exactly_these() -> None:
     namespace: dict[str, object] = {}
     exec("from toolhall import *", namespace)
     assert set(namespace) - {"__builtins__"} == set(toolhall.__all__)
+
+
+def test_completion_knows_every_name_before_it_is_used() -> None:
+    code = """
+import rlcompleter, toolhall
+completer = rlcompleter.Completer({"toolhall": toolhall})
+print(completer.complete("toolhall.Toolk", 0))
+assert set(toolhall.__all__) <= set(dir(toolhall))
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("toolhall.Toolkit")
 
 
 def test_any_other_name_is_missing_as_usual() -> None:

@@ -121,7 +121,7 @@ def _agree(source: Source, offer: Offer, arguments: JsonObject, options: CallOpt
 
 def _asked_by_hall(source: Source, offer: Offer) -> bool:
     """From this level up the hall asks by itself, and --yes does not speak for a person there."""
-    return isinstance(source, LocalSource) and (offer.level or 0) >= STEP_UP_FROM
+    return isinstance(source, LocalSource) and (offer.effective_level or 0) >= STEP_UP_FROM
 
 
 def _show_inputs(source: Source, offer: Offer, arguments: JsonObject) -> None:

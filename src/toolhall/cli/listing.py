@@ -8,6 +8,7 @@ from cyclopts import Parameter
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import CYAN, GREEN, RED, YELLOW, note, print_json
+from toolhall.cli.settings import read_named
 from toolhall.cli.source import SourceOptions, dialect_named, opened
 from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.offer import Offer
@@ -46,7 +47,8 @@ def list_tools(
     """
     start_logging(None)
     dialect = dialect_named(options.dialect) if options.dialect else None
-    with opened(options, target, Config()) as source:
+    config = Config() if options.url else Config(levels=read_named().levels)
+    with opened(options, target, config) as source:
         if isinstance(source, LocalSource):
             source.tell_undocumented()
         if dialect:
@@ -63,7 +65,8 @@ def list_tools(
 
 def _row(offer: Offer) -> tuple[str, ...]:
     first_line = (offer.description or "").strip().partition("\n")[0]
-    level = "" if offer.level is None else str(offer.level)
+    counts = offer.level if offer.effective_level is None else offer.effective_level
+    level = "" if counts is None else str(counts)
     return offer.name, offer.version or "", level, offer.effect or "", first_line
 
 

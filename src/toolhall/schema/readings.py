@@ -8,7 +8,7 @@ import msgspec
 from toolhall.model.errors import BadArguments
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.defaults import UNKNOWN, with_defaults
-from toolhall.schema.types import is_pydantic
+from toolhall.schema.types import is_path, is_pydantic
 
 Bind: TypeAlias = Callable[[JsonObject], JsonObject]
 
@@ -48,6 +48,8 @@ def _written(value: object) -> Json:
 
 def _hook(value: Any) -> object:
     """A model by the names of its schema: how it writes itself, and what it leaves out then, is for its readers."""
+    if is_path(type(value)):
+        return str(value)
     if not is_pydantic(type(value)):
         return UNKNOWN
     fields = type(value).model_fields

@@ -144,6 +144,19 @@ def _is_old_model(hint: Any) -> bool:
     return isinstance(hint, type) and hasattr(hint, "__fields__") and hasattr(hint, "parse_obj")
 
 
+def is_path(hint: Any) -> bool:
+    """Whether this is `pathlib.Path` or one of its kin, told without importing what can read files."""
+    return isinstance(hint, type) and hasattr(hint, "__fspath__") and hasattr(hint, "joinpath")
+
+
+def _path(kind: Any, value: Json) -> Any:
+    if not isinstance(value, str):
+        raise TypeError("a path is a string")
+    if "\0" in value:  # no system has such a path, and every use would fail
+        raise ValueError("a path holds no NUL character")
+    return kind(value)
+
+
 def _schema_hook(mode: Mode, hint: Any) -> JsonObject:
     if is_pydantic(hint):
         schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}", mode=mode)
@@ -151,18 +164,24 @@ def _schema_hook(mode: Mode, hint: Any) -> JsonObject:
     if _is_old_model(hint):
         fix = "derive it from BaseModel of pydantic 2: pip install 'toolhall[pydantic]'"
         raise OldModel(f"{hint.__name__} is a model of pydantic 1; {fix}")
+    if is_path(hint):
+        return {"type": "string", "format": "path"}
     raise NotImplementedError  # msgspec then names the type in a TypeError
 
 
 def _decode_hook(hint: Any, value: Json) -> Any:
     if is_pydantic(hint):
         return hint.model_validate(value)
+    if is_path(hint):
+        return _path(hint, value)
     raise NotImplementedError
 
 
 def _encode_hook(value: Any) -> Json:
     if is_pydantic(type(value)):
         return value.model_dump(mode="json", by_alias=True)
+    if is_path(type(value)):
+        return str(value)
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Sequence):

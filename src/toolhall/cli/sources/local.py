@@ -52,7 +52,7 @@ class LocalSource:
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""
-        return with_versions([offer_of(tool) for tool in self._tools])
+        return with_versions([offer_of(tool, self._hall.config.levels) for tool in self._tools])
 
     def written(self, dialect: str, offer: Offer | None = None) -> Shown:
         """Every tool, or this one, as a dialect says it."""

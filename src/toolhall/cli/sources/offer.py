@@ -1,6 +1,6 @@
 """A tool as a caller sees it, and what comes back from a call, the same for every source."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.partition import Unsayable
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.levels import level_of
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
 
@@ -32,7 +33,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     id: str | None = None
     title: str | None = None
     description: str | None = None
-    level: int | None = None
+    level: int | None = None  # as it is stated
+    effective_level: int | None = None  # the one that counts: see model/levels.py
     effect: str | None = None
     version: str | None = None
     input: JsonObject
@@ -67,6 +69,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
             "version": self.version,
             "inputSchema": self.input,
             "outputSchema": self.output,
+            "effectiveLevel": self.effective_level,
         }
 
 
@@ -143,8 +146,8 @@ class Source(Protocol):
         ...
 
 
-def offer_of(tool: Tool) -> Offer:
-    """A tool of our own."""
+def offer_of(tool: Tool, levels: Mapping[str, int] | None = None) -> Offer:
+    """A tool of our own, with the level that counts where the operator says this of `levels`."""
     document = write_tool(tool, MODERN)
     return Offer(
         name=tool.name,
@@ -152,6 +155,7 @@ def offer_of(tool: Tool) -> Offer:
         title=tool.title,
         description=tool.description,
         level=tool.level,
+        effective_level=level_of(tool, levels),
         effect=tool.effect or _effect(document.get("annotations")),
         version=tool.id.version,
         input=tool.input,

@@ -69,3 +69,17 @@ def test_node_packages_are_exact_and_hashed(folder: Path) -> None:
     assert all(version[0].isdigit() for version in manifest["devDependencies"].values()), "name one version, no range"
     assert not [path for path, package in packages.items() if "resolved" in package], "renew it with `make lock`"
     assert not [path for path, package in packages.items() if "integrity" not in package], "renew it with `make lock`"
+
+
+@pytest.mark.parametrize("folder", NODE, ids=name)
+def test_npm_ci_finds_every_package_in_the_lock(folder: Path) -> None:
+    """Also those of other platforms: npm refuses a lock that lacks one which an entry of it names."""
+    packages = read(folder / "package-lock.json")["packages"]
+    known = {path.rpartition("node_modules/")[2] for path in packages}
+    named = {
+        each
+        for package in packages.values()
+        for group in ("dependencies", "optionalDependencies")
+        for each in package.get(group, {})
+    }
+    assert named - known == set(), "choose versions of which every platform's package is there, then `make lock`"

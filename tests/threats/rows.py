@@ -189,8 +189,7 @@ ROWS = {
     "K4": Row("a WebSocket that never answers the close", "the connection is dropped after five seconds"),
     "K5": Row(
         "strangers' idle connections at a tool server in TypeScript",
-        "bounded and timed; no listening beyond loopback without a token",
-        _HARDENING,
+        "few, timed, and the oldest make way; no listening beyond loopback without a token",
     ),
     "K6": Row(
         "missed events replayed to a lesser key",

@@ -7,8 +7,10 @@ import { bodyOf, MOST_BYTES } from './http-body.js';
 import { HttpReply } from './http-reply.js';
 import { receive, refusal } from './receiving.js';
 import { isBearer } from './token.js';
+import { Visitors } from './visitors.js';
 
 const PATIENCE_MS = 30_000; // for a whole request; a slower one is cut off
+const VISIT_MS = 10_000; // for a connection that does not bring the token
 const IDLE_MS = 600_000; // the hall keeps its connections, and is the one to close them
 const FLUSH_MS = 1_000; // for the last replies to go out
 const MOST_CONNECTIONS = 1_024;
@@ -29,7 +31,13 @@ export interface ListenOptions {
 
 export async function listen(desk: Desk, options: ListenOptions): Promise<Listening> {
   const { host = '127.0.0.1', port = 0, token, patience } = options;
+  if (!token && !isLoopback(host)) {
+    throw new TypeError(
+      `whoever reaches ${host} could call every tool: give serve() a token, or let it listen on 127.0.0.1`,
+    );
+  }
   const waits = patience === undefined ? PATIENCE_MS : patience * 1000;
+  const visitors = new Visitors(Math.min(waits, VISIT_MS));
   const server = createServer(
     {
       requestTimeout: waits,
@@ -38,6 +46,7 @@ export async function listen(desk: Desk, options: ListenOptions): Promise<Listen
       connectionsCheckingInterval: Math.min(waits, 1_000),
     },
     (request, response) => {
+      if (isHall(token, request)) visitors.prove(request.socket);
       route(desk, token, request, response).catch((error: unknown) => {
         console.error('a request could not be answered', error);
         response.destroy();
@@ -45,9 +54,20 @@ export async function listen(desk: Desk, options: ListenOptions): Promise<Listen
     },
   );
   server.maxConnections = MOST_CONNECTIONS;
+  server.on('connection', (socket) => visitors.enter(socket));
   await bound(server, host, port);
   const { port: given } = server.address() as AddressInfo;
   return { url: `http://${host.includes(':') ? `[${host}]` : host}:${given}`, stop: () => stopped(server) };
+}
+
+/** Whoever asks for the tools and knows the token; without one, whoever asks for them. */
+function isHall(token: string | undefined, request: IncomingMessage): boolean {
+  if (token === undefined) return request.url === '/hub';
+  return request.headers.authorization !== undefined && isBearer(request.headers.authorization, token);
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 async function route(

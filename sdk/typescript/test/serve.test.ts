@@ -430,6 +430,64 @@ test('a token is asked for', async () => {
   }
 });
 
+test('connections without the token do not keep the hall out', async () => {
+  const guarded = await serve(kit, { token: 'right' });
+  const { port } = new URL(guarded.url);
+  const idle = Array.from({ length: 1_100 }, (_, at) => {
+    const socket = dial(Number(port), '127.0.0.1');
+    socket.on('error', () => {});
+    if (at % 2) socket.write('GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n'); // and then nothing
+    return socket;
+  });
+  try {
+    await Promise.all(idle.map((socket) => new Promise((done) => socket.once('connect', done).once('close', done))));
+    for (let each = 0; each < 3; each += 1) {
+      assert.equal((await post(guarded.url, call('add', { a: 1, b: 2 }), { token: 'right' })).status, 200);
+    }
+  } finally {
+    for (const socket of idle) socket.destroy();
+    await guarded.close();
+  }
+});
+
+test('a connection without the token ends after a while, and one with it stays', async () => {
+  const guarded = await serve(kit, { token: 'right', patience: 0.2 });
+  const { port } = new URL(guarded.url);
+  const [silent, hall] = [dial(Number(port), '127.0.0.1'), dial(Number(port), '127.0.0.1')];
+  try {
+    const body = JSON.stringify(call('add', { a: 1, b: 2 }));
+    const head = 'POST /hub HTTP/1.1\r\nhost: x\r\nauthorization: Bearer right\r\ncontent-type: application/json\r\n';
+    hall.write(`${head}content-length: ${body.length}\r\n\r\n${body}`);
+    let heard = '';
+    hall.on('data', (chunk) => {
+      heard += String(chunk);
+    });
+    await new Promise((done) =>
+      silent
+        .on('error', () => {})
+        .once('close', done)
+        .resume(),
+    );
+    await new Promise((done) => setTimeout(done, 300));
+    assert.match(heard, /^HTTP\/1\.1 200/);
+    assert.equal(hall.readyState, 'open');
+  } finally {
+    hall.destroy();
+    await guarded.close();
+  }
+});
+
+test('without a token it listens on loopback only', async () => {
+  for (const host of ['0.0.0.0', '::', '192.0.2.1', 'example.com', '']) {
+    await assert.rejects(serve(kit, { host }), { name: 'TypeError', message: /token/ });
+    await assert.rejects(serve(kit, { host, token: '' }), { name: 'TypeError', message: /token/ });
+  }
+  const open = await serve(kit, { host: '127.0.0.1' });
+  await open.close();
+  const guarded = await serve(kit, { host: '0.0.0.0', token: 'right' });
+  await guarded.close();
+});
+
 test('a body that comes too slowly is cut off', async () => {
   const impatient = await serve(kit, { patience: 0.05 });
   try {

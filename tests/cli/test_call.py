@@ -1,11 +1,13 @@
 """`toolhall call` in process: arguments, questions, results, the log of calls."""
 
+import http.client
 import json
 import signal
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cli.shell import KIT, Shell
+from tests.cli.shell import KIT, PATIENCE, Shell, read_line
 from tests.recorded import recorded
 from toolhall import Context, tool
 from toolhall.cli.logs import crashes_shown
@@ -57,6 +59,24 @@ def test_what_is_refused_or_fails(shell: Shell, words: list[str], code: int, sai
     assert complaint.count("\n") == 1
 
 
+FORMS = """
+import datetime
+from toolhall import tool
+
+@tool(effect="writes")
+def book(day: datetime.date, nights: int) -> None:
+    \"""Book a room.\"""
+"""
+
+
+def test_every_problem_is_told_before_anybody_is_asked(shell: Shell) -> None:
+    (shell.folder / "forms.py").write_text(FORMS)
+    done = shell.run("call", "book", "day=soon", "nights:=1.5", "forms.py")
+    assert done.code == 1
+    assert "/nights: " in done.complaint()
+    assert "/day: Invalid RFC3339 encoded date" in done.complaint()
+
+
 def test_a_crash_shows_its_traceback_to_the_author(shell: Shell) -> None:
     done = shell.run("call", "crash", "--json", "--target", KIT)
     assert done.code == 1
@@ -72,6 +92,18 @@ def test_in_the_profile_server_a_crash_is_in_the_log_on_demand(shell: Shell) -> 
     assert "canary-5f1c" not in done.err
     shell.environment["TOOLHALL_LOG_LEVEL"] = "error"
     assert shell.run("call", "crash", KIT).err.count("canary-5f1c") == 2  # the line that raises it, and what it says
+
+
+def test_a_crash_shows_its_traceback_on_the_terminal_of_the_server(shell: Shell) -> None:
+    with shell.terminal("serve", KIT, "--port", "0", "--json", json=True) as terminal:
+        url = urlsplit(json.loads(read_line(terminal.process))["url"])
+        connection = http.client.HTTPConnection(url.netloc, timeout=PATIENCE)
+        connection.request("POST", "/tools/kit/crash", body="{}", headers={"content-type": "application/json"})
+        assert "canary-5f1c" not in connection.getresponse().read().decode()
+        connection.close()
+        shown = terminal.expect("RuntimeError: canary-5f1c")
+    assert "Traceback (most recent call last)" in shown
+    assert f'File "{KIT}"' in shown
 
 
 async def test_a_crash_is_shown_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,9 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.model.json import Json, JsonObject
+from toolhall.schema.binding import with_forms
 from toolhall.schema.bounds import BadSchema
+from toolhall.schema.readings import Bind
 from toolhall.schema.validator import Validator
 
 _TEXT = frozenset({"string"})
@@ -37,10 +39,11 @@ def read_arguments(words: Sequence[str], given: str | None, schema: JsonObject) 
     return arguments
 
 
-def check_arguments(arguments: JsonObject, schema: JsonObject) -> None:
-    """Refuse what the tool would refuse, before anybody is asked about it."""
+def check_arguments(arguments: JsonObject, schema: JsonObject, bind: Bind | None = None) -> None:
+    """Refuse what the tool would refuse, before anybody is asked about it; `bind` is how its function takes them."""
+    size = len(msgspec.json.encode(arguments))
     try:
-        problems = Validator(schema).problems(arguments, len(msgspec.json.encode(arguments)))
+        problems = with_forms(Validator(schema).problems(arguments, size), arguments, size, bind)
     except BadSchema as error:
         raise CommandFailed(f"the tool's input schema cannot be used: {error}") from None
     if problems:

@@ -86,7 +86,7 @@ def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(na
     with opened(options, target, config) as source:
         offer = wanted_offer(source, source.offers(), tool)
         arguments = read_arguments(pairs, options.args, offer.input)
-        check_arguments(arguments, offer.input)
+        check_arguments(arguments, offer.input, source.bind_of(offer) if isinstance(source, LocalSource) else None)
         _agree(source, offer, arguments, options)
         outcome = _run(source, offer, arguments, options.timeout, log)
     return _show(outcome, json=options.json)

@@ -8,7 +8,8 @@ from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject, levels
 from toolhall.model.levels import GRANTED_FROM
 from toolhall.pipeline.states import Admitted, Valid
-from toolhall.schema.validator import LIST_ALL_BELOW, MAX_PROBLEMS, MAX_REASON, Validator, bounded, shown
+from toolhall.schema.binding import with_forms
+from toolhall.schema.validator import MAX_PROBLEMS, MAX_REASON, Validator, shown
 from toolhall.schema.walk import escape
 
 # Subschemas visited times bytes judged: below this a validation stalls the loop for less than 20 ms.
@@ -35,7 +36,8 @@ class Validate:
         if call.size > accepts.light and not _is_light(accepts, call):
             return self._elsewhere(admitted)
         if not accepts.accepts(call.arguments):
-            raise BadArguments(_with_forms(accepts.problems(call.arguments, call.size), admitted))
+            problems = accepts.problems(call.arguments, call.size)
+            raise BadArguments(with_forms(problems, call.arguments, call.size, admitted.entry.bind))
         return _valid(admitted)
 
     async def _elsewhere(self, admitted: Admitted) -> Valid:
@@ -44,26 +46,6 @@ class Validate:
         if problems:
             raise BadArguments(problems)
         return _valid(admitted)
-
-
-def _with_forms(problems: list[Problem], admitted: Admitted) -> list[Problem]:
-    """The problems that the schema finds, and what the function's own types refuse elsewhere in the same arguments."""
-    call, bind = admitted.call, admitted.entry.bind
-    if bind is None or call.size > LIST_ALL_BELOW:
-        return problems
-    try:
-        bind(call.arguments)
-    except BadArguments as refused:
-        told = [problem.path for problem in problems]
-        return bounded([*problems, *(each for each in refused.problems if not _is_told(each.path, told))])
-    except Exception:  # noqa: BLE001 - types run code of their own, here with values that their schema refuses
-        return problems
-    return problems
-
-
-def _is_told(path: str, told: list[str]) -> bool:
-    """Whether a problem was told of this place, of what it is in or of what is in it."""
-    return any(f"{path}/".startswith(f"{each}/") or f"{each}/".startswith(f"{path}/") for each in told)
 
 
 def _is_light(accepts: Validator, call: Call) -> bool:

@@ -17,7 +17,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.text import clean_text
 from toolhall.schema.fields import field_hints, has_fields
 from toolhall.schema.types import decoder_of
-from toolhall.schema.validator import LIST_ALL_CHECKS, bounded, parts, shown
+from toolhall.schema.validator import LIST_ALL_BELOW, LIST_ALL_CHECKS, bounded, parts, shown
 from toolhall.schema.walk import escape
 
 MAX_SAID = 500  # letters of an author's own text
@@ -58,6 +58,27 @@ def binder(parameters: list[inspect.Parameter], hints: dict[str, Any]) -> Callab
             return _bind_loosely(convert, arguments, hints)
 
     return bind
+
+
+def with_forms(
+    problems: list[Problem], arguments: JsonObject, size: int, bind: Callable[[JsonObject], JsonObject] | None
+) -> list[Problem]:
+    """The problems that a schema finds, and what the function's own types refuse elsewhere in the same arguments."""
+    if bind is None or size > LIST_ALL_BELOW:
+        return problems
+    try:
+        bind(arguments)
+    except BadArguments as refused:
+        told = [problem.path for problem in problems]
+        return bounded([*problems, *(each for each in refused.problems if not _is_told(each.path, told))])
+    except Exception:  # noqa: BLE001 - types run code of their own, here with values that their schema may refuse
+        return problems
+    return problems
+
+
+def _is_told(path: str, told: list[str]) -> bool:
+    """Whether a problem was told of this place, of what it is in or of what is in it."""
+    return any(f"{path}/".startswith(f"{each}/") or f"{each}/".startswith(f"{path}/") for each in told)
 
 
 def _bind_loosely(convert: Callable[[Json], Any], arguments: JsonObject, hints: dict[str, Any]) -> JsonObject:

@@ -27,6 +27,7 @@ from toolhall.runners.checkup import Checkup, worst
 from toolhall.runners.discretion import hush, unhush
 from toolhall.runners.redactor import redactor_for
 from toolhall.runners.staff import Means, Staff
+from toolhall.schema.binding import with_forms
 from toolhall.toolserver.link import CallLink
 from toolhall.toolserver.outgoing import Outgoing
 from toolhall.toolserver.supplying import caller_of, equipment_for
@@ -180,7 +181,7 @@ class Desk:
 def _equipped(call: RemoteCall, entry: Entry, link: CallLink, size: int) -> Equipped:
     """As far as a hall brings a call before it runs; the hall has said yes to it, so only its form is judged here."""
     if not entry.accepts.accepts(call.params):
-        raise BadArguments(entry.accepts.problems(call.params, size))
+        raise BadArguments(with_forms(entry.accepts.problems(call.params, size), call.params, size, entry.bind))
     context = call.context
     equipment = equipment_for(entry.needs, context)
     ours = Call(

@@ -29,6 +29,7 @@ from toolhall.model.exchange import Answer, CallTool, Event, Finished, Log, Prog
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.question import Answered, Form, Question, Visit
 from toolhall.pipeline.run import IN_LOG
+from toolhall.schema.readings import Bind
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.choosing import choose_stores
 
@@ -83,6 +84,11 @@ class LocalSource:
                 raise CommandFailed(answer.message)
             case _:
                 raise TypeError("a call in process is answered or refused")
+
+    def bind_of(self, offer: Offer) -> Bind | None:
+        """How the tool's function takes its arguments, where it is a function."""
+        found = self._hall.registry.snapshot.find(offer.id or offer.name)
+        return None if found is None else found.bind
 
     def why_not(self, wanted: str) -> str | None:  # noqa: ARG002 - a target has no states
         """Everything that a target defines is offered."""

@@ -16,8 +16,6 @@ from tests.threats.noisy_tools import NAME, WAYS
 from tests.threats.served import Served, environment, eventually, serving, toolhall
 from tests.threats.test_secrets import set_secret
 
-pytestmark = pytest.mark.threat("K8")
-
 TOOLS = Path(__file__).with_name("noisy_tools.py")
 SECRET = "sk+Canary/ctT2NLLzPkkGoa"
 
@@ -31,6 +29,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield served
 
 
+@pytest.mark.threat("K8")
 @pytest.mark.parametrize("way", WAYS)
 def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) -> None:
     """Prints, warnings, threads, tasks, finalizers, children and bare descriptors: all redacted, nothing lost."""
@@ -42,6 +41,7 @@ def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) ->
     assert SECRET[10:] not in noisy.log
 
 
+@pytest.mark.threat("K8")
 def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What Python printed is out before the next statement runs, even if that ends the process; stdout stays ours."""
     monkeypatch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
@@ -55,6 +55,7 @@ def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch
         assert served.process.stdout.read() == b"", "with --json there is one line, and nothing else"
 
 
+@pytest.mark.threat("K8")
 def test_K8_over_stdio_the_output_is_the_protocol_and_nothing_else(tmp_path: Path) -> None:
     """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
     around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
@@ -89,6 +90,7 @@ def shows(ctx: Context) -> str:
 """
 
 
+@pytest.mark.threat("K8")
 def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_path: Path) -> None:
     """Children keep the terminal, with its colours and its width; what they write themselves is not redacted there."""
     shell = Shell(tmp_path)

@@ -36,6 +36,9 @@ _RESULTS: dict[str, Callable[[str], Any]] = {
     "link": lambda text: ResourceLink(uri=f"https://h.example/?t={text}", name=text, description=text),
     "meta": lambda text: Reply((Text("x"),), meta={"note": [text]}),
     "block meta": lambda text: Text("x", meta={"note": text}),
+    "items": lambda text: ["x", text[:7], text[7:]],
+    "content and value": lambda text: Reply((Text(text[:7]),), value={"rest": text[7:]}),
+    "value and content": lambda text: Reply((Text(text[7:]),), value={"rest": text[:7]}),
     "error": lambda text: Reply((Text(text),), is_error=True),
 }
 

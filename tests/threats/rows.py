@@ -206,7 +206,8 @@ ROWS = {
         _HARDENING,
     ),
     "K10": Row(
-        "a secret in a form that programs write by accident", "every form that is listed is removed", _HARDENING
+        "a secret in a form that programs write by accident",
+        "every form that is listed is removed, also when it is spread over the parts of a result",
     ),
     "K11": Row(
         "keys read from the hall's environment",

@@ -1,104 +1,91 @@
 # ruff: noqa: N802 - tests carry the names of their rows
-"""K8: no secret in use comes into the output of a server, whoever in its process or below it writes there."""
+"""G2, G5, G6: what a tool returns is cleaned, held to its schema, and never too large."""
 
-import contextlib
-import json
-import subprocess
-from collections.abc import Iterator
-from http.client import HTTPException
-from pathlib import Path
+import re
+from typing import Any
 
 import pytest
 
-from tests.cli.shell import Shell
-from tests.threats.lines import MODERN, HttpLine, calling, encoded
-from tests.threats.noisy_tools import NAME, WAYS
-from tests.threats.served import Served, environment, eventually, serving, toolhall
-from tests.threats.test_secrets import set_secret
+from tests.threats.hostile_tools import CANARY, ESCAPES, LARGE, OSC_LINK
+from tests.threats.lines import MODERN, PREFIX, HttpLine, Line, StdioLine, call, calling, encoded, value
+from tests.threats.served import Served, eventually
 
-TOOLS = Path(__file__).with_name("noisy_tools.py")
-SECRET = "sk+Canary/ctT2NLLzPkkGoa"
-
-
-@pytest.fixture(scope="module")
-def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
-        with serving(tmp_path_factory.mktemp("noisy"), TOOLS) as served:
-            set_secret(served.port, NAME, SECRET)
-            yield served
+MIB = 1024 * 1024
+# Control characters as they stand in JSON, and as they stand anywhere.
+CONTROLS = re.compile(rb"\\u00[01][0-9a-fA-F]|\\[bf]|[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]")
 
 
-@pytest.mark.threat("K8")
-@pytest.mark.parametrize("way", WAYS)
-def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) -> None:
-    """Prints, warnings, threads, tasks, finalizers, children and bare descriptors: all redacted, nothing lost."""
-    said = HttpLine(noisy.port, MODERN).ask(encoded(calling(MODERN, "writes", {"way": way})))
-    assert said.message["result"]["content"][0]["text"] == way
-    for words in WAYS[way][1]:
-        assert eventually(lambda words=words: f"{words} [redacted]" in noisy.log, 30), noisy.log
-    assert SECRET not in noisy.log
-    assert SECRET[10:] not in noisy.log
+def heard(line: Line, message: Any) -> bytes:
+    """Everything that came for one message."""
+    before = len(line.seen)
+    line.ask(encoded(message))
+    return bytes(line.seen[before:])
 
 
-@pytest.mark.threat("K8")
-def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Python printed is out before the next statement runs, even if that ends the process; stdout stays ours."""
-    monkeypatch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
-    with serving(tmp_path, TOOLS) as served:
-        set_secret(served.port, NAME, SECRET)
-        with contextlib.suppress(OSError, HTTPException):
-            HttpLine(served.port, MODERN).ask(encoded(calling(MODERN, "dies", {})))
-        assert served.process.wait(30) == 3
-        assert "last words [redacted]\n" in served.log
-        assert served.process.stdout is not None
-        assert served.process.stdout.read() == b"", "with --json there is one line, and nothing else"
+@pytest.mark.threat("G2")
+@pytest.mark.parametrize("where", ESCAPES)
+def test_G2_escape_sequences_are_removed(line: Line, where: str) -> None:
+    """A terminal or a model reads the words only, wherever in a result they stand."""
+    said = heard(line, calling(line.revision, "escapes", {"where": where}))
+    assert b"click" in said
+    assert not CONTROLS.search(said)
+    assert b"evil.example" not in said
 
 
-@pytest.mark.threat("K8")
-def test_K8_over_stdio_the_output_is_the_protocol_and_nothing_else(tmp_path: Path) -> None:
-    """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
-    around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
-    command = toolhall("secret", "set", NAME, "--data", str(tmp_path / "data"))
-    subprocess.run(command, input=SECRET, text=True, check=True, env=around, capture_output=True)
-    calls = [calling(MODERN, "writes", {"way": way}) | {"id": way} for way in WAYS if way != "in task"]
-    done = subprocess.run(
-        toolhall("serve", str(TOOLS), "--stdio"),
-        input=b"".join(encoded(each) + b"\n" for each in calls),
-        env=around,
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {each["id"] for each in answers} == {each["id"] for each in calls}
-    assert SECRET.encode() not in done.stdout + done.stderr
-    for each in calls:
-        for words in WAYS[each["id"]][1]:
-            assert f"{words} [redacted]".encode() in done.stderr, words
+@pytest.mark.threat("G2")
+def test_G2_notices_are_cleaned_too(line: Line) -> None:
+    """What a tool says while it runs reaches the same terminal."""
+    message = calling(line.revision, "tells_escapes")
+    message["params"].setdefault("_meta", {})["progressToken"] = 1
+    if line.revision == MODERN:
+        message["params"]["_meta"][f"{PREFIX}logLevel"] = "debug"
+    said = heard(line, message)
+    assert b"notifications/progress" in said
+    assert b"notifications/message" in said
+    assert not CONTROLS.search(said)
 
 
-SHOWS = f"""
-import subprocess, sys
-from toolhall import Context, tool
+@pytest.mark.threat("G2")
+def test_G2_refusals_repeat_no_escape_sequence(line: Line) -> None:
+    """What the caller sent is not played back to its terminal either."""
+    evil = OSC_LINK[:60]
+    for message in (
+        calling(line.revision, "nothing", {evil: 1}),
+        calling(line.revision, "touch", {evil: 1}),
+        calling(line.revision, "long_names", {evil: {evil: 1}}),
+    ):
+        assert not CONTROLS.search(heard(line, message))
 
-@tool(secrets=["{NAME}"])
-def shows(ctx: Context) -> str:
-    print("python", sys.stderr.isatty(), ctx.secret("{NAME}"))
-    subprocess.run([sys.executable, "-c", "import sys; print('child', sys.stderr.isatty(), file=sys.stderr)"])
-    return "shown"
-"""
+
+@pytest.mark.threat("G5")
+def test_G5_broken_promise_is_an_error(line: Line, server: Served, pipe: StdioLine) -> None:
+    """A value that the output schema forbids is not passed on; the log says what was wrong with it, not the value."""
+    answer = call(line, "breaks_promise")
+    assert answer.is_error
+    assert "structuredContent" not in answer.result
+    assert CANARY.encode() not in answer.raw
+    log = pipe.log if line is pipe else server.log
+    assert "broke its output schema" in log
+    assert "/count" in log
 
 
-@pytest.mark.threat("K8")
-def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_path: Path) -> None:
-    """Children keep the terminal, with its colours and its width; what they write themselves is not redacted there."""
-    shell = Shell(tmp_path)
-    (tmp_path / "tools.py").write_text(SHOWS)
-    assert shell.run("secret", "set", NAME, text=SECRET).code == 0
-    with shell.terminal("serve", "tools.py", "--port", "0", "--json", json=True) as terminal:
-        assert terminal.process.stdout is not None
-        url = json.loads(terminal.process.stdout.readline())["url"]
-        assert Shell(tmp_path).run("call", "shows", "--url", url, "--yes").code == 0
-        shown = terminal.expect("python True [redacted]") + terminal.expect("child True")
-        assert SECRET not in shown
+@pytest.mark.threat("G6")
+@pytest.mark.parametrize("how", LARGE)
+def test_G6_large_results_are_refused(http: HttpLine, server: Served, how: str) -> None:
+    """Fifty megabytes are not passed on, and are gone from memory soon."""
+    rss = server.rss
+    answer = call(http, "large", how=how, size=50_000_000)
+    assert answer.is_error
+    assert len(answer.raw) < 16 * 1024
+    assert server.peak < 1024 * MIB
+    assert eventually(lambda: value(call(http, "number", value=7)) == 7 and server.rss - rss < 100 * MIB)
+
+
+@pytest.mark.threat("G6")
+@pytest.mark.parametrize("how", LARGE)
+def test_G6_the_limit_counts_bytes(line: Line, how: str) -> None:
+    """A little more than a megabyte is too much, in whatever letters and in however many blocks it comes."""
+    assert call(line, "large", how=how, size=1_100_000).is_error
+    answer = call(line, "large", how=how, size=4_000)
+    assert answer.is_error == (how == "failed")
+    assert len(answer.raw) > 1_000

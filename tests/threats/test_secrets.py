@@ -19,6 +19,7 @@ from tests.unit.runners.disguised import EVERY, FORMS, SECRET
 LEAKY = Path(__file__).with_name("leaky_tools.py")
 PLACES = (
     "plain", "value", "key", "block", "image", "resource", "resource text", "link", "meta", "block meta", "error",
+    "items", "content and value", "value and content",
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ def texts(value: Any) -> str:
             return ""
 
 
+@pytest.mark.threat("K10")
 @pytest.mark.threat("G7")
 @pytest.mark.parametrize("where", PLACES)
 def test_G7_a_result_never_shows_it(leaky: Served, where: str) -> None:

@@ -68,16 +68,37 @@ def _swept_meta(meta: JsonObject | None, sweep: Sweep) -> JsonObject | None:
 
 
 def _redacted(result: Result, redactor: Redactor) -> Result:
-    if not (result.content or result.meta or redactor.finds(result.encoded or b"")):
-        return result
     encoded = result.encoded and redactor.json(result.encoded)
+    if not (result.content or result.meta) and encoded == result.encoded:
+        return result
     text = result.text if encoded == result.encoded else result.text and redactor.text(result.text)
     content = result.content
     # Looked at together: a secret may be spread over blocks.
     if content and redactor.finds(b"".join(map(_bytes, content))):
         content = tuple(_redacted_block(block, redactor) for block in content)
     content = tuple(_redacted_rest(block, redactor) for block in content)
+    if content and encoded:
+        content, encoded = _redacted_together(content, encoded, redactor)
     return _if_changed(result, Result(encoded, content, text, _redacted_meta(result.meta, redactor), result.is_error))
+
+
+def _redacted_together(
+    content: tuple[Content, ...], encoded: bytes, redactor: Redactor
+) -> tuple[tuple[Content, ...], bytes]:
+    """A secret may be spread over content and value, whichever is read first."""
+    value = msgspec.json.decode(encoded)
+    texts: list[Json] = [part for block in content for part in _texts(block).values()]
+    if not redactor.spread([texts, value]) and not redactor.spread([value, texts]):
+        return content, encoded
+    texts, value = redactor.value([texts, value])
+    value, texts = redactor.value([value, texts])
+    left = iter(texts)
+    blocks = tuple(_changed(block, {name: next(left) for name in _texts(block)}) for block in content)
+    return blocks, to_json(value)
+
+
+def _texts(block: Content) -> JsonObject:
+    return {name: part for name, part in _parts(block).items() if name in _CARRIED and isinstance(part, str)}
 
 
 def _redacted_block(block: Content, redactor: Redactor) -> Content:
@@ -95,8 +116,11 @@ def _redacted_rest(block: Content, redactor: Redactor) -> Content:
 
 
 def _redacted_meta(meta: JsonObject | None, redactor: Redactor) -> JsonObject | None:
-    encoded = to_json(meta or {})
-    return redactor.value(msgspec.json.decode(encoded)) if redactor.finds(encoded) else meta
+    if not meta:
+        return meta
+    encoded = to_json(meta)
+    hidden = redactor.json(encoded)
+    return meta if hidden == encoded else msgspec.json.decode(hidden)
 
 
 def _source(entry: Entry, result: Result) -> JsonObject:

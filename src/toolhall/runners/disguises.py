@@ -1,39 +1,61 @@
 """The forms in which a secret may turn up in a text, and how each is found.
 
-There are nine: as it is; base64 and base64url, anywhere in a longer text (three alignments each), padded or not, in one
-line or several; hex in lower case, in upper or mixed case, and in pairs set apart as dumps are; percent-encoded,
-JSON-escaped and HTML-escaped, in whole or in part, also twice. A secret shorter than six characters is looked for as it
-is only: in the other forms it would be found where it is not. Time is linear in the text and in the secret: what a
-clean text costs is a few searches for a substring. No pattern is made of a long secret; of another one when it was
-found in a form that has more than one spelling, or, if it looks escaped itself, in a text with escapes of its letters.
+- As it is; from eight characters on also in upper, lower or mixed case, and every run of twelve or more characters of
+  a longer one.
+- Base64 and base64url, of UTF-8 and of UTF-16 in both orders, and base32: anywhere in something longer (each
+  alignment), padded or not, in one piece or with blanks and line ends in it.
+- Hex of the same bytes, in any case, in one piece or in pairs set apart; lists of bytes or of code points, decimal or
+  `0x..`.
+- Percent-encoded, JSON-escaped (also `\\U........`, `\\x..` and octal), HTML-escaped and quoted-printable, in whole or
+  in part, also twice.
+
+A secret shorter than six characters is looked for as it is only: in the other forms it would be found where it is not.
+Time is linear in the text and in the secret: what a clean text costs is a few dozen searches for a substring. A form
+that may be set apart is looked for in a view of the text without what sets it apart (`views`). No pattern is made of a
+long secret; of another one when it was found escaped, or, if it looks escaped itself, in a text with escapes of its
+letters.
 """
 
 import re
-from base64 import b64encode, urlsafe_b64encode
+from base64 import b32encode, b64encode, urlsafe_b64encode
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from toolhall.model.json import encode
 from toolhall.model.text import clean_text
+from toolhall.runners import views
 from toolhall.runners.peeling import JSON_SHORT, as_bytes, as_text, layers, stripped
-from toolhall.runners.spellings import BASE64, dump, lines, names_of, spelling
+from toolhall.runners.spellings import names_of, spelling
+from toolhall.runners.views import RUN, Runs, View, fold, overlap, places
 
 SHORTEST_DISGUISED = 6
+SHORTEST_ANY_CASE = 8  # also of one that is spread over several texts
 LONGEST_SPELLED = 128  # letters; to make a pattern of more holds up the hall, so the whole text is hidden instead
 BEGINNING = 4  # characters of a secret that are worth hiding when a text breaks off after them
 _LONG_SIGN = 12
 _MOST_PER_LETTER = 12
 _MOST_HELD = 16 * 1024
-_MOST_TRIES = 64
 
-_NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
-_LOWER = bytes(range(256)).lower()
-_BLANKS = b" \t\r\n\f\v\\"
-_CUT_OFF = re.compile(r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|x[0-9a-fA-F]?)?)\Z")
-_ESCAPED_END = re.compile(rb"(?<!\\)\\++[nr]")
-_RUN = re.compile(rb"\\+")
-_BEFORE = re.compile(rf"(?<!\\){BASE64}")
-_AFTER = re.compile(rf"{BASE64}?={{0,2}}")
+_CUT_OFF = re.compile(
+    r"(?:%(?:25)*[0-9a-fA-F]?|&[#\w]{0,32}|=[0-9a-fA-F]?"
+    r"|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?|[0-7]{0,3})?)\Z"
+)
+_OCTAL = re.compile(rb"\\0?[0-3][0-7][0-7]")
+_RUN_OF_BACKSLASHES = re.compile(rb"\\+")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
+_PADDING = re.compile(r"={0,6}")
+_QUOTED = re.compile(rb"=(?:[0-9a-fA-F]{2}|[ \t]*(?:\r?\n|\\+[nr]))")
+_MARK = re.compile(r"(?:\\{1,8}(?:[xuU]|u\{)|0[xX]|%|=|&#[xX]?)\Z")
+_MOST_MARK = 12
+
+
+class Core(NamedTuple):
+    """What an encoding makes of a secret at one alignment, without the letters that its neighbours share."""
+
+    text: str
+    before: bool  # whether the letter before it tells of its beginning
+    after: bool
 
 
 class Disguises:
@@ -44,86 +66,174 @@ class Disguises:
         self._spellings = [each for each in spellings if each]
         self._whole = [as_bytes(each) for each in self._spellings]
         quoted = {encode(each.encode(errors="replace").decode())[1:-1] for each in self._spellings}
-        self._peeled = list(dict.fromkeys([*self._whole, *(_RUN.sub(rb"\\", each) for each in self._whole)]))
-        self._escaped_itself = any(letter in secret for letter in "%&\\")
+        self._peeled = list(
+            dict.fromkeys([*self._whole, *(_RUN_OF_BACKSLASHES.sub(rb"\\", each) for each in self._whole)])
+        )
+        self._escaped_itself = any(letter in secret for letter in "%&\\") or bool(_QUOTED.search(self._whole[0]))
         self.short = len(secret) < SHORTEST_DISGUISED
+        self.any_case = len(secret) >= SHORTEST_ANY_CASE
         self._long = max(map(len, self._spellings)) > LONGEST_SPELLED
-        self._cores = [] if self.short else list({core: None for each in self._whole for core in _cores(each)})
-        self._core_signs = list(dict.fromkeys(map(_sign, self._cores)))
-        self._hex = [] if self.short else [each.hex().encode() for each in self._whole]
-        self._literals = list(dict.fromkeys([*self._whole, *quoted, *self._cores]))
-        self._plain = [
-            *self._spellings,
-            *(each.decode() for each in (*quoted, *self._hex, *map(bytes.upper, self._hex))),
-        ]
+        self._literals = list(dict.fromkeys([*self._whole, *quoted]))
+        self._plain = [*self._spellings, *(each.decode() for each in quoted)]
+        folded = [fold(write(each)) for each in self._spellings for write in (str, str.upper)]
+        self._folded = list(dict.fromkeys(folded)) if self.any_case else []
+        self._runs = [runs for each in self._folded if (runs := Runs(each)).any]
+        wide = [each.encode(order, "surrogatepass") for each in self._spellings for order in ("utf-16-be", "utf-16-le")]
+        # Of ASCII, both orders have all but the byte at one end in common.
+        payloads = [*self._whole, *([each[:-1] for each in wide[1::2]] if secret.isascii() else wide)]
+        payloads = [] if self.short else list(dict.fromkeys(payloads))
+        self._cores = list(dict.fromkeys(core for each in payloads for core in _base64(each)))
+        self._core_signs = list(dict.fromkeys(_sign(core.text) for core in self._cores))
+        self._base32 = [] if self.short else [core for each in self._whole for core in _base32(each)]
+        self._base32_signs = [as_bytes(core.text) for core in self._base32]
+        self._hex = [] if self.short else list(dict.fromkeys(each.hex() for each in (*self._whole, *wide)))
+        self._hex_signs = [each.encode() for each in self._hex]
+        lists = [*self._spellings, *(each.decode("latin-1") for each in payloads)]
+        self._numbers = [] if self.short else list(dict.fromkeys(lists))
+        self._number_signs = list({_number_signs(each) for each in self._numbers})
+        self._written_numbers = list(dict.fromkeys(each for codes in self._numbers for each in _written(codes)))
+        self._first_signs = list({str(ord(each[0])).encode() for each in self._numbers})
         letters = set(secret) & JSON_SHORT.keys()
-        self._escapes = [b"\\u", b"\\x", *(as_bytes("\\" + JSON_SHORT[each]) for each in letters)]
-        self._shortest = min(map(len, self._whole))
-        self._signs = list(dict.fromkeys([*self._whole, *quoted, *self._core_signs]))
+        self._escapes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT[each]) for each in letters)]
+        self._shortest = min(*map(len, self._whole), RUN)
         self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
 
     def holds(self, text: bytes) -> bool:
         """Whether the secret is in it, in any form."""
-        if len(text) < self._shortest:  # no form is shorter than the secret itself
-            return False
-        for sign in self._signs:
-            if sign in text and any(literal in text for literal in self._literals):
+        return len(text) >= self._shortest and (self.holds_whole(text) or self._holds_run(text))
+
+    def joins(self, text: str) -> bool:
+        """Whether it is in a text that was put together of several; a short one could be there by chance."""
+        return self.any_case and bool(text) and self.holds(as_bytes(text))
+
+    def holds_whole(self, text: bytes) -> bool:
+        """Whether all of it is there, and not only a run."""
+        for literal in self._literals:
+            if literal in text:
                 return True
         if self.short:
             return False
-        if _has_lines(text):
-            line = _one_line(text)
-            for sign in self._core_signs:
-                if sign in line and any(core in line for core in self._cores):
-                    return True
-        digits = text.translate(_LOWER, _NOT_HEX)
-        for each in self._hex:
-            if each in digits and (self._long or each in text.lower() or self._dumped.search(as_text(text))):
-                return True
-        return self._may_be_escaped(text) and self._holds_peeled(text)
+        return (
+            self._holds_cores(text)
+            or self._holds_hex(text)
+            or self._holds_folded(text)
+            or (self._may_be_numbers(text) and self._holds_numbers(text))
+            or (self._may_be_escaped(text) and self._holds_peeled(text))
+        )
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where it stands; everything, where it is but cannot be told apart from what stands around it."""
-        found, rest = list[tuple[int, int]](), text
-        for each in self._plain:
-            found += _places(text, each)
-            rest = rest.replace(each, "")
-        for core in map(as_text, self._cores):
-            found += [_with_neighbours(text, *place) for place in _places(text, core)]
-            rest = rest.replace(core, "")
-        patterns = self._patterns(as_bytes(text))
-        while not found or self.holds(as_bytes(rest)):
-            pattern = next(patterns, None)
-            if pattern is None:
+        found = [place for each in self._plain for place in places(text, each)]
+        if self.short:
+            return found
+        found += self._encoded(text, as_bytes(text))
+        if self.holds_whole(as_bytes(_without(text, found))):
+            if not self._long:
+                found += [match.span() for match in self._spelled.finditer(text)]
+            if self._long or self.holds_whole(as_bytes(_without(text, found))):
                 return [(0, len(text))]
-            found += [match.span() for match in pattern.finditer(text)]
-            rest = pattern.sub("", rest)
-        return found
+        folded = fold(text)
+        return found + [place for runs in self._runs for place in runs.spans(folded)]
 
     def begun(self, text: str) -> int:
         """How many letters at the end of the text look like the beginning of the secret, in any form."""
         data = as_bytes(text)
-        literal = max(_overlap(data, each, BEGINNING) for each in self._literals)
+        literal = _overlap(data, self._literals)
         if literal:
             return len(data[-literal:].decode(errors="replace"))
         if self.short:
             return 0
-        if _has_lines(data):
-            line = _one_line(data)
-            if any(_overlap(line, each, BEGINNING) for each in self._cores):
-                return len(text)
-        digits = data.translate(_LOWER, _NOT_HEX)
-        if any(_overlap(digits, each, 2 * BEGINNING) for each in self._hex):
-            return len(text)
+        folded = fold(text)
+        begun = max((overlap(folded, each, BEGINNING) for each in self._folded), default=0)
+        return begun or self._begun_apart(text, data)
+
+    def _begun_apart(self, text: str, data: bytes) -> int:
+        """In a form whose parts may be set apart."""
+        line, digits = as_text(views.unbroken_bytes(data)), as_text(views.hex_digits_bytes(data))
+        lower = fold(line)
+        letters = max(
+            *(overlap(line, core.text, BEGINNING) + core.before for core in self._cores),
+            *(overlap(lower, core.text, BEGINNING + 2) + core.before for core in self._base32),
+        )
+        if letters > 1:
+            return _back(text, views.unbroken(text), letters)
+        pairs = max(overlap(digits, each, 2 * BEGINNING) for each in self._hex)
+        if pairs:
+            return _back(text, views.hex_digits(text), pairs)
+        if any(sign in data for sign in (*self._first_signs, b"0x", b"0X")):
+            seen = views.numbers(text)
+            cut_off = bool(seen.ends) and seen.ends[-1] == len(text)
+            for codes in (seen.text, seen.text[:-1]) if cut_off else (seen.text,):
+                count = max(overlap(codes, each, BEGINNING) for each in self._numbers)
+                if count:
+                    return _back(text, seen, count + len(seen.text) - len(codes))
         if self._may_be_escaped(data):
             for peeled in layers(as_bytes(_CUT_OFF.sub("", text))):
-                if any(_overlap(peeled, each, BEGINNING) for each in self._peeled):
+                if _overlap(peeled, self._peeled):
                     return len(text)
         return 0
+
+    def _encoded(self, text: str, data: bytes) -> Iterator[tuple[int, int]]:
+        """Where it stands in a form that can be told apart."""
+        folded = fold(text)
+        for each in self._folded:
+            yield from places(folded, each)
+        if self._holds_cores(data):
+            view = views.unbroken(text)
+            for core in self._cores:
+                yield from _cored(view, view.text, core)
+            lower = fold(view.text)
+            for core in self._base32:
+                yield from _cored(view, lower, core)
+        if self._holds_hex(data):
+            view = views.hex_digits(text)
+            for each in self._hex:
+                yield from (_marked(text, *place) for place in view.places(each))
+        if self._may_be_numbers(data):
+            view = views.numbers(text)
+            for each in self._numbers:
+                yield from (_marked(text, *place) for place in view.places(each))
+
+    def _holds_folded(self, text: bytes) -> bool:
+        if not self._folded:
+            return False
+        folded = fold(as_text(text))
+        return any([each in folded for each in self._folded])  # noqa: C419 - a generator costs more than a miss
+
+    def _holds_run(self, text: bytes) -> bool:
+        if not self._runs:
+            return False
+        folded = fold(as_text(text))
+        return any([runs.inside(folded) for runs in self._runs])  # noqa: C419 - a generator costs more than a miss
+
+    def _holds_cores(self, text: bytes) -> bool:
+        line = views.unbroken_bytes(text)
+        for sign in self._core_signs:
+            if sign in line and any(as_bytes(core.text) in line for core in self._cores):
+                return True
+        lower = line.lower()
+        return any([sign in lower for sign in self._base32_signs])  # noqa: C419 - a generator costs more than a miss
+
+    def _holds_hex(self, text: bytes) -> bool:
+        digits = views.hex_digits_bytes(text)
+        return any([sign in digits for sign in self._hex_signs])  # noqa: C419 - a generator costs more than a miss
+
+    def _may_be_numbers(self, text: bytes) -> bool:
+        """Most texts do not have all the numbers that are looked for first."""
+        for signs in self._number_signs:
+            if all([sign in text for sign in signs]):  # noqa: C419 - a generator costs more than a miss
+                return True
+        return b"0x" in text or b"0X" in text
+
+    def _holds_numbers(self, text: bytes) -> bool:
+        seen = views.numbers_bytes(text)
+        return any([written in seen for written in self._written_numbers])  # noqa: C419 - as above
 
     def _may_be_escaped(self, text: bytes) -> bool:
         """Most texts have an escape somewhere, of a letter that is not in the secret."""
         if b"%" in text and (self._long or self._percent.search(text)):
+            return True
+        if b"=" in text and _QUOTED.search(text) and (self._long or self._quoted.search(text)):
             return True
         if b"&" in text and (self._long or self._entity.search(text)):
             return True
@@ -131,6 +241,7 @@ class Disguises:
             for escape in self._escapes:
                 if escape in text:
                     return True
+            return bool(_OCTAL.search(text))
         return False
 
     def _holds_peeled(self, text: bytes) -> bool:
@@ -146,25 +257,21 @@ class Disguises:
         bare = stripped(text)
         return any(each in bare for each in self._bare)
 
-    def _patterns(self, text: bytes) -> Iterator[re.Pattern[str]]:
-        """For the forms that have more than one spelling, as far as they may be in the text."""
-        if self.short or self._long:
-            return
-        digits, line = text.translate(_LOWER, _NOT_HEX), _one_line(text)
-        if any(each in digits for each in self._hex):
-            yield self._dumped
-        if any(core in line for core in self._cores):
-            yield self._lined
-        yield self._spelled
-
     @cached_property
     def _bare(self) -> list[bytes]:
         return [bare for bare in map(stripped, self._whole) if len(bare) >= SHORTEST_DISGUISED]
 
     @cached_property
     def _percent(self) -> re.Pattern[bytes]:
-        letters = {f"{byte:02x}" for byte in b"".join(self._whole)}
-        return re.compile(f"%(?:25)*(?:{'|'.join(letters)})".encode(), re.IGNORECASE)
+        return re.compile(f"%(?:25)*(?:{self._bytes_in_hex})".encode(), re.IGNORECASE)
+
+    @cached_property
+    def _quoted(self) -> re.Pattern[bytes]:
+        return re.compile(rf"=(?:{self._bytes_in_hex}|[ \t]*(?:\r?\n|\\+[nr]))".encode(), re.IGNORECASE)
+
+    @property
+    def _bytes_in_hex(self) -> str:
+        return "|".join({f"{byte:02x}" for byte in b"".join(self._whole)})
 
     @cached_property
     def _entity(self) -> re.Pattern[bytes]:
@@ -172,65 +279,83 @@ class Disguises:
         return re.compile(f"&(?:amp;)*(?:{'|'.join(['#', *names])})".encode())
 
     @cached_property
-    def _dumped(self) -> re.Pattern[str]:
-        return re.compile("|".join(map(dump, self._whole)), re.IGNORECASE)
-
-    @cached_property
-    def _lined(self) -> re.Pattern[str]:
-        written = "|".join(dict.fromkeys(map(lines, self._cores)))
-        return re.compile(rf"(?:(?<!\\){BASE64})?(?:{written}){BASE64}?={{0,2}}")
-
-    @cached_property
     def _spelled(self) -> re.Pattern[str]:
         return re.compile("|".join(map(spelling, self._spellings)))
 
 
-def _cores(secret: bytes) -> list[bytes]:
-    """What base64 makes of it at each of the three alignments, without the letters that its neighbours share."""
-    return [
-        write(bytes(ahead) + secret)[-(-8 * ahead // 6) : 8 * (ahead + len(secret)) // 6]
-        for ahead in range(3)
-        for write in (b64encode, urlsafe_b64encode)
-    ]
+def _base64(payload: bytes) -> Iterator[Core]:
+    """In both alphabets, at each of the three alignments."""
+    for ahead in range(3):
+        for write in (b64encode, urlsafe_b64encode):
+            yield _core(write(bytes(ahead) + payload), ahead, len(payload), 6)
 
 
-def _sign(core: bytes) -> bytes:
+def _base32(payload: bytes) -> Iterator[Core]:
+    """In lower case, at each of the five alignments."""
+    for ahead in range(5):
+        yield _core(b32encode(bytes(ahead) + payload).lower(), ahead, len(payload), 5)
+
+
+def _core(written: bytes, ahead: int, size: int, bits: int) -> Core:
+    start, end = 8 * ahead, 8 * (ahead + size)
+    return Core(written[-(-start // bits) : end // bits].decode(), bool(start % bits), bool(end % bits))
+
+
+def _sign(core: str) -> bytes:
     """A part that both alphabets write alike, if there is a long one: half as many searches find it."""
-    longest = max(re.split(rb"[+/_-]", core), key=len)
-    return longest if len(longest) >= _LONG_SIGN else core
+    longest = max(re.split(r"[+/_-]", core), key=len)
+    return (longest if len(longest) >= _LONG_SIGN else core).encode()
 
 
-def _has_lines(text: bytes) -> bool:
-    return b"\n" in text or b"\\" in text or b"\r" in text
+def _number_signs(codes: str) -> tuple[bytes, ...]:
+    """The largest numbers of a list of bytes, as few other texts have them; what is larger may be written negative."""
+    small = sorted({code for code in map(ord, codes) if code < 0x80}, reverse=True)
+    return tuple(str(code).encode() for code in (small[:3] or [max(map(ord, codes))]))
 
 
-def _one_line(text: bytes) -> bytes:
-    """The text without the ends of its lines, written as they are or escaped."""
-    if b"\\" in text:
-        text = _ESCAPED_END.sub(b"", text)
-    return text.translate(None, _BLANKS)
+def _written(codes: str) -> Iterator[bytes]:
+    """A list of numbers as `views.numbers_bytes` shows it, of bytes also with a sign."""
+    yield f" {' '.join(str(ord(each)) for each in codes)} ".encode()
+    if max(codes) > "\x7f":
+        signed = (code - 0x100 if 0x7F < code < 0x100 else code for code in map(ord, codes))
+        yield f" {' '.join(map(str, signed))} ".encode()
 
 
-def _places(text: str, part: str) -> Iterator[tuple[int, int]]:
-    at = text.find(part)
-    while at >= 0:
-        yield at, at + len(part)
-        at = text.find(part, at + len(part))
+def _cored(view: View, seen: str, core: Core) -> Iterator[tuple[int, int]]:
+    """With the letters beside it, which tell of its ends, and with what fills it up."""
+    for start, end in places(seen, core.text):
+        joined = start > 0 and (core.before or view.ends[start - 1] == view.starts[start])
+        first = start - (joined and bool(_BASE64.match(seen, start - 1)))
+        joined = end < len(seen) and (core.after or view.ends[end - 1] == view.starts[end])
+        last = end + (joined and bool(_BASE64.match(seen, end)))
+        padded = _PADDING.match(seen, last)
+        yield view.starts[first], view.ends[(padded.end() if padded else last) - 1]
 
 
-def _with_neighbours(text: str, start: int, end: int) -> tuple[int, int]:
-    """With the letters of base64 that tell of what was beside it and of its own ends."""
-    after = _AFTER.match(text, end)
-    return start - bool(start and _BEFORE.match(text, start - 1)), after.end() if after else end
+def _marked(text: str, start: int, end: int) -> tuple[int, int]:
+    """With what says that the first pair is one, and what ends the last one."""
+    mark = _MARK.search(text, max(0, start - _MOST_MARK), start)
+    if mark is None:
+        return start, end
+    closing = {"&": ";", "{": "}"}.get(mark[0][0] if mark[0][0] == "&" else mark[0][-1], "")
+    return mark.start(), end + (bool(closing) and text.startswith(closing, end))
 
 
-def _overlap(text: bytes, form: bytes, least: int) -> int:
-    """The longest end of the text that is a beginning of the form, if it is long enough to matter."""
-    start, at = form[:least], max(len(text) - len(form) + 1, 0) - 1
-    for _ in range(_MOST_TRIES):
-        at = text.find(start, at + 1)
-        if at < 0:
-            return 0
-        if form.startswith(text[at:]):
-            break
-    return len(text) - at  # also of one that begins too often to try them all
+def _overlap(data: bytes, forms: list[bytes]) -> int:
+    text = data.decode("latin-1")
+    return max(overlap(text, form.decode("latin-1"), BEGINNING) for form in forms)
+
+
+def _back(text: str, view: View, count: int) -> int:
+    """How many letters of the text the last ones of a view take."""
+    start, _ = _marked(text, view.starts[max(0, len(view.starts) - count)], len(text))
+    return len(text) - start
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
+    parts, at = list[str](), 0
+    for start, end in sorted(spans):
+        if start >= at:
+            parts.append(text[at:start])
+        at = max(at, end)
+    return "\0".join([*parts, text[at:]])

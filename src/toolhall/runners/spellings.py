@@ -1,4 +1,4 @@
-"""Patterns for the forms of a secret that have more than one spelling: lines of base64, dumps in hex, escapes."""
+"""A pattern for a secret with any of its letters escaped, and what HTML calls them."""
 
 import re
 from functools import cache
@@ -7,27 +7,14 @@ from itertools import pairwise
 
 from toolhall.runners.peeling import JSON_SHORT, ROUNDS, as_bytes
 
-BASE64 = "[A-Za-z0-9+/_-]"
-_LINE_END = r"(?:\s|\\{1,8}[nr]){0,80}+"
-_APART = r"(?:\\{1,8}[nrtx]|0x|[ :,;._%-]|\s){0,3}+"
-_MARK = r"(?:\\{1,8}x|0x|%)?"
-
-
-def lines(core: bytes) -> str:
-    """A pattern for it in either alphabet, in one line or several."""
-    letters = [{"+": "[+-]", "-": "[+-]", "/": "[/_]", "_": "[/_]"}.get(letter, letter) for letter in core.decode()]
-    return _LINE_END.join(letters)
-
-
-def dump(secret: bytes) -> str:
-    """A pattern for it in hex, in one piece or in pairs set apart."""
-    return _MARK + _APART.join(f"{byte:02x}" for byte in secret)
+# Quoted-printable may end a line anywhere.
+_SOFT_BREAK = r"(?:=[ \t]*(?:\r?\n|(?:\\{1,8}[nr]){1,2}))?"
 
 
 def spelling(secret: str) -> str:
     """A pattern for the secret with any of its letters escaped in any way; each is one choice that is never undone."""
     letters = re.sub(r"\\+", r"\\", secret)  # escaping makes more backslashes of one
-    return "".join(_letter(letter, before) for before, letter in pairwise(f" {letters}"))
+    return _SOFT_BREAK.join(_letter(letter, before) for before, letter in pairwise(f" {letters}"))
 
 
 def _letter(letter: str, before: str) -> str:
@@ -36,9 +23,15 @@ def _letter(letter: str, before: str) -> str:
     percent = "".join(f"%(?:25){{0,{ROUNDS}}}{byte:02x}" for byte in data)
     units = letter.encode("utf-16-be", errors="surrogatepass").hex()
     unicode = "".join(f"{slashes}u{units[at : at + 4]}" for at in range(0, len(units), 4))
-    ways = [percent, unicode, f"&(?:amp;){{0,{ROUNDS}}}(?:{'|'.join(_entities(letter))});?"]
+    longer = rf"{slashes}u(?:{ord(letter):08x}|\{{0{{0,5}}{ord(letter):x}\}})"
+    octal = "".join(f"{slashes}0?{byte:03o}" for byte in data)
+    quoted = "".join(f"={byte:02x}" for byte in data)
+    ways = [percent, unicode, longer, octal, quoted, f"&(?:amp;){{0,{ROUNDS}}}(?:{'|'.join(_entities(letter))});?"]
     if ord(letter) < 0x100:
         ways.append(f"{slashes}x{ord(letter):02x}")
+    if not letter.isascii():
+        ways.append("".join(f"{slashes}x{byte:02x}" for byte in data))
+        ways += [f"{slashes}0?{ord(letter):03o}"] if ord(letter) < 0x100 else []
     if letter == " ":
         ways.append(r"\+")
     if letter == "\\":

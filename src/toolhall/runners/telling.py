@@ -118,7 +118,7 @@ class Telling:
             case Progress():
                 return event
             case Log(level, data, logger):
-                return Log(level, self._value(data), logger)
+                return Log(level, self._whole(self._value(data)), logger)
 
     def _text(self, text: str) -> str:
         """A secret may come in pieces, one with each event."""
@@ -140,6 +140,12 @@ class Telling:
                 return [self._value(part) for part in value]
             case _:
                 return value
+
+    def _whole(self, value: Json) -> Json:
+        """Without a secret that is spread over the parts of one value, such as a list of bytes."""
+        if self._hides is None or not isinstance(value, dict | list):
+            return value
+        return msgspec.json.decode(self._hides.json(to_json(value)))
 
     def _question(self, question: Question) -> Question:
         stated = to_json(question)

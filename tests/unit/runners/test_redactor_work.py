@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runners.disguised import EVERY
+from tests.unit.runners.disguised import CASES, EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.runners.disguises import LONGEST_SPELLED
+from toolhall.runners.disguises import LONGEST_SPELLED, SHORTEST_ANY_CASE
 from toolhall.runners.redactor import Redactor
 
 pytestmark = pytest.mark.threat("I7")
@@ -95,8 +95,9 @@ def test_what_a_clean_text_costs_does_not_grow_with_the_secret(length: int, made
 @pytest.mark.parametrize("length", SPELLED)
 def test_of_other_forms_patterns_are_made_once_and_are_bounded(length: int, letters: str, made: list[str]) -> None:
     secret = Secret(a_secret(length, letters))
-    for form in EVERY.values():
-        assert HIDDEN in Redactor((secret,)).text(f"before <{form(secret.reveal())}> after")
+    for name, form in EVERY.items():
+        if length >= SHORTEST_ANY_CASE or name not in CASES:
+            assert HIDDEN in Redactor((secret,)).text(f"before <{form(secret.reveal())}> after"), name
     assert len(made) == len(set(made)) <= 5
     assert letters_of(made) <= MOST_FOR_ALL
 

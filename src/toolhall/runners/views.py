@@ -1,0 +1,177 @@
+"""Views of a text in which an encoded secret stands in one piece, each with the way back to where it stands."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+RUN = 12  # characters of a secret that are hidden wherever they stand
+_STEP = RUN // 2  # every run holds a whole block of so many characters, wherever the blocks begin
+_TELLING = 5  # different characters; fewer are a ruler, or a number of zeros
+_MOST_TRIES = 64
+_MOST_ANCHORS = 64  # searches of a text; more blocks are looked up instead
+_NUMBER = re.compile(r"(?<![0-9a-zA-Z])(?:0[xX]([0-9a-fA-F]{1,6})|(-?[0-9]{1,7}))(?![0-9a-zA-Z]|\\{0,8}\"\s{0,3}:)")
+_HEX_NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,6})(?![0-9a-zA-Z])")
+_KEY = re.compile(rb'"[0-9]+\\{0,8}"\s{0,3}:')
+_NUMBERS_ONLY = bytes(byte if chr(byte) in "-0123456789" else 32 for byte in range(256))
+_BREAK = re.compile(r"(?<!\\)\\++[nrt]|[ \t\r\n\f\v\\]")
+_BLANKS = b" \t\r\n\f\v\\"
+_ESCAPED_END = re.compile(rb"(?<!\\)\\++[nrt]")
+_NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
+_LOWER = bytes(range(256)).lower()
+# What everybody knows of a secret: the boundaries of PEM, the scheme of a URL with its host.
+_PUBLIC = re.compile(
+    r"-----(?:begin|end) [a-z0-9 ]{1,64}-----|\A[a-z][a-z0-9+.-]{1,15}://(?:[^\s/?#@]{1,256}(?=[/?#]))?"
+)
+
+
+class View(NamedTuple):
+    """The text as it is seen, and for each of its characters where that begins and ends in the text itself."""
+
+    text: str
+    starts: list[int]
+    ends: list[int]
+
+    def places(self, part: str) -> Iterator[tuple[int, int]]:
+        """Where a part of the view stands in the text."""
+        for start, end in places(self.text, part):
+            yield self.starts[start], self.ends[end - 1]
+
+
+def places(text: str, part: str) -> Iterator[tuple[int, int]]:
+    """Where a part stands in a text."""
+    at = text.find(part)
+    while at >= 0:
+        yield at, at + len(part)
+        at = text.find(part, at + len(part))
+
+
+def unbroken(text: str) -> View:
+    """Without blanks and the ends of lines, written as they are or escaped."""
+    starts, at = list[int](), 0
+    for match in _BREAK.finditer(text):
+        starts += range(at, match.start())
+        at = match.end()
+    starts += range(at, len(text))
+    return View("".join([text[each] for each in starts]), starts, [each + 1 for each in starts])
+
+
+def unbroken_bytes(text: bytes) -> bytes:
+    """The same without the way back."""
+    if b"\\" in text:
+        text = _ESCAPED_END.sub(b"", text)
+    return text.translate(None, _BLANKS)
+
+
+def hex_digits(text: str) -> View:
+    """Nothing but digits of hex, in lower case."""
+    starts = [match.start() for match in re.finditer("[0-9a-fA-F]", text)]
+    return View("".join([text[each] for each in starts]).lower(), starts, [each + 1 for each in starts])
+
+
+def hex_digits_bytes(text: bytes) -> bytes:
+    """The same without the way back."""
+    return text.translate(_LOWER, _NOT_HEX)
+
+
+def numbers(text: str) -> View:
+    """The numbers in it, decimal or hexadecimal, each as the character of that code; names of members are left out."""
+    matches = list(_NUMBER.finditer(text))
+    codes = [int(match[2]) if match[2] else int(match[1], 16) for match in matches]
+    letters = [chr(code & 0xFF if code < 0 else code) if -0x80 <= code <= 0x10FFFF else "\0" for code in codes]
+    return View("".join(letters), [match.start() for match in matches], [match.end() for match in matches])
+
+
+def numbers_bytes(text: bytes) -> bytes:
+    """The same without the way back: the numbers in decimal, each between two blanks."""
+    if b"0x" in text or b"0X" in text:
+        text = _HEX_NUMBER.sub(_in_decimal, text)
+    if b'"' in text:
+        text = _KEY.sub(b" ", text)
+    return b" %s " % b" ".join(text.translate(_NUMBERS_ONLY).split())
+
+
+def _in_decimal(match: re.Match[bytes]) -> bytes:
+    return b"%d" % int(match[1], 16)
+
+
+def fold(text: str) -> str:
+    """The text without the difference between upper and lower case, of the same length."""
+    if text.isascii():
+        return text.lower()
+    upper = text.upper()
+    if len(upper) == len(text):
+        lower = upper.lower()
+        if len(lower) == len(text):
+            return lower.replace("\u03c2", "\u03c3")  # a sigma at the end of a word
+    return "".join(map(_folded, text))
+
+
+def _folded(letter: str) -> str:
+    lower = letter.upper().lower()
+    if len(lower) != 1:
+        lower = letter.lower()
+    return lower if len(lower) == 1 else letter
+
+
+class Runs:
+    """Finds every run of twelve or more characters of a secret in a text; both are folded.
+
+    Time is linear in the text, whatever it is: a block of six characters is looked for first, then each run that may
+    hold it is looked up. A run tells nothing if it has few different characters, or is a part that everybody knows.
+    """
+
+    def __init__(self, secret: str) -> None:
+        public = [match.span() for match in _PUBLIC.finditer(secret)]
+        runs = {
+            at: secret[at : at + RUN]
+            for at in range(len(secret) - RUN + 1)
+            if len(set(secret[at : at + RUN])) >= _TELLING
+            and not any(min(end, at + RUN) - max(start, at) >= _STEP for start, end in public)
+        }
+        self._runs = frozenset(runs.values())
+        blocks = {secret[block : block + _STEP] for at in runs for block in (-(-at // _STEP) * _STEP,)}
+        self._anchors = list(blocks) if len(blocks) <= _MOST_ANCHORS else []
+        few = not runs or bool(self._anchors)
+        self._blocks = (
+            frozenset[str]()
+            if few
+            else frozenset(secret[block : block + _STEP] for at in runs for block in range(at, at + RUN - _STEP + 1))
+        )
+
+    @property
+    def any(self) -> bool:
+        """Whether there are runs to look for."""
+        return bool(self._runs)
+
+    def inside(self, text: str) -> bool:
+        """Whether there is one."""
+        return next(self.spans(text), None) is not None
+
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they stand; parts of one run overlap."""
+        for block in self._hits(text):
+            for start in range(max(0, block - _STEP + 1), block + 1):
+                if text[start : start + RUN] in self._runs:
+                    yield start, start + RUN
+
+    def _hits(self, text: str) -> Iterator[int]:
+        for anchor in self._anchors:
+            at = text.find(anchor)
+            while at >= 0:
+                yield at
+                at = text.find(anchor, at + 1)
+        if self._blocks:
+            blocks = self._blocks
+            yield from [at for at in range(0, len(text), _STEP) if text[at : at + _STEP] in blocks]
+
+
+def overlap(text: str, form: str, least: int) -> int:
+    """The longest end of the text that is a beginning of the form, if it is long enough to matter."""
+    start, at = form[:least], max(len(text) - len(form) + 1, 0) - 1
+    for _ in range(_MOST_TRIES):
+        at = text.find(start, at + 1)
+        if at < 0:
+            return 0
+        if form.startswith(text[at:]):
+            break
+    return len(text) - at  # also of one that begins too often to try them all

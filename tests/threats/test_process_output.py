@@ -1,0 +1,104 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""K8: no secret in use comes into the output of a server, whoever in its process or below it writes there."""
+
+import contextlib
+import json
+import subprocess
+from collections.abc import Iterator
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+
+from tests.cli.shell import Shell
+from tests.threats.lines import MODERN, HttpLine, calling, encoded
+from tests.threats.noisy_tools import NAME, WAYS
+from tests.threats.served import Served, environment, eventually, serving, toolhall
+from tests.threats.test_secrets import set_secret
+
+TOOLS = Path(__file__).with_name("noisy_tools.py")
+SECRET = "sk+Canary/ctT2NLLzPkkGoa"
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
+        with serving(tmp_path_factory.mktemp("noisy"), TOOLS) as served:
+            set_secret(served.port, NAME, SECRET)
+            yield served
+
+
+@pytest.mark.threat("K8")
+@pytest.mark.parametrize("way", WAYS)
+def test_K8_whatever_a_tool_writes_beside_its_answer(noisy: Served, way: str) -> None:
+    """Prints, warnings, threads, tasks, finalizers, children and bare descriptors: all redacted, nothing lost."""
+    said = HttpLine(noisy.port, MODERN).ask(encoded(calling(MODERN, "writes", {"way": way})))
+    assert said.message["result"]["content"][0]["text"] == way
+    for words in WAYS[way][1]:
+        assert eventually(lambda words=words: f"{words} [redacted]" in noisy.log, 30), noisy.log
+    assert SECRET not in noisy.log
+    assert SECRET[10:] not in noisy.log
+
+
+@pytest.mark.threat("K8")
+def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python printed is out before the next statement runs, even if that ends the process; stdout stays ours."""
+    monkeypatch.setenv("PYTHONPATH", str(TOOLS.parents[2]))
+    with serving(tmp_path, TOOLS) as served:
+        set_secret(served.port, NAME, SECRET)
+        with contextlib.suppress(OSError, HTTPException):
+            HttpLine(served.port, MODERN).ask(encoded(calling(MODERN, "dies", {})))
+        assert served.process.wait(30) == 3
+        assert "last words [redacted]\n" in served.log
+        assert served.process.stdout is not None
+        assert served.process.stdout.read() == b"", "with --json there is one line, and nothing else"
+
+
+@pytest.mark.threat("K8")
+def test_K8_over_stdio_the_output_is_the_protocol_and_nothing_else(tmp_path: Path) -> None:
+    """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
+    around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
+    command = toolhall("secret", "set", NAME, "--data", str(tmp_path / "data"))
+    subprocess.run(command, input=SECRET, text=True, check=True, env=around, capture_output=True)
+    calls = [calling(MODERN, "writes", {"way": way}) | {"id": way} for way in WAYS if way != "in task"]
+    done = subprocess.run(
+        toolhall("serve", str(TOOLS), "--stdio"),
+        input=b"".join(encoded(each) + b"\n" for each in calls),
+        env=around,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {each["id"] for each in answers} == {each["id"] for each in calls}
+    assert SECRET.encode() not in done.stdout + done.stderr
+    for each in calls:
+        for words in WAYS[each["id"]][1]:
+            assert f"{words} [redacted]".encode() in done.stderr, words
+
+
+SHOWS = f"""
+import subprocess, sys
+from toolhall import Context, tool
+
+@tool(secrets=["{NAME}"])
+def shows(ctx: Context) -> str:
+    print("python", sys.stderr.isatty(), ctx.secret("{NAME}"))
+    subprocess.run([sys.executable, "-c", "import sys; print('child', sys.stderr.isatty(), file=sys.stderr)"])
+    return "shown"
+"""
+
+
+@pytest.mark.threat("K8")
+def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_path: Path) -> None:
+    """Children keep the terminal, with its colours and its width; what they write themselves is not redacted there."""
+    shell = Shell(tmp_path)
+    (tmp_path / "tools.py").write_text(SHOWS)
+    assert shell.run("secret", "set", NAME, text=SECRET).code == 0
+    with shell.terminal("serve", "tools.py", "--port", "0", "--json", json=True) as terminal:
+        assert terminal.process.stdout is not None
+        url = json.loads(terminal.process.stdout.readline())["url"]
+        assert Shell(tmp_path).run("call", "shows", "--url", url, "--yes").code == 0
+        shown = terminal.expect("python True [redacted]") + terminal.expect("child True")
+        assert SECRET not in shown

@@ -1,5 +1,6 @@
 """Runs the real program in processes of its own, each wait bounded."""
 
+import codecs
 import contextlib
 import json
 import os
@@ -131,6 +132,7 @@ class Terminal:
         self.process = process
         self._descriptor = descriptor
         self.seen = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a read may end within a character
 
     def expect(self, text: str) -> str:
         """Read until this text has been shown, and return everything up to it."""
@@ -163,7 +165,7 @@ class Terminal:
             part = os.read(self._descriptor, 65_536)
         except OSError:  # Linux says so when the other side has been closed
             return False
-        self.seen += part.decode(errors="replace")
+        self.seen += self._decoder.decode(part)
         return bool(part)
 
 

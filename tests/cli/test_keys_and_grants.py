@@ -1,11 +1,13 @@
 """`toolhall key` and `toolhall grant`, on a data folder and at a running hall; and every command that sends a key."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import segno
 
 from tests.cli.shell import KIT, Shell
 
@@ -61,7 +63,35 @@ def test_a_grant_is_added_listed_and_removed(shell: Shell) -> None:
     assert [each["effect"] for each in listed] == ["permit", "forbid"]
     assert listed[0]["conditions"] == [{"path": "/repo", "oneOf": ["a", "b"]}, {"path": "/n", "oneOf": [5]}]
     assert shell.run("grant", "remove", grant_id).out == f"the grant {grant_id} is removed\n"
+    assert forbid.pop("warnings")
     assert shell.run("grant", "list", "--json").json() == [forbid]
+
+
+def test_a_grant_that_is_probably_not_meant_is_warned_of(shell: Shell) -> None:
+    assert shell.run("key", "create", "ci").code == 0
+    first = shell.run("grant", "add", "ci", "Kit.*")
+    assert "warning" not in first.err
+    assert "warning: no key belongs to a caller 'c1'" in shell.run("grant", "add", "c1", "Kit.*").err
+    idle = shell.run("grant", "add", "ci", "Kit.push", "--when", "/repo=a")
+    assert f"warning: its conditions change nothing: {first.out.partition(':')[0]}" in idle.err
+    told = shell.run("grant", "add", "c2", "Kit.*", "--json").json()
+    assert "no key belongs to a caller 'c2'" in told["warnings"][0]
+
+
+def test_an_authenticator_is_drawn_as_a_qr_code_on_a_terminal(shell: Shell) -> None:
+    with shell.terminal("factor", "add", "totp", "local") as terminal:
+        screen = terminal.expect("First code")
+        uri = re.search(r"otpauth://\S+", screen)
+        assert uri
+        drawn = [line.partition("\x1b[0m")[0] for line in screen.split("\x1b[97;40m")[1:]]
+        assert _modules(drawn) == [list(map(bool, row)) for row in segno.make(uri[0], error="l").matrix_iter(border=2)]
+
+
+def _modules(drawn: list[str]) -> list[list[bool]]:
+    """Which modules of a code are dark; one character is two of them, one above the other."""
+    halves = {"\u2588": (False, False), " ": (True, True), "\u2580": (False, True), "\u2584": (True, False)}
+    rows = [[halves[each][half] for each in line] for line in drawn for half in (0, 1)]
+    return rows[: len(rows[0])]
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """Adds and removes grants, and tells whoever decides by them."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
 from typing import TypeAlias
 
 import msgspec
 
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.globs import means
 from toolhall.model.json import Json
 from toolhall.registrar.turns import Turns
 from toolhall.stores.bundle import Stores
@@ -110,6 +112,35 @@ class Grants:
     def _take(self, grants: tuple[Grant, ...]) -> None:
         self.all = grants
         self._changed(grants)
+
+
+def warnings_about(grant: Grant, others: Iterable[Grant], callers: Iterable[str], tools: Iterable[str]) -> list[str]:
+    """What is probably not meant by a grant that is otherwise sound: names that nobody has, and idle conditions.
+
+    `callers` and `tools` are what is known here. A caller with a token of an issuer (its id holds a colon) is known by
+    nobody in advance.
+    """
+    said: list[str] = []
+    if ":" not in grant.callers and not any(fnmatchcase(each, grant.callers) for each in callers):
+        said.append(
+            f"no key belongs to a caller {grant.callers!r}; make one with 'toolhall key create', or check the name"
+        )
+    known = tuple(tools)
+    if known and not any(means((grant.tools,), each) for each in known):
+        said.append(f"no tool that is known here matches {grant.tools!r}; check it against 'toolhall tool list'")
+    for other in others:
+        if other.id == grant.id or (other.effect, grant.effect) != ("permit", "permit"):
+            continue
+        if grant.conditions and not other.conditions and _covers(other, grant):
+            said.append(f"its conditions change nothing: {other.id} permits the same without any")
+        if other.conditions and not grant.conditions and _covers(grant, other):
+            said.append(f"the conditions of {other.id} change nothing from now on: this permits the same without any")
+    return said
+
+
+def _covers(wide: Grant, narrow: Grant) -> bool:
+    """Whether one grant is about every caller and tool of another; a pattern counts as the text that it is."""
+    return fnmatchcase(narrow.callers, wide.callers) and means((wide.tools,), narrow.tools)
 
 
 def _callers(text: str) -> str:

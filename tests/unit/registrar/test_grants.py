@@ -7,10 +7,10 @@ import pytest
 
 from toolhall.model.errors import Denied, Malformed, NotFound
 from toolhall.registrar import grants as module
-from toolhall.registrar.grants import Grants, NewCondition, NewGrant
+from toolhall.registrar.grants import Grants, NewCondition, NewGrant, warnings_about
 from toolhall.registrar.turns import Turns
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.grants.base import Condition, Grant
+from toolhall.stores.grants.base import Condition, Effect, Grant
 
 
 class Office:
@@ -95,3 +95,50 @@ async def test_where_nothing_may_be_changed_nothing_is() -> None:
     with pytest.raises(Denied, match="several processes"):
         await office.grants.add(NewGrant("ci", "*"), "ada")
     assert office.grants.all == await office.stores.grants.all() == ()
+
+
+def grant_of(
+    callers: str, tools: str, *, effect: Effect = "permit", conditional: bool = False, name: str = "g_1"
+) -> Grant:
+    conditions = (Condition("/repo", ("main",)),) if conditional else ()
+    return Grant(id=name, effect=effect, callers=callers, tools=tools, conditions=conditions, created_at=0.0, by="test")
+
+
+@pytest.mark.parametrize(
+    ("grant", "words"),
+    [
+        (grant_of("ci", "Calendar.*"), []),
+        (grant_of("ci-*", "Calendar.create@1.0.0"), []),
+        (grant_of("corp:bob", "*"), []),  # a token's subject, whom nobody knows in advance
+        (grant_of("bob", "Calendar.*"), ["no key belongs to a caller 'bob'"]),
+        (grant_of("ci", "Calender.*"), ["no tool that is known here matches 'Calender.*'"]),
+        (grant_of("bob", "Mail.*"), ["no key", "no tool"]),
+    ],
+)
+def test_names_that_nobody_has_are_warned_of(grant: Grant, words: list[str]) -> None:
+    said = warnings_about(grant, (), ["ci", "ci-nightly"], ["Calendar.create@1.0.0"])
+    assert [word in each for word, each in zip(words, said, strict=True)] == [True] * len(words)
+
+
+def test_without_any_tool_nothing_is_said_about_tools() -> None:
+    assert warnings_about(grant_of("ci", "Mail.*"), (), ["ci"], []) == []
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "warned"),
+    [
+        (
+            grant_of("ci", "Kit.a", conditional=True),
+            grant_of("*", "Kit.*", name="g_2"),
+            "its conditions change nothing: g_2",
+        ),
+        (grant_of("*", "Kit.*"), grant_of("ci", "Kit.a", conditional=True, name="g_2"), "the conditions of g_2 change"),
+        (grant_of("ci", "Kit.a", conditional=True), grant_of("ci", "Kit.b", name="g_2"), None),
+        (grant_of("ci", "Kit.a", conditional=True), grant_of("bob", "Kit.a", name="g_2"), None),
+        (grant_of("ci", "Kit.a", conditional=True), grant_of("ci", "Kit.a", effect="forbid", name="g_2"), None),
+        (grant_of("ci", "Kit.a"), grant_of("ci", "Kit.*", name="g_2"), None),
+    ],
+)
+def test_conditions_that_change_nothing_are_warned_of(new: Grant, old: Grant, warned: str | None) -> None:
+    said = warnings_about(new, (old, new), ["ci"], ["Kit.a@1.0.0"])
+    assert said == [] if warned is None else warned in said[0]

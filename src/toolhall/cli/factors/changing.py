@@ -1,7 +1,10 @@
 """`toolhall factor add`, `list` and `remove`: a secret is shown once, when it is made."""
 
+import io
+import sys
 from typing import Annotated, Literal
 
+import segno
 from cyclopts import Parameter
 
 from toolhall.cli.logs import start_logging
@@ -15,6 +18,7 @@ from toolhall.model.json import JsonObject
 _DEFAULTS = HallOptions()
 _COLUMNS = ("id", "person", "kind", "added", "last used", "by")
 _TRIES = 3
+_WHITE_ON_BLACK, _RESET = "\x1b[97;40m", "\x1b[0m"
 _WRONG = 403
 
 
@@ -98,6 +102,8 @@ def _tell_link(made: JsonObject, options: HallOptions) -> None:
 def _finish(desk: Desk, made: JsonObject, options: HallOptions) -> None:
     """Keep it only once its first code was right."""
     say = note if options.json else _print
+    if not options.json and sys.stdout.isatty():
+        _show_qr_code(made["uri"])
     say(visible(made["uri"]))
     say(visible(made["secret"]))
     note("Put one of these into your authenticator app; they are not shown again. Then type its first code.")
@@ -112,6 +118,14 @@ def _finish(desk: Desk, made: JsonObject, options: HallOptions) -> None:
         else:
             _tell_added(kept, made, options)
             return
+
+
+def _show_qr_code(uri: str) -> None:
+    """Draw the address of an authenticator for a phone's camera, dark on light whatever the terminal's colours are."""
+    drawn = io.StringIO()
+    segno.make(uri, error="l").terminal(drawn, compact=True, border=2)
+    for line in drawn.getvalue().splitlines():
+        _print(f"{_WHITE_ON_BLACK}{line}{_RESET}")
 
 
 def _tell_added(kept: JsonObject, made: JsonObject, options: HallOptions) -> None:

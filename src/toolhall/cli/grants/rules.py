@@ -58,6 +58,8 @@ def add(callers: str, tools: str, /, *, options: Annotated[AddOptions, Parameter
         print_answer(made)
     else:
         print(visible(_said(made)))
+        for warning in made.get("warnings", ()):  # a hall of an earlier version tells none
+            note(visible(f"warning: {warning}"))
 
 
 def list_grants(*, options: Annotated[HallOptions, Parameter(name="*")] = _DEFAULTS) -> None:

@@ -40,18 +40,21 @@ _CONDITION: JsonObject = {
     "additionalProperties": False,
 }
 _EFFECT: JsonObject = {"enum": ["permit", "forbid"]}
-SCHEMAS: JsonObject = {
-    "ApiKey": object_of(**_KEY),
-    "Grant": object_of(
-        id=TEXT,
-        effect=_EFFECT,
-        callers={**TEXT, "description": "A glob over the ids of callers."},
-        tools={**TEXT, "description": "A glob over the ids of tools; without a version it means all of them."},
-        conditions=list_of(object_of(path=TEXT, oneOf=list_of({}))),
-        createdAt=MOMENT,
-        by=TEXT,
-    ),
+_GRANT: dict[str, JsonObject] = {
+    "id": TEXT,
+    "effect": _EFFECT,
+    "callers": {**TEXT, "description": "A glob over the ids of callers."},
+    "tools": {**TEXT, "description": "A glob over the ids of tools; without a version it means all of them."},
+    "conditions": list_of(object_of(path=TEXT, oneOf=list_of({}))),
+    "createdAt": MOMENT,
+    "by": TEXT,
 }
+SCHEMAS: JsonObject = {"ApiKey": object_of(**_KEY), "Grant": object_of(**_GRANT)}
+_WARNINGS = {
+    **list_of(TEXT),
+    "description": "What is probably not meant: unknown names, conditions that change nothing.",
+}
+_ADDED = object_of(**_GRANT, warnings=_WARNINGS)
 _PLAIN_SCOPES = "admin|approve|act_as|trusted"
 _NEW_KEY: JsonObject = {
     "type": "object",
@@ -98,7 +101,7 @@ def paths() -> JsonObject:
         "/api/grants": {
             "get": operation("grants", "Every grant.", object_of(grants=list_of(grant))),
             "post": _creating(
-                "addGrant", "Permit callers tools, or forbid them.", _NEW_GRANT, grant, ("removeGrant", "grant")
+                "addGrant", "Permit callers tools, or forbid them.", _NEW_GRANT, _ADDED, ("removeGrant", "grant")
             ),
         },
         "/api/grants/{grant}": {

@@ -1,9 +1,11 @@
 """`/api/grants`: who may call what."""
 
+from collections.abc import Sequence
+
 from toolhall.model.errors import NotFound
 from toolhall.model.exchange import Wire
 from toolhall.model.json import JsonObject
-from toolhall.registrar.grants import NewGrant
+from toolhall.registrar.grants import NewGrant, warnings_about
 from toolhall.stores.grants.base import Grant
 from toolhall.transports.api.answering import answer
 from toolhall.transports.api.managed import Managed
@@ -59,7 +61,14 @@ class GrantsApi:
             return await self._grants.add(wanted, exchange.caller.id)
 
         what = f"{wanted.effect} {wanted.callers} {wanted.tools}"
-        return reply(_summary(await self._managed.change(what, given, exchange.caller, apply)), 201)
+        made = await self._managed.change(what, given, exchange.caller, apply)
+        return reply({**_summary(made), "warnings": self._warnings(made)}, 201)
+
+    def _warnings(self, made: Grant) -> Sequence[str]:
+        callers = {key.name for key in self._managed.access.keys.all}
+        tools = {kept.id for kept in self._managed.registrar.known}
+        tools.update(entry.id for entry in self._managed.hall.registry.snapshot.entries)
+        return warnings_about(made, self._grants.all, callers, tools)
 
     async def _remove(self, exchange: Exchange, grant_id: str) -> Wire:
         parameters_of(exchange)

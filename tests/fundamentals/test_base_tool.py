@@ -76,7 +76,7 @@ async def test_what_the_capabilities_say_is_promised_and_checked() -> None:
         assert (write.description, write.effect, write.level) == ("Write a line.", "writes", 3)
         assert write.about.description == "Keeps what was told."
         assert write.about.resources == ({"name": "lines", "type": "string", "description": "All lines."},)
-        assert read.input == {"type": "object"}
+        assert read.input == {"type": "object", "properties": {}}
         with pytest.raises(Exception, match="line"):
             await client.call_named(write.name, {"line": 1})
         assert (await client.call_named(write.name, {"line": "a"})).encoded == b'{"lines":["a"]}'

@@ -36,7 +36,7 @@ class ToolOptions(RequiringOptions, total=False):
     icons: tuple[Icon, ...] | list[Icon]
     meta: JsonObject
     returns: Any  # the type of the value, where the return annotation cannot say it
-    input: JsonObject  # a JSON Schema to publish as it is; the function takes **arguments
+    input: JsonObject  # a JSON Schema to publish, with `properties`, if empty ones; the function takes **arguments
     output: JsonObject  # a JSON Schema to publish as it is
 
 
@@ -230,7 +230,9 @@ def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> S
         raise BadSignature("a tool with input=... takes its arguments as '**arguments'")
     read = read_signature(function, hidden + 1, options.get("returns"))
     output = _given_output(options) if "output" in options else read.output
-    return Signature(options.get("input", {}), output, lambda arguments: arguments)
+    given = options.get("input", {})
+    taken = given if "properties" in given else {**given, "properties": {}}  # clients read them without asking
+    return Signature(taken, output, lambda arguments: arguments)
 
 
 def _given_output(options: ToolOptions) -> Output:

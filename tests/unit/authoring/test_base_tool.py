@@ -50,7 +50,7 @@ def test_methods_may_be_names_or_objects() -> None:
     assert second.tool.description == "The second."
     assert (third.tool.title, third.tool.timeout) == ("Three", 2)
     assert third.tool.requirements == {"secrets": [{"id": "A_KEY"}]}
-    assert second.tool.input == third.tool.input == {"type": "object"}
+    assert second.tool.input == third.tool.input == {"type": "object", "properties": {}}
 
 
 def test_resources_may_be_names_or_objects() -> None:

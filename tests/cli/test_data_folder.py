@@ -1,9 +1,12 @@
 """Which data folder a command uses, who shares it, and how a client hears that it cannot be used."""
 
+import asyncio
 import json
 import re
+import time
 import urllib.request
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,10 @@ from tests.cli.test_serve_registry import CALCULATOR, told, write_shop
 from tests.cli.test_serve_ways import INITIALIZE, ask
 from toolhall.cli.settings import default_folder, project_of
 from toolhall.config import Config, overridden, overriding
+from toolhall.stores.base import StoreFailed
 from toolhall.stores.choosing import choose_stores
 from toolhall.stores.grants.base import Grant
+from toolhall.stores.sql import revision
 
 PLAIN = '''
 from toolhall import tool
@@ -148,6 +153,44 @@ def test_several_processes_over_standard_input_share_a_folder_that_was_named(she
     assert [tool["id"] for tool in shell.run("tool", "list", "--json").json()] == ["Shop.price@1.0.0"]
 
 
+SECRET = '''
+from toolhall import Context, tool
+
+@tool(secrets=["KEY"], effect="reads")
+def length(ctx: Context) -> int:
+    """How long the secret is."""
+    return len(ctx.secret("KEY"))
+'''
+
+
+def test_commands_work_beside_a_process_over_standard_input(shell: Shell) -> None:
+    (shell.folder / "tools.py").write_text(SECRET)
+    call = {"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "length", "arguments": {}}}
+    with shell.started("serve", "tools.py", "--stdio") as process:
+        assert ask(process, INITIALIZE)["id"] == 1
+        assert shell.run("secret", "set", "KEY", text="SK01234567").code == 0
+        deadline = time.monotonic() + PATIENCE
+        number = 2
+        while "10" not in json.dumps(ask(process, {**call, "id": number}).get("result")):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            number += 1
+        assert shell.run("key", "create", "ci").code == 0
+        assert shell.run("tool", "add", str(CALCULATOR)).code == 0
+        assert [key["name"] for key in shell.run("key", "list", "--json").json()] == ["ci"]
+        rotated = shell.run("secret", "rotate", "--new")
+        assert f"is in use by process {process.pid}" in rotated.complaint()
+    assert shell.run("secret", "rotate", "--new").code == 0
+
+
+def test_commands_at_the_same_time_wait_for_each_other(shell: Shell) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        begun = [pool.submit(shell.run, "key", "create", f"ci{number}") for number in range(4)]
+        ended = [each.result() for each in begun]
+    assert [each.code for each in ended] == [0] * 4, ended
+    assert len(shell.run("key", "list", "--json").json()) == 4
+
+
 def test_a_server_and_processes_over_standard_input_share_one_as_well(shell: Shell) -> None:
     with shell.started("serve", KIT, "--stdio") as before:
         assert ask(before, INITIALIZE)["id"] == 1
@@ -180,6 +223,27 @@ async def test_a_file_that_one_process_makes_is_seen_by_those_that_were_there_be
     alone = choose_stores(tmp_path, share=False)
     assert [grant.id for grant in await alone.grants.all()] == ["g"]
     alone.close()
+
+
+async def test_two_that_make_the_file_at_the_same_moment_make_one(tmp_path: Path) -> None:
+    grants = [Grant(id=f"g{n}", effect="permit", callers="*", tools="*", created_at=1.0, by="x") for n in range(2)]
+    with (
+        closing(choose_stores(tmp_path, share=False, family="peer")) as one,
+        closing(choose_stores(tmp_path, share=False, family="peer", beside=True)) as other,
+    ):
+        await asyncio.gather(one.grants.add(grants[0]), other.grants.add(grants[1]))
+        assert {grant.id for grant in await one.grants.all()} == {"g0", "g1"}
+
+
+async def test_tables_of_an_older_version_are_not_changed_under_a_process_that_uses_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(choose_stores(tmp_path, share=False, family="peer")) as old:
+        await old.grants.add(Grant(id="g", effect="permit", callers="*", tools="*", created_at=1.0, by="x"))
+        monkeypatch.setattr(revision, "REVISIONS", (*revision.REVISIONS, "9999"))
+        with pytest.raises(StoreFailed, match="an older Toolhall that is still using it"):
+            choose_stores(tmp_path, share=False, family="peer", beside=True)
+        assert [grant.id for grant in await old.grants.all()] == ["g"]
 
 
 def test_a_client_over_standard_input_hears_why_nothing_is_served(shell: Shell) -> None:

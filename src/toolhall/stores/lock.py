@@ -46,7 +46,9 @@ _WAYS = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 _NONE = -1
 _BRIEFLY = b" opening"  # written behind the id of a process that lets go as soon as it has opened the folder
 _BRIEF_SECONDS = 15.0
+_UNSAID_SECONDS = 2.0
 _AGAIN_SECONDS = 0.02
+_TEXT_BYTES = 48
 
 
 class Lock:
@@ -67,14 +69,15 @@ class Lock:
         except BaseException:
             os.close(self._file)
             raise
-        self._say(_BRIEFLY if briefly or (self.alone and family is not None) else b"")
+        if self.alone or family == "sibling" or not _is_alive(_read_holder(self._file)[0]):
+            self._say(_BRIEFLY if briefly or (self.alone and family is not None) else b"")
         _held.add(self)
 
     def share(self) -> None:
         """Let others join: whatever had to be done alone is done."""
         if self.alone and self._file != _NONE:
-            self._say(b"")
             _share(self._file)
+            self._say(b"")  # only now: who is refused in between would not know that it can join
             self.alone = False
 
     def release(self) -> None:
@@ -86,7 +89,7 @@ class Lock:
 
     def _taken(self, folder: Path, family: Family | None) -> bool:
         """Whether it was taken exclusively; waits for a process that is only opening the folder."""
-        until = time.monotonic() + _BRIEF_SECONDS
+        begun = time.monotonic()
         while True:
             for shared in {"sibling": (True,), "peer": (False, True)}.get(family or "", (False,)):
                 try:
@@ -95,14 +98,17 @@ class Lock:
                     continue
                 return not shared
             pid, brief = _read_holder(self._file)
-            if not brief or time.monotonic() > until:
+            alive = _is_alive(pid)
+            # Whoever has just taken it has not said so yet, and what is written there is of one that is gone.
+            if time.monotonic() - begun > (_BRIEF_SECONDS if brief else 0.0 if alive else _UNSAID_SECONDS):
+                pid = pid if alive else None
                 raise InUse(_refusal(folder, pid), pid)
             time.sleep(_AGAIN_SECONDS)
 
     def _say(self, more: bytes) -> None:
-        os.ftruncate(self._file, 0)
+        """In one write, so that nobody reads half of it; blanks cover what was there before."""
         os.lseek(self._file, 0, os.SEEK_SET)
-        os.write(self._file, b"%d%b\n" % (self._pid, more))
+        os.write(self._file, (b"%d%b" % (self._pid, more)).ljust(_TEXT_BYTES - 1) + b"\n")
 
 
 _held: WeakSet[Lock] = WeakSet()
@@ -121,9 +127,23 @@ if hasattr(os, "register_at_fork"):
 def _read_holder(file: int) -> tuple[int | None, bool]:
     """The id that the holder wrote, and whether it will let go soon."""
     os.lseek(file, 0, os.SEEK_SET)
-    text = os.read(file, 64).strip()
+    text = os.read(file, _TEXT_BYTES).strip()
     pid = text.removesuffix(_BRIEFLY)
     return int(pid) if pid.isdigit() else None, text.endswith(_BRIEFLY)
+
+
+def _is_alive(pid: int | None) -> bool:
+    """Whether a process of this id runs; on Windows, where asking would end it, every id is taken for one."""
+    if pid is None:
+        return False
+    if sys.platform != "win32":
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True  # somebody else's
+    return True
 
 
 def _refusal(folder: Path, pid: int | None) -> str:

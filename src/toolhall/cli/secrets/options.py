@@ -48,13 +48,15 @@ def opened_vault(
 
 
 @contextlib.contextmanager
-def opened_folder(options: HallOptions, *, changing: bool, founding: bool = False) -> Generator[FolderLine, None, None]:
+def opened_folder(
+    options: HallOptions, *, changing: bool, founding: bool = False, alone: bool = False
+) -> Generator[FolderLine, None, None]:
     """The hall in a folder; whoever changes what is sealed there needs a key, and a server's is not made here."""
     home = importlib.import_module("toolhall.cli.tools.local")
     config = home.hall_in(options.data, founding=founding)
     if changing:
         home.refuse_unkeyed(config)
-    line: FolderLine = home.LocalDesk(config, changing=changing)
+    line: FolderLine = home.LocalDesk(config, changing=changing, alone=alone)
     try:
         yield line
     finally:

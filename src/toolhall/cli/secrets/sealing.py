@@ -68,7 +68,7 @@ def _rotated_with_new(options: HallOptions) -> JsonObject:
     """Not by a request: a hall that runs changes no key."""
     if options.running or options.key is not None:
         raise WrongUsage("--new needs --data: stop the hall, then rotate in its folder, where its key is kept")
-    with opened_folder(options, changing=True) as line:
+    with opened_folder(options, changing=True, alone=True) as line:
         return {"rotated": line.rotate(new_key())}
 
 

@@ -106,7 +106,7 @@ class LocalSource:
             yield
             return
         try:
-            stores = choose_stores(Path(data), share=True)
+            stores = choose_stores(Path(data), share=True, family="peer", beside=True, briefly=True)
         except StoreFailed as failed:
             raise CommandFailed(str(failed)) from None
         with contextlib.closing(stores):

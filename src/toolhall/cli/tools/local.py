@@ -17,7 +17,7 @@ from toolhall.model.caller import LOCAL
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.pipeline.manage import Change
-from toolhall.registrar.terms import Terms
+from toolhall.registrar.terms import for_command
 from toolhall.stores.base import FILE_NAME, Stale, StoreFailed
 from toolhall.stores.seal import KEY_NAME
 from toolhall.stores.vault.keys import NoKey, find_keks
@@ -73,17 +73,20 @@ async def recorded(hall: Toolhall, what: str, apply: Callable[[], Awaitable[T]])
 
 
 class LocalDesk:
-    """Whoever changes something holds the folder's lock; a running hall has it, and is to be asked by --url."""
+    """Whoever changes something needs the right to change tools; a running server has it, and is to be asked by --url.
+
+    `alone` also keeps out processes over stdio.
+    """
 
     sends_key = False
 
-    def __init__(self, config: Config, *, changing: bool) -> None:
+    def __init__(self, config: Config, *, changing: bool, alone: bool = False) -> None:
         self._runner = asyncio.Runner()
         self._hall = closed_hall(config)
         self._hall.api.managed.origin = "cli"
         try:
             with waiting(f"Opening {config.data}"):
-                self._runner.run(self._hall.open(Terms(share=not changing, hold=False, briefly=changing)))
+                self._runner.run(self._hall.open(for_command(changing=changing, alone=alone)))
         except StoreFailed as failed:
             self.close()
             raise CommandFailed(str(failed)) from None

@@ -19,11 +19,14 @@ _CAREFUL = ("trusted_schema = OFF", "cell_size_check = ON")  # the file may have
 _DURABLE = ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "foreign_keys = ON")
 
 
-def open_to_write(path: Path, macs: Macs) -> Connection:
-    """Make the file if there is none, readable by its owner only, and bring its tables up to date."""
+def open_to_write(path: Path, macs: Macs, *, alone: bool = True) -> Connection:
+    """Make the file if there is none, readable by its owner only, and bring its tables up to date.
+
+    Tables of an older revision are changed only by who is `alone`.
+    """
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))  # SQLite's own would be 0644
     connection = _connect(path, "rw", _prepare_to_write)
-    return _checked(connection, lambda opened: bring_up_to_date(opened, partial(sign_all, macs)))
+    return _checked(connection, lambda opened: bring_up_to_date(opened, partial(sign_all, macs), alone=alone))
 
 
 def open_to_read(path: Path) -> Connection:

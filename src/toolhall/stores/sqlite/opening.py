@@ -43,7 +43,7 @@ def open_locked(folder: Path, lock: Lock, *, several: bool = False) -> Stores:
     path = folder / FILE_NAME
     with explained(path):
         macs = Macs(kept_key(folder / KEY_NAME))
-        database = Database(path, partial(open_to_write, macs=macs), lock)
+        database = Database(path, partial(open_to_write, macs=macs, alone=lock.alone), lock)
         stores = _stores(database, macs)
         return replace(stores, version=database.version) if several else stores
 

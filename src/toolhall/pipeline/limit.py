@@ -110,9 +110,12 @@ class Limit:
         self._running: dict[str, int] = {}  # by tool
 
     def __call__(self, allowed: Allowed) -> Admitted:
-        """Admitted, or Limited with the time to wait."""
+        """Admitted, until `end` is told so; or Limited with the time to wait."""
         caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
-        if self._running.get(entry.id, 0) >= self._most_running:  # before anybody is asked to approve the call
+        running = self._running.get(entry.id)
+        if running is None:
+            running = self._first(entry.id)
+        if running >= self._most_running:
             raise _tool_is_busy()
         account = caller.id if caller.address is None else caller.account
         cost = self._cost(entry) if self._costs else 1.0
@@ -122,22 +125,19 @@ class Limit:
             wait = self._all(account, entry.id, cost, now)
         if wait > 0.0:
             raise Limited(wait)
+        self._running[entry.id] = running + 1
         return Admitted(allowed.call, entry, allowed.verdict)
 
-    def begin(self, tool: str) -> None:
-        """Count a call that is about to run; Limited if the tool runs as often as it may."""
-        running = self._running.get(tool, 0)
-        if running >= self._most_running:
-            raise _tool_is_busy()
-        self._running[tool] = running + 1
+    def end(self, admitted: Admitted) -> None:
+        """A call that was admitted is over: its tool may run once more."""
+        self._running[admitted.entry.id] -= 1
 
-    def end(self, tool: str) -> None:
-        """A call that was counted has ended."""
-        left = self._running[tool] - 1
-        if left:
-            self._running[tool] = left
-        else:
-            del self._running[tool]
+    def _first(self, tool: str) -> int:
+        """A tool that was not called before; those of which no call runs are forgotten where there are many."""
+        if len(self._running) >= MOST_COSTS:
+            self._running = {known: count for known, count in self._running.items() if count}
+        self._running[tool] = 0
+        return 0
 
     def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
         """Take from every bucket, or from none if any has too little."""

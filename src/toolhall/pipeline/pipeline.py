@@ -54,6 +54,7 @@ class Pipeline:
         """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
         stages, trace = self._stages, Trace()
         span = None if self._spans is None else self._spans.begin(call)
+        admitted = None
         try:
             allowed = self._allowed(call, trace)
             admitted = stages.limit(allowed)
@@ -68,17 +69,13 @@ class Pipeline:
                 equipped = await equipped
             trace.reached = equipped
             trace.redactor = equipped.redactor
-            stages.limit.begin(equipped.entry.id)
-            try:
-                if equipped.verdict.level >= GRANTED_FROM:
-                    await stages.audit.intent(call, equipped)  # durable before any side effect
-                else:
-                    stages.audit.keep(call)
-                if stages.record is not None:  # before the tool can change its arguments
-                    trace.kept = stages.record(equipped)
-                raw = await stages.run(equipped)  # deadline, cancellation, progress
-            finally:
-                stages.limit.end(equipped.entry.id)
+            if equipped.verdict.level >= GRANTED_FROM:
+                await stages.audit.intent(call, equipped)  # durable before any side effect
+            else:
+                stages.audit.keep(call)
+            if stages.record is not None:  # before the tool can change its arguments
+                trace.kept = stages.record(equipped)
+            raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
             trace.finish(result)
             return Finished(equipped.entry.tool, result)
@@ -86,6 +83,8 @@ class Pipeline:
             trace.end(ended)
             raise
         finally:
+            if admitted is not None:
+                stages.limit.end(admitted)
             redactions = 0 if trace.redactor is None else trace.redactor.count
             stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, redactions)
             tool = trace.entry
@@ -112,7 +111,9 @@ class Pipeline:
         """Record a call that is answered as the same call was before; raises what a new one would be refused with."""
         stages, trace = self._stages, Trace()
         try:
-            valid = stages.validate(stages.limit(self._allowed(call, trace)))
+            admitted = stages.limit(self._allowed(call, trace))
+            stages.limit.end(admitted)  # nothing runs
+            valid = stages.validate(admitted)
             if not isinstance(valid, Valid):
                 valid = await valid
             trace.reached = Allowed(call, valid.entry, stages.verify.settled(valid))

@@ -56,7 +56,6 @@ class Exchange:
     """What came, from whom, and the way back."""
 
     __slots__ = (
-        "_key",
         "_send",
         "admission",
         "caller",
@@ -70,6 +69,7 @@ class Exchange:
         "receive",
         "scope",
         "slot",
+        "slot_key",
     )
 
     def __init__(self, method: str, headers: Headers, caller: Caller, receive: Receive, send: Send) -> None:
@@ -81,8 +81,7 @@ class Exchange:
         self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
         self.query = b""
         self.admission: Admission | None = None  # None: there is no bound
-        self.slot: Held | None = None  # of which kind it holds one
-        self._key = ""
+        self.slot: Held | None = None  # of which kind it holds one, in the name of `slot_key`
         self.scope: Scope = {}
         self.challenges: Challenges | None = None  # what is said to whoever may not
         self.identity: Identity | None = None  # what proved the caller
@@ -111,7 +110,7 @@ class Exchange:
     def hold(self, slot: Held) -> None:
         """Note that it has taken one of these in its caller's name."""
         caller = self.caller
-        self.slot, self._key = slot, caller.id if caller.address is None else caller.account
+        self.slot, self.slot_key = slot, caller.id if caller.address is None else caller.account
 
     async def admit(self) -> None:
         """Take a slot, after a moment if need be; NoSlot if there is none for its caller."""
@@ -132,13 +131,13 @@ class Exchange:
     def take_place(self) -> Callable[[], None]:
         """The slot of this request goes to what outlives it, or lasts long; returns how to give it back."""
         slot, self.slot = self.slot, None
-        return _nothing if slot is None else partial(slot.leave, self._key)
+        return _nothing if slot is None else partial(slot.leave, self.slot_key)
 
     def leave(self) -> None:
         """Give the slot of this request back, if it still has one."""
         slot, self.slot = self.slot, None
         if slot is not None:
-            slot.leave(self._key)
+            slot.leave(self.slot_key)
 
     async def reply(self, wire: Wire, *extra: tuple[bytes, bytes]) -> None:
         """Send a complete reply; whoever reads it may ask again at once, and finds the slot free."""

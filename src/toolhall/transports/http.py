@@ -72,8 +72,8 @@ class HttpApp:
             if request is None:
                 return
             scope = request
-        exchange, admission = Exchange(scope["method"], {}, NOBODY, receive, send), self.admission
-        exchange.admission = admission
+        exchange, callers = Exchange(scope["method"], {}, NOBODY, receive, send), self.admission.callers
+        exchange.admission = self.admission
         try:
             exchange.scope, exchange.challenges, exchange.identity = scope, self._challenges, self._identity
             headers = exchange.headers = self._shield.headers(scope)
@@ -87,11 +87,11 @@ class HttpApp:
             endpoint = methods.get(exchange.method)
             own: Own | None = scope.get(OWN)
             if (own is not None and not own.more_body) or not await_body(exchange):
-                slot = admission.enter(exchange.caller, exchange.path)
-                if slot is None:
-                    await exchange.admit()
+                caller = exchange.caller
+                if caller.proof != "none" and callers.take(caller.id):  # as most do
+                    exchange.slot, exchange.slot_key = callers, caller.id
                 else:
-                    exchange.hold(slot)
+                    await exchange.admit()
             await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))
         except Turned as turned:
             # The connection ends here: what is left of a refused body is not read as the next request.

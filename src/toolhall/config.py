@@ -25,6 +25,7 @@ _MOST_SHOWN = 40
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 _SECRETS = ("oxp_secret", "vault_key")
 
+LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -78,6 +79,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     providers: dict[str, ProviderSettings] = {}
     accept_credentials: tuple[str, ...] = ()
     idempotent: tuple[str, ...] = ()
+    log_level: LogThreshold = "warning"
+    log_format: Literal["auto", "text", "json"] = "auto"
+    access_log: bool = False
 
     @property
     def max_frame_bytes(self) -> int:
@@ -183,6 +187,8 @@ def _from_text(kind: Any, value: str) -> Any:
             return msgspec.json.decode(value, type=list[str])
         except msgspec.DecodeError:  # `[::1]:9000` is none either
             return tuple(filter(None, map(str.strip, value.split(","))))
+    if kind is LogThreshold:
+        return value.lower()
     return msgspec.json.decode(value) if _has_parts(kind) else value
 
 

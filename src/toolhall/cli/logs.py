@@ -7,7 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Generator
-from typing import TextIO
+from typing import Literal, TextIO, TypeAlias
 
 import msgspec
 
@@ -15,6 +15,8 @@ from toolhall.cli.failure import WrongUsage
 from toolhall.cli.screen import visible
 
 LEVEL_VARIABLE = "TOOLHALL_LOG_LEVEL"
+ACCESS_LOGGER = "toolhall.access"
+LogFormat: TypeAlias = Literal["auto", "text", "json"]
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _LOGGERS = ("toolhall", "uvicorn.error")
 _BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
@@ -27,7 +29,10 @@ _ADDRESS = re.compile(
 
 
 def start_logging(default: str | None) -> None:
-    """Write the log of the hall and of the HTTP server to the error output; without a level, nothing is logged."""
+    """Write the log of the hall and of the HTTP server to the error output; without a level, nothing is logged.
+
+    This is what counts until the settings are read (`apply_log_settings`), and for commands that read none.
+    """
     level = os.environ.get(LEVEL_VARIABLE, "").lower() or default
     if level is None:
         logging.getLogger("toolhall").addHandler(logging.NullHandler())
@@ -35,12 +40,28 @@ def start_logging(default: str | None) -> None:
     if level not in _LEVELS:
         raise WrongUsage(f"{LEVEL_VARIABLE} is {level!r}; set it to one of {', '.join(_LEVELS)}")
     lines = logging.StreamHandler(sys.stderr)
-    lines.setFormatter(_PlainLines() if sys.stderr.isatty() else _JsonLines())
+    lines.setFormatter(_formatter("auto"))
     for name in _LOGGERS:
         logger = logging.getLogger(name)
         logger.setLevel(level.upper())
         logger.addHandler(lines)
         logger.propagate = False
+
+
+def apply_log_settings(level: str, form: LogFormat, *, access: bool) -> None:
+    """Let the log that was started have this level and form; the access log is written whatever the level is."""
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.setLevel(level.upper())
+        for handler in logger.handlers:
+            if isinstance(handler, logging.StreamHandler):
+                handler.setFormatter(_formatter(form))
+    logging.getLogger(ACCESS_LOGGER).setLevel("INFO" if access else "CRITICAL")
+
+
+def _formatter(form: LogFormat) -> logging.Formatter:
+    plain = sys.stderr.isatty() if form == "auto" else form == "text"
+    return _PlainLines() if plain else _JsonLines()
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import sys
 import msgspec
 
 from toolhall.cli.ending import ended
-from toolhall.cli.logs import start_logging
+from toolhall.cli.logs import apply_log_settings, start_logging
 from toolhall.cli.screen import strays_aside
 from toolhall.cli.serving.family import READY
 from toolhall.cli.serving.output import redacted_output
@@ -27,6 +27,7 @@ def main() -> int:
         plan, secrets = msgspec.json.decode(told.readline(), type=tuple[Plan, dict[str, str]])
     os.environ.update(secrets)  # until the targets are loaded, which may make a Toolhall of their own
     start_logging("warning")
+    apply_log_settings(plan.config.log_level, plan.config.log_format, access=plan.config.access_log)
     return ended(lambda: _serve(plan, listening, channel))
 
 

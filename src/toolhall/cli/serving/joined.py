@@ -41,6 +41,11 @@ class Terms(msgspec.Struct, frozen=True):
         """Of a WebSocket, which nobody opens to a tool server."""
         return self.max_body_bytes
 
+    @property
+    def access_log(self) -> bool:
+        """The hall logs what it asks of its tool servers."""
+        return False
+
     def __repr__(self) -> str:
         return f"Terms({self.hall!r})"
 

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import uvicorn
 
+from toolhall.cli.serving.access_log import AccessLog
 from toolhall.cli.serving.deadlines import Deadlines
 from toolhall.cli.serving.entrance import Entrance, connections_possible
 from toolhall.cli.serving.plain import Refusals
@@ -40,6 +41,11 @@ class Sizes(Protocol):
     @property
     def max_frame_bytes(self) -> int:
         """The largest frame of a WebSocket that is read."""
+        ...
+
+    @property
+    def access_log(self) -> bool:
+        """Whether every request is logged."""
         ...
 
 
@@ -80,7 +86,7 @@ class GuardedConfig(uvicorn.Config):
     def __init__(self, served: Served, premises: Premises, connection: type, socket: type) -> None:
         self.premises = premises
         super().__init__(
-            served.http,  # a hall itself would only hand on
+            AccessLog(served.http) if served.config.access_log else served.http,  # a hall itself would only hand on
             loop="auto",  # uvloop, where there is one
             http=connection,
             ws=socket,

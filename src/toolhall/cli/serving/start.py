@@ -9,7 +9,7 @@ import msgspec
 from toolhall.cli.beside import started_beside
 from toolhall.cli.definitions import refuse_unserved
 from toolhall.cli.failure import CommandFailed, WrongUsage
-from toolhall.cli.logs import start_logging
+from toolhall.cli.logs import apply_log_settings, start_logging
 from toolhall.cli.screen import note
 from toolhall.cli.serving.plan import Plan, ServeOptions
 from toolhall.cli.serving.privacy import protect_process
@@ -50,6 +50,7 @@ def _start(targets: tuple[str, ...], options: ServeOptions) -> int:
     }
     named = read_named(options.config, **given)
     config = completed_with(named, targets)
+    apply_log_settings(config.log_level, config.log_format, access=config.access_log)
     refuse_exposure(config.profile, config.host)
     data_folder(config)
     stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}

@@ -108,6 +108,16 @@ def test_every_process_of_several_has_its_own(kit: Shell) -> None:
     assert len(happened(kit)) == 4
 
 
+def test_a_process_that_is_started_again_does_too(kit: Shell) -> None:
+    with kit.serving("own.py", "--reload"):
+        until(lambda: len(happened(kit)) == 1)
+        (kit.folder / "own.py").write_text(TOOLS + "\n")
+        until(lambda: len(happened(kit)) == 3)
+    first, second = happened(kit)[0][0], happened(kit)[-1][0]
+    assert first != second
+    assert happened(kit) == [(pid, what) for pid in (first, second) for what in ("connect", "disconnect")]
+
+
 def test_call_does_too(kit: Shell) -> None:
     here = kit.run("call", "Database_ask", "own.py", "--json").json()["structuredContent"]
     assert happened(kit) == [(here, "connect"), (here, "disconnect")]

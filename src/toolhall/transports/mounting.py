@@ -24,11 +24,15 @@ _ROUTE = re.compile(r"(/[^/?#%]+)+")
 def below_root(scope: Scope, root: str) -> Scope:
     """The same connection as the hall sees it: its own path, and in `root_path` the prefix of its links."""
     root = root.rstrip("/")
-    path, raw = _stripped(scope["path"], root), scope.get("raw_path") or b""
+    raw, inner = scope.get("raw_path") or b"", root
+    outer = scope.get("app_root_path", "").rstrip("/")  # Starlette's: of the whole application, without the mount
+    if outer and not f"{scope['path']}/".startswith(f"{root}/"):
+        inner = root.removeprefix(outer)  # the proxy stripped that part, and the server did not put it back
+    path = _stripped(scope["path"], inner)
     before, mark, after = root.partition(METADATA)
     if mark and (not after or after.startswith("/")):
         return {**scope, "path": METADATA + ("" if path == "/" else path), "raw_path": b"", "root_path": before + after}
-    for begins in (quote(root).encode(), root.encode("utf-8", "replace")):
+    for begins in (quote(inner).encode(), inner.encode("utf-8", "replace")):
         if raw.startswith(begins + b"/"):
             raw = raw[len(begins) :]
             break
@@ -64,7 +68,7 @@ class Routes:
     def find(self, scope: Scope) -> tuple[AsgiApp, Scope] | None:
         """The application of this path, and the connection as it sees it: mounted, as ASGI has it."""
         root = scope.get("root_path", "").rstrip("/")
-        path = _stripped(scope["path"], root)
+        path = below_root(scope, root)["path"] if root else scope["path"]
         for route, app in self._routes.items():
             if path == route or path.startswith(f"{route}/"):
                 return app, {**scope, "path": root + path, "root_path": root + route}

@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
+from starlette.testclient import TestClient
 from websockets.asyncio.client import connect
 
 from toolhall import Config, Toolhall, Toolkit, tool
@@ -356,6 +357,27 @@ async def test_a_server_may_be_told_the_prefix() -> None:
         refused = await client.post("/tools/test_mounting/burn", json={"what": "x"})
         assert "/outer/approve/" in refused.json()["error"]["details"]["url"]
     hall.close()
+
+
+@pytest.mark.filterwarnings("ignore:The `root_path` parameter is deprecated")
+@pytest.mark.parametrize("sent", ["/hall", "/outer/hall"])
+async def test_an_application_may_be_told_the_prefix(sent: str) -> None:
+    """FastAPI(root_path=...), for a proxy that strips it or does not."""
+    hall = Toolhall(burn, config=Config(profile="server"))
+    async with serving(in_fastapi(hall, root_path="/outer", lifespan=hall.lifespan)) as client:
+        refused = await client.post(f"{sent}/mcp", json={})
+        assert f"/outer/hall{METADATA}/mcp" in refused.headers["www-authenticate"]
+        base = str(client.base_url).rstrip("/")
+        for path in (f"{sent}{METADATA}/mcp", f"{sent.removesuffix('/hall')}{METADATA}/hall/mcp"):
+            assert (await client.get(path)).json()["resource"] == f"{base}/outer/hall/mcp"
+    hall.close()
+
+
+async def test_the_test_client_of_starlette_reaches_it() -> None:
+    made = example("mounting")
+    with TestClient(made["app"], base_url="http://localhost", client=("127.0.0.1", 50000)) as client:
+        assert client.post("/hall/tools/mounting/greet", json={"name": "you"}).json() == "Hello, you"
+    made["hall"].close()
 
 
 async def test_a_public_url_without_the_path_of_the_mount_is_worth_a_word(caplog: pytest.LogCaptureFixture) -> None:

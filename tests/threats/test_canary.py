@@ -60,7 +60,7 @@ def test_G8_results_that_cannot_be_written(line: Line, tool: str) -> None:
 @pytest.mark.threat("G8")
 @pytest.mark.parametrize("tool", ["careful", "careless"])
 def test_G8_arguments_that_an_author_refuses(line: Line, tool: str) -> None:
-    """A validator of the author's own may quote the argument; what the caller reads names the place only."""
+    """A validator of the author's own may quote the argument; what the caller reads are its words without that."""
     answer = call(line, tool, order={"card": CANARY})
     assert answer.is_error
     assert "/order" in answer.text

@@ -69,7 +69,9 @@ EVERYWHERE = {
     "missing_argument": Refusal(with_arguments("number", {}), None, ('"value"', "required")),
     "unknown_argument": Refusal(with_arguments("touch", {"nota": VALUE}), None, ("nota",)),
     "long_argument": Refusal(with_arguments("touch", {LONG[:250]: VALUE}), None, ("Additional properties",)),
-    "author_refuses": Refusal(with_arguments("careful", {"order": {"card": VALUE}}), None, ("/order", "form")),
+    "author_refuses": Refusal(
+        with_arguments("careful", {"order": {"card": VALUE}}), None, ("/order", "Invalid card the value")
+    ),
     "number_as_text": Refusal(with_arguments("number", {"value": VALUE}), None, ("/value", "integer")),
     "high_level": Refusal(with_arguments("dangerous", {}), None, ("level 8", "person")),
     "unknown_tool": Refusal(with_arguments("no_such_tool", {"a": VALUE}), -32602, ("unknown tool", "no_such_tool")),

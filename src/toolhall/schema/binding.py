@@ -2,7 +2,7 @@
 
 A schema cannot say all that a type demands: forms of dates, validators of a pydantic model, a class's `__post_init__`.
 Binding is one decoding of all arguments. Only when it fails, each part is decoded by itself, so that every problem is
-found and not the first alone. What an author wrote in a validator is told as it stands; no other text quotes a value.
+found and not the first alone. What an author wrote in a validator is told in the author's words, without the value.
 """
 
 import inspect
@@ -31,6 +31,7 @@ _SAFE = re.compile(
 )
 _SAID_BY = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}  # what pydantic puts before
 _MOST_MASKED = 100
+_LEAST_MASKED = 3  # letters or digits of a value that is found in a text without quotes
 
 
 class _Part(NamedTuple):
@@ -172,7 +173,7 @@ def _told(error: msgspec.ValidationError, value: Json, path: str) -> Iterator[Pr
     if _is_model_error(cause):
         yield from _model_problems(cause, value, path)
     elif isinstance(cause, ValueError | TypeError):
-        yield Problem(place, _said(str(cause), value))
+        yield Problem(place, _said(str(cause), value, cause))
     else:
         said = text[: found.start()] if found else text
         yield Problem(place, said if _SAFE.fullmatch(said) else _FORM)
@@ -193,31 +194,51 @@ def _model_problems(cause: Any, value: Json, path: str) -> Iterator[Problem]:
 def _model_reason(found: Mapping[str, Any], value: Json) -> str:
     kind, text, context = str(found["type"]), str(found["msg"]), found.get("ctx", {})
     if kind in _SAID_BY:
-        return _said(text.removeprefix(_SAID_BY[kind]), value)
+        return _said(text.removeprefix(_SAID_BY[kind]), value, context.get("error"))
     if "tag" in context:  # which is what the caller sent
         return shown(f"the tag is not one of {context.get('expected_tags', 'those that are known')}")
     # After the comma a parser says which letter it did not like.
     return _said(text.partition(",")[0] if "error" in context else text, value)
 
 
-def _said(text: str, value: Json) -> str:
-    """An author's text; a value in quotes is left out, because that is how Python's own errors repeat what was sent."""
-    for quoted in _quoted(value):
-        text = text.replace(quoted, "the value")
+def _said(text: str, value: Json, error: object = None) -> str:
+    """An author's text; a value that was put into it is left out, so that no answer repeats what was sent."""
+    if not _is_literal(text, error):
+        text = _without(text, value)
     return shown(" ".join(clean_text(text[: 2 * MAX_SAID]).split()), MAX_SAID) or _FORM
 
 
-def _quoted(value: Json) -> list[str]:
-    found: list[str] = []
+def _is_literal(text: str, error: object) -> bool:
+    """Whether the text stands in the function that raised it as it is: then it is the same for every value."""
+    frame = error.__traceback__ if isinstance(error, BaseException) else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and text in frame.tb_frame.f_code.co_consts
+
+
+def _without(text: str, value: Json) -> str:
+    """The text with another word for each string and number in the value; a short one only where it is in quotes."""
+    for part in _leaves(value):
+        text = text.replace(repr(part), "the value") if isinstance(part, str) else text
+        if len(plain := str(part)) >= _LEAST_MASKED:
+            text = re.sub(rf"(?<!\w){re.escape(plain)}(?!\w)", "the value", text)
+    return text
+
+
+def _leaves(value: Json) -> list[str | int | float]:
+    """The strings and numbers in a value, the longest first, because a shorter one may be a part of it."""
+    found: list[str | int | float] = []
     pending = [value]
     while pending and len(found) < _MOST_MASKED:
         match pending.pop():
-            case str() as text if text:
-                found.append(repr(text))
+            case bool():
+                continue
+            case str() | int() | float() as leaf if leaf != "":
+                found.append(leaf)
             case dict() as members:
                 pending.extend(members.values())
             case list() as items:
                 pending.extend(items)
             case _:
                 continue
-    return found
+    return sorted(found, key=lambda leaf: -len(str(leaf)))

@@ -170,6 +170,32 @@ class Number(pydantic.BaseModel):
         return str(int(word))
 
 
+class Quoting(pydantic.BaseModel):
+    word: str = ""
+    number: int = 0
+
+    @pydantic.field_validator("word")
+    @classmethod
+    def refuse_word(cls, word: str) -> str:
+        raise ValueError(f"Invalid {word}")
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def refuse_number(cls, number: int) -> int:
+        raise ValueError(f"{number} is odd")
+
+
+def test_a_value_that_an_author_puts_into_a_text_is_left_out() -> None:
+    assert refusal(Quoting, {"word": "hunter2"}) == ["/x/word: Invalid the value"]
+    assert refusal(Quoting, {"number": 411151}) == ["/x/number: the value is odd"]
+
+
+def test_a_text_without_a_value_stays_as_it_is() -> None:
+    """Even where the value is one of its words."""
+    assert refusal(Stock, {"code": "label"}) == ["/x/code: a code begins with SKU-, as on the label"]
+    assert refusal(Span, {"start": "2026-07-28", "end": "2026-07-27"}) == ["/x: the end comes before the start"]
+
+
 class Cat(pydantic.BaseModel):
     kind: Literal["cat"]
 
@@ -202,6 +228,9 @@ def test_an_authors_text_is_short_and_hides_nothing() -> None:
     ("hint", "value"),
     [
         (Number, {"word": "hunter2"}),
+        (Quoting, {"word": "hunter2"}),
+        (Quoting, {"word": "x - at `$hunter2`"}),
+        (Quoting, {"number": 411151}),
         (Number, {"word": "x - at `$hunter2`"}),
         (Home, {"pet": {"kind": "hunter2"}}),
         (uuid.UUID, "hunter2"),

@@ -9,8 +9,12 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
+import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from toolhall import Audio, Context, Image, Notes, Reply, Resource, ResourceLink, Text, ToolFailed, Toolkit, tool
@@ -201,6 +205,117 @@ def orphan(fifo: str) -> None:
     with open(fifo, "w") as told:  # noqa: PTH123
         told.write(f"{os.getpid()} {child.pid} {os.getsid(0)}")
     threading.Event().wait()
+
+
+@tool(isolated=True)
+def open_files(folder: str) -> list[str]:
+    """Try everything that could be done to a file `state.key` in a folder; what went well."""
+    key, away = Path(folder, "state.key"), Path(folder).parent
+    tries: dict[str, Callable[[], object]] = {
+        "read": key.read_bytes,
+        "write": lambda: key.open("r+b").close(),
+        "truncate": lambda: os.truncate(key, 0),
+        "create": (key.parent / "new").touch,
+        "copy by another program": lambda: subprocess.run(["cat", key], check=True, capture_output=True),
+        "read by another root": Path(f"/proc/{os.getppid()}/root{key}").read_bytes,
+        "replace": lambda: Path(tempfile.mkstemp()[1]).replace(key),
+        "move": lambda: key.rename(away / "moved"),
+        "move the folder": lambda: key.parent.rename(away / "moved"),
+        "link": lambda: (away / "linked").hardlink_to(key),
+        "remove": key.unlink,
+    }
+    return went_well(tries)
+
+
+@tool(isolated=True)
+def use_files(folder: str) -> list[str]:
+    """Do what tools ordinarily do; what went well."""
+    place = Path(folder)
+    tries: dict[str, Callable[[], object]] = {
+        "write": lambda: (place / "a").write_text("a"),
+        "read": (place / "a").read_text,
+        "folder": (place / "b").mkdir,
+        "move": lambda: (place / "a").rename(place / "b" / "a"),
+        "list": place.parent.iterdir().__next__,
+        "temporary": lambda: tempfile.TemporaryFile().close(),
+        "program": lambda: subprocess.run(["sh", "-c", "sleep 9 & kill $!"], check=True),
+        "socket": lambda: socket.create_server(("127.0.0.1", 0)).close(),
+        "thread": lambda: threading.Thread(target=int).start(),
+        "limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    }
+    return went_well(tries)
+
+
+@tool(isolated=True)
+def reach(pid: int, tid: int) -> list[str]:
+    """Try everything that reaches into another process and does it no harm; what went well."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def called(name: str, *arguments: Any) -> None:
+        if getattr(libc, name)(*arguments) < 0:
+            raise OSError(ctypes.get_errno(), name)
+
+    buffer = (ctypes.c_size_t * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+    tries: dict[str, Callable[[], object]] = {
+        "kill": lambda: os.kill(pid, 0),
+        "kill a thread": lambda: called("tgkill", pid, tid, 0),
+        "kill all": lambda: os.kill(-1, 0),
+        "kill the supervisor": lambda: os.kill(os.getppid(), 0),
+        "pidfd": lambda: signal.pidfd_send_signal(os.open(f"/proc/{pid}", os.O_RDONLY), 0),
+        "kill by a program": lambda: subprocess.run(["kill", "-0", str(pid)], check=True, capture_output=True),
+        "trace": lambda: called("ptrace", 0x4206, pid, 0, 0),
+        "read memory": lambda: called("process_vm_readv", pid, buffer, 1, buffer, 1, 0),
+        "open memory": lambda: open(f"/proc/{pid}/mem", "rb"),  # noqa: PTH123, SIM115
+        "environment": Path(f"/proc/{pid}/environ").read_bytes,
+        "descriptors": lambda: os.readlink(f"/proc/{pid}/fd/1"),  # noqa: PTH115
+        "limits": lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE),
+        "cgroup": lambda: open("/sys/fs/cgroup/cgroup.procs", "w"),  # noqa: PTH123, SIM115
+    }
+    return went_well(tries)
+
+
+def went_well(tries: dict[str, Callable[[], object]]) -> list[str]:
+    done = []
+    for name, attempt in tries.items():
+        try:
+            attempt()
+            done.append(name)
+        except (OSError, subprocess.CalledProcessError):
+            continue
+    return done
+
+
+@tool(isolated=True)
+def daemon(fifo: str, then: str) -> None:
+    """Leave a process behind that is in no group and no session of ours, tell its id, then end as told."""
+    heard, telling = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.write(telling, str(os.getpid()).encode())
+            while True:
+                signal.pause()
+        os._exit(0)
+    os.wait()
+    with open(fifo, "w") as told:  # noqa: PTH123
+        told.write(os.read(heard, 100).decode())
+    if then == "hang":
+        threading.Event().wait()
+    if then == "exit":
+        os._exit(3)
+
+
+@tool(isolated=True, secrets=["KEY"])
+def shout(ctx: Context, text: str, times: int = 1) -> int:
+    """Print a text with the secret in it, by every way there is."""
+    said = text.format(ctx.secret("KEY")) * times
+    print(said)  # noqa: T201
+    os.write(2, f"{said}\n".encode())
+    subprocess.run(["cat"], input=f"{said}\n".encode(), check=True)
+    sys.stdout.flush()
+    return os.getpid()
 
 
 @tool(timeout=0.05)

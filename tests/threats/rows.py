@@ -203,7 +203,6 @@ ROWS = {
     "K9": Row(
         "a worker process writes what it likes into the hall's log",
         "output comes through a pipe: labelled, redacted, bounded in rate and size",
-        _HARDENING,
     ),
     "K10": Row(
         "a secret in a form that programs write by accident",
@@ -216,14 +215,12 @@ ROWS = {
     "K12": Row(
         "an isolated tool reads the hall's data folder",
         "Landlock, where the kernel has it; a warning where not",
-        _HARDENING,
     ),
     "K13": Row(
         "an isolated tool signals, freezes or traces the hall",
-        "Landlock scopes and seccomp, where the kernel has them",
-        _HARDENING,
+        "Landlock scopes and seccomp, where the kernel has them; a warning where not",
     ),
-    "K14": Row("an isolated tool leaves daemons behind", "whatever it started is found and killed with it", _HARDENING),
+    "K14": Row("an isolated tool leaves daemons behind", "whatever it started is found and killed with its worker"),
     "K15": Row(
         "the audit is cut together with its witness",
         "the newest checkpoint is also in the store; behind is told, and levels 4 and up wait",

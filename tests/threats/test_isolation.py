@@ -35,9 +35,10 @@ GONE_SECONDS = 10.0
 class Tools:
     """The tools under attack, run as a hall runs them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *hidden: Path) -> None:
         limits = Limits(file_bytes=2 * MEGABYTE, result_bytes=MEGABYTE)
-        self.staff = Staff(Means(threads=4, seconds=60, limits=limits), Run.tool_in)
+        means = Means(threads=4, seconds=60, limits=limits, hidden=tuple(map(str, hidden)))
+        self.staff = Staff(means, Run.tool_in)
         self._run = Run(60, self.staff.activity)
 
     async def call(self, function: Any, **arguments: Any) -> Any:

@@ -150,7 +150,9 @@ def assert_closed(pids: list[int]) -> None:
         environment = Path(f"/proc/{pid}/environ").read_text()
         assert "as-everything-else" in environment
         assert found([environment]) == []
-        assert open_to_same_user(pid) == ""
+        deadline = time.monotonic() + PATIENCE
+        while open_to_same_user(pid) != "":  # a second worker may still be starting, and has been told nothing yet
+            assert time.monotonic() < deadline
 
 
 @pytest.mark.threat("K11")

@@ -1,18 +1,19 @@
-"""One worker process as the hall sees it: started, spoken to, killed with everything it started, and buried."""
+"""One worker process as the hall sees it: started, spoken to, ended with everything it started, and waited for."""
 
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
+import time
 
 import msgspec
 
 from toolhall.model.errors import BadOutput
 from toolhall.runners.address import Address
-from toolhall.runners.wire import LENGTH_BYTES, Limits, Order, Report, Start, frame, length_of, read_report
+from toolhall.runners.output import Output
+from toolhall.runners.wire import END_SIGNAL, LENGTH_BYTES, Limits, Order, Report, Start, frame, length_of, read_report
 
 _CHUNK = 256 * 1024
 _LOOK_SECONDS = 0.005
@@ -31,30 +32,41 @@ class Lied(Gone):
 
 
 class Child:
-    """A Python process of its own session; the only line to it is a socket."""
+    """A Python process under a supervisor; the only line to it is a socket, and `output` is what it prints."""
 
-    def __init__(self, address: Address, limits: Limits, environment: dict[str, str]) -> None:
+    def __init__(self, address: Address, limits: Limits, environment: dict[str, str], hidden: tuple[str, ...]) -> None:
+        self.output = Output(address.module)
         self._limits = limits
         self._received = bytearray()
+        self._killed_at: float | None = None
         ours, theirs = socket.socketpair()
         self._end = ours
         ours.setblocking(False)
         path = [each for each in sys.path if each]
         program = _PROGRAM.format(path=path, descriptor=theirs.fileno())
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-                [sys.executable, "-I", "-c", program],
-                stdin=subprocess.DEVNULL,
-                stdout=2,  # what a tool prints must not mix with what a hall says on its own output
-                pass_fds=(theirs.fileno(),),
-                env=environment,
-                start_new_session=True,
-            )
-        self._start = Start(address, tuple(path), limits, os.getpid())
+        self.printed, printing = os.pipe()
+        try:
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
+                    [sys.executable, "-I", "-c", program],
+                    stdin=subprocess.DEVNULL,
+                    stdout=printing,
+                    stderr=printing,
+                    pass_fds=(theirs.fileno(),),
+                    env=environment,
+                    start_new_session=True,
+                )
+        except BaseException:
+            ours.close()
+            os.close(self.printed)
+            raise
+        finally:
+            os.close(printing)
+        self._start = Start(address, tuple(path), limits, os.getpid(), hidden)
 
     @property
     def pid(self) -> int:
-        """The id of the process, and of its group."""
+        """The id of the supervisor, which ends as the worker does."""
         return self._process.pid
 
     async def hello(self) -> Report:
@@ -89,6 +101,13 @@ class Child:
 
     def lives(self) -> bool:
         """Whether it can still be spoken to: a tool may have ended its process after its answer."""
+        try:
+            if not self._end.recv(1, socket.MSG_PEEK):
+                return False
+        except BlockingIOError:
+            return self._code() is None
+        except OSError:
+            return False
         return self._code() is None
 
     def _code(self) -> int | None:
@@ -103,20 +122,22 @@ class Child:
         self._end.close()
 
     def kill(self) -> None:
-        """End it and all that it started; `buried` tells when it is gone."""
-        if self._process.returncode is not None:
-            return  # its id may belong to somebody else by now
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            self._process.kill()
+        """End it and all that it started; `buried` tells when they are gone."""
+        if self._killed_at is None:
+            self._killed_at = time.monotonic()
+            self._process.send_signal(END_SIGNAL)  # which first looks whether it has ended: its id may be another's
         self._end.close()
 
     def buried(self, *, wait: bool = False) -> bool:
-        """Whether a killed process has ended; at once, or after a wait."""
+        """Whether a killed process has ended; at once, or after a wait. A supervisor that hangs is killed itself."""
         if wait:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_BURIAL_SECONDS)
+        late = self._killed_at is not None and time.monotonic() - self._killed_at > _BURIAL_SECONDS
+        if late and self._process.poll() is None:
+            self._process.kill()
+            if wait:
+                self._process.wait()
         return self._process.poll() is not None
 
     async def _exactly(self, count: int) -> bytes:

@@ -1,7 +1,6 @@
-"""What a worker process gives up before it runs a tool: memory, files, processes, and outliving the hall."""
+"""The resource limits of a worker process: memory, files, processes, CPU time."""
 
 import contextlib
-import ctypes
 import math
 import os
 import resource
@@ -12,15 +11,13 @@ from pathlib import Path
 
 from toolhall.runners.wire import Limits
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _NICE = 10  # the hall's own loop comes first
 _PROCESSES = Path("/proc")
 
 
-def confine(limits: Limits, parent: int) -> None:
+def confine(limits: Limits) -> None:
     """Set every limit; they hold for the children of the process too."""
     os.nice(_NICE)
-    _end_with(parent)
     for kind, most in _limited(limits):
         _, hard = resource.getrlimit(kind)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)  # noqa: PLW2901
@@ -56,17 +53,3 @@ def _processes_now() -> int:
             if process.stat().st_uid == os.getuid():
                 count += len(os.listdir(process / "task"))  # noqa: PTH208 - only their number counts
     return count
-
-
-def _end_with(parent: int) -> None:
-    """The kernel tells when the hall is gone, however it went; no core and no other process shows what is inside."""
-
-    def gone(*_: object) -> None:
-        if os.getppid() != parent:  # not only the thread of the hall that started us
-            end_group()
-
-    signal.signal(signal.SIGTERM, gone)
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    libc.prctl(_PR_SET_DUMPABLE, 0)
-    gone()

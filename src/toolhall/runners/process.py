@@ -64,7 +64,10 @@ class ProcessRunner:
         name, sound = str(tool.id), False
         seconds = math.ceil(tool.timeout or self._seconds) + 1
         child = await self._workers.take(self._address, name, patience)
+        child.output.tool = name
         try:
+            if call.equipment is not None:
+                child.output.hide(call.equipment.hidden)
             can = tuple(filter(call.link.can, _FEATURES))
             supply, allow = supply_of(call.equipment), self._outside.allow
             await child.say(Work(self._address, tool.name, arguments, known_to(call), can, seconds, supply, allow))

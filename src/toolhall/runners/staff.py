@@ -1,6 +1,8 @@
 """Everything that runs the functions of a hall: its threads, its worker processes, and the watchdog over its loop."""
 
-from collections.abc import Callable, Iterator
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Protocol
 
@@ -19,6 +21,8 @@ from toolhall.runners.wire import Limits
 from toolhall.runners.workers import Workers
 from toolhall.telemetry.figures import Gauge
 
+_SECRET_FILE = re.compile(r"TOOLHALL_[A-Z_]+_FILE")
+
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):
     """How much of everything there is."""
@@ -28,6 +32,7 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     allow: tuple[str, ...] = ()  # private hosts that tools may reach by the hall's own client
     variables: tuple[str, ...] = ()  # of the environment, that worker processes see besides the usual ones
+    hidden: tuple[str, ...] = ()  # paths that worker processes cannot open
 
 
 class Settings(Protocol):
@@ -49,6 +54,11 @@ class Settings(Protocol):
         ...
 
     @property
+    def data(self) -> str | None:
+        """The folder that the hall keeps its own files in."""
+        ...
+
+    @property
     def egress_allow(self) -> tuple[str, ...]:
         """Private hosts that may be reached from here."""
         ...
@@ -58,7 +68,20 @@ def means_of(settings: Settings) -> Means:
     """As configured."""
     limits = Limits(result_bytes=2 * settings.max_output_bytes + 65_536)  # bytes grow when they are written as text
     allow = settings.egress_allow
-    return Means(threads=settings.threads, seconds=settings.call_timeout, limits=limits, allow=allow)
+    return Means(
+        threads=settings.threads,
+        seconds=settings.call_timeout,
+        limits=limits,
+        allow=allow,
+        hidden=hidden_paths(settings.data, os.environ),
+    )
+
+
+def hidden_paths(data: str | None, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The data folder, and the files and credentials that the hall is told its secrets by; all absolute."""
+    named = [value for name, value in environment.items() if _SECRET_FILE.fullmatch(name)]
+    paths = [data, environment.get("CREDENTIALS_DIRECTORY"), *named]
+    return tuple(os.path.realpath(path) for path in paths if path)
 
 
 class Staff:
@@ -66,7 +89,7 @@ class Staff:
 
     def __init__(self, means: Means, named: Callable[[FrameType], str | None]) -> None:
         self.threads = Threads(means.threads)
-        self.workers = Workers(means.limits, variables=means.variables)
+        self.workers = Workers(means.limits, variables=means.variables, hidden=means.hidden)
         self.activity = Activity()
         self.watchdog = Watchdog(self.activity, named, self._blocked)
         self._seconds = means.seconds

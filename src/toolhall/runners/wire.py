@@ -1,5 +1,6 @@
 """What the hall and a worker process say to each other: JSON in frames of a known length, never pickle."""
 
+import signal
 import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -16,6 +17,8 @@ from toolhall.schema.types import to_json
 
 _LENGTH = struct.Struct(">I")
 LENGTH_BYTES = _LENGTH.size
+# From the hall to a worker's supervisor: kill the worker and all that it started. Windows has neither.
+END_SIGNAL: int = getattr(signal, "SIGUSR1", signal.SIGTERM)
 MOST_SAID = 64 * 1024 * 1024  # what the hall itself says; a worker has a cap of its own
 
 
@@ -39,6 +42,7 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     path: tuple[str, ...]  # where to import from
     limits: Limits
     parent: int
+    hidden: tuple[str, ...] = ()  # paths that it must not be able to open
 
 
 class Work(msgspec.Struct, frozen=True, tag="work"):
@@ -67,7 +71,9 @@ class Replied(msgspec.Struct, frozen=True, tag="replied"):
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The module is imported."""
+    """The module is imported; `missing` are the restrictions that this kernel does not have."""
+
+    missing: tuple[str, ...] = ()
 
 
 class Unfit(msgspec.Struct, frozen=True, tag="unfit"):

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import math
+import os
 import queue
 import socket
 import sys
@@ -29,6 +30,8 @@ from toolhall.runners.discretion import hush, keep_discreet, unhush
 from toolhall.runners.inside import enter
 from toolhall.runners.lifespan import LEAVE_SECONDS, Lifespans
 from toolhall.runners.redactor import Redactor, redactor_for
+from toolhall.runners.sandbox import enter_sandbox
+from toolhall.runners.supervisor import supervise
 from toolhall.runners.supply import equipment_from
 from toolhall.runners.wire import (
     LENGTH_BYTES,
@@ -128,7 +131,7 @@ class Worker:
         self._made: dict[tuple[str, ...], Any] = {}
         self._bodies: dict[Address, Body] = {}
 
-    def run(self, address: Address) -> None:
+    def run(self, address: Address, missing: tuple[str, ...]) -> None:
         """Import, say so, and work until the process is ended."""
         threading.Thread(target=self._listen, name="toolhall-worker", daemon=True).start()
         try:
@@ -137,13 +140,13 @@ class Worker:
             self._line.say(Unfit(traceback.format_exc()))
             return
         keep_discreet()
-        self._line.say(Ready())
+        self._line.say(Ready(missing))
         with asyncio.Runner() as runner:
             self._idle.set()
             while (work := self._orders.get()) is not None:
                 self._idle.clear()
                 allow_cpu(work.cpu_seconds)
-                hushed = hush(_redactor(work))  # it has the error output of the hall
+                hushed = hush(_redactor(work))  # what it logs comes to the hall's log
                 self._finish(self._outcome(work, runner))
                 unhush(hushed)
                 self._pending.clear()
@@ -253,7 +256,9 @@ def main(descriptor: int) -> None:
         end.set_inheritable(False)
         start = receive(end)
         if isinstance(start, Start):
+            supervise(start.parent, descriptor)
             sys.path[:] = start.path
             enter()
-            confine(start.limits, start.parent)
-            Worker(end, start).run(start.address)
+            confine(start.limits)
+            missing = enter_sandbox(start.hidden, (start.parent, os.getppid()))
+            Worker(end, start).run(start.address, missing)

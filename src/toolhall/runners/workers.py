@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import tempfile
 import time
 
 from toolhall.authoring.context import Patience
@@ -12,6 +13,8 @@ from toolhall.runners.address import Address
 from toolhall.runners.brake import Brake
 from toolhall.runners.child import Child, Gone
 from toolhall.runners.lifespan import LEAVE_SECONDS
+from toolhall.runners.output import OutputReader
+from toolhall.runners.sandbox import hides
 from toolhall.runners.surroundings import surroundings
 from toolhall.runners.turns import Shares, Turns
 from toolhall.runners.wire import Limits, Ready, Unfit
@@ -29,11 +32,17 @@ class Workers:
     A worker is never shared by two modules, so what one leaves behind in it cannot reach the other.
     """
 
-    def __init__(self, limits: Limits, *, size: int = SIZE, variables: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, limits: Limits, *, size: int = SIZE, variables: tuple[str, ...] = (), hidden: tuple[str, ...] = ()
+    ) -> None:
         self.limits = limits
         self.deaths = 0
         self._size = size
         self._variables = variables
+        self._hidden = hidden
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._output = OutputReader()
+        self._warned: set[str] = set()
         self._turns = Turns(Shares(shared=size, each=max(1, size // 2), most=size * _RESERVE))
         self._idle: list[tuple[str, Child]] = []  # the one used last comes last
         self._busy: set[Child] = set()
@@ -90,6 +99,9 @@ class Workers:
             child.kill()
             child.buried(wait=True)
         self._dying.clear()
+        self._output.close()
+        if self._scratch is not None:
+            self._scratch.cleanup()
 
     def _home(self, address: Address, tool: str) -> str:
         return f"{address.module}\n{address.file}\n{tool if tool in self._brake else ''}"
@@ -108,7 +120,8 @@ class Workers:
         if self._closed:
             raise Unavailable("the hall is closing")
         await asyncio.sleep(self._brake.pause(tool))
-        child = Child(address, self.limits, surroundings(os.environ, self._variables))
+        child = Child(address, self.limits, self._environment(), self._hidden)
+        self._output.follow(child.printed, child.output)
         self._busy.add(child)
         self._trim()
         try:
@@ -120,10 +133,29 @@ class Workers:
             self._discard(child)
             raise
         if isinstance(report, Ready):
+            self._warn(report.missing)
             return child
         self._discard(child)
-        _log.error("tool %s cannot be run in a process of its own: %s", tool, getattr(report, "trace", report))
+        reason = getattr(report, "trace", report)
+        if hides(self._hidden, address.file):
+            reason = f"{address.file} is in the hall's data folder, which such tools cannot read; move it elsewhere"
+        _log.error("tool %s cannot be run in a process of its own: %s", tool, reason)
         raise Unavailable("the tool's module cannot be imported in a process of its own; the server's log says why")
+
+    def _environment(self) -> dict[str, str]:
+        """What it sees; with files for a while elsewhere, where the usual place leads to what is hidden."""
+        environment = surroundings(os.environ, self._variables)
+        usual = tempfile.gettempdir()
+        if self._scratch is None and any(hides((usual,), each) for each in self._hidden):
+            self._scratch = tempfile.TemporaryDirectory(prefix="toolhall-", ignore_cleanup_errors=True)
+        return environment if self._scratch is None else environment | {"TMPDIR": self._scratch.name}
+
+    def _warn(self, missing: tuple[str, ...]) -> None:
+        """Once for each restriction that this kernel does not have."""
+        for each in missing:
+            if each not in self._warned:
+                self._warned.add(each)
+                _log.warning("an isolated tool is confined less than it could be: %s", each)
 
     def _trim(self) -> None:
         while self._idle and len(self._idle) + len(self._busy) > self._size:

@@ -1,0 +1,297 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""An isolated tool against its hall: its files, its processes, its log, and what it leaves behind (K9, K12-K14)."""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.threats import isolated_tools as tools
+from tests.threats.test_isolation import Tools, gone
+from tests.unit.runners.test_process import run
+from toolhall.config import Config
+from toolhall.model.errors import Crashed, Unavailable
+from toolhall.model.requirements import Equipment
+from toolhall.model.secret import Secret
+from toolhall.runners import output, sandbox
+from toolhall.runners.child import Child
+from toolhall.runners.staff import hidden_paths, means_of
+from toolhall.runners.wire import Limits, Ready, Report
+from toolhall.runners.workers import Workers
+
+PATIENCE = 30.0
+KEY = "SECRET-4f1c77aa02"
+ABI = sandbox.landlock_abi()
+needs_landlock = pytest.mark.skipif(ABI < 2, reason=f"Landlock 2 (Linux 5.19) hides files; this kernel has {ABI}")
+needs_scopes = pytest.mark.skipif(ABI < 6, reason=f"Landlock 6 (Linux 6.12) scopes signals; this kernel has {ABI}")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """The data folder of a hall."""
+    folder = tmp_path / "hall" / "data"
+    folder.mkdir(parents=True)
+    (folder / "state.key").write_text(KEY)
+    return folder
+
+
+@pytest.fixture
+async def hall(data: Path) -> AsyncIterator[Tools]:
+    made = Tools(data)
+    yield made
+    made.staff.close()
+
+
+@needs_landlock
+@pytest.mark.threat("K12")
+async def test_K12_an_isolated_tool_cannot_touch_the_data_folder(hall: Tools, data: Path) -> None:
+    """It can neither read, write, create, move, link nor remove anything there, by itself or by other programs."""
+    done = await hall.call(tools.open_files, folder=str(data))
+    assert [each for each in done if ABI >= 3 or each != "truncate"] == []
+    assert [os.listdir(each) for each in (data, data.parent)] == [["state.key"], ["data"]]  # noqa: PTH208
+    if ABI >= 3:
+        assert (data / "state.key").read_text() == KEY
+
+
+@needs_landlock
+@pytest.mark.threat("K12")
+async def test_K12_a_link_leads_no_tool_into_the_data_folder(hall: Tools, data: Path, tmp_path: Path) -> None:
+    """Neither a link to the folder nor one to a folder above it, both older than the worker, is a way in."""
+    (tmp_path / "link").symlink_to(data)
+    (tmp_path / "above").symlink_to(tmp_path)
+    for way in (tmp_path / "link", tmp_path / "above" / "hall" / "data"):
+        assert "read" not in await hall.call(tools.open_files, folder=str(way))
+
+
+@pytest.mark.threat("K12")
+async def test_K12_other_files_and_programs_are_as_they_were(hall: Tools, tmp_path: Path) -> None:
+    """A tool reads, writes and moves files elsewhere, has temporary ones, runs programs, listens and starts threads."""
+    (tmp_path / "elsewhere").mkdir()
+    done = await hall.call(tools.use_files, folder=str(tmp_path / "elsewhere"))
+    assert done == [
+        "write",
+        "read",
+        "folder",
+        "move",
+        "list",
+        "temporary",
+        "program",
+        "socket",
+        "thread",
+        "limits",
+    ]
+
+
+@needs_landlock
+@pytest.mark.threat("K12")
+async def test_K12_a_tool_in_the_data_folder_is_refused_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    """A hall whose data folder holds the tool's own file says so in its log."""
+    made = Tools(Path(tools.__file__).parent)
+    try:
+        with pytest.raises(Unavailable):
+            await made.call(tools.where)
+    finally:
+        made.staff.close()
+    assert "is in the hall's data folder, which such tools cannot read; move it elsewhere" in caplog.text
+
+
+def test_a_hall_hides_what_its_secrets_are_in(data: Path) -> None:
+    environment = {
+        "TOOLHALL_VAULT_KEY_FILE": "/run/vault",
+        "TOOLHALL_DATA": "/other",
+        "CREDENTIALS_DIRECTORY": "/run/creds",
+    }
+    assert hidden_paths(str(data), environment) == (str(data.resolve()), "/run/creds", "/run/vault")
+    assert str(data.resolve()) in means_of(Config(data=str(data))).hidden
+    assert hidden_paths(None, {}) == ()
+
+
+@needs_scopes
+@pytest.mark.threat("K13")
+@pytest.mark.parametrize("hidden", [True, False], ids=["with data", "without data"])
+async def test_K13_an_isolated_tool_reaches_into_no_other_process(data: Path, hidden: bool) -> None:
+    """It can neither signal, trace, read, limit nor freeze the hall, its own supervisor or anybody else."""
+    made = Tools(*([data] if hidden else []))
+    released = threading.Event()
+    thread = threading.Thread(target=released.wait)
+    thread.start()
+    try:
+        assert await made.call(tools.reach, pid=os.getpid(), tid=thread.native_id or 0) == []
+    finally:
+        released.set()
+        thread.join()
+        made.staff.close()
+
+
+_OLDER_KERNEL = """
+import json, os, signal, sys
+from toolhall.runners.sandbox import enter_sandbox
+hall, abi = os.getppid(), int(sys.argv[1])
+missing = enter_sandbox([], [hall], abi)
+done = []
+for name, attempt in {
+    "hall": lambda: os.kill(hall, 0), "group": lambda: os.kill(-hall, 0), "all": lambda: os.kill(-1, 0),
+    "pidfd": lambda: signal.pidfd_send_signal(os.open(f"/proc/{hall}", os.O_RDONLY), 0),
+    "itself": lambda: os.kill(os.getpid(), 0), "raise": lambda: signal.raise_signal(signal.SIGCHLD),
+}.items():
+    try:
+        attempt()
+        done.append(name)
+    except OSError as error:
+        assert isinstance(error, PermissionError) or name == "group", error
+print(json.dumps([missing, done]))
+"""
+
+
+@pytest.mark.threat("K13")
+@pytest.mark.parametrize(
+    ("abi", "missing"), [(0, [sandbox.NO_DOMAIN, sandbox.NO_SCOPE]), (min(ABI, 2), [sandbox.NO_SCOPE])]
+)
+def test_K13_where_landlock_is_missing_the_filter_shields_the_hall(abi: int, missing: list[str]) -> None:
+    """On an older kernel the hall itself cannot be signalled either, and what is lacking is told."""
+    words = [sys.executable, "-c", _OLDER_KERNEL, str(abi)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    lacking = missing if abi or len(missing) == 2 else [sandbox.NO_DOMAIN, *missing]
+    assert json.loads(done.stdout) == [lacking, ["itself", "raise"]]
+
+
+@pytest.mark.threat("K12")
+@pytest.mark.threat("K13")
+async def test_K13_what_a_kernel_lacks_is_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator reads what an isolated tool may do on this machine, once for each hall."""
+    lacking = (sandbox.NO_DOMAIN, sandbox.NO_SCOPE)
+    hello = Child.hello
+
+    async def on_an_older_kernel(child: Child) -> Report:
+        report = await hello(child)
+        return Ready(lacking) if isinstance(report, Ready) else report
+
+    monkeypatch.setattr(Child, "hello", on_an_older_kernel)
+    made = Tools()
+    try:
+        with pytest.raises(Crashed):
+            await made.call(tools.crash, how="exit")
+        await made.call(tools.where)
+    finally:
+        made.staff.close()
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert said == [f"an isolated tool is confined less than it could be: {each}" for each in lacking]
+
+
+@pytest.mark.threat("K14")
+@pytest.mark.parametrize("then", ["hang", "exit", "return"])
+async def test_K14_what_a_tool_leaves_behind_ends_with_its_worker(hall: Tools, tmp_path: Path, then: str) -> None:
+    """A process with a session of its own is killed when the call is cancelled, its worker exits or the hall closes."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    task = asyncio.ensure_future(hall.call(tools.daemon, fifo=str(fifo), then=then))
+    left = int(await asyncio.to_thread(fifo.read_text))
+    if then == "hang":
+        task.cancel()
+    await asyncio.wait([task])
+    if then == "exit":
+        assert isinstance(task.exception(), Crashed)
+        assert "ended its process with code 3" in str(task.exception())
+    if then == "return":
+        hall.staff.close()
+    await gone(left)
+
+
+_HALL = """
+import asyncio, sys
+from tests.threats.test_isolation import Tools, tools
+asyncio.run(Tools().call(tools.daemon, fifo=sys.argv[1], then="hang"))
+"""
+
+
+@pytest.mark.threat("K14")
+def test_K14_what_a_tool_leaves_behind_ends_with_a_hall_that_is_killed(tmp_path: Path) -> None:
+    """After kill -9 of the hall the supervisor still ends what the tool had started."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with subprocess.Popen([sys.executable, "-c", _HALL, str(fifo)], cwd=Path(__file__).parents[2]) as process:
+        left = int(fifo.read_text())
+        process.send_signal(signal.SIGKILL)
+    asyncio.run(gone(left))
+
+
+async def printed(caplog: pytest.LogCaptureFixture, count: int) -> list[str]:
+    """What the log has of the output of tools, once there is so much."""
+    async with asyncio.timeout(PATIENCE):
+        while len(said := [each.getMessage() for each in caplog.records if each.name == "toolhall.output"]) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    return said
+
+
+@pytest.mark.threat("K9")
+async def test_K9_what_a_worker_prints_is_labelled_redacted_and_cannot_forge_a_record(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Prints, raw writes and the output of programs become records that name the tool and hide its secrets."""
+    workers = Workers(Limits())
+    equipment = Equipment({"KEY": Secret(KEY)})
+    try:
+        await run(workers, tools.shout, equipment=equipment, text='key {}\r\x1b[2J{{"level":"info"}}')
+        said = await printed(caplog, 3)
+    finally:
+        workers.close()
+    assert said == ['tool isolated_tools.shout@0.1.0 printed: key [redacted]\\r\\x1b[2J{"level":"info"}'] * 3
+    captured = capfd.readouterr()
+    assert (captured.out, KEY in captured.err) == ("", False)
+
+
+@pytest.mark.threat("K9")
+async def test_K9_a_secret_is_hidden_also_after_its_call_and_over_the_end_of_a_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What later calls of the same process print of an earlier call's secret is hidden, in lines or cut by them."""
+    workers = Workers(Limits())
+    try:
+        for secret in (KEY, "another-secret-of-the-tool"):
+            await run(workers, tools.shout, equipment=Equipment({"KEY": Secret(secret)}), text=f"{KEY} {{}}")
+        said = await printed(caplog, 6)
+        await run(workers, tools.shout, equipment=Equipment({"KEY": Secret("first line\nsecond line")}), text="{}")
+        said = await printed(caplog, 9)
+    finally:
+        workers.close()
+    assert not [line for line in said if KEY in line or "another" in line or "second line" in line]
+
+
+@pytest.mark.threat("K9")
+async def test_K9_output_is_bounded_and_stops_no_tool(caplog: pytest.LogCaptureFixture) -> None:
+    """Ten thousand lines and a line without an end cost a few records, and the tool returns all the same."""
+    workers = Workers(Limits())
+    equipment = Equipment({"KEY": Secret(KEY)})
+    try:
+        await run(workers, tools.shout, equipment=equipment, text="line\n", times=10_000)
+        await run(workers, tools.shout, equipment=equipment, text="x", times=3_000_000)
+    finally:
+        workers.close()
+    said = await printed(caplog, 1)
+    assert len(said) < 2 * output.BURST_LINES + 20
+    assert all(len(line) < output.LINE_LETTERS + 100 for line in said)
+    assert any("printed too much" in line for line in said)
+
+
+def test_the_log_shows_output_where_nothing_else_was_asked_for(caplog: pytest.LogCaptureFixture) -> None:
+    made = output.Output("mine")
+    assert made.take(b"no end yet")
+    assert not caplog.records
+    made.take(" \u00e9\n\n".encode())
+    made.take(b"\xff rest")
+    made.end()
+    assert [each.getMessage() for each in caplog.records] == [
+        "tool mine printed: no end yet \u00e9",
+        "tool mine printed: \ufffd rest",
+    ]
+    assert {each.levelno for each in caplog.records} == {logging.WARNING}

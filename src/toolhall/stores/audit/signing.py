@@ -87,7 +87,7 @@ def public_of(path: Path) -> PublicKey | None:
     """The public half of the key that signs, which is in this file; None if there is no such key."""
     try:
         key = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # something else may be where the folder should be
         return None
     if len(key) != _KEY_BYTES:
         return None

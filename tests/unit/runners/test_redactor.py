@@ -173,6 +173,11 @@ LETTERS = 4_000
         TOKEN[:-1],
         "dGtfY\n",
         "dGtf\\n",
+        f"{TOKEN[:13]} ",
+        TOKEN[6:12],
+        "116, ",
+        "=74",
+        "\\164",
     ],
 )
 def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -> None:

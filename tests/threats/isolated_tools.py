@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -314,7 +313,6 @@ def shout(ctx: Context, text: str, times: int = 1) -> int:
     print(said)  # noqa: T201
     os.write(2, f"{said}\n".encode())
     subprocess.run(["cat"], input=f"{said}\n".encode(), check=True)
-    sys.stdout.flush()
     return os.getpid()
 
 

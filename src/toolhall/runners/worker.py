@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import io
 import math
 import os
 import queue
@@ -257,6 +258,8 @@ def main(descriptor: int) -> None:
         start = receive(end)
         if isinstance(start, Start):
             supervise(start.parent, descriptor)
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(line_buffering=True)  # what it prints is not lost when it is killed
             sys.path[:] = start.path
             enter()
             confine(start.limits)

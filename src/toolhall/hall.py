@@ -58,7 +58,7 @@ class Hall:
                 _log.warning("%s: %s", type(error).__name__, error.detail)
             return error
         except Asking as asking:
-            return Asked(asking.questions)
+            return Asked(asking.questions, asking.consent)
         except Exception:  # noqa: BLE001 - a fault of ours ends one call, never the server
             _log.exception("internal error while answering %s", type(ask).__name__)
             return Broken()
@@ -93,7 +93,10 @@ class Hall:
     def _call(self, ask: CallTool, caller: Caller, link: Link) -> Call:
         new, started = self._new_id(), self._timer()
         tool, name = ask.tool, ask.asked_name
-        return Call(new, tool, ask.arguments, caller, link, ask.dialect, ask.size, started, ask.brought, None, name)
+        brought, consent = ask.brought, ask.consent
+        return Call(
+            new, tool, ask.arguments, caller, link, ask.dialect, ask.size, started, brought, None, name, consent
+        )
 
     def view(self, caller: Caller) -> Snapshot:
         """The tools as far as this caller may see them."""

@@ -132,11 +132,12 @@ async def test_C3_states_that_are_none(painter: Painter, odd: Any) -> None:
 @pytest.mark.threat("C2")
 async def test_C2_state_expires(painter: Painter, clock: Clock) -> None:
     """A state lives for ten minutes, and no clock of the caller's counts."""
-    state = await painter.state()
+    state, other = await painter.state(), await painter.state()
     clock.now += STATE_SECONDS - 1
     assert (await painter.paint(requestState=state, inputResponses=RED)).text == "north is red"
     clock.now += 2
-    assert (await painter.paint(requestState=state, inputResponses=RED)).code == STALE
+    late = await painter.paint(requestState=other, inputResponses=RED)
+    assert (late.code, "too old" in late.text) == (STALE, True)
 
 
 @pytest.mark.threat("C1")

@@ -12,6 +12,7 @@ from toolhall.hall import Hall
 from toolhall.registrar.registrar import Registrar
 from toolhall.runners.checkup import DEGRADED, HEALTHY, UNHEALTHY
 from toolhall.stores.seal import Seal
+from toolhall.stores.states import StateStore
 from toolhall.transports.api.accounts import AccountsApi
 from toolhall.transports.api.managed import Managed
 from toolhall.transports.api.secrets import SecretsApi
@@ -65,6 +66,10 @@ class Entrances:
         managed = Managed(hall, registrar, parts.guard.access, parts.folder.journal, time.time, config.page_size)
         self.api = Api(managed, parts.guard.shield)
         self.http = self._app(open)
+
+    def remember(self, states: StateStore) -> None:
+        """From now on, the request states that were used are kept here, for all processes of the hall."""
+        self._rounds.states = states
 
     def state(self) -> str:
         """How the hall is: degraded while records cannot be written or were cut off, unhealthy once it stops."""

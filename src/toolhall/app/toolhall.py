@@ -15,6 +15,7 @@ from toolhall.app.folder import Folder
 from toolhall.app.guard import Guard
 from toolhall.app.supplies import Supplies
 from toolhall.app.toolservers import ToolServers
+from toolhall.authoring.code import code_sha256
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config, overridden
@@ -177,6 +178,8 @@ class Toolhall:
         if self.config.providers or any(entry.needs for entry in self.registry.snapshot.entries):
             await self._staff.outside.ready()
         await self._folder.anchor(stores)
+        if not stores.readonly:
+            self._entrances.remember(stores.states)
         self.hall.shortlist.of(self.registry.snapshot)  # everything is there: says which pins fit nothing
 
     def ask_through(self, approver: Approver) -> None:
@@ -304,7 +307,8 @@ class Toolhall:
             self._examined.append(definition)
         # Its schemas were checked when the function was marked.
         runner, bind = self._staff.runner(definition), definition.body.bind
-        return compile_entry(definition.tool, runner, known_good=True, bind=bind)
+        code = code_sha256(definition.body.function)
+        return compile_entry(definition.tool, runner, known_good=True, bind=bind, code_sha256=code)
 
     async def _examine(self) -> Vitals:
         toolkits = await self._checkup.states(self._examined)

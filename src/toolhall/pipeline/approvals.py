@@ -84,12 +84,21 @@ def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) 
         acting_for=caller.acting_for,
         tool=entry.id,
         definition_sha256=entry.definition_sha256,
+        code_sha256=entry.code_sha256,
         arguments_sha256=hashlib.sha256(exact).hexdigest(),
         shown=shown_bytes(exact),
         level=verdict.level,
         effect=entry.tool.effect,
         dialect=call.dialect,
     )
+
+
+def call_sha256(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) -> str:
+    """What stands for everything that a yes to this call is bound to."""
+    caller, brought = call.caller, call.brought.names if call.brought else None
+    who = [verdict.how, caller.id, caller.person, caller.acting_for]
+    what = [entry.id, entry.definition_sha256, entry.code_sha256, arguments, brought]
+    return hashlib.sha256(msgspec.json.encode([who, what], order="sorted")).hexdigest()
 
 
 def exact_bytes(arguments: JsonObject, brought: Brought | None = None) -> bytes:

@@ -14,7 +14,8 @@ Prove: TypeAlias = Callable[[str, Approval], Awaitable[None]]  # raises unless t
 UNKNOWN = "there is no such approval; it may have been forgotten since"
 STRANGER = "this call is not yours to decide"
 OWN = "a call of level 10 needs the yes of another person than the one who asks for it"
-_RECORDED = ("id", "tool", "caller", "person", "acting_for", "definition_sha256", "arguments_sha256", "shown_sha256")
+_BOUND = ("definition_sha256", "code_sha256", "arguments_sha256", "shown_sha256")
+_RECORDED = ("id", "tool", "caller", "person", "acting_for", *_BOUND)
 
 
 class TooLate(Malformed):

@@ -8,7 +8,7 @@ import msgspec
 
 from toolhall.egress.errors import EgressRefused
 from toolhall.model.errors import BadArguments, Crashed, Problem, TimedOut, ToolError, ToolFailed, ToolhallError
-from toolhall.model.exchange import SILENT
+from toolhall.model.exchange import SILENT, Asking
 from toolhall.model.json import JsonObject
 from toolhall.model.text import Sweep, clean_text
 from toolhall.pipeline.states import Equipped, Raw
@@ -63,6 +63,9 @@ class Run:
             return Raw(entry, await Noticed(work, deadline.start, deadline.is_over), redactor)
         except ToolhallError as error:
             _clean(error, redactor)
+            raise
+        except Asking as asking:
+            asking.consent = call.consent
             raise
         except asyncio.CancelledError as error:
             if deadline.passed:

@@ -3,12 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import msgspec
+
 from toolhall.model.call import Call
 from toolhall.model.errors import NeedsVerification
+from toolhall.model.exchange import Consent
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny
 from toolhall.model.verdict import Verify as NeedsPerson
+from toolhall.pipeline.approvals import call_sha256
 from toolhall.pipeline.authorize import Policy, refusal
 from toolhall.pipeline.states import Valid, Verified
 from toolhall.registry.entry import Entry
@@ -69,17 +73,27 @@ class Verify:
         call, entry = valid.call, valid.entry
         if self._ready is not None:
             await self._ready(valid)  # nobody is asked to agree to what could not run
+        bound = call_sha256(call, entry, valid.arguments, verdict)
+        consent = call.consent
+        if consent is None or consent.call_sha256 != bound:
+            consent = Consent(await self._agreed(valid, verdict), bound)
+        # The tool may ask a question that is answered in a later request, which is the same call still.
+        call = msgspec.structs.replace(call, consent=consent)
+        return Verified(call, entry, verdict, valid.arguments, consent.approval)
+
+    async def _agreed(self, valid: Valid, verdict: NeedsPerson) -> str:
+        """The approval of a person who is asked now, or was before; NeedsVerification otherwise."""
+        call, entry = valid.call, valid.entry
         if call.caller.local and self.approver is not None:
             if not await self.approver.approve(entry.tool, call, valid.arguments, verdict):
                 raise NeedsVerification(
                     f"level {verdict.level} needs a person's yes, and the person asked said no", how=verdict.how
                 )
-            return Verified(call, entry, verdict, valid.arguments, "terminal")
+            return "terminal"
         if self.approvals is None:
             raise NeedsVerification(
                 f"level {verdict.level} needs a person's yes, and nobody can be asked: "
                 "run 'toolhall serve' in a terminal",
                 how=verdict.how,
             )
-        approval = await self.approvals.verify(call, entry, valid.arguments, verdict)
-        return Verified(call, entry, verdict, valid.arguments, approval)
+        return await self.approvals.verify(call, entry, valid.arguments, verdict)

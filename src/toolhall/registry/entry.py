@@ -36,6 +36,7 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
     tells: bool = True  # whether it can tell or ask its caller anything while it runs
     needs: Needs | None = None  # what a call must be supplied with; None: nothing
     bind: Bind | None = None  # what its function gets for arguments; None: it is none of ours
+    code_sha256: str = ""  # of the code that a call runs, where that is code of this process
 
     @cached_property
     def definition_sha256(self) -> str:
@@ -47,9 +48,11 @@ class Entry(msgspec.Struct, frozen=True, dict=True):
         return hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
 
 
-def compile_entry(tool: Tool, runner: Runner, *, known_good: bool = False, bind: Bind | None = None) -> Entry:
+def compile_entry(
+    tool: Tool, runner: Runner, *, known_good: bool = False, bind: Bind | None = None, code_sha256: str = ""
+) -> Entry:
     """Do at registration what need not be done per call; raises BadSchema, unless the schemas are known to be good."""
     returned = tool.output.schema
     returns = None if returned is None else Validator(returned, known_good=known_good)
     accepts, tells = Validator(tool.input, known_good=known_good), getattr(runner, "tells", True)
-    return Entry(tool, runner, accepts, returns, str(tool.id), tells, needs_of(tool.requirements), bind)
+    return Entry(tool, runner, accepts, returns, str(tool.id), tells, needs_of(tool.requirements), bind, code_sha256)

@@ -142,14 +142,16 @@ async def modern(hall: Hall, caller: str, **more: Any) -> Any:
 
 
 async def test_the_newest_revision_asks_for_a_visit_and_goes_on_with_its_state(place: Place) -> None:
-    """The client's word that the page was visited is not enough; after the visit, the same state runs the call."""
+    """The client's word that the page was visited is not enough; after the visit, the newest state runs the call."""
     person = place.hall.admit("mcp-modern")
     asked = await modern(place.hall, person)
     assert asked["resultType"] == "input_required"
     ((name, question),) = asked["inputRequests"].items()
     assert (question["method"], question["params"]["mode"]) == ("elicitation/create", "url")
     retry = {"requestState": asked["requestState"], "inputResponses": {name: {"action": "accept"}}}
-    assert (await modern(place.hall, person, **retry))["resultType"] == "input_required"
+    again = await modern(place.hall, person, **retry)
+    assert again["resultType"] == "input_required"
+    retry["requestState"] = again["requestState"]
     await Person(place.hall, person).connect(question["params"]["url"])
     done = await modern(place.hall, person, **retry)
     assert (done["resultType"], done["structuredContent"]["token"]) == ("complete", place.newest())

@@ -66,6 +66,8 @@ async def test_the_newest_revision_asks_the_person_to_visit_the_page(town: Town)
     assert again["resultType"] == "input_required", "what a client says is no person's yes"
     assert town.ladder.entered == []
     await approve(town, url.removeprefix(URL))
+    assert (await modern(town, PAGES, **retry))["error"]["code"] == -32602, "a state is good once"
+    retry["requestState"] = again["requestState"]
     done = (await modern(town, PAGES, **retry))["result"]
     assert done["structuredContent"] == {"colour": "blue"}
     assert (await modern(town, PAGES))["result"]["resultType"] == "input_required", "one yes is one call"

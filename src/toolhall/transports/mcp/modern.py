@@ -2,15 +2,17 @@
 
 import logging
 
+import msgspec
+
 from toolhall.dialects.mcp.asks import read_call, read_list
 from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import unknown_method
+from toolhall.dialects.mcp.refusals import McpRefusal, unknown_method
 from toolhall.dialects.mcp.revisions import MODERN
 from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Server, Writer
 from toolhall.hall import Hall
 from toolhall.model.caller import Caller
-from toolhall.model.errors import Broken, Malformed, ToolhallError
+from toolhall.model.errors import Broken, Limited, Malformed, ToolhallError, Unsupported
 from toolhall.model.exchange import Answer, Asked, CallTool, Finished, Wire
 from toolhall.transports.mcp.links import ModernLink, Outlet
 from toolhall.transports.mcp.refusing import refused
@@ -42,9 +44,13 @@ class Modern:
                     join_trace(request)
                 link = ModernLink(outlet, terms, self.writer)
                 call = self._call(request, caller, link, size)
+                if "requestState" in request.params:
+                    call = await self._continued(request, call, caller)
                 answer = await self._hall.answer(call, caller, link)
                 if type(answer) is Finished:  # the usual case
                     return self.writer.finished(request.id, answer)
+                if "requestState" in request.params and _is_unused(call, answer):
+                    await self._rounds.release(request)
                 return self._written(request, call, caller, verifiable(answer, terms, link.replies))
             if request.method == "tools/list":
                 return self.writer.page(request.id, page(self._hall, caller, read_list(request)))
@@ -69,14 +75,30 @@ class Modern:
             raise refused(self._hall, request, caller, size, error, _DIALECT) from None
         return call
 
+    async def _continued(self, request: Request, call: CallTool, caller: Caller) -> CallTool:
+        """The call with the consent that its state holds; the state is used up."""
+        try:
+            consent = await self._rounds.use(request, call, caller)
+        except ToolhallError as error:
+            raise refused(self._hall, request, caller, call.size, error, _DIALECT) from None
+        return call if consent is None else msgspec.structs.replace(call, consent=consent)
+
     def _written(self, request: Request, call: CallTool, caller: Caller, answer: Answer) -> Wire:
         match answer:
             case Finished():
                 return self.writer.finished(request.id, answer)
-            case Asked(questions):  # also a page to visit before the call is sent again
-                state = self._rounds.next(request, call, caller, list(questions))
+            case Asked(questions, consent):  # also a page to visit before the call is sent again
+                state = self._rounds.next(request, call, caller, list(questions), consent)
                 return self.writer.asked(request.id, answer, state)
             case ToolhallError():
                 return self.writer.error(request.id, answer)
             case _:
                 raise TypeError("a call is not answered by a list")
+
+
+def _is_unused(call: CallTool, answer: Answer) -> bool:
+    """Whether a state may be sent again: a limit let nothing run, or the replies that came with it were none.
+
+    By a tool that a person agreed to, the second would let what it does before its question happen again.
+    """
+    return isinstance(answer, Limited) or (isinstance(answer, McpRefusal | Unsupported) and call.consent is None)

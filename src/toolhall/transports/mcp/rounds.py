@@ -1,16 +1,20 @@
-"""Rounds of questions without memory: what was asked and replied travels sealed through the client."""
+"""Rounds of questions: what was asked and replied travels sealed through the client, in a state that is good once."""
 
 import hashlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 import msgspec
 
 from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import McpRefusal, bad_params
 from toolhall.model.caller import Caller
-from toolhall.model.exchange import CallTool
+from toolhall.model.errors import Limited, Unavailable
+from toolhall.model.exchange import CallTool, Consent
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.stores.base import StoreFailed
 from toolhall.stores.seal import Seal
+from toolhall.stores.states import MemoryStates, StateStore, TooManyStates
 
 MAX_ROUNDS = 5
 STATE_SECONDS = 600.0
@@ -23,6 +27,7 @@ class _State(msgspec.Struct, frozen=True):
     asked: list[str]
     round: int
     expires: float
+    consent: Consent | None = None
 
 
 class Rounds:
@@ -31,6 +36,7 @@ class Rounds:
     def __init__(self, seal: Seal, clock: Callable[[], float]) -> None:
         self._seal = seal
         self._clock = clock
+        self.states: StateStore = MemoryStates()  # those that were used; of the store, once it is open
         self._decode = msgspec.json.Decoder(_State).decode
 
     def replies(self, request: Request, call: CallTool, caller: Caller) -> Mapping[str, Json]:
@@ -44,14 +50,37 @@ class Rounds:
             return sent
         return {**state.replies, **{key: reply for key, reply in sent.items() if key in state.asked}}
 
-    def next(self, request: Request, call: CallTool, caller: Caller, asked: list[str]) -> str:
-        """The state to send along with these questions."""
+    async def use(self, request: Request, call: CallTool, caller: Caller) -> Consent | None:
+        """Use the state up, and open the consent in it; a state that was used before is refused."""
+        state = self._state(request, call, caller)
+        if state is None:
+            return None
+        try:
+            fresh = await self.states.use(_id_of(request), caller.id, state.expires, self._clock())
+        except TooManyStates as many:
+            raise Limited(many.seconds) from None
+        except StoreFailed as failed:
+            raise Unavailable("a call cannot go on now: its state cannot be used up", detail=str(failed)) from None
+        if not fresh:
+            raise bad_params("requestState was used before, and is good once; start the call again")
+        return state.consent
+
+    async def release(self, request: Request) -> None:
+        """The call came to nothing, and may be sent once more with the same state."""
+        with suppress(StoreFailed):
+            await self.states.release(_id_of(request))
+
+    def next(
+        self, request: Request, call: CallTool, caller: Caller, asked: list[str], consent: Consent | None = None
+    ) -> str:
+        """The state to send along with these questions; a consent holds for all rounds that follow."""
         state = self._state(request, call, caller)
         count = state.round + 1 if state else 1
         if count > MAX_ROUNDS:
             raise bad_params(f"the tool asked more than {MAX_ROUNDS} times; start the call again")
         replies = dict(self.replies(request, call, caller))
-        following = _State(replies, asked, count, self._clock() + STATE_SECONDS)
+        consent = consent or (state.consent if state else None)
+        following = _State(replies, asked, count, self._clock() + STATE_SECONDS, consent)
         return self._seal.close(encode(following), _bound(call, caller))
 
     def _state(self, request: Request, call: CallTool, caller: Caller) -> _State | None:
@@ -63,6 +92,11 @@ class Rounds:
         if state is None or state.expires < self._clock():
             raise _stale()
         return state
+
+
+def _id_of(request: Request) -> str:
+    """There is only one spelling of a state that opens."""
+    return hashlib.sha256(str(request.params.get("requestState")).encode()).hexdigest()
 
 
 def _stale() -> McpRefusal:

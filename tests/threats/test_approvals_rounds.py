@@ -1,0 +1,233 @@
+# ruff: noqa: N802 - tests carry the names of their rows
+"""K18 and K19: a yes is to the code that runs; a request state is good once, and carries a yes through its call."""
+
+import asyncio
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.threats.callers import Guest, Halls
+from tests.threats.lines import MODERN, Answer, calling
+from tests.unit.parts import Clock
+from tests.unit.transports.pages.browsing import Browser
+from toolhall import Config, Context, Toolhall, tool
+from toolhall.authoring.code import code_sha256
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import NeedsVerification
+from toolhall.model.exchange import CallTool, Finished
+from toolhall.pipeline.limit import Rate
+from toolhall.stores.approvals.base import Decision
+from toolhall.stores.base import FILE_NAME
+
+YES = Decision("approved", "local", "totp")
+STALE = -32602
+
+
+class Colour(msgspec.Struct):
+    colour: str
+
+
+RED = {"colour": {"action": "accept", "content": {"colour": "red"}}}
+
+
+def hall_in(data: Path, *tools: object) -> Toolhall:
+    return Toolhall(*tools, config=Config(data=str(data)))
+
+
+class Served(Halls):
+    """A hall as it is, with the way in that guests take."""
+
+    def __init__(self, hall: Toolhall) -> None:
+        self.hall = hall
+        self.app = hall.http
+
+
+async def ask(hall: Toolhall, name: str, **more: Any) -> Answer:
+    """Call a tool by MCP 2026-07-28."""
+    return await Guest(Served(hall), None, MODERN).ask(calling(MODERN, name, {}, **more))
+
+
+async def call(hall: Toolhall) -> Any:
+    answer = await hall.hall.answer(CallTool("burn", {}, "test"), LOCAL)
+    return answer.result.encoded if isinstance(answer, Finished) else answer
+
+
+async def approve(hall: Toolhall) -> None:
+    """The person says yes to the one question that waits."""
+    (waiting,) = await hall.people.approvals.store.pending()
+    assert await hall.people.approvals.store.decide(waiting.id, YES)
+
+
+def burning(body: Callable[[], str]) -> Any:
+    return tool(name="burn", level=9, effect="destroys", description="Burn a room.")(body)
+
+
+def first() -> str:
+    return "the attic"
+
+
+def second() -> str:
+    return "the whole house"
+
+
+def plain(body: Callable[[], str]) -> Callable[[], str]:
+    return body
+
+
+def wrapped(body: Callable[[], str]) -> Callable[[], str]:
+    def burn() -> str:
+        return body()
+
+    return burn
+
+
+@pytest.mark.threat("K18")
+@pytest.mark.parametrize("wrap", [plain, wrapped], ids=["itself", "in a wrapper"])
+async def test_K18_a_yes_is_to_the_code_that_runs(tmp_path: Path, wrap: Any) -> None:
+    """After a restart with another body under the same definition the person is asked anew; the old code may run."""
+    with hall_in(tmp_path, burning(wrap(first))) as hall:
+        await hall.open()
+        assert isinstance(await call(hall), NeedsVerification)
+        await approve(hall)
+    with hall_in(tmp_path, burning(wrap(second))) as hall:
+        await hall.open()
+        assert isinstance(await call(hall), NeedsVerification)
+    with hall_in(tmp_path, burning(wrap(first))) as hall:
+        await hall.open()
+        assert await call(hall) == b'"the attic"'
+
+
+@pytest.mark.threat("K18")
+def test_K18_code_beside_the_tool_counts_and_place_does_not(tmp_path: Path) -> None:
+    """Another text of the file is other code; the same file elsewhere, in another process, is the same."""
+    text = (
+        "def helper():\n    return {1, 'a', (2.0, None)}\ndef burn(x):\n    return x in {'a', 'b', 'c'} or helper()\n"
+    )
+
+    def digest(file: Path, content: str) -> str:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(content)
+        space: dict[str, Any] = {}
+        exec(compile(content, str(file), "exec"), space)
+        return code_sha256(space["burn"])
+
+    one = digest(tmp_path / "a" / "tools.py", text)
+    assert digest(tmp_path / "b" / "other.py", text) == one
+    assert digest(tmp_path / "c" / "tools.py", text.replace("2.0", "3.0")) != one
+    assert code_sha256(functools.partial(first)) == code_sha256(first) != code_sha256(second)
+
+
+class Painted:
+    """A tool of level 9 that asks twice, and how often it ran to its end."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+        @tool(name="paint", level=9, effect="writes", description="Paint a wall.")
+        async def paint(ctx: Context) -> str:
+            given = await ctx.ask("Which colour?", Colour, key="colour")
+            sure = await ctx.ask("Sure?", Colour, key="sure")
+            self.done += 1
+            return f"{given.value.colour}, {sure.value.colour}"
+
+        self.tool = paint
+
+
+SURE = {"sure": {"action": "accept", "content": {"colour": "yes"}}}
+
+
+@pytest.mark.threat("K19")
+async def test_K19_one_yes_for_a_call_that_asks(tmp_path: Path) -> None:
+    """Both questions are answered under the first approval, which every record of the call names; then it is over."""
+    painted = Painted()
+    with hall_in(tmp_path, painted.tool) as hall:
+        await hall.open()
+        assert (await ask(hall, "paint")).is_error
+        await approve(hall)
+        asked = await ask(hall, "paint")
+        assert list(asked.result["inputRequests"]) == ["colour"]
+        again = await ask(hall, "paint", requestState=asked.result["requestState"], inputResponses=RED)
+        assert list(again.result["inputRequests"]) == ["sure"]
+        state = again.result["requestState"]
+        done = await ask(hall, "paint", requestState=state, inputResponses=SURE)
+        assert done.text == "red, yes"
+        assert (await ask(hall, "paint", requestState=state, inputResponses=SURE)).code == STALE
+        # Neither a call that begins anew, nor replies without the state, go on with that yes.
+        assert (await ask(hall, "paint")).is_error
+        assert (await ask(hall, "paint", inputResponses={**RED, **SURE})).is_error
+        await hall.journal.flush()  # type: ignore[union-attr] # it has a folder
+        status, told = await Browser(hall).api("GET", "/api/audit?tool=test_approvals_rounds.paint")
+        approvals = {each["approval"] for each in told["records"] if each["outcome"] in ("asked", "ok", "intent")}
+        assert (status, len(approvals), painted.done) == (200, 1, 1)
+        await hall.settle()
+
+
+@pytest.mark.threat("K18")
+@pytest.mark.threat("K19")
+async def test_K18_K19_nor_does_other_code_go_on_with_the_yes(tmp_path: Path) -> None:
+    """A restart with another body between two rounds: the state is still good, the yes is not."""
+    with hall_in(tmp_path, Painted().tool) as hall:
+        await hall.open()
+        await ask(hall, "paint")
+        await approve(hall)
+        state = (await ask(hall, "paint")).result["requestState"]
+        await hall.settle()
+
+    @tool(name="paint", level=9, effect="writes", description="Paint a wall.")
+    async def paint(ctx: Context) -> str:
+        return "black"
+
+    with hall_in(tmp_path, paint) as hall:
+        await hall.open()
+        answer = await ask(hall, "paint", requestState=state, inputResponses=RED)
+        assert answer.is_error
+        assert "person's yes" in answer.text
+        await hall.settle()
+
+
+@tool(name="choose", description="Choose.")
+async def choose(ctx: Context) -> str:
+    given = await ctx.ask("Which colour?", Colour, key="colour")
+    return str(given.value.colour)
+
+
+@pytest.mark.threat("K19")
+async def test_K19_a_state_is_good_once_in_all_processes(tmp_path: Path) -> None:
+    """In two halls that share a folder's key, at the same moment, and after a restart."""
+    with hall_in(tmp_path, choose) as hall:
+        await hall.open()
+        states = [(await ask(hall, "choose")).result["requestState"] for _ in range(2)]
+        sent = [ask(hall, "choose", requestState=states[0], inputResponses=RED) for _ in range(4)]
+        codes = sorted(each.code or 0 for each in await asyncio.gather(*sent))
+        assert codes == [STALE] * 3 + [0]
+        await hall.settle()
+    assert (tmp_path / FILE_NAME).exists()
+    with hall_in(tmp_path, choose) as hall:
+        await hall.open()
+        again = await ask(hall, "choose", requestState=states[0], inputResponses=RED)
+        assert (again.code, "good once" in again.text) == (STALE, True)
+        assert (await ask(hall, "choose", requestState=states[1], inputResponses=RED)).text == "red"
+        await hall.settle()
+
+
+@pytest.mark.threat("K19")
+async def test_K19_a_call_that_was_only_too_early_may_be_sent_again(tmp_path: Path) -> None:
+    """A limit is no use of the state: nothing ran."""
+    config = Config(data=str(tmp_path), pair_limit=Rate(per_second=1, burst=1))
+    clock = Clock(1_000.0)
+    with Toolhall(choose, config=config) as hall:
+        vars(vars(hall.hall)["_pipeline"])["_stages"].limit.__dict__["_clock"] = clock
+        await hall.open()
+        state = (await ask(hall, "choose")).result["requestState"]
+        for _ in range(2):
+            limited = await ask(hall, "choose", requestState=state, inputResponses=RED)
+            assert "too many calls" in limited.text
+        clock.now += 10
+        assert (await ask(hall, "choose", requestState=state, inputResponses=RED)).text == "red"
+        clock.now += 10
+        assert "good once" in (await ask(hall, "choose", requestState=state, inputResponses=RED)).text
+        await hall.settle()

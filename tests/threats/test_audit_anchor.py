@@ -30,6 +30,7 @@ from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import CallTool, Finished
 from toolhall.registrar.keys import NewKey
+from toolhall.registrar.terms import Terms
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.log import Keeping
 from toolhall.stores.audit.segments import FOLDER, segments_of
@@ -175,6 +176,24 @@ async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path,
         await hall.open()
         assert isinstance(await call(hall, "sell", what="more"), Unavailable)
         assert "changed or removed by another program" in hall.journal.behind[0]
+
+
+@pytest.mark.threat("K15")
+async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None:
+    """Each process of a hall notices it by itself, and goes on once an operator has asked any of them."""
+    await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
+    config = Config(data=str(tmp_path))
+    with Toolhall(sell, config=config) as one, Toolhall(sell, config=config) as other:
+        await one.open(Terms(family="first"))
+        await other.open(Terms(family="sibling"))
+        assert isinstance(await call(other, "sell", what="more"), Unavailable)
+        assert (await Browser(one).api("POST", "/api/audit/accept"))[1]["accepted"]
+        async with asyncio.timeout(30):
+            while other.journal.behind:  # noqa: ASYNC110 - another process would tell nobody either
+                await asyncio.sleep(0.05)
+        assert await call(other, "sell", what="more") == b'"sold more"'
+        await one.settle()
+        await other.settle()
 
 
 @pytest.mark.threat("K15")

@@ -27,7 +27,6 @@ GROUPS = {
 
 _UPSTREAMS = "upstream servers"
 _TASKS = "long-running tasks"
-_HARDENING = "hardening"
 
 ROWS = {
     "A1": Row(

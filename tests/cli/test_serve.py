@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import signal
 import socket
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -85,8 +86,10 @@ def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None
         code, _ = terminal.end()
     assert code == 0
     url = shown.partition("MCP")[2].split()[0]
-    snippet = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
-    assert snippet == {"mcpServers": {"toolhall": {"type": "http", "url": url}}}
+    by_url, by_command = (json.loads(part[: part.rindex("}") + 1]) for part in re.split(r"(?m)^(?=\{)", shown)[1:])
+    assert by_url == {"mcpServers": {"toolhall": {"type": "http", "url": url}}}
+    words = by_command["mcpServers"]["toolhall"]["args"]
+    assert words[words.index("serve") :][:3] == ["serve", KIT, "--stdio"]
     assert "\x1b[" in shown
 
 

@@ -195,7 +195,7 @@ class Odd:
         ({}, {"required": ["a"]}, '/a: "a" is a required property'),
         ({"a": Odd()}, None, "Odd cannot be written as JSON"),
     ],
-    ids=repr,
+    ids=["root", "nested", "missing", "not JSON"],
 )
 def test_what_does_not_fit_is_explained_to_whoever_may_be_the_author(
     value: object, returns: JsonObject | None, said: str, caplog: pytest.LogCaptureFixture

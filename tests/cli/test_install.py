@@ -111,8 +111,9 @@ def test_urls(shell: Shell, home: Path) -> None:
     done = shell.run("install", "goose", "http://127.0.0.1:8000", "--yes")
     assert done.code == 0, done
     assert entry_in(home / FILES["goose"], "extensions", "toolhall")["uri"] == "http://127.0.0.1:8000/mcp"
-    printed = shell.run("install", "zed", "https://tools.example/base/mcp", "--print", "--name", "x", "--json").json()
-    assert printed["entry"] == {"url": "https://tools.example/base/mcp"}
+    for stated in ("https://tools.example/base", "https://tools.example/base/", "https://tools.example/base/mcp"):
+        printed = shell.run("install", "zed", stated, "--print", "--name", "x", "--json").json()
+        assert printed["entry"] == {"url": "https://tools.example/base/mcp"}
     for words, said in (
         (("claude-desktop", "http://127.0.0.1:8000"), "only takes programs to start"),
         (("zed", "http://127.0.0.1:8000", "--key-env", "K"), "cannot name an environment variable"),

@@ -17,6 +17,7 @@ from toolhall.cli.documents.replacing import new_file
 from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.screen import GREEN, RED, note, person_present, print_json, styled, visible
 from toolhall.cli.serving.privacy import secrets_in
+from toolhall.cli.sources.wire import mcp_path
 from toolhall.cli.terminal import forget_typed, prompt, says_yes
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -158,7 +159,7 @@ def _mcp_url(stated: str) -> str:
         raise wrong
     if parts.username or parts.password:
         raise WrongUsage("the URL must hold no user name or password: it would be readable in the file")
-    return f"{stated.rstrip('/')}/mcp" if parts.path in ("", "/") and not parts.query else stated
+    return parts._replace(path=mcp_path(parts.path), fragment="").geturl()
 
 
 def _change(known: Client, file: Path, name: str, entry: dict[str, object] | None, options: InstallOptions) -> int:

@@ -17,6 +17,7 @@ from toolhall.model.json import Json, JsonObject
 
 MAX_BYTES = 8 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
+_MCP_PATH = "/mcp"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -41,6 +42,12 @@ class Endpoint(msgspec.Struct, frozen=True):
         """Nothing secret is sent in the clear to another machine: whoever is on the way could read it."""
         if not self.secure and not is_loopback(self.host):
             raise CommandFailed(f"{self} would be sent a key or a secret that others can read on the way; use https")
+
+
+def mcp_path(path: str) -> str:
+    """The path of the MCP endpoint of a hall that is at this path, which may be that of the endpoint itself."""
+    base = path.rstrip("/")
+    return base if base.endswith(_MCP_PATH) else base + _MCP_PATH
 
 
 def read_url(url: str, key: str | None = None) -> Endpoint:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.cli.clients.json_text import Unreadable, edited, read_json, removed
+from toolhall.cli.clients.json_text import UneditableFile, edited, read_json, removed
 from toolhall.cli.clients.line_text import (
     edited_toml,
     edited_yaml,
@@ -99,7 +99,7 @@ def test_an_entry_is_taken_out(text: str, after: str) -> None:
     ],
 )
 def test_what_cannot_be_parsed_is_not_edited(text: str, said: str) -> None:
-    with pytest.raises(Unreadable, match=re.escape(said)):
+    with pytest.raises(UneditableFile, match=re.escape(said)):
         edited(text, ("a", "b"), {})
 
 
@@ -193,7 +193,7 @@ def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
     ],
 )
 def test_toml_of_another_shape_is_left_alone(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UneditableFile):
         edited_toml(text, TOML_PATH, ENTRY)
 
 
@@ -253,5 +253,5 @@ def test_an_entry_of_yaml_is_replaced_where_it_is_and_taken_out() -> None:
     ],
 )
 def test_yaml_of_another_shape_is_left_alone(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UneditableFile):
         edited_yaml(text, YAML_PATH, {"enabled": True})

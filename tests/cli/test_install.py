@@ -1,18 +1,23 @@
 """`toolhall install`: what it writes works in the client, and nothing else in the client's file changes."""
 
 import json
-import os
 import stat
 import subprocess
+import sys
+import sysconfig
 import tomllib
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
 import pytest
 
+import toolhall
 from tests.cli.shell import KIT, PATIENCE, Shell
 from tests.cli.test_serve_ways import INITIALIZE, ask
+from tests.packaging.building import UV
+from toolhall.cli.clients import launch
 from toolhall.cli.clients.known import CLIENTS, Name, Remote, System
 from toolhall.cli.clients.launch import absolute_target, default_name, program, stdio_server
 
@@ -246,17 +251,92 @@ def test_a_target_means_the_same_from_everywhere(tmp_path: Path, monkeypatch: py
     assert unnamed.args[unnamed.args.index("--data") + 1].startswith(f"{here}/xdg/toolhall/projects/")
 
 
-def test_from_uvx_it_is_started_by_uvx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.prefix", "/cache/uv/archive-v0/abc")
-    command, *rest = program()
-    assert os.path.basename(command) == "uvx"  # noqa: PTH119
-    assert rest[-1] == "toolhall"
-    monkeypatch.setattr("sys.prefix", "/usr")
+def wheel(folder: Path, name: str, metadata: Sequence[str], files: Mapping[str, str]) -> Path:
+    """A package that uv can install without building anything."""
+    info = f"{name}-7.7.dist-info"
+    made = folder / f"{name}-7.7-py3-none-any.whl"
+    contents = {
+        **files,
+        f"{info}/METADATA": "\n".join(["Metadata-Version: 2.1", f"Name: {name}", "Version: 7.7", *metadata, ""]),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name} = toolhall.cli:main\n",
+    }
+    with zipfile.ZipFile(made, "w") as archive:
+        for path, text in contents.items():
+            archive.writestr(path, text)
+        archive.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in [*contents, f"{info}/RECORD"]))
+    return made
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("source", ["file", "index"])
+def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Shell, home: Path, source: str) -> None:
+    """The real uvx installs a package `toolhall` whose code is the tree under test."""
+    wheels = shell.folder / "wheels"
+    wheels.mkdir()
+    here = "\n".join([str(Path(toolhall.__file__).parents[1]), sysconfig.get_path("purelib")])
+    extras = ["pydantic", "otel"]
+    stated = [f"Provides-Extra: {each}\nRequires-Dist: {each}-part ; extra == '{each}'" for each in extras]
+    built = wheel(wheels, "toolhall", ["Requires-Dist: base[fast]>=1", *stated], {"code.pth": here})
+    wheel(wheels, "base", ["Provides-Extra: fast", 'Requires-Dist: faster; extra == "fast"'], {})
+    wheel(wheels, "faster", [], {})
+    wheel(wheels, "added", ["Requires-Dist: below-added"], {"added.py": ""})
+    wheel(wheels, "below_added", [], {})
+    wheel(wheels, "pydantic_part", [], {"only_in_the_extra.py": ""})
+    (shell.folder / "orders.py").write_text(f"import added, only_in_the_extra\n{Path(KIT).read_text()}")
+    shell.environment |= {
+        "UV_OFFLINE": "1",
+        "UV_NO_INDEX": "1",
+        "UV_FIND_LINKS": str(wheels),
+        "UV_CACHE_DIR": str(shell.folder / "cache"),
+        "UV_PYTHON": sys.executable,
+        "UV_NO_CONFIG": "1",
+        "PATH": "/usr/bin:/bin",
+    }
+    wanted = f"toolhall[pydantic] @ {built.as_uri()}" if source == "file" else "toolhall[pydantic]"
+    done = subprocess.run(
+        [UV.with_name("uvx"), "--from", wanted, "--with", "added", "toolhall", "install", "cursor", "orders.py", "-y"],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    entry = entry_in(home / FILES["cursor"], "mcpServers", "orders")
+    assert Path(entry["command"]) == UV.with_name("uvx")
+    exact = wanted if source == "file" else "toolhall[pydantic]==7.7"
+    assert entry["args"][:5] == ["--from", exact, "--with", "added==7.7", "toolhall"]
+    with subprocess.Popen(
+        [entry["command"], *entry["args"]],
+        cwd="/",
+        env=shell.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        answer: Any = ask(process, INITIALIZE)
+        assert "result" in answer, "the written server starts"
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+
+
+def test_the_program_is_named_by_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "toolhall"
     script.write_text("")
     script.chmod(0o755)
     monkeypatch.setattr("sys.argv", [str(script)])
     assert program() == [str(script)]
+    monkeypatch.setattr("sys.prefix", "/cache/uv/archive-v0/abc")
+    uv = tmp_path / "uv"
+    uv.write_text("")
+    monkeypatch.setenv("UV", str(uv))
+    monkeypatch.setattr(launch, "uvx_arguments", lambda _: [])
+    assert program() == [str(uv), "tool", "run", "toolhall"], "there is no uvx beside it"
+    (tmp_path / "uvx").write_text("")
+    assert program() == [str(tmp_path / "uvx"), "toolhall"]
 
 
 def test_serve_shows_what_a_client_starts(shell: Shell) -> None:

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
-from toolhall.cli.clients.json_text import Unreadable
-from toolhall.cli.clients.known import CLIENTS, CannotSay, Client, Name, Process, Remote
+from toolhall.cli.clients.json_text import UneditableFile
+from toolhall.cli.clients.known import CLIENTS, CannotSay, KnownClient, Name, Process, Remote
 from toolhall.cli.clients.launch import default_name, stdio_server
 from toolhall.cli.documents.replacing import new_file
 from toolhall.cli.failure import CommandFailed, WrongUsage
@@ -162,13 +162,13 @@ def _mcp_url(stated: str) -> str:
     return parts._replace(path=mcp_path(parts.path), fragment="").geturl()
 
 
-def _change(known: Client, file: Path, name: str, entry: dict[str, object] | None, options: InstallOptions) -> int:
+def _change(known: KnownClient, file: Path, name: str, entry: dict[str, object] | None, options: InstallOptions) -> int:
     before = _read(file)
     try:
         if entry is None and not known.has(before, name):
             raise CommandFailed(f"{file} has no server {name!r}; name the one to remove with --name")
         after = known.remove(before, name) if entry is None else known.set(before, name, entry)
-    except Unreadable as bad:
+    except UneditableFile as bad:
         raise CommandFailed(
             f"{file} is left as it is, because it cannot be edited safely: {bad};"
             " mend it, or take the entry from --print and paste it in"

@@ -1,7 +1,7 @@
 """Edits one member of a JSON text with comments and trailing commas, and leaves every other byte as it is.
 
 The text is parsed into nodes that know where they begin and end. An edit replaces or inserts characters at such a
-place; `edited` and `removed` read the result again and raise Unreadable unless it says exactly what was meant.
+place; `edited` and `removed` read the result again and raise UneditableFile unless it says exactly what was meant.
 """
 
 import json
@@ -19,7 +19,7 @@ _INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
 _MOST_DEPTH = 200
 
 
-class Unreadable(Exception):
+class UneditableFile(Exception):
     """A text that cannot be parsed, or in which the entry cannot be edited; the message says what is wrong."""
 
 
@@ -42,7 +42,7 @@ class _Node:
     def member(self, key: str) -> _Member | None:
         found = [each for each in self.members or () if each.key == key]
         if len(found) > 1:
-            raise Unreadable(f"it has the member {key!r} twice")
+            raise UneditableFile(f"it has the member {key!r} twice")
         return found[0] if found else None
 
 
@@ -58,7 +58,7 @@ def edited(text: str, path: Sequence[str], value: JsonObject) -> str:
     node, rest = _root(text), list(path)
     while len(rest) > 1 and (found := node.member(rest[0])) is not None:
         if found.value.members is None:
-            raise Unreadable(f"its member {rest[0]!r} is not an object")
+            raise UneditableFile(f"its member {rest[0]!r} is not an object")
         node = found.value
         rest.pop(0)
     there = node.member(rest[0])
@@ -80,11 +80,11 @@ def removed(text: str, path: Sequence[str]) -> str:
     for key in path[:-1]:
         found = node.member(key)
         if found is None or found.value.members is None:
-            raise Unreadable(f"it has no object {key!r}")
+            raise UneditableFile(f"it has no object {key!r}")
         node, place = found.value, place[key]
     member = node.member(path[-1])
     if member is None:
-        raise Unreadable(f"it has no member {path[-1]!r}")
+        raise UneditableFile(f"it has no member {path[-1]!r}")
     after = _cut(text, node, member)
     del place[path[-1]]
     return _verified(after, before)
@@ -92,7 +92,7 @@ def removed(text: str, path: Sequence[str]) -> str:
 
 def _verified(text: str, wanted: JsonObject) -> str:
     if read_json(text) != wanted:
-        raise Unreadable("the change would alter more than this entry")
+        raise UneditableFile("the change would alter more than this entry")
     return text
 
 
@@ -162,7 +162,7 @@ def _root(text: str) -> _Node:
     if parser.skip(node.end) != len(text):
         raise parser.wrong(parser.skip(node.end), "the end was expected")
     if node.members is None:
-        raise Unreadable("it holds no JSON object")
+        raise UneditableFile("it holds no JSON object")
     return node
 
 
@@ -178,9 +178,9 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def wrong(self, place: int, what: str) -> Unreadable:
+    def wrong(self, place: int, what: str) -> UneditableFile:
         line = self._text.count("\n", 0, place) + 1
-        return Unreadable(f"line {line}: {what}")
+        return UneditableFile(f"line {line}: {what}")
 
     def skip(self, place: int) -> int:
         found = _TRIVIA.match(self._text, place)

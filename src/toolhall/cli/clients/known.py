@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from toolhall.cli.clients import json_text, line_text
-from toolhall.cli.clients.json_text import Unreadable
+from toolhall.cli.clients.json_text import UneditableFile
 from toolhall.model.json import JsonObject
 
 Name: TypeAlias = Literal[
@@ -44,7 +44,7 @@ class CannotSay(Exception):
     """The client's file has no way to say this; the message says what to do instead."""
 
 
-class Client(NamedTuple):
+class KnownClient(NamedTuple):
     """One client."""
 
     title: str
@@ -69,7 +69,7 @@ class Client(NamedTuple):
         return self.process(name, server) if isinstance(server, Process) else self.remote(name, server)
 
     def set(self, text: str, name: str, entry: JsonObject) -> str:
-        """The text of the file with the entry; what the person added to one of this name stays. Raises Unreadable."""
+        """The text of the file with the entry; what a person added to one of this name stays. Raises UneditableFile."""
         path = (self.below, name)
         match self.format:
             case "json":
@@ -80,7 +80,7 @@ class Client(NamedTuple):
                 return line_text.edited_yaml(text, path, entry)
 
     def remove(self, text: str, name: str) -> str:
-        """The text of the file without the entry; raises Unreadable."""
+        """The text of the file without the entry; raises UneditableFile."""
         path = (self.below, name)
         match self.format:
             case "json":
@@ -91,7 +91,7 @@ class Client(NamedTuple):
                 return line_text.removed_yaml(text, path)
 
     def has(self, text: str, name: str) -> bool:
-        """Whether the file has an entry of this name; raises Unreadable."""
+        """Whether the file has an entry of this name; raises UneditableFile."""
         match self.format:
             case "json":
                 return name in _servers(json_text.read_json(text), self.below)
@@ -114,7 +114,7 @@ class Client(NamedTuple):
 def _servers(document: JsonObject, below: str) -> JsonObject:
     found = document.get(below, {})
     if not isinstance(found, dict):
-        raise Unreadable(f"its member {below!r} is not an object")
+        raise UneditableFile(f"its member {below!r} is not an object")
     return found
 
 
@@ -229,8 +229,8 @@ def _not_reached(_name: str, remote: Remote) -> JsonObject:
     )
 
 
-CLIENTS: dict[Name, Client] = {
-    "claude-desktop": Client(
+CLIENTS: dict[Name, KnownClient] = {
+    "claude-desktop": KnownClient(
         "Claude Desktop",
         _application("Claude", "claude_desktop_config.json"),
         "mcpServers",
@@ -238,7 +238,7 @@ CLIENTS: dict[Name, Client] = {
         _not_reached,
         restart="quit Claude Desktop and start it again",
     ),
-    "claude-code": Client(
+    "claude-code": KnownClient(
         "Claude Code",
         _at_home(".claude.json"),
         "mcpServers",
@@ -247,7 +247,7 @@ CLIENTS: dict[Name, Client] = {
         ".mcp.json",
         restart="start a new session; /mcp lists it",
     ),
-    "cursor": Client(
+    "cursor": KnownClient(
         "Cursor",
         _at_home(".cursor", "mcp.json"),
         "mcpServers",
@@ -255,7 +255,7 @@ CLIENTS: dict[Name, Client] = {
         _reached("url", "${{env:{}}}"),
         ".cursor/mcp.json",
     ),
-    "vscode": Client(
+    "vscode": KnownClient(
         "VS Code",
         _application("Code/User", "mcp.json"),
         "servers",
@@ -264,16 +264,16 @@ CLIENTS: dict[Name, Client] = {
         ".vscode/mcp.json",
         restart="start it with 'MCP: List Servers'",
     ),
-    "windsurf": Client(
+    "windsurf": KnownClient(
         "Windsurf",
         _at_home(".codeium", "windsurf", "mcp_config.json"),
         "mcpServers",
         _started,
         _reached("serverUrl", "${{env:{}}}"),
     ),
-    "zed": Client("Zed", _zed, "context_servers", _started, _reached("url", ""), ".zed/settings.json"),
-    "codex": Client("Codex", _codex, "mcp_servers", _started, _reached_by_codex, ".codex/config.toml", "toml"),
-    "gemini-cli": Client(
+    "zed": KnownClient("Zed", _zed, "context_servers", _started, _reached("url", ""), ".zed/settings.json"),
+    "codex": KnownClient("Codex", _codex, "mcp_servers", _started, _reached_by_codex, ".codex/config.toml", "toml"),
+    "gemini-cli": KnownClient(
         "Gemini CLI",
         _at_home(".gemini", "settings.json"),
         "mcpServers",
@@ -282,5 +282,5 @@ CLIENTS: dict[Name, Client] = {
         ".gemini/settings.json",
         restart="start it again; /mcp lists it",
     ),
-    "goose": Client("goose", _goose, "extensions", _started_by_goose, _reached_by_goose, format="yaml"),
+    "goose": KnownClient("goose", _goose, "extensions", _started_by_goose, _reached_by_goose, format="yaml"),
 }

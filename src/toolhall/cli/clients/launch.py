@@ -5,12 +5,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import distribution
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from toolhall.cli.clients.known import Process
+from toolhall.cli.definitions import SUFFIXES
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.serving.privacy import secrets_in
 from toolhall.cli.settings import default_folder
@@ -20,6 +22,8 @@ _PROGRAM = "toolhall"
 _UV_CACHES = {"archive-v0", "environments-v2"}  # where uvx makes environments that it may remove again
 _PREFIX = "TOOLHALL_"
 _MOST_NAME = 40
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
+_EXTRA = re.compile(r"""\bextra\s*==\s*["']([^"']+)["']""")
 
 
 def stdio_server(
@@ -45,7 +49,8 @@ def stdio_server(
 def program() -> list[str]:
     """The words that start this program from anywhere."""
     if _UV_CACHES & set(Path(sys.prefix).parts):
-        return [shutil.which("uvx") or "uvx", *_from_where(), _PROGRAM]
+        folders = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        return [*_uvx(os.environ), *uvx_arguments(sorted(folders)), _PROGRAM]
     script = Path(sys.argv[0])
     if script.stem == _PROGRAM and script.is_file() and os.access(script, os.X_OK):
         return [str(script.absolute())]
@@ -58,7 +63,7 @@ def absolute_target(target: str) -> str:
     place, ending = (f"{file}.py", f":{name}") if colon else (target, "")
     if Path(place).exists():
         return f"{Path(place).absolute()}{ending}"
-    if place.endswith((".py", ".json", ".jsonl")):
+    if place.lower().endswith((".py", *SUFFIXES)):
         raise WrongUsage(f"there is no file {place}; give a file, a folder or a module that defines tools")
     module, colon, name = target.partition(":")
     below = Path.cwd().joinpath(*module.split("."))
@@ -72,18 +77,82 @@ def absolute_target(target: str) -> str:
 
 def default_name(targets: Sequence[str]) -> str:
     """What the server is called in a client's file: the name of its first target."""
-    place = targets[0].partition(".py:")[0].partition(":")[0] if targets else _PROGRAM
-    stem = Path(place).absolute().name.removesuffix(".py").rpartition(".")[2] if targets else _PROGRAM
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-")[:_MOST_NAME] or _PROGRAM
+    if not targets:
+        return _PROGRAM
+    file, is_file_member, _ = targets[0].partition(".py:")
+    path = Path(f"{file}.py" if is_file_member else targets[0])
+    if path.is_dir():
+        stem = path.absolute().name
+    elif path.is_file() or path.name.lower().endswith((".py", *SUFFIXES)):
+        stem = path.stem
+    else:  # a module, or an object in one
+        stem = targets[0].partition(":")[0].rpartition(".")[2]
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:_MOST_NAME] or _PROGRAM
 
 
-def _from_where() -> list[str]:
-    """What uvx installed it from, unless that is the package index."""
-    written = distribution(_PROGRAM).read_text("direct_url.json")
-    if written is None:
-        return []
-    found: dict[str, Any] = json.loads(written)
+def uvx_arguments(folders: Sequence[str]) -> list[str]:
+    """The arguments by which uvx makes the environment again whose packages are in these folders.
+
+    They name where toolhall was installed from or else its version, its extras that are installed, and the packages
+    that nothing in the environment depends on, which somebody added with --with.
+    """
+    installed = {_normal(each.name): each for each in distributions(path=list(folders))}
+    ours = installed[_PROGRAM]
+    extras = [
+        extra
+        for extra in sorted(ours.metadata.get_all("Provides-Extra") or ())
+        if all(each in installed for each, _ in _dependencies(ours, {extra}, only_extras=True))
+    ]
+    others = installed.keys() - _closure(installed, _PROGRAM, extras)
+    required = {name for each in others for name in _closure(installed, each, ()) - {each}}
+    added = [word for each in sorted(others - required) for word in ("--with", _requirement(installed[each]))]
+    return ["--from", _requirement(ours, extras), *added]
+
+
+def _uvx(environment: Mapping[str, str]) -> list[str]:
+    """The words that start uvx; uv names its own file to what it runs in the variable UV."""
+    uv = Path(environment.get("UV", ""))
+    if uv.is_absolute() and uv.is_file():
+        uvx = uv.with_name(f"uvx{uv.suffix}")
+        return [str(uvx)] if uvx.is_file() else [str(uv), "tool", "run"]
+    return [shutil.which("uvx") or "uvx"]
+
+
+def _closure(installed: Mapping[str, Distribution], name: str, extras: Iterable[str]) -> set[str]:
+    """The names of a package and of all that it depends on, as far as they are installed."""
+    found: dict[str, set[str]] = {}
+    waiting = [(name, set(extras))]
+    while waiting:
+        each, wanted = waiting.pop()
+        if each in installed and not (each in found and wanted <= found[each]):
+            found[each] = found.get(each, set()) | wanted
+            waiting += _dependencies(installed[each], found[each])
+    return set(found)
+
+
+def _dependencies(
+    package: Distribution, extras: Set[str], *, only_extras: bool = False
+) -> Iterator[tuple[str, set[str]]]:
+    """The name and the extras of each requirement of a package that has these extras itself."""
+    for stated in package.requires or ():
+        found, condition = _REQUIREMENT.match(stated), _EXTRA.search(stated)
+        if found and (condition[1] in extras if condition else not only_extras):
+            yield _normal(found[1]), {each.strip() for each in (found[2] or "").split(",") if each.strip()}
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _requirement(package: Distribution, extras: Sequence[str] = ()) -> str:
+    """A package as it is installed: from its address (PEP 610), or this version from the package index."""
+    name = f"{package.name}[{','.join(extras)}]" if extras else package.name
+    written = package.read_text("direct_url.json")
+    found: dict[str, Any] = json.loads(written) if written else {}
     url, source = str(found.get("url", "")), found.get("vcs_info")
+    if not url:
+        return f"{name}=={package.version}"
     if isinstance(source, dict):
         url = f"{source.get('vcs', 'git')}+{url}@{source.get('commit_id')}"
-    return ["--from", f"{_PROGRAM} @ {url}"] if url else []
+    below = f"#subdirectory={found['subdirectory']}" if found.get("subdirectory") else ""
+    return f"{name} @ {url}{below}"

@@ -1,8 +1,8 @@
 """Edits one entry of a TOML or YAML text by whole lines, and leaves every other line as it is.
 
 Neither is parsed by a library that keeps comments, so both editors only understand the shapes that clients write
-themselves, and raise Unreadable for every other one. TOML is read again with tomllib after each edit. Of YAML only the
-outline is read: the keys of the top level, and below `extensions` the keys of its entries.
+themselves, and raise UneditableFile for every other one. TOML is read again with tomllib after each edit. Of YAML only
+the outline is read: the keys of the top level, and below `extensions` the keys of its entries.
 """
 
 import json
@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from toolhall.cli.clients.json_text import Unreadable
+from toolhall.cli.clients.json_text import UneditableFile
 from toolhall.model.json import JsonObject
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -27,7 +27,7 @@ def read_toml(text: str) -> JsonObject:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise Unreadable(str(error)) from None
+        raise UneditableFile(str(error)) from None
 
 
 def edited_toml(text: str, path: Sequence[str], value: JsonObject) -> str:
@@ -35,7 +35,7 @@ def edited_toml(text: str, path: Sequence[str], value: JsonObject) -> str:
     table, name = path
     wanted = read_toml(text)
     if not isinstance(wanted.get(table, {}), dict):
-        raise Unreadable(f"its {table} is not a table")
+        raise UneditableFile(f"its {table} is not a table")
     lines = text.splitlines(keepends=True)
     newline = "\r\n" if "\r\n" in text else "\n"
     new = [f"{line}{newline}" for line in written_toml(path, value).split("\n")[:-1]]
@@ -93,7 +93,7 @@ def _toml_spans(lines: list[str], path: tuple[str, str]) -> list[_Span]:
             spans.append(_Span(number, stop))
     if not spans:
         name = ".".join(path)
-        raise Unreadable(f"{name} has no header of its own ([{name}]), so it can only be changed by hand")
+        raise UneditableFile(f"{name} has no header of its own ([{name}]), so it can only be changed by hand")
     return spans
 
 
@@ -137,12 +137,12 @@ def _toml_value(value: Any) -> str:
         case dict():
             return f"{{ {', '.join(f'{_toml_key(key)} = {_toml_value(part)}' for key, part in value.items())} }}"
         case _:
-            raise Unreadable(f"it holds a {type(value).__name__}, which can only be changed by hand")
+            raise UneditableFile(f"it holds a {type(value).__name__}, which can only be changed by hand")
 
 
 def _verified_toml(text: str, wanted: JsonObject) -> str:
     if read_toml(text) != wanted:
-        raise Unreadable("the change would alter more than this entry")
+        raise UneditableFile("the change would alter more than this entry")
     return text
 
 
@@ -180,7 +180,7 @@ def edited_yaml(text: str, path: Sequence[str], value: JsonObject) -> str:
         lines[found.stop : found.stop] = new
     after = "".join(lines)
     if set(read_yaml(after, key)) != {*found.entries, name}:
-        raise Unreadable("the change would alter more than this entry")
+        raise UneditableFile("the change would alter more than this entry")
     return after
 
 
@@ -190,14 +190,14 @@ def removed_yaml(text: str, path: Sequence[str]) -> str:
     lines = text.splitlines(keepends=True)
     found = _outline(lines, key)
     if name not in found.entries or found.head is None:
-        raise Unreadable(f"it has no entry {name!r} below {key!r}")
+        raise UneditableFile(f"it has no entry {name!r} below {key!r}")
     span = _refuse_anchored(lines, found.entries[name])
     del lines[span.start : span.stop]
     if len(found.entries) == 1:  # a key without a value would be null, which is no mapping
         lines[found.head] = lines[found.head].replace(":", ": {}", 1)
     after = "".join(lines)
     if set(read_yaml(after, key)) != {*found.entries} - {name}:
-        raise Unreadable("the change would alter more than this entry")
+        raise UneditableFile("the change would alter more than this entry")
     return after
 
 
@@ -230,16 +230,16 @@ def _outline(lines: list[str], key: str) -> _Outline:
             continue  # a list need not be indented below its key
         keyed = _TOP_KEY.match(text) is not None
         if not keyed:
-            raise Unreadable(f"line {number + 1} is YAML of a kind that is not edited here")
+            raise UneditableFile(f"line {number + 1} is YAML of a kind that is not edited here")
         open_ = text.partition(":")[0].strip().strip("\"'") == key
         if open_:
             if head is not None:
-                raise Unreadable(f"it has the key {key!r} twice")
+                raise UneditableFile(f"it has the key {key!r} twice")
             if not _EMPTY_FLOW.fullmatch(text.partition(":")[2]):
-                raise Unreadable(f"its {key!r} is not a block of entries, so it can only be changed by hand")
+                raise UneditableFile(f"its {key!r} is not a block of entries, so it can only be changed by hand")
             head = number
     if any(_KEEPING.search(lines[number].rstrip()) for number in inside):
-        raise Unreadable("it has a text that keeps the empty lines behind it (|+), so it can only be changed by hand")
+        raise UneditableFile("it has a text that keeps empty lines at its end (|+), so it can only be changed by hand")
     return _entries(lines, head, inside)
 
 
@@ -261,14 +261,14 @@ def _entries(lines: list[str], head: int | None, inside: list[int]) -> _Outline:
         text = lines[number].rstrip("\r\n")
         depth = _depth(text)
         if "\t" in text[:depth] or depth < len(indent):
-            raise Unreadable(f"line {number + 1} is indented in a way that is not edited here")
+            raise UneditableFile(f"line {number + 1} is indented in a way that is not edited here")
         if depth == len(indent):
             found = _CHILD_KEY.match(text, depth)
             if found is None:
-                raise Unreadable(f"line {number + 1} is YAML of a kind that is not edited here")
+                raise UneditableFile(f"line {number + 1} is YAML of a kind that is not edited here")
             names.append((found.group(1).strip("\"'"), number))
     if len({name for name, _ in names}) != len(names):
-        raise Unreadable("it has two entries of one name")
+        raise UneditableFile("it has two entries of one name")
     ends = [*(number for _, number in names[1:]), inside[-1] + 1]
     spans = {
         name: _Span(start, max(number for number in inside if number < end) + 1)
@@ -279,5 +279,5 @@ def _entries(lines: list[str], head: int | None, inside: list[int]) -> _Outline:
 
 def _refuse_anchored(lines: list[str], span: _Span) -> _Span:
     if any(re.search(r":[ ]+&\S", line) for line in lines[span.start : span.stop]):
-        raise Unreadable("the entry has an anchor (&), which others may use, so it can only be changed by hand")
+        raise UneditableFile("the entry has an anchor (&), which others may use, so it can only be changed by hand")
     return span

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.cli.halls import call, fake_hall
-from tests.cli.shell import Serving, Shell
+from tests.cli.shell import PATIENCE, Serving, Shell
 from tests.cli.test_serve_join import joined, until
+from tests.cli.test_serve_ways import INITIALIZE
+from tests.cli.test_serve_ways import ask as exchange
 
 TOOLS = """
 import os
@@ -64,6 +66,18 @@ class Offline(Toolkit):
 
     @tool(effect="reads")
     async def ask(self) -> None: ...
+"""
+OWN_LIFESPAN = """
+from contextlib import asynccontextmanager
+
+from toolhall import Toolhall
+
+@asynccontextmanager
+async def models(hall):
+    raise RuntimeError("no model")
+    yield
+
+hall = Toolhall(lifespan=models)
 """
 COMPLAINT = "toolhall: toolkit 'Offline' could not be entered: ConnectionError: nobody listens at db.example"
 
@@ -148,6 +162,27 @@ def test_one_that_cannot_be_entered_is_a_clear_error_at_the_start(kit: Shell, ho
     ended = kit.run("serve", "offline.py", *how, *([] if "--stdio" in how else ["--port", "0"]))
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.splitlines()[-1] == COMPLAINT
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["offline.py"], 1, COMPLAINT.removeprefix("toolhall: ")),
+        (["own_hall.py"], 1, "the lifespan of the hall could not be entered: RuntimeError: no model"),
+        (["own.py", "--profle", "local"], 2, "--profle. Did you mean --profile? See 'toolhall serve --help'"),
+    ],
+)
+def test_a_client_over_standard_input_hears_why_nothing_is_served(
+    kit: Shell, words: list[str], code: int, said: str
+) -> None:
+    (kit.folder / "own_hall.py").write_text(OWN_LIFESPAN)
+    with kit.started("serve", *words, "--stdio") as process:
+        answer: Any = exchange(process, INITIALIZE)  # while it keeps its side open
+        assert (answer["id"], answer["error"]["code"]) == (1, -32603)
+        assert said in answer["error"]["message"]
+        assert process.wait(PATIENCE) == code
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
 
 
 def test_call_says_it_too(kit: Shell) -> None:

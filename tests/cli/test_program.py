@@ -62,6 +62,7 @@ def test_version(shell: Shell) -> None:
     ("words", "code", "said"),
     [
         (["nope"], 2, 'Unknown command "nope"'),
+        (["nope"], 2, "lint, diff and more; see 'toolhall --help'"),
         (["list", "--jsn"], 2, "Did you mean --json?"),
         (["list", "a.py", "b.py"], 2, "too many words: b.py"),
         (["call"], 2, "requires an argument"),

@@ -2,14 +2,19 @@
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from tests.cli.shell import KIT, Shell
+from toolhall import Toolhall, tool
 from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.sources import rpc, wire
 from toolhall.cli.sources.legacy import LegacyClient
@@ -312,3 +317,61 @@ def test_a_hall_whose_clients_search_tells_the_command_line_everything(shell: Sh
         assert called.code == 0, called.err
         shown = shell.run("list", "--dialect", "mcp", "--url", server.url, "--json").json()
         assert "Calculator_Add" not in json.dumps(shown), "which is what its clients see"
+
+
+@tool(effect="reads", level=3)
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}"
+
+
+@contextlib.contextmanager
+def mounted() -> Generator[str, None, None]:
+    """The base address of a hall in another application."""
+    with Toolhall(greet) as hall, socket.create_server(("127.0.0.1", 0)) as listening:
+        app = Starlette(routes=[Mount("/hall", hall)], lifespan=hall.lifespan)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
+        thread = threading.Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/hall"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_every_command_takes_the_base_address_of_a_mounted_hall(shell: Shell) -> None:
+    with mounted() as base:
+        at = ["--url", base, "--json"]
+        for each in (at, ["--url", f"{base}/", "--json"], ["--url", f"{base}/mcp", "--json"]):
+            assert [found["id"] for found in shell.run("list", *each).json()] == ["test_remote.greet@0.1.0"]
+        assert shell.run("inspect", "greet", *at).json()["id"] == "test_remote.greet@0.1.0"
+        assert shell.run("call", "greet", "name=Ada", *at).json()["content"][0]["text"] == "Hello, Ada"
+        assert [found["id"] for found in shell.run("tool", "list", *at).json()] == ["test_remote.greet@0.1.0"]
+
+
+def test_a_server_with_its_endpoint_elsewhere_is_found_there(shell: Shell) -> None:
+    inner = old_server({"content": []})
+
+    def answers(http: Stub, message: dict[str, Any]) -> None:
+        inner(http, message) if http.path == "/api/v1?team=a" else http.reply(404, b"no", "text/plain")
+
+    with stub(answers) as server:
+        assert "only" in shell.run("list", "--url", f"{server}/api/v1?team=a").out
+        missing = shell.run("list", "--url", f"{server}/api/v2")
+        assert "HTTP status 404; is this the URL of an MCP endpoint?" in missing.complaint()
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("", "/mcp"),
+        ("/", "/mcp"),
+        ("/hall/", "/hall/mcp"),
+        ("/a/mcp", "/a/mcp"),
+        ("/mcp/", "/mcp/"),
+        ("/amcp", "/amcp/mcp"),
+    ],
+)
+def test_the_path_of_the_endpoint(path: str, wanted: str) -> None:
+    assert wire.mcp_path(path) == wanted

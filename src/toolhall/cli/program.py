@@ -14,6 +14,7 @@ from toolhall.cli.failure import WrongUsage
 from toolhall.cli.grants.commands import COMMANDS as GRANT
 from toolhall.cli.keys.commands import COMMANDS as KEY
 from toolhall.cli.secrets.commands import COMMANDS as SECRET
+from toolhall.cli.serving.start import tell_stdio_client
 from toolhall.cli.subcommands import add_subcommands
 from toolhall.cli.tools.commands import COMMANDS as TOOL
 
@@ -73,13 +74,24 @@ def run(words: Sequence[str]) -> int:
         code = app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
     except CycloptsError as error:
         command = "".join(f"{word} " for word in error.command_chain or ())
-        raise WrongUsage(f"{_said(error)}; see 'toolhall {command}--help'") from None
+        wrong = WrongUsage(f"{_said(error)} 'toolhall {command}--help'")
+        if _serves_stdio(words):
+            tell_stdio_client(wrong.message)
+        raise wrong from None
     return code if isinstance(code, int) else 0
 
 
+def _serves_stdio(words: Sequence[str]) -> bool:
+    """Whether an MCP client waits for an answer on standard output, as far as a wrong command line can tell."""
+    other = any(word.partition("=")[0] in ("--dialect", "--join") for word in words)
+    return words[:1] == ["serve"] and "--stdio" in words and not other
+
+
 def _said(error: CycloptsError) -> str:
+    """What was wrong, up to the word `see`."""
     match error:
         case UnusedCliTokensError(unused_tokens=[*words]):
-            return f"too many words: {' '.join(words)}"
+            return f"too many words: {' '.join(words)}; see"
         case _:
-            return str(error).rstrip(". ")
+            said = str(error).replace(", ...", " and more").rstrip(". ")
+            return f"{said} See" if said.endswith("?") else f"{said}; see"

@@ -15,6 +15,7 @@ from toolhall.cli.serving.plan import Plan, ServeOptions
 from toolhall.cli.serving.privacy import protect_process
 from toolhall.cli.settings import completed_with, data_folder, read_named, refuse_exposure
 from toolhall.config import Config, stated_in
+from toolhall.model.errors import LifespanFailed
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
 _JOIN = "toolhall.cli.serving.join"
@@ -27,11 +28,16 @@ def start(targets: tuple[str, ...], options: ServeOptions) -> int:
     protect_process()
     try:
         return _start(targets, options)
-    except CommandFailed as failed:
+    except (CommandFailed, LifespanFailed) as failed:
         if options.stdio and options.dialect in (None, "mcp") and options.join is None:
-            tell: Callable[[str], None] = importlib.import_module("toolhall.cli.serving.stdio").tell_client
-            tell(failed.message)
+            tell_stdio_client(str(failed))
         raise
+
+
+def tell_stdio_client(reason: str) -> None:
+    """Answer the first request of the MCP client on standard input with the reason why the server cannot start."""
+    tell: Callable[[str], None] = importlib.import_module("toolhall.cli.serving.stdio").tell_client
+    tell(" ".join(reason.split()))
 
 
 def _start(targets: tuple[str, ...], options: ServeOptions) -> int:

@@ -8,7 +8,7 @@ import msgspec
 from toolhall.cli.failure import CommandFailed
 from toolhall.cli.sources.offer import Shown
 from toolhall.cli.sources.rpc import LIST_SECONDS, MOST_PAGES
-from toolhall.cli.sources.wire import Endpoint, Exchange
+from toolhall.cli.sources.wire import MCP_PATH, Endpoint, Exchange
 from toolhall.dialects.catalog import Loss, Written
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.mcp.definition import read_tool
@@ -16,12 +16,10 @@ from toolhall.dialects.partition import Unsayable, partition
 from toolhall.dialects.written import written_in
 from toolhall.model.json import JsonObject
 
-_MCP_PATH = "/mcp"
-
 
 def fetch_written(endpoint: Endpoint, dialect: str, tool: str | None) -> Shown | None:
     """What `GET /tools` says; None from a server that has no such listing."""
-    if not endpoint.path.endswith(_MCP_PATH):
+    if not endpoint.path.endswith(MCP_PATH):
         return None
     shown = Shown([], [], [])
     wanted = {"dialect": dialect, **({"tool": tool} if tool else {})}
@@ -63,7 +61,7 @@ class _Page(msgspec.Struct):
 
 
 def _pages(endpoint: Endpoint, wanted: dict[str, str]) -> Iterator[_Page | None]:
-    base = endpoint.path.removesuffix(_MCP_PATH)
+    base = endpoint.path.removesuffix(MCP_PATH)
     cursor: dict[str, str] = {}
     for _ in range(MOST_PAGES):
         place = msgspec.structs.replace(endpoint, path=f"{base}/tools?{urlencode(wanted | cursor)}")

@@ -2,6 +2,7 @@
 
 import logging
 
+from toolhall.cli.failure import CommandFailed
 from toolhall.cli.sources.catalog import fetch_written, rewrite
 from toolhall.cli.sources.hall import served_ids, why_not
 from toolhall.cli.sources.legacy import LegacyClient
@@ -18,7 +19,7 @@ from toolhall.cli.sources.offer import (
     with_versions,
 )
 from toolhall.cli.sources.rpc import LIST_SECONDS, RpcError, list_tools
-from toolhall.cli.sources.wire import Endpoint, read_url
+from toolhall.cli.sources.wire import Endpoint, as_stated, read_url
 from toolhall.cli.tools.desk import HallOptions
 from toolhall.cli.waiting import waiting
 from toolhall.dialects.mcp.definition import ID_KEY, stated_id
@@ -29,6 +30,7 @@ from toolhall.schema.bounds import BadSchema
 from toolhall.schema.headers import header_parameters
 
 _MCP = "mcp@"
+_NOT_THERE = (404, 405)
 _MOST_OLDER = 1_000
 _log = logging.getLogger("toolhall.cli")
 
@@ -38,10 +40,10 @@ class RemoteSource:
 
     def __init__(self, url: str, key: str | None = None) -> None:
         self._hall = HallOptions(url=url, key=key)
-        self._endpoint = read_url(url, key)
+        endpoint = read_url(url, key)
+        with waiting(f"Connecting to {endpoint}"):
+            self._endpoint, self._client = _connect(endpoint, as_stated(endpoint, url))
         self.where = str(self._endpoint)
-        with waiting(f"Connecting to {self.where}"):
-            self._client = _meet(self._endpoint)
 
     def offers(self) -> list[Offer]:
         """Every tool that can be called; MCP 2026-07-28: one with a wrong `x-mcp-header` is left out."""
@@ -112,6 +114,19 @@ def _is_search(document: JsonObject) -> bool:
 
 def _only(offer: Offer | None, documents: list[JsonObject]) -> list[JsonObject]:
     return [document for document in documents if offer is None or document.get("name") == offer.name]
+
+
+def _connect(endpoint: Endpoint, stated: Endpoint) -> tuple[Endpoint, ModernClient | LegacyClient]:
+    """A client of the hall's endpoint, or where there is none of the server at the path that was stated."""
+    try:
+        return endpoint, _meet(endpoint)
+    except RpcError as missing:
+        if missing.status not in _NOT_THERE or stated == endpoint:
+            raise
+        try:
+            return stated, _meet(stated)
+        except CommandFailed:
+            raise missing from None
 
 
 def _meet(endpoint: Endpoint) -> ModernClient | LegacyClient:

@@ -15,9 +15,9 @@ from toolhall.cli.sources.credential import read_key, refusal
 from toolhall.egress.addresses import is_loopback
 from toolhall.model.json import Json, JsonObject
 
+MCP_PATH = "/mcp"
 MAX_BYTES = 8 * 1024 * 1024
 _CONNECT_SECONDS = 10.0
-_MCP_PATH = "/mcp"
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -45,13 +45,13 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def mcp_path(path: str) -> str:
-    """The path of the MCP endpoint of a hall that is at this path, which may be that of the endpoint itself."""
+    """The path of a hall's MCP endpoint, given that path or the one that the hall is mounted at, as `/hall`."""
     base = path.rstrip("/")
-    return base if base.endswith(_MCP_PATH) else base + _MCP_PATH
+    return path if base.endswith(MCP_PATH) else f"{base}{MCP_PATH}"
 
 
 def read_url(url: str, key: str | None = None) -> Endpoint:
-    """The endpoint that a URL names; a bare host gets `/mcp`. Without a key it is the one in TOOLHALL_KEY, if any."""
+    """The MCP endpoint of the hall at a URL. Without a key it is the one in TOOLHALL_KEY, if any."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -62,12 +62,19 @@ def read_url(url: str, key: str | None = None) -> Endpoint:
     if parts.username or parts.password:
         raise WrongUsage("--url must hold no user name or password: it would end up in logs")
     secure = parts.scheme == "https"
-    path = "/mcp" if parts.path in ("", "/") else parts.path
+    path = mcp_path(parts.path)
     query = f"?{parts.query}" if parts.query else ""
     endpoint = Endpoint(secure, parts.hostname, port or (443 if secure else 80), path + query, read_key(key))
     if endpoint.key:
         endpoint.refuse_listeners()
     return endpoint
+
+
+def as_stated(endpoint: Endpoint, url: str) -> Endpoint:
+    """The same endpoint with the path exactly as the URL has it: other servers have theirs elsewhere than `/mcp`."""
+    parts = urlsplit(url)
+    query = f"?{parts.query}" if parts.query else ""
+    return msgspec.structs.replace(endpoint, path=(parts.path or "/") + query)
 
 
 class Exchange:

@@ -2,12 +2,11 @@
 
 import msgspec
 
-from toolhall.cli.sources.wire import Exchange, read_url
+from toolhall.cli.sources.wire import MCP_PATH, Exchange, read_url
 from toolhall.cli.waiting import waiting
 from toolhall.model.json import Json, JsonObject
 
 SECONDS = 60.0
-_MCP_PATH = "/mcp"
 _ACCEPT = {"Accept": "application/json"}
 _JSON = {**_ACCEPT, "Content-Type": "application/json"}
 
@@ -18,7 +17,7 @@ class RemoteDesk:
     def __init__(self, url: str, key: str | None = None) -> None:
         endpoint = read_url(url, key)
         self.sends_key = bool(endpoint.key)
-        base = endpoint.path.partition("?")[0].removesuffix(_MCP_PATH).rstrip("/")
+        base = endpoint.path.partition("?")[0].rstrip("/").removesuffix(MCP_PATH)
         self._endpoint = msgspec.structs.replace(endpoint, path=base)
 
     def send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, Json]:

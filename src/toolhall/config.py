@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_args, get_origin
 
 import msgspec
 
@@ -23,6 +23,7 @@ _PREFIX = "TOOLHALL_"
 _NONE = "there is no setting"
 _MOST_SHOWN = 40
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_ANY_CASE = ("log_level", "log_format")
 _SECRETS = ("oxp_secret", "vault_key")
 
 LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
@@ -114,6 +115,7 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     from_environment = _from_environment(environment)
     stated = {key: value for key, value in given.items() if value is not None}
     settings |= from_environment | stated
+    settings |= {key: settings[key].lower() for key in _ANY_CASE if isinstance(settings.get(key), str)}
     origins |= {key: _PREFIX + key.upper() for key in from_environment} | {key: f"--{key}" for key in stated}
     try:
         return msgspec.convert(settings, Config, strict=False)
@@ -184,11 +186,10 @@ def _from_text(kind: Any, value: str) -> Any:
     """A list of words is separated by commas, or JSON; what has parts of its own is JSON."""
     if kind == tuple[str, ...]:
         try:
-            return msgspec.json.decode(value, type=list[str])
+            decoded = msgspec.json.decode(value)
         except msgspec.DecodeError:  # `[::1]:9000` is none either
-            return tuple(filter(None, map(str.strip, value.split(","))))
-    if kind is LogThreshold:
-        return value.lower()
+            decoded = None
+        return decoded if isinstance(decoded, list) else tuple(filter(None, map(str.strip, value.split(","))))
     return msgspec.json.decode(value) if _has_parts(kind) else value
 
 
@@ -312,4 +313,4 @@ def _is_struct(kind: Any) -> TypeGuard[type[msgspec.Struct]]:
 def _not_none(kind: Any) -> Any:
     """A type without the None that stands for a setting that is left out."""
     others = [each for each in get_args(kind) if each is not type(None)]
-    return others[0] if isinstance(kind, UnionType) and len(others) == 1 else kind
+    return others[0] if get_origin(kind) in (Union, UnionType) and len(others) == 1 else kind

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.shell import KIT, PATIENCE, Shell
+from toolhall.cli.failure import CommandFailed
+from toolhall.cli.serving.listen import listen
 from toolhall.cli.sources.modern import ModernClient
 from toolhall.cli.sources.wire import read_url
 
@@ -263,3 +265,14 @@ def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_the_end(shell: Shell) ->
     with shell.serving(KIT) as server:
         done = shell.run("call", "hang", "--timeout", "0.5", "--json", "--url", server.url)
         assert done.code == 1
+
+
+def test_a_port_that_is_taken_is_told_in_short() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CommandFailed) as caught:
+            listen("127.0.0.1", port)
+    assert caught.value.message == (
+        f"cannot listen on 127.0.0.1 port {port} (address already in use);"
+        " choose another with --port, or --port 0 for a free one"
+    )

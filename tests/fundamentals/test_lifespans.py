@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Self
+from typing import Any, Self
 
 import anyio
 import pytest
@@ -220,6 +220,34 @@ def test_half_a_context_manager_is_refused() -> None:
 
     with pytest.raises(BadDeclaration, match="toolkit 'Half' has __aenter__ and no __aexit__: write both, or neither"):
         Toolhall(Half())
+
+
+def test_an_ordinary_context_manager_is_refused_unless_it_is_also_asynchronous() -> None:
+    class Ordinary(Toolkit):
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        @tool(effect="reads")
+        async def ask(self) -> None:
+            """Ask it."""
+
+    class Both(Ordinary):
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    with pytest.raises(BadDeclaration, match="'Ordinary' has __enter__ or __exit__, which no hall calls: write 'async"):
+        Toolhall(Ordinary())
+    Toolhall(Both()).close()
+
+
+def test_a_lifespan_that_cannot_be_called_is_refused_when_the_hall_is_made() -> None:
+    wrong: Any = 3
+    with pytest.raises(BadDeclaration, match="lifespan is 3; give a function that returns an async context manager"):
+        Toolhall(lifespan=wrong)
 
 
 async def test_a_toolkit_that_must_be_entered_comes_before_the_hall_is_opened() -> None:

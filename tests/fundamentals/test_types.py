@@ -204,7 +204,7 @@ async def test_what_the_schema_and_what_the_types_refuse_is_told_at_once() -> No
     assert {str(problem) for problem in caught.value.problems} == {
         "/code/count: the value is less than or equal to the minimum of 3",
         "/code/code: a code begins with SKU-",
-        "/day: Invalid RFC3339 encoded date",
+        "/day: Invalid RFC3339 encoded date; write it like 2026-12-01",
         '/size: the value is not one of "l" or "s"',
     }
 
@@ -234,7 +234,9 @@ async def test_a_time_that_is_none_is_refused_with_its_place() -> None:
     async with Client(book) as client:
         (definition,) = await client.list_tools()
         assert definition.input["properties"]["start"] == {"type": "string", "format": "date-time"}
-        with pytest.raises(ToolhallError, match="/start: Invalid RFC3339 encoded datetime"):
+        with pytest.raises(
+            ToolhallError, match="/start: Invalid RFC3339 encoded datetime; write it like 2026-12-01T12:00:00Z"
+        ):
             await client.call_named("book", {"start": "tomorrow"})
 
 

@@ -159,6 +159,7 @@ def test_an_unknown_setting_like_no_other_lists_them_all(file: Path) -> None:
         ('pinned = "Kit.tool"', 'pinned: a list of texts, such as ["a", "b"] is wanted, not text "Kit.tool"'),
         ('pinned = ["a", 3]', "pinned[1]: text is wanted, not the number 3"),
         ('levels = {"Mail.*" = 11}', "levels.Mail.*: a whole number from 0 to 10 is wanted, not the number 11"),
+        ("concurrency = {per_caller = 0}", "concurrency.per_caller: a whole number of at least 1 is wanted, not the"),
         ("tool_limit = 3", "tool_limit: a table with per_second, burst is wanted, not the number 3"),
         ("tool_limit = {burst = 3}", "tool_limit.per_second: it is missing; a number above 0 is wanted"),
         ("tool_limit = {per_secnd = 3, per_second = 1}", "there is no setting 'tool_limit.per_secnd'; did you mean"),
@@ -195,11 +196,23 @@ def test_the_smallest_values_can_be_used(file: Path) -> None:
     assert (config.port, config.page_size, config.call_burst, config.max_body_bytes) == (0, 1, 1, 1)
 
 
+def test_log_settings_are_taken_in_any_case(file: Path) -> None:
+    file.write_text('log_level = "INFO"\nlog_format = "JSON"\n')
+    config = load_config(file, {})
+    assert (config.log_level, config.log_format) == ("info", "json")
+    config = load_config(file, {"TOOLHALL_LOG_LEVEL": "Debug", "TOOLHALL_LOG_FORMAT": "Text"})
+    assert (config.log_level, config.log_format) == ("debug", "text")
+
+
 def test_a_wrong_variable_is_told_too() -> None:
     with pytest.raises(BadConfig, match=r'^TOOLHALL_PORT: a whole number from 0 to 65535 is wanted, not text "many"$'):
         load_config(environment={"TOOLHALL_PORT": "many"})
     with pytest.raises(BadConfig, match=r"^TOOLHALL_PAIR_LIMIT: pair_limit.burst: a number of at least 1 is wanted"):
         load_config(environment={"TOOLHALL_PAIR_LIMIT": '{"per_second": 1, "burst": 0}'})
+    with pytest.raises(
+        BadConfig, match=r"^TOOLHALL_EGRESS_ALLOW: egress_allow\[0\]: text is wanted, not the number 1$"
+    ):
+        load_config(environment={"TOOLHALL_EGRESS_ALLOW": "[1]"})
     with pytest.raises(BadConfig, match=r"^--port: a whole number from 0 to 65535 is wanted, not the number 70000$"):
         load_config(environment={}, port=70_000)
 

@@ -53,7 +53,7 @@ def test_completion_knows_every_name_before_it_is_used() -> None:
 import rlcompleter, toolhall
 completer = rlcompleter.Completer({"toolhall": toolhall})
 print(completer.complete("toolhall.Toolk", 0))
-assert set(toolhall.__all__) <= set(dir(toolhall))
+assert [name for name in dir(toolhall) if not name.startswith("__")] == sorted(toolhall.__all__)
 """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("toolhall.Toolkit")

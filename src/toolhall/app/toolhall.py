@@ -58,6 +58,8 @@ class Toolhall:
         lifespan: "Callable[[Toolhall], AbstractAsyncContextManager[Any]] | None" = None,
         routes: Mapping[str, AsgiApp] | None = None,
     ) -> None:
+        if lifespan is not None and not callable(lifespan):
+            raise BadDeclaration(f"lifespan is {lifespan!r}; give a function that returns an async context manager")
         self.config = _usable(overridden(config or Config()))
         self.registry = Registry(self.config.page_size)
         self.servers = ToolServers(self.config)

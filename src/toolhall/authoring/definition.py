@@ -127,12 +127,20 @@ def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, fre
 
 
 def context_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
-    """The toolkit itself, if it is an asynchronous context manager; BadDeclaration for half of one."""
+    """The toolkit itself, if it is an asynchronous context manager; BadDeclaration for half of one.
+
+    The methods of an ordinary context manager would never be called, so they are refused where they stand alone.
+    """
     kind: Any = type(toolkit)
     enters, leaves = hasattr(kind, "__aenter__"), hasattr(kind, "__aexit__")
     if enters != leaves:
         has, lacks = ("__aenter__", "__aexit__") if enters else ("__aexit__", "__aenter__")
         raise BadDeclaration(f"toolkit '{kind.__name__}' has {has} and no {lacks}: write both, or neither")
+    if not enters and (hasattr(kind, "__enter__") or hasattr(kind, "__exit__")):
+        raise BadDeclaration(
+            f"toolkit '{kind.__name__}' has __enter__ or __exit__, which no hall calls:"
+            " write 'async def __aenter__' and 'async def __aexit__'"
+        )
     return toolkit if isinstance(toolkit, AbstractAsyncContextManager) else None
 
 

@@ -9,6 +9,7 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 SETTING = "egress_allow"
+OPENED_IN = f"{SETTING} in toolhall.toml or TOOLHALL_EGRESS_ALLOW"  # where an operator allows more addresses
 _METADATA = "the metadata service of a cloud"
 _PRIVATE = "a private network"
 _HERE = "this machine"

@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from toolhall.egress.addresses import SETTING, Address, Allowed, entry_for, is_loopback, is_name, literal
+from toolhall.egress.addresses import OPENED_IN, Address, Allowed, entry_for, is_loopback, is_name, literal
 from toolhall.egress.errors import EgressRefused
 
 MOST_LETTERS = 8_192
@@ -56,7 +56,7 @@ def checked(url: str, allowed: Allowed = _NOTHING) -> Url:
     if len(url) > MOST_LETTERS:
         _refuse(url, f"is longer than {MOST_LETTERS} letters")
     if not _SCHEME.match(url):
-        _refuse(url, "is no https URL; nothing else is asked for")
+        _refuse(url, f"is not an https URL; plain http is only for hosts of this machine that are in {OPENED_IN}")
     host, _, _ = url.partition("//")[2].partition("/")
     plain = url if host.isascii() else url.replace(host, _in_ascii(url, host), 1)
     if _UNCLEAR.search(plain):
@@ -147,7 +147,8 @@ def closed(host: str, port: int, why: str, address: Address | None) -> EgressRef
     """The refusal of an address, with the entry that would open it."""
     entry = entry_for(host, port, address)
     return EgressRefused(
-        f"{host} is not connected to: it leads to {why}; if that is meant, the operator adds {entry!r} to {SETTING}"
+        f"{host} leads to {why}, and connections there are not allowed;"
+        f" if that is meant, the operator adds {entry!r} to {OPENED_IN}"
     )
 
 

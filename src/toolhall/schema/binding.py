@@ -26,9 +26,18 @@ _AT = re.compile(r" - at `\$([^`]*)`\Z")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 # What msgspec says of a form or a type; it never quotes the value in these.
 _SAFE = re.compile(
-    r"Invalid (?:RFC3339 encoded \w+|ISO8601 duration|base64 encoded string|UUID|decimal string)"
+    r"Invalid (RFC3339 encoded \w+|ISO8601 duration|base64 encoded string|UUID|decimal string)"
     r"|Expected `[^`]+`(?:, got `[^`]+`| with a timezone component)?"
 )
+_EXAMPLES = {
+    "RFC3339 encoded datetime": "2026-12-01T12:00:00Z",
+    "RFC3339 encoded date": "2026-12-01",
+    "RFC3339 encoded time": "12:00:00",
+    "ISO8601 duration": "PT1H30M",
+    "base64 encoded string": "aGVsbG8=",
+    "UUID": "123e4567-e89b-12d3-a456-426614174000",
+    "decimal string": "12.50",
+}
 _SAID_BY = {"value_error": "Value error, ", "assertion_error": "Assertion failed, "}  # what pydantic puts before
 _MOST_MASKED = 100
 _LEAST_MASKED = 3  # letters or digits of a value that is found in a text without quotes
@@ -176,7 +185,16 @@ def _told(error: msgspec.ValidationError, value: Json, path: str) -> Iterator[Pr
         yield Problem(place, _said(str(cause), value, cause))
     else:
         said = text[: found.start()] if found else text
-        yield Problem(place, said if _SAFE.fullmatch(said) else _FORM)
+        yield Problem(place, _form_reason(said))
+
+
+def _form_reason(said: str) -> str:
+    """What msgspec says of a form or a type, with an example of the form."""
+    safe = _SAFE.fullmatch(said)
+    if safe is None:
+        return _FORM
+    example = _EXAMPLES.get(safe[1])
+    return said if example is None else f"{said}; write it like {example}"
 
 
 def _is_model_error(cause: BaseException | None) -> bool:

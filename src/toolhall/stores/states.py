@@ -13,11 +13,7 @@ class TooManyStates(Exception):
         super().__init__(f"more than {MOST_USED} states were used lately; wait {seconds:.0f} seconds")
 
 
-class StateReader(Protocol):
-    """Nothing here is only read."""
-
-
-class StateStore(StateReader, Protocol):
+class StateStore(Protocol):
     """Remembers each state until it expires; a state that expired is refused by who opens it."""
 
     async def use(self, state_id: str, caller: str, expires: float, now: float) -> bool:

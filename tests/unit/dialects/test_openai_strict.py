@@ -76,6 +76,13 @@ def test_all_reasons_are_given_at_once() -> None:
     ]
 
 
+def test_a_tuple_is_refused_as_one() -> None:
+    pair = {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 2, "maxItems": 2}
+    with pytest.raises(NotStrict, match="strict mode has no tuples; use an object or a list") as caught:
+        strict_parameters(closed({"a": pair}, "a"))
+    assert "any type" not in str(caught.value)
+
+
 def test_of_several_tools_every_refused_one_is_named() -> None:
     with pytest.raises(NotStrict) as caught:
         STRICT.write((NOTHING, tool({"type": "object"}), tool({"anyOf": [{}]})))
@@ -165,6 +172,7 @@ def test_the_same_in_other_words(part: JsonObject, made: JsonObject) -> None:
         ({"type": "object", "properties": {"b": {"type": "null"}}, "patternProperties": {"^x": {}}},
          "", "additionalProperties"),
         ({"type": "array"}, "", ""),
+        ({"type": "array", "prefixItems": [{"type": "null"}]}, "/prefixItems", "prefixItems"),
         ({"enum": [{"a": 1}]}, "/enum", "enum"),
         ({"anyOf": [False]}, "/anyOf", "anyOf"),
         ({"$ref": "https://example.com"}, "", ""),

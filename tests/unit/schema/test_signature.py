@@ -76,11 +76,23 @@ def test_a_float_that_is_no_integer_is_refused() -> None:
 @pytest.mark.parametrize(
     ("hint", "value", "problem"),
     [
-        (datetime.datetime, "hunter2", Problem("/x", "Invalid RFC3339 encoded datetime")),
-        (datetime.date, "hunter2", Problem("/x", "Invalid RFC3339 encoded date")),
-        (bytes, "hunter2!", Problem("/x", "Invalid base64 encoded string")),
-        (list[datetime.date], ["2026-07-28", "hunter2"], Problem("/x/1", "Invalid RFC3339 encoded date")),
-        (dict[str, datetime.date], {"a": "hunter2"}, Problem("/x/a", "Invalid RFC3339 encoded date")),
+        (
+            datetime.datetime,
+            "hunter2",
+            Problem("/x", "Invalid RFC3339 encoded datetime; write it like 2026-12-01T12:00:00Z"),
+        ),
+        (datetime.date, "hunter2", Problem("/x", "Invalid RFC3339 encoded date; write it like 2026-12-01")),
+        (bytes, "hunter2!", Problem("/x", "Invalid base64 encoded string; write it like aGVsbG8=")),
+        (
+            list[datetime.date],
+            ["2026-07-28", "hunter2"],
+            Problem("/x/1", "Invalid RFC3339 encoded date; write it like 2026-12-01"),
+        ),
+        (
+            dict[str, datetime.date],
+            {"a": "hunter2"},
+            Problem("/x/a", "Invalid RFC3339 encoded date; write it like 2026-12-01"),
+        ),
     ],
     ids=str,
 )
@@ -146,10 +158,10 @@ def test_every_wrong_form_is_told_wherever_it_stands() -> None:
 
     trip = {"days": ["2026-07-28", "no", "nor this"], "legs": {"a": ["x", "y"], "b": None}}
     assert refusal(Trip | None, trip) == [
-        "/x/days/1: Invalid RFC3339 encoded date",
-        "/x/days/2: Invalid RFC3339 encoded date",
-        "/x/legs/a/0: Invalid UUID",
-        "/x/legs/a/1: Invalid RFC3339 encoded time",
+        "/x/days/1: Invalid RFC3339 encoded date; write it like 2026-12-01",
+        "/x/days/2: Invalid RFC3339 encoded date; write it like 2026-12-01",
+        "/x/legs/a/0: Invalid UUID; write it like 123e4567-e89b-12d3-a456-426614174000",
+        "/x/legs/a/1: Invalid RFC3339 encoded time; write it like 12:00:00",
     ]
     with pytest.raises(BadArguments) as caught:
         signature(a=datetime.date, b=int, c=Stock).bind({"a": "x", "b": 2.5, "c": {"code": "x"}})
@@ -158,7 +170,9 @@ def test_every_wrong_form_is_told_wherever_it_stands() -> None:
 
 def test_problems_of_form_are_few() -> None:
     assert len(refusal(list[datetime.date], ["x"] * 1_000)) == MAX_PROBLEMS
-    assert refusal(list[datetime.date], ["x"] * 100_000) == ["/x/0: Invalid RFC3339 encoded date"]
+    assert refusal(list[datetime.date], ["x"] * 100_000) == [
+        "/x/0: Invalid RFC3339 encoded date; write it like 2026-12-01"
+    ]
 
 
 class Number(pydantic.BaseModel):

@@ -1,6 +1,7 @@
 """The listening socket: bound before anything is printed, so that a printed URL is live."""
 
 import ipaddress
+import os
 import socket
 
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
@@ -24,7 +25,8 @@ def listen(host: str, port: int, profile: str = "local") -> socket.socket:
     try:
         return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        # Python adds the address to the system's own words.
+        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
         raise CommandFailed(
             f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
         ) from None

@@ -29,7 +29,7 @@ _FORMATS = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4"
 _LOOKS_AROUND = re.compile(r"\(\?(?!:)|\\[1-9k]")
 _COMBINED = frozenset({"anyOf", "oneOf", "enum", "const", "not", "$ref"})
 _SCALARS = frozenset({"string", "number", "integer", "boolean", "null"})
-_OWN = frozenset({"type", "enum", "format", "properties", "required", "additionalProperties", "items"})
+_OWN = frozenset({"type", "enum", "format", "properties", "required", "additionalProperties", "items", "prefixItems"})
 # What may depend on whether a member is there, whatever its value.
 _PRESENCE = frozenset({"dependentRequired", "dependentSchemas", "if", "not", "maxProperties", "propertyNames"})
 _MAX_ROUNDS = 32  # nulls inside nulls, or more of them than one look finds; what is left is refused with its path
@@ -148,6 +148,9 @@ def _typed(part: Part, kinds: list[str]) -> JsonObject:
     schema = part.schema
     if kinds == ["object"]:
         _add_members(part)
+    elif kinds == ["array"] and schema.get("prefixItems"):
+        part.lose("prefixItems", "strict mode has no tuples; use an object or a list", narrows=True)
+        part.made["items"] = {}
     elif kinds == ["array"]:
         part.made["items"] = part.shape(schema.get("items", True), "items")
     if "enum" in schema:

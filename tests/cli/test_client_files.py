@@ -51,6 +51,7 @@ def test_comments_commas_and_everything_else_stay() -> None:
     ("text", "after"),
     [
         ("", '{\n  "a": {\n    "b": {}\n  }\n}\n'),
+        ("// mine", '// mine\n{\n  "a": {\n    "b": {}\n  }\n}\n'),
         ("{}", '{\n  "a": {\n    "b": {}\n  }\n}'),
         ('{"x": 1}', '{"x": 1,\n  "a": {\n    "b": {}\n  }\n}'),
         ('{"a": {}}\n', '{"a": {\n  "b": {}\n}}\n'),
@@ -82,7 +83,6 @@ def test_an_entry_is_taken_out(text: str, after: str) -> None:
     ("text", "said"),
     [
         ("[]", "holds no JSON object"),
-        ("// only a comment", "line 1: this is not JSON"),
         ('{\n"a": 1\n"b": 2}', "line 3: a comma"),
         ('{"a": {"b": }}', "this is not JSON"),
         ("{'a': 1}", "the name of a member"),
@@ -195,6 +195,16 @@ def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
 def test_toml_of_another_shape_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile):
         edited_toml(text, TOML_PATH, ENTRY)
+
+
+@pytest.mark.parametrize("text", ["mcp_servers = {}", 'x = 1\nmcp_servers = { mine = { command = "x" } }\n[y]\n'])
+def test_servers_that_are_written_inline_are_left_to_the_person(text: str) -> None:
+    with pytest.raises(UneditableFile, match="is written inline"):
+        edited_toml(text, TOML_PATH, ENTRY)
+    with pytest.raises(UneditableFile, match="is written inline"):
+        removed_toml(text, TOML_PATH)
+    other = "[profile]\nmcp_servers = {}\n"
+    assert edited_toml(other, TOML_PATH, ENTRY).startswith(other)
 
 
 GOOSE = """# my goose

@@ -170,7 +170,114 @@ def test_what_a_person_added_to_the_entry_stays(shell: Shell, home: Path) -> Non
     file.write_text('{"mcpServers": {"kit": {"serverUrl": "http://old", "disabled": true, "env": {"OLD": "1"}}}}')
     assert shell.run("install", "windsurf", KIT, "--yes").code == 0
     entry = entry_in(file, "mcpServers", "kit")
-    assert (entry["disabled"], set(entry)) == (True, {"command", "args", "disabled"})
+    assert (entry["disabled"], entry["env"]) == (True, {"OLD": "1"})
+    assert set(entry) == {"command", "args", "env", "disabled"}
+
+
+@pytest.mark.parametrize("client", ["cursor", "codex"])
+def test_variables_that_a_person_added_stay_when_install_is_repeated(shell: Shell, home: Path, client: Name) -> None:
+    assert shell.run("install", client, KIT, "--yes", "--env", "MINE=1").code == 0
+    file, below = home / FILES[client], CLIENTS[client].below
+    text = file.read_text()
+    added = text.replace('"MINE": "1"', '"MINE": "1", "TOKEN": "t"').replace('MINE = "1"', 'MINE = "1", TOKEN = "t"')
+    assert added != text
+    file.write_text(added)
+    assert shell.run("install", client, KIT, "--yes", "--env", "MINE=2").code == 0
+    assert entry_in(file, below, "kit")["env"] == {"MINE": "2", "TOKEN": "t"}
+    assert shell.run("install", client, "http://127.0.0.1:8000", "--name", "kit", "--yes").code == 0
+    assert "env" not in entry_in(file, below, "kit"), "a server that runs gets none from its client"
+
+
+@pytest.mark.parametrize("client", ["cursor", "codex", "goose"])
+def test_an_entry_of_another_project_is_named_before_it_is_replaced(shell: Shell, home: Path, client: Name) -> None:
+    for project in ("a", "b"):
+        (shell.folder / project).mkdir()
+        (shell.folder / project / "tools.py").write_text(Path(KIT).read_text())
+    first = shell.run("install", client, "a/tools.py", "--yes")
+    assert "replaces" not in first.err
+    again = shell.run("install", client, "a/tools.py", "--yes", "--env", "A=1")
+    assert "replaces" not in again.err
+    with shell.terminal("install", client, "b/tools.py") as terminal:
+        shown = terminal.expect("[y/N] ")
+        terminal.type("n")
+        terminal.end()
+    assert f"replaces the entry 'tools', which started {shell.folder}/a/tools.py" in shown
+    replaced = shell.run("install", client, "http://127.0.0.1:8000", "--name", "tools", "--yes", "--json").json()
+    assert replaced["replaced"] == f"started {shell.folder}/a/tools.py"
+    again = shell.run("install", client, "b/tools.py", "--yes")
+    assert "which connected to http://127.0.0.1:8000/mcp" in again.err
+
+
+def test_no_backup_is_overwritten(shell: Shell, home: Path) -> None:
+    file = home / FILES["cursor"]
+    file.parent.mkdir(parents=True)
+    texts = [file.write_text('{"mine": 1}\n') and file.read_text()]
+    for name in ("x", "y"):
+        assert shell.run("install", "cursor", KIT, "--name", name, "--yes").code == 0
+        texts.append(file.read_text())
+    backups = [file.with_name(f"{file.name}.toolhall.bak{ending}") for ending in ("", ".2")]
+    assert [each.read_text() for each in backups] == texts[:2]
+    assert shell.run("install", "cursor", "--remove", "--name", "y", "--yes").code == 0
+    assert shell.run("install", "cursor", KIT, "--name", "y", "--yes", "--json").json()["backup"] == str(backups[1])
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("zed", '// mine\n{\n  "theme": "x"\n}\n'),
+        ("zed", '{"theme": "x"}'),
+        ("zed", '{"theme": "x", "context_servers": {}}'),
+        ("goose", "GOOSE_MODEL: x"),
+        ("goose", "extensions: {}\n"),
+        ("codex", 'model = "x"\n'),
+    ],
+)
+def test_remove_takes_the_file_back_to_what_it_was(shell: Shell, home: Path, client: Name, text: str) -> None:
+    file = home / FILES[client]
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    assert shell.run("install", client, KIT, "--yes").code == 0
+    assert shell.run("install", client, KIT, "--remove", "--yes").code == 0
+    had_servers = CLIENTS[client].below in text
+    assert "".join(file.read_text().split()) == "".join(text.split()) if had_servers else file.read_text() == text
+
+
+def test_a_file_that_install_made_is_empty_after_remove(shell: Shell, home: Path) -> None:
+    for client, left in (("cursor", "{\n}\n"), ("goose", "")):
+        assert shell.run("install", client, KIT, "--yes").code == 0
+        assert shell.run("install", client, KIT, "--remove", "--yes").code == 0
+        assert (home / FILES[client]).read_text() == left
+
+
+def test_a_target_that_cannot_be_served_is_not_installed(shell: Shell, home: Path) -> None:
+    files = {
+        "openapi.json": '{"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": {}}',
+        "plain.py": "x = 1\n",
+        "broken.py": "import not_there_at_all\n",
+        "needs.py": f"import os\nos.environ['NEEDED']\n{Path(KIT).read_text()}",
+        "empty.json": "[]",
+    }
+    for name, text in files.items():
+        (shell.folder / name).write_text(text)
+    for target, said in (
+        ("openapi.json", "describes an HTTP API in OpenAPI"),
+        ("plain.py", "defines no tools"),
+        ("broken.py", "cannot be imported"),
+        ("needs.py", "KeyError"),
+        ("empty.json", "defines no tools"),
+        ("nowhere.at.all", "there is no module"),
+        ("http:/foo", "is not a URL"),
+        ("ftp://foo", "is not a URL"),
+        ("missing.ndjson", "there is no file"),
+    ):
+        refused = shell.run("install", "cursor", target, "--yes")
+        assert refused.code in (1, 2), refused
+        assert said in refused.err, refused
+    assert shell.run("install", "cursor", "plain.py", "--print").code == 1
+    assert not (home / ".cursor").exists()
+    assert shell.run("install", "cursor", "needs.py", "--yes", "--env", "NEEDED=1").code == 0
+    misspelt = shell.run("serve", "http:/foo")
+    assert (misspelt.code, "is not a URL" in misspelt.err) == (2, True)
 
 
 def test_a_file_that_cannot_be_parsed_is_left_alone(shell: Shell, home: Path) -> None:
@@ -193,7 +300,7 @@ def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
     shell.environment |= {"TOOLHALL_KEY": "th_secret", "TOOLHALL_NAME": "mine", "TOOLHALL_VAULT_KEY": "v_secret"}
     done = shell.run("install", "cursor", KIT, "--yes")
     assert "TOOLHALL_KEY, TOOLHALL_VAULT_KEY is set here and not written" in done.err
-    assert entry_in(home / FILES["cursor"], "mcpServers", "kit")["env"] == {"TOOLHALL_NAME": "mine"}
+    assert entry_in(home / FILES["cursor"], "mcpServers", "mine")["env"] == {"TOOLHALL_NAME": "mine"}
 
 
 @pytest.mark.parametrize(
@@ -243,7 +350,10 @@ def test_a_target_means_the_same_from_everywhere(tmp_path: Path, monkeypatch: py
         "a-b",
         "pack",
     ]
+    names = [default_name([each]) for each in ("x/defs.json", "defs.ndjson", "my.tools.py", "_own.py", "pack:thing")]
+    assert names == ["defs", "defs", "my-tools", "own", "pack"]
     assert default_name([]) == "toolhall"
+    assert default_name(["one.py"], "My tools!") == "My-tools", "the setting `name`"
     named = stdio_server(["one.py"], None, None, {"TOOLHALL_DATA": "d", "TOOLHALL_OXP_SECRET_FILE": "x"})
     assert named.args[-4:] == ["--data", f"{here}/d", "--config", f"{here}/toolhall.toml"]
     assert named.env == {}
@@ -333,15 +443,15 @@ def test_the_program_is_named_by_an_absolute_path(tmp_path: Path, monkeypatch: p
     uv = tmp_path / "uv"
     uv.write_text("")
     monkeypatch.setenv("UV", str(uv))
-    monkeypatch.setattr(launch, "uvx_arguments", lambda _: [])
-    assert program() == [str(uv), "tool", "run", "toolhall"], "there is no uvx beside it"
+    monkeypatch.setattr(launch, "uvx_arguments", list[str])
+    assert program()[:3] == [str(uv), "tool", "run"], "there is no uvx beside it"
     (tmp_path / "uvx").write_text("")
-    assert program() == [str(tmp_path / "uvx"), "toolhall"]
+    assert program()[0] == str(tmp_path / "uvx")
 
 
 def test_serve_shows_what_a_client_starts(shell: Shell) -> None:
     with shell.terminal("serve", KIT, "--port", "0") as terminal:
         shown = terminal.expect("Ctrl+C stops the server.")
     _, _, after = shown.replace("\r", "").partition("takes this instead")
-    entry = json.loads(after[after.index("{") : after.rindex("}") + 1])["mcpServers"]["toolhall"]
+    entry = json.loads(after[after.index("{") : after.rindex("}") + 1])["mcpServers"]["kit"]
     assert entry["args"][-4:] == [KIT, "--stdio", "--data", str(shell.data)]

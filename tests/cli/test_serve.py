@@ -89,8 +89,8 @@ def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None
     assert code == 0
     url = shown.partition("MCP")[2].split()[0]
     by_url, by_command = (json.loads(part[: part.rindex("}") + 1]) for part in re.split(r"(?m)^(?=\{)", shown)[1:])
-    assert by_url == {"mcpServers": {"toolhall": {"type": "http", "url": url}}}
-    words = by_command["mcpServers"]["toolhall"]["args"]
+    assert by_url == {"mcpServers": {"kit": {"type": "http", "url": url}}}
+    words = by_command["mcpServers"]["kit"]["args"]
     assert words[words.index("serve") :][:3] == ["serve", KIT, "--stdio"]
     assert "\x1b[" in shown
 

@@ -20,8 +20,8 @@ _NO_GATEWAY = "the gateway that will serve its tools is not there yet"
 
 
 def is_url(target: str) -> bool:
-    """Whether a target is the address of a server."""
-    return _URL.match(target) is not None
+    """Whether a target is meant as the URL of a server; it may be misspelt, such as http:/host."""
+    return _URL.match(target) is not None or target.lower().startswith(("http:", "https:"))
 
 
 def refuse_unserved(target: str) -> None:
@@ -33,6 +33,8 @@ def refuse_unserved(target: str) -> None:
             f" 'toolhall call TOOL --url {url}', or take its definitions with"
             f" 'toolhall list --url {url} --dialect mcp' and 'toolhall convert'"
         )
+    if is_url(target):
+        raise WrongUsage(f"{target!r} is not a URL; write it like http://127.0.0.1:8000")
     if target.lower().endswith(YAML) and Path(target).is_file():
         with Path(target).open("rb") as file:
             start = file.read(_MOST_READ)

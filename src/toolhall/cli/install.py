@@ -1,8 +1,10 @@
 """`toolhall install`: writes a server into the configuration file of an MCP client."""
 
+import itertools
 import os
 import re
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,15 +12,22 @@ from urllib.parse import urlsplit
 
 from cyclopts import Parameter
 
+from toolhall.cli.beside import started_beside
 from toolhall.cli.clients.json_text import UneditableFile
-from toolhall.cli.clients.known import CLIENTS, CannotSay, KnownClient, Name, Process, Remote
+from toolhall.cli.clients.known import CLIENTS, CannotSay, KnownClient, Name, Process, Remote, described
 from toolhall.cli.clients.launch import default_name, stdio_server
+from toolhall.cli.definitions import is_url
 from toolhall.cli.documents.replacing import new_file
 from toolhall.cli.failure import CommandFailed, WrongUsage
-from toolhall.cli.screen import GREEN, RED, note, person_present, print_json, styled, visible
+from toolhall.cli.logs import start_logging
+from toolhall.cli.screen import GREEN, RED, YELLOW, note, person_present, print_json, styled, visible
 from toolhall.cli.serving.privacy import secrets_in
+from toolhall.cli.settings import read_named
+from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.wire import mcp_path
 from toolhall.cli.terminal import forget_typed, prompt, says_yes
+from toolhall.config import Config
+from toolhall.model.json import JsonObject
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -34,7 +43,7 @@ class InstallOptions:
     Parameters
     ----------
     name
-        What the client calls the server. [default: the target's name]
+        What the client calls the server. [default: the setting name, or else the target's name]
     remove
         Remove the entry instead.
     print
@@ -103,19 +112,16 @@ def install(client: Name, /, *targets: str, options: Annotated[InstallOptions, P
 
 
 def _name(options: InstallOptions, targets: tuple[str, ...]) -> str:
-    remote = bool(targets) and _is_url(targets[0])
-    name = options.name or default_name(() if remote else targets)
-    if not _NAME.fullmatch(name):
+    if options.name is None:
+        is_remote = bool(targets) and is_url(targets[0])
+        return default_name(()) if is_remote else default_name(targets, read_named(options.config).name)
+    if not _NAME.fullmatch(options.name):
         raise WrongUsage("--name may hold letters, digits, - and _, at most 64, and begins with a letter or a digit")
-    return name
-
-
-def _is_url(word: str) -> bool:
-    return word.startswith(("http://", "https://"))
+    return options.name
 
 
 def _server(targets: tuple[str, ...], options: InstallOptions) -> Process | Remote:
-    urls = [each for each in targets if _is_url(each)]
+    urls = [each for each in targets if is_url(each)]
     if not urls:
         if options.key_env is not None:
             raise WrongUsage("--key-env goes with a URL; a server that the client starts needs no key")
@@ -133,10 +139,31 @@ def _server(targets: tuple[str, ...], options: InstallOptions) -> Process | Remo
 
 def _process(targets: tuple[str, ...], options: InstallOptions) -> Process:
     server = stdio_server(targets, options.data, options.config, os.environ)
+    added = dict(map(_variable, options.env))
+    _refuse_unservable(targets, options.config, added)
     left_out = secrets_in(os.environ)
     if left_out:
         note(f"{', '.join(sorted(left_out))} is set here and not written to the file, because it is a secret")
-    return Process(server.command, server.args, {**server.env, **dict(map(_variable, options.env))})
+    return Process(server.command, server.args, {**server.env, **added})
+
+
+def _refuse_unservable(targets: tuple[str, ...], config: Path | None, added: Mapping[str, str]) -> None:
+    """Load the targets as `toolhall list` does; raises CommandFailed where a server with them could not start.
+
+    The variables of --env are set in this process for that: the tools may need them when they are imported.
+    """
+    if not targets:
+        return
+    start_logging(None)
+    os.environ.update(added)
+    levels = read_named(config).levels
+    with started_beside(targets, Config(levels=levels)) as settings:
+        source = LocalSource(targets, settings)
+        try:
+            if not source.offers():
+                raise CommandFailed(f"{' '.join(targets)} defines no tools, so there is nothing to serve")
+        finally:
+            source.close()
 
 
 def _variable(stated: str) -> tuple[str, str]:
@@ -155,31 +182,36 @@ def _mcp_url(stated: str) -> str:
         port = parts.port
     except ValueError:
         raise wrong from None
-    if not parts.hostname or port == 0:
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
         raise wrong
     if parts.username or parts.password:
         raise WrongUsage("the URL must hold no user name or password: it would be readable in the file")
     return parts._replace(path=mcp_path(parts.path), fragment="").geturl()
 
 
-def _change(known: KnownClient, file: Path, name: str, entry: dict[str, object] | None, options: InstallOptions) -> int:
+def _change(known: KnownClient, file: Path, name: str, entry: JsonObject | None, options: InstallOptions) -> int:
     before = _read(file)
     try:
-        if entry is None and not known.has(before, name):
+        old = known.entry_in(before, name)
+        if entry is None and old is None:
             raise CommandFailed(f"{file} has no server {name!r}; name the one to remove with --name")
-        after = known.remove(before, name) if entry is None else known.set(before, name, entry)
+        after = _removed(known, file, before, name) if entry is None else known.set(before, name, entry)
     except UneditableFile as bad:
         raise CommandFailed(
             f"{file} is left as it is, because it cannot be edited safely: {bad};"
-            " mend it, or take the entry from --print and paste it in"
+            " correct the file, or take the entry from --print and add it by hand"
         ) from None
     changed, backup = after != before, None
+    replaced = described(old) if entry is not None and old is not None and described(old) != described(entry) else None
     if changed:
         _show(file, before, after)
+        if replaced is not None:
+            warning = styled("warning:", YELLOW, sys.stderr)
+            note(f"{warning} this replaces the entry {name!r}, which {visible(replaced)}; --name gives another name")
         _agree(file, options)
         backup = _write(file, before, after)
     if options.json:
-        said = {"file": str(file), "name": name, "entry": entry, "changed": changed}
+        said = {"file": str(file), "name": name, "entry": entry, "changed": changed, "replaced": replaced}
         print_json({**said, "backup": None if backup is None else str(backup)})
     elif not changed:
         note(f"{file} has this already; nothing was changed")
@@ -188,6 +220,18 @@ def _change(known: KnownClient, file: Path, name: str, entry: dict[str, object] 
         note(f"{name} is {'in' if entry is not None else 'no longer in'} {file}{kept}")
         note(f"{known.title} reads it when it starts: {known.restart}")
     return 0
+
+
+def _removed(known: KnownClient, file: Path, before: str, name: str) -> str:
+    """The text without the entry, and without the member that held it where the file had none before `install`."""
+    after = known.remove(before, name)
+    bare = known.without_empty(after)
+    if bare is None:
+        return after
+    olds = [_read(backup) for backup in _backups(file) if backup.exists()]
+    if not olds:  # the file itself was made by `install`
+        return bare if known.is_empty(bare) else after
+    return next((old for old in olds if known.same(old, bare)), after)
 
 
 def _read(file: Path) -> str:
@@ -235,13 +279,7 @@ def _write(file: Path, before: str, after: str) -> Path | None:
     """Put the new text in place in one step; returns where the old one is kept."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        backup = file.with_name(f"{file.name}{BACKUP_SUFFIX}") if file.exists() else None
-        if backup is not None:
-            backup.unlink(missing_ok=True)
-            with new_file(backup) as copy:
-                copy.stream.write(before.encode())
-                copy.keep()
-            backup.chmod(file.stat().st_mode & 0o777)  # it may hold keys of other servers
+        backup = _backed_up(file, before) if file.exists() else None
         with new_file(file) as new:
             new.stream.write(after.encode())
             new.stream.flush()
@@ -252,3 +290,22 @@ def _write(file: Path, before: str, after: str) -> Path | None:
     except OSError as error:
         raise CommandFailed(f"{file} cannot be written: {error.strerror}") from None
     return backup
+
+
+def _backed_up(file: Path, text: str) -> Path:
+    """Keep the text beside the file and return where; no earlier backup is overwritten."""
+    backup = next(each for each in _backups(file) if not each.exists() or each.read_bytes() == text.encode())
+    if not backup.exists():
+        with open(backup, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
+            copy.write(text.encode())
+        backup.chmod(file.stat().st_mode & 0o777)  # no wider than the file: it may hold keys of other servers
+    return backup
+
+
+def _backups(file: Path) -> Iterator[Path]:
+    """The names of the backups, in the order they are used, up to the first one that is free."""
+    for number in itertools.count(1):
+        backup = file.with_name(f"{file.name}{BACKUP_SUFFIX}{'' if number == 1 else f'.{number}'}")
+        yield backup
+        if not backup.exists():
+            return

@@ -47,14 +47,15 @@ class _Node:
 
 
 def read_json(text: str) -> JsonObject:
-    """The value of a text; an empty one is an empty object."""
-    return _plain(_root(text)) if text.strip() else {}
+    """The value of a text; one that is empty but for comments is an empty object."""
+    return {} if _TRIVIA.fullmatch(text) else _plain(_root(text))
 
 
 def edited(text: str, path: Sequence[str], value: JsonObject) -> str:
     """The text with this value at this path."""
     before = read_json(text)
-    text = text if text.strip() else "{}\n"
+    if _TRIVIA.fullmatch(text):
+        text = f"{text.rstrip()}{_newline(text)}{{}}{_newline(text)}" if text.strip() else "{}\n"
     node, rest = _root(text), list(path)
     while len(rest) > 1 and (found := node.member(rest[0])) is not None:
         if found.value.members is None:

@@ -32,6 +32,11 @@ class Process(msgspec.Struct, frozen=True):
     args: Sequence[str]
     env: Mapping[str, str] = {}
 
+    def entry(self) -> JsonObject:
+        """What most clients' files say of it."""
+        said: JsonObject = {"command": self.command, "args": list(self.args)}
+        return {**said, "env": dict(self.env)} if self.env else said
+
 
 class Remote(msgspec.Struct, frozen=True):
     """A server that runs; `key_env` is the variable that holds the key for it."""
@@ -90,15 +95,36 @@ class KnownClient(NamedTuple):
             case "yaml":
                 return line_text.removed_yaml(text, path)
 
-    def has(self, text: str, name: str) -> bool:
-        """Whether the file has an entry of this name; raises UneditableFile."""
+    def entry_in(self, text: str, name: str) -> JsonObject | None:
+        """The entry of this name in the text of the file; of YAML only what can be read. Raises UneditableFile."""
+        if self.format == "yaml":
+            return line_text.entry_of_yaml(text, (self.below, name))
+        document = json_text.read_json(text) if self.format == "json" else line_text.read_toml(text)
+        servers = _servers(document, self.below)
+        if name not in servers:
+            return None
+        return servers[name] if isinstance(servers[name], dict) else {}
+
+    def without_empty(self, text: str) -> str | None:
+        """The text without the member that holds the servers; None unless that is there and empty."""
         match self.format:
-            case "json":
-                return name in _servers(json_text.read_json(text), self.below)
-            case "toml":
-                return name in _servers(line_text.read_toml(text), self.below)
+            case "json" if json_text.read_json(text).get(self.below) == {}:
+                return json_text.removed(text, (self.below,))
             case "yaml":
-                return name in line_text.read_yaml(text, self.below)
+                return line_text.without_empty_yaml(text, self.below)
+            case _:
+                return None  # a table of TOML needs no header above it
+
+    def same(self, one: str, other: str) -> bool:
+        """Whether two texts of the file differ in blanks at most that mean nothing."""
+        if self.format == "json":
+            same_letters = "".join(one.split()) == "".join(other.split())
+            return same_letters and json_text.read_json(one) == json_text.read_json(other)
+        return one.rstrip() == other.rstrip()
+
+    def is_empty(self, text: str) -> bool:
+        """Whether the file says nothing at all."""
+        return not (json_text.read_json(text) if self.format == "json" else text.strip())
 
     def alone(self, name: str, entry: JsonObject) -> str:
         """A file with nothing but the entry."""
@@ -119,9 +145,29 @@ def _servers(document: JsonObject, below: str) -> JsonObject:
 
 
 def _merged(document: JsonObject, path: tuple[str, str], entry: JsonObject) -> JsonObject:
+    """The entry with what a person added to the old one: members that do not say how it is reached, and variables."""
     old = _servers(document, path[0]).get(path[1])
-    kept = {key: value for key, value in old.items() if key not in _WAYS} if isinstance(old, dict) else {}
+    if not isinstance(old, dict):
+        return entry
+    kept = {key: value for key, value in old.items() if key not in _WAYS}
+    variables = old.get("env")
+    if "command" in entry and isinstance(variables, dict) and variables:
+        entry = {**entry, "env": {**variables, **entry.get("env", {})}}
     return {**entry, **kept}
+
+
+def described(entry: JsonObject) -> str:
+    """What a client does with an entry, to be read behind "which"."""
+    for member in ("url", "serverUrl", "httpUrl", "uri"):
+        if member in entry:
+            return f"connected to {entry[member]}"
+    args = entry.get("args")
+    words = [str(each) for each in args] if isinstance(args, list) else []
+    if "serve" in words and "--stdio" in words[words.index("serve") :]:
+        targets = words[words.index("serve") + 1 : words.index("--stdio", words.index("serve"))]
+        return f"started {' '.join(targets) or 'the example toolkit'}"
+    command = entry.get("command") or entry.get("cmd")
+    return f"started {' '.join([str(command), *words])}" if command else "was of another kind"
 
 
 def _system() -> System:
@@ -174,8 +220,7 @@ def _goose(system: System, home: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _started(_name: str, process: Process) -> JsonObject:
-    entry: JsonObject = {"command": process.command, "args": list(process.args)}
-    return {**entry, "env": dict(process.env)} if process.env else entry
+    return process.entry()
 
 
 def _started_typed(name: str, process: Process) -> JsonObject:

@@ -75,10 +75,10 @@ def absolute_target(target: str) -> str:
     return target if ending or not below.is_dir() else str(below)
 
 
-def default_name(targets: Sequence[str]) -> str:
-    """What the server is called in a client's file: the name of its first target."""
-    if not targets:
-        return _PROGRAM
+def default_name(targets: Sequence[str], setting: str = _PROGRAM) -> str:
+    """What the server is called in a client's file: the setting `name` if it was set, else its first target's name."""
+    if setting != _PROGRAM or not targets:
+        return _as_name(setting)
     file, is_file_member, _ = targets[0].partition(".py:")
     path = Path(f"{file}.py" if is_file_member else targets[0])
     if path.is_dir():
@@ -87,7 +87,11 @@ def default_name(targets: Sequence[str]) -> str:
         stem = path.stem
     else:  # a module, or an object in one
         stem = targets[0].partition(":")[0].rpartition(".")[2]
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:_MOST_NAME] or _PROGRAM
+    return _as_name(stem)
+
+
+def _as_name(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_")[:_MOST_NAME] or _PROGRAM
 
 
 def uvx_arguments(folders: Sequence[str]) -> list[str]:

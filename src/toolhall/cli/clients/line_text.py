@@ -5,6 +5,7 @@ themselves, and raise UneditableFile for every other one. TOML is read again wit
 the outline is read: the keys of the top level, and below `extensions` the keys of its entries.
 """
 
+import contextlib
 import json
 import re
 import tomllib
@@ -37,6 +38,7 @@ def edited_toml(text: str, path: Sequence[str], value: JsonObject) -> str:
     if not isinstance(wanted.get(table, {}), dict):
         raise UneditableFile(f"its {table} is not a table")
     lines = text.splitlines(keepends=True)
+    _refuse_inline(lines, table)
     newline = "\r\n" if "\r\n" in text else "\n"
     new = [f"{line}{newline}" for line in written_toml(path, value).split("\n")[:-1]]
     if name in wanted.get(table, {}):
@@ -58,6 +60,7 @@ def removed_toml(text: str, path: Sequence[str]) -> str:
     table, name = path
     wanted = read_toml(text)
     lines = text.splitlines(keepends=True)
+    _refuse_inline(lines, table)
     for span in reversed(_toml_spans(lines, (table, name))):
         del lines[span.start : span.stop]
         at = span.start
@@ -68,6 +71,27 @@ def removed_toml(text: str, path: Sequence[str]) -> str:
     if not wanted[table] and table not in read_toml(after):  # unless it has a header of its own
         del wanted[table]
     return _verified_toml(after, wanted)
+
+
+def _refuse_inline(lines: list[str], table: str) -> None:
+    """Raise UneditableFile for `table = {...}`: a table that is written so cannot be added to elsewhere."""
+    assigned = re.compile(rf"""[ \t]*["']?{re.escape(table)}["']?[ \t]*=""")
+    for number, line in enumerate(lines):
+        if _toml_head(lines, number, line):
+            return
+        if assigned.match(line) and _is_toml("".join(lines[:number])):  # not a line of a longer text
+            raise UneditableFile(
+                f"its {table} is written inline ({table} = {{...}}), so it has to be edited by hand: write each server"
+                f" as a table of its own ([{table}.NAME]), or add the entry between the braces"
+            )
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
 
 
 def written_toml(path: Sequence[str], value: JsonObject) -> str:
@@ -158,6 +182,31 @@ class _Outline(NamedTuple):
 def read_yaml(text: str, key: str) -> list[str]:
     """The names of the entries below a top-level key."""
     return list(_outline(text.splitlines(keepends=True), key).entries)
+
+
+def entry_of_yaml(text: str, path: Sequence[str]) -> JsonObject | None:
+    """The members of an entry that have their value as JSON in one line; None where there is no such entry."""
+    key, name = path
+    lines = text.splitlines()
+    span = _outline(lines, key).entries.get(name)
+    if span is None:
+        return None
+    members: JsonObject = {}
+    for line in lines[span.start + 1 : span.stop]:
+        member, _, value = line.partition(":")
+        with contextlib.suppress(ValueError):
+            members[member.strip()] = json.loads(value)
+    return members
+
+
+def without_empty_yaml(text: str, key: str) -> str | None:
+    """The text without this top-level key; None unless it is there and has no entries."""
+    lines = text.splitlines(keepends=True)
+    found = _outline(lines, key)
+    if found.head is None or found.entries:
+        return None
+    del lines[found.head]
+    return "".join(lines)
 
 
 def edited_yaml(text: str, path: Sequence[str], value: JsonObject) -> str:

@@ -298,6 +298,10 @@ def test_the_file_of_a_project(shell: Shell, home: Path) -> None:
 
 def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
     shell.environment |= {"TOOLHALL_KEY": "th_secret", "TOOLHALL_NAME": "mine", "TOOLHALL_VAULT_KEY": "v_secret"}
+    named = shell.run("install", "cursor", KIT, "--print", "--env", "TOOLHALL_KEY", "--env", "TOOLHALL_OXP_SECRET=x")
+    assert "TOOLHALL_VAULT_KEY is set here and not written" in named.err
+    assert "TOOLHALL_KEY" not in named.err, "who names a secret with --env has it written"
+    assert "TOOLHALL_OXP_SECRET" not in named.err
     done = shell.run("install", "cursor", KIT, "--yes")
     assert "TOOLHALL_KEY, TOOLHALL_VAULT_KEY is set here and not written" in done.err
     assert entry_in(home / FILES["cursor"], "mcpServers", "mine")["env"] == {"TOOLHALL_NAME": "mine"}

@@ -140,8 +140,8 @@ def _server(targets: tuple[str, ...], options: InstallOptions) -> Process | Remo
 def _process(targets: tuple[str, ...], options: InstallOptions) -> Process:
     server = stdio_server(targets, options.data, options.config, os.environ)
     added = dict(map(_variable, options.env))
+    left_out = secrets_in(os.environ).keys() - added.keys()
     _refuse_unservable(targets, options.config, added)
-    left_out = secrets_in(os.environ)
     if left_out:
         note(f"{', '.join(sorted(left_out))} is set here and not written to the file, because it is a secret")
     return Process(server.command, server.args, {**server.env, **added})

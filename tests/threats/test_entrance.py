@@ -208,6 +208,12 @@ UNCLEAR_USER_IDS = {
     "a control character": "do\u0007ra",
     "an accent apart from its letter": "Rene\u0301",
     "a variation selector": "dora\ufe0f",
+    "a style of a sign": "\u263a\ufe0f",
+    "a variation of an ideograph": "\u845b\U000e0100",
+    "nothing but an accent": "\u0345",
+    "an accent in front": "\u0301dora",
+    "an accent after a blank": "dora \u0301",
+    "two blanks": "dora  maar",
     "too long": "d" * 257,
 }
 

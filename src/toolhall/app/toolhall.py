@@ -308,8 +308,8 @@ class Toolhall:
         if definition.health is not None:
             self._examined.append(definition)
         # Its schemas were checked when the function was marked.
-        runner, bind = self._staff.runner(definition), definition.body.bind
         code = code_sha256(definition.body.function)
+        runner, bind = self._staff.runner(definition, code), definition.body.bind
         return compile_entry(definition.tool, runner, known_good=True, bind=bind, code_sha256=code)
 
     async def _examine(self) -> Vitals:

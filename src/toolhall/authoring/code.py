@@ -17,13 +17,23 @@ from typing import Any
 _MOST_LAYERS = 64  # wrappers around wrappers
 
 
-def code_sha256(function: Callable[..., Any]) -> str:
-    """The digest of what runs when this function is called; of what has no Python code, only its type's name."""
+def code_sha256(function: Callable[..., Any], files: dict[str, bytes] | None = None) -> str:
+    """The digest of what runs when this function is called; of what has no Python code, only its type's name.
+
+    `files` holds the digests of source files, by their real paths, as they were when they were imported; those that it
+    does not hold are read now, and added.
+    """
     digest = hashlib.sha256()
     for layer in _layers(function):
         code = layer.__code__
         digest.update(_described(code).encode("utf-8", "surrogatepass"))
-        digest.update(_file_sha256(code.co_filename))
+        if files is None:
+            digest.update(file_sha256(code.co_filename))
+            continue
+        place = os.path.realpath(code.co_filename)
+        if place not in files:
+            files[place] = file_sha256(place)
+        digest.update(files[place])
     return digest.hexdigest()
 
 
@@ -79,7 +89,7 @@ def _constant(value: object) -> str:
             return f"{type(value).__name__} {value!r}"
 
 
-def _file_sha256(name: str) -> bytes:
+def file_sha256(name: str) -> bytes:
     """The digest of a source file; nothing where there is none, as for code that was typed at a prompt."""
     try:
         about = os.stat(name)  # noqa: PTH116 - `co_filename` is a text

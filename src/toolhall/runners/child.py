@@ -19,6 +19,8 @@ _CHUNK = 256 * 1024
 _LOOK_SECONDS = 0.005
 _BURIAL_SECONDS = 5.0
 _LOOKS = 200  # for a second
+# The same code for the same file as here: without asserts where the hall runs without them.
+_OPTIMIZED = ("-O",) * sys.flags.optimize
 # The same places to import from as here; the module's own name is not `__main__`.
 _PROGRAM = "import sys; sys.path[:] = {path!r}; from toolhall.runners.worker import main; main({descriptor})"
 
@@ -48,7 +50,7 @@ class Child:
         try:
             with theirs:
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
-                    [sys.executable, "-I", "-c", program],
+                    [sys.executable, "-I", *_OPTIMIZED, "-c", program],
                     stdin=subprocess.DEVNULL,
                     stdout=printing,
                     stderr=printing,

@@ -48,10 +48,13 @@ class ToolRaised(Exception):
 class ProcessRunner:
     """One call, one worker; when the call is cancelled or its time is up, the worker is killed."""
 
-    __slots__ = ("_address", "_outside", "_seconds", "_workers")
+    __slots__ = ("_address", "_code_sha256", "_outside", "_seconds", "_workers")
 
-    def __init__(self, address: Address, workers: Workers, seconds: float, outside: Outside = _OUTSIDE) -> None:
+    def __init__(
+        self, address: Address, workers: Workers, seconds: float, outside: Outside = _OUTSIDE, code_sha256: str = ""
+    ) -> None:
         self._address = address
+        self._code_sha256 = code_sha256  # of the function that was registered; "": whatever is there now runs
         self._workers = workers
         self._outside = outside
         self._seconds = seconds  # for tools that state no timeout
@@ -69,8 +72,9 @@ class ProcessRunner:
             if call.equipment is not None:
                 child.output.hide(call.equipment.hidden)
             can = tuple(filter(call.link.can, _FEATURES))
-            supply, allow = supply_of(call.equipment), self._outside.allow
-            await child.say(Work(self._address, tool.name, arguments, known_to(call), can, seconds, supply, allow))
+            supply, allow, code = supply_of(call.equipment), self._outside.allow, self._code_sha256
+            work = Work(self._address, tool.name, arguments, known_to(call), can, seconds, supply, allow, code)
+            await child.say(work)
             end, asking = await _conversation(child, call, patience)
             sound = not isinstance(end, Raised) or not end.spent
         except Lied as error:

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FrameType
 from typing import Protocol
 
@@ -98,11 +99,15 @@ class Staff:
         self.lifespans = Lifespans()
         self.moves = True  # a function that blocks the loop may go on in a process of its own
 
-    def runner(self, definition: Definition) -> Runner:
-        """Who runs it; BadDeclaration for an isolated tool that no other process can find."""
+    def runner(self, definition: Definition, code_sha256: str = "") -> Runner:
+        """Who runs it; BadDeclaration for an isolated tool that no other process can find.
+
+        A process of its own runs only code of this digest, where there is one.
+        """
         if definition.body.isolated:
-            return self._process(address_of(definition.body))
-        runner = FunctionRunner(definition.body, self.threads, lambda: self._elsewhere(definition), self.outside)
+            return self._process(address_of(definition.body), code_sha256)
+        elsewhere = partial(self._elsewhere, definition, code_sha256)
+        runner = FunctionRunner(definition.body, self.threads, elsewhere, self.outside)
         self._functions[str(definition.tool.id)] = definition, runner
         return runner
 
@@ -122,13 +127,13 @@ class Staff:
         self.workers.close()
         self.threads.close()
 
-    def _elsewhere(self, definition: Definition) -> Runner | None:
+    def _elsewhere(self, definition: Definition, code_sha256: str) -> Runner | None:
         """A process of its own, for a tool that would not notice: what it keeps in memory would be lost."""
         address = stateless_address_of(definition.body) if self.moves else None
-        return None if address is None else self._process(address)
+        return None if address is None else self._process(address, code_sha256)
 
-    def _process(self, address: Address) -> ProcessRunner:
-        return ProcessRunner(address, self.workers, self._seconds, self.outside)
+    def _process(self, address: Address, code_sha256: str) -> ProcessRunner:
+        return ProcessRunner(address, self.workers, self._seconds, self.outside, code_sha256)
 
     def _blocked(self, tool: str) -> None:
         if tool in self._functions:

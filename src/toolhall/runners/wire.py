@@ -56,6 +56,7 @@ class Work(msgspec.Struct, frozen=True, tag="work"):
     cpu_seconds: int
     supply: Supply | None = None  # what the tool requires
     allow: tuple[str, ...] = ()  # private hosts that it may reach
+    code_sha256: str = ""  # of the function as it was registered; another one is not run
 
 
 class Replied(msgspec.Struct, frozen=True, tag="replied"):

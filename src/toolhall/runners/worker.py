@@ -18,10 +18,11 @@ from typing import Any
 
 import msgspec
 
+from toolhall.authoring.code import code_sha256, file_sha256
 from toolhall.authoring.context import Context
 from toolhall.authoring.definition import Body, definitions_of
 from toolhall.egress.outside import Outside
-from toolhall.model.errors import ToolhallError
+from toolhall.model.errors import ToolhallError, Unavailable
 from toolhall.model.exchange import Asking, Event, Log
 from toolhall.model.question import Answered, Question
 from toolhall.runners.address import Address, load_function, load_module
@@ -55,6 +56,7 @@ from toolhall.runners.wire import (
 )
 
 _SPENT = {errno.EMFILE, errno.ENFILE, errno.EAGAIN}  # what a worker does not get over by itself
+_CHANGED = "the tool's code changed since it was registered; restart the hall to serve it as it is now"
 _SHOWN_FRAMES = -50  # the innermost: a deep recursion must not fill the log
 
 
@@ -131,12 +133,14 @@ class Worker:
         self._pending: dict[int, asyncio.Future[Replied]] = {}
         self._made: dict[tuple[str, ...], Any] = {}
         self._bodies: dict[Address, Body] = {}
+        self._files: dict[str, bytes] = {}  # digests of source files, as they were when this process imported them
 
     def run(self, address: Address, missing: tuple[str, ...]) -> None:
         """Import, say so, and work until the process is ended."""
         threading.Thread(target=self._listen, name="toolhall-worker", daemon=True).start()
         try:
             load_module(address)
+            self._files[address.file] = file_sha256(address.file)
         except BaseException:  # noqa: BLE001 - a module may raise anything while it is imported
             self._line.say(Unfit(traceback.format_exc()))
             return
@@ -172,7 +176,7 @@ class Worker:
 
     def _outcome(self, work: Work, runner: asyncio.Runner) -> End:
         try:
-            body = self._body(work.address, runner)
+            body = self._body(work, runner)
             given = (self._context(work),) if body.takes_context else ()
             bound = body.bind(work.arguments)
             value = body.function(*given, **bound)
@@ -205,10 +209,16 @@ class Worker:
             sent = frame(Unwritable(traceback.format_exc()))
         self._line.send(sent)
 
-    def _body(self, address: Address, runner: asyncio.Runner) -> Body:
-        """The function to call; its toolkit is entered before the first call of any of its tools."""
+    def _body(self, work: Work, runner: asyncio.Runner) -> Body:
+        """The function to call, if it is the one that was registered.
+
+        It is compared once in this process, before its toolkit is entered and before the first call of any tool of it.
+        """
+        address = work.address
         if address not in self._bodies:
             definition = next(definitions_of(load_function(address, self._made)))
+            if work.code_sha256 not in ("", code_sha256(definition.body.function, self._files)):
+                raise Unavailable(_CHANGED, detail=f"{address.file} is not what the hall registered {work.tool} from")
             if definition.context is not None and id(definition.context) not in self._lifespans:
                 self._enter(definition.tool.id.toolkit, definition.context, runner)
             self._bodies[address] = definition.body

@@ -39,6 +39,10 @@ SCHEMAS: JsonObject = {
         shownSha256=_SHA256,
         argumentsSha256=_SHA256,
         definitionSha256=_SHA256,
+        codeSha256={
+            **TEXT,
+            "description": "Of the code that would run, in hexadecimal; empty for a tool server's tool.",
+        },
         createdAt=MOMENT,
         expiresAt=MOMENT,
         approver=or_null(TEXT),

@@ -114,6 +114,7 @@ class ApprovalsApi:
             "shownSha256": approval.shown_sha256,
             "argumentsSha256": approval.arguments_sha256,
             "definitionSha256": approval.definition_sha256,
+            "codeSha256": approval.code_sha256,
             "createdAt": moment(approval.created),
             "expiresAt": moment(approval.expires),
             "approver": approval.approver,

@@ -31,6 +31,10 @@ async def test_what_waits_is_listed_with_everything_that_is_shown(house: House, 
     status, told = await desk.api("GET", "/api/approvals")
     (found,) = told["approvals"]
     assert (status, found["url"], found["shown"]) == (200, f"{ORIGIN}{path}", '{\n  "room": "attic"\n}')
+    burn = house.hall.hall.registry.snapshot.find("burn")
+    assert burn is not None
+    assert (found["definitionSha256"], found["codeSha256"]) == (burn.definition_sha256, burn.code_sha256)
+    assert burn.code_sha256
     said = {name: found[name] for name in ("state", "how", "level", "effect", "caller", "person", "mayApprove")}
     assert said == {
         "state": "pending",

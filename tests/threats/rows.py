@@ -232,11 +232,20 @@ ROWS = {
         "a call whose process was killed leaves no trace of its end",
         "verify lists intents without an outcome",
     ),
-    "K18": Row("an approved call runs other code", "an approval is bound to the code that will run"),
-    "K19": Row("a request state is used twice", "good once, in all processes; one yes holds for its call only"),
+    "K18": Row(
+        "an approved call runs other code of the tool's own file",
+        "an approval is bound to the function and its file; a worker that imported another text of it refuses",
+    ),
+    "K19": Row(
+        "a request state is used twice",
+        "good once in all processes, unless a limit of the hall let nothing run; one yes holds for its call only",
+    ),
     "K20": Row("an invalid WebSocket frame fills the log", "one line, no traceback"),
     "K21": Row("a result of 100 MB is encoded before it is refused", "measured while it is encoded"),
-    "K22": Row("user ids that look alike or hide characters", "printable, trimmed, nothing invisible"),
+    "K22": Row(
+        "user ids with invisible characters, or in two spellings",
+        "printable, NFC, single blanks, nothing that may be drawn as nothing",
+    ),
 }
 
 

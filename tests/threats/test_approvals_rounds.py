@@ -16,8 +16,9 @@ from tests.unit.parts import Clock
 from tests.unit.transports.pages.browsing import Browser
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.authoring.code import code_sha256
+from toolhall.cli.targets import load_targets
 from toolhall.model.caller import LOCAL
-from toolhall.model.errors import NeedsVerification
+from toolhall.model.errors import Limited, NeedsVerification, Unavailable, Unsupported
 from toolhall.model.exchange import CallTool, Finished
 from toolhall.pipeline.limit import Rate
 from toolhall.stores.approvals.base import Decision
@@ -230,4 +231,116 @@ async def test_K19_a_call_that_was_only_too_early_may_be_sent_again(tmp_path: Pa
         assert (await ask(hall, "choose", requestState=state, inputResponses=RED)).text == "red"
         clock.now += 10
         assert "good once" in (await ask(hall, "choose", requestState=state, inputResponses=RED)).text
+        await hall.settle()
+
+
+class Wiped:
+    """Tools of level 9 that ask, do what they do, and end as if a limit or their client had stopped them."""
+
+    def __init__(self) -> None:
+        self.done = 0
+
+        @tool(name="wipe", level=9, effect="destroys", description="Wipe a disk.")
+        async def wipe(ctx: Context) -> str:
+            await ctx.ask("Which colour?", Colour, key="colour")
+            self.done += 1
+            error = Limited(0.0)
+            error.reached_tool = False  # what a tool says of itself counts for nothing
+            raise error
+
+        @tool(name="pick", description="Pick.")
+        async def pick(ctx: Context) -> str:
+            await ctx.ask("Which colour?", Colour, key="colour")
+            self.done += 1
+            raise Unsupported("elicitation")
+
+        self.tools = (wipe, pick)
+
+
+@pytest.mark.threat("K19")
+async def test_K19_a_tool_cannot_give_its_state_back(tmp_path: Path) -> None:
+    """A tool that raises what a limit raises has run: its state is used up, with a person's yes and without one."""
+    wiped = Wiped()
+    with hall_in(tmp_path, *wiped.tools) as hall:
+        await hall.open()
+        await ask(hall, "wipe")
+        await approve(hall)
+        for name, says in (("wipe", "too many calls"), ("pick", "elicitation")):
+            wiped.done = 0
+            state = (await ask(hall, name)).result["requestState"]
+            ended = await ask(hall, name, requestState=state, inputResponses=RED)
+            assert says in ended.text
+            for _ in range(2):
+                assert (await ask(hall, name, requestState=state, inputResponses=RED)).code == STALE
+            assert wiped.done == 1
+        await hall.settle()
+
+
+ISOLATED = """
+import msgspec
+from toolhall import Context, tool
+from toolhall.model.errors import Limited
+
+class Colour(msgspec.Struct):
+    colour: str
+
+@tool(level=4, effect="writes", isolated=True)
+async def sell(ctx: Context) -> str:
+    "Sell."
+    await ctx.ask("Which colour?", Colour, key="colour")
+    raise Limited(0.0)
+"""
+
+
+@pytest.mark.threat("K19")
+async def test_K19_nor_can_an_isolated_tool(tmp_path: Path) -> None:
+    """The error comes over the worker's wire, and is the tool's own all the same."""
+    file = tmp_path / "selling_tools.py"
+    file.write_text(ISOLATED)
+    with hall_in(tmp_path / "data", *load_targets([str(file)])) as hall:
+        await hall.open()
+        state = (await ask(hall, "sell")).result["requestState"]
+        assert "too many calls" in (await ask(hall, "sell", requestState=state, inputResponses=RED)).text
+        assert (await ask(hall, "sell", requestState=state, inputResponses=RED)).code == STALE
+        await hall.settle()
+
+
+BURNING = """
+from toolhall import tool
+
+ROOM = "the attic"
+
+@tool(level=9, effect="destroys", isolated=True)
+def burn() -> str:
+    "Burn a room."
+    return ROOM
+"""
+
+
+@pytest.mark.threat("K18")
+async def test_K18_a_worker_does_not_run_other_code_than_was_approved(tmp_path: Path) -> None:
+    """The file changes while the hall runs: its worker, which imported that, refuses, also when the file is put back.
+
+    After a restart the code that is there is what people are asked about.
+    """
+    file = tmp_path / "burning_tools.py"
+    file.write_text(BURNING)
+    with hall_in(tmp_path / "data", *load_targets([str(file)])) as hall:
+        await hall.open()
+        assert isinstance(await call(hall), NeedsVerification)
+        await approve(hall)
+        file.write_text(BURNING.replace("attic", "whole house"))
+        changed = await call(hall)
+        assert isinstance(changed, Unavailable)
+        assert "restart the hall" in changed.message
+        file.write_text(BURNING)
+        assert isinstance(await call(hall), NeedsVerification)
+        await approve(hall)
+        assert isinstance(await call(hall), Unavailable)
+        await hall.settle()
+    with hall_in(tmp_path / "data", *load_targets([str(file)])) as hall:
+        await hall.open()
+        assert isinstance(await call(hall), NeedsVerification)
+        await approve(hall)
+        assert await call(hall) == b'"the attic"'
         await hall.settle()

@@ -42,6 +42,7 @@ class ToolhallError(Exception):
     """The root: `message` is for anyone, `detail` is for the log."""
 
     message = "the call could not be answered"
+    reached_tool = True  # False: the pipeline ended the call before its run stage, so nothing of the tool ran
 
     def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
         self.message = message or type(self).message

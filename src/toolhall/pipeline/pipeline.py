@@ -75,6 +75,7 @@ class Pipeline:
                 stages.audit.keep(call)
             if stages.record is not None:  # before the tool can change its arguments
                 trace.kept = stages.record(equipped)
+            trace.ran = True
             raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
             trace.finish(result)

@@ -14,11 +14,12 @@ from toolhall.runners.redactor import Redactor
 class Trace:
     """Filled in by the pipeline, stage by stage."""
 
-    __slots__ = ("ended", "entry", "kept", "outcome", "reached", "redactor", "size")
+    __slots__ = ("ended", "entry", "kept", "outcome", "ran", "reached", "redactor", "size")
 
     def __init__(self) -> None:
         self.reached: Reached = None  # or the id of what is no more
         self.outcome = "Broken"
+        self.ran = False  # whether the run stage was reached
         self.size = 0
         self.ended: BaseException | None = None
         self.kept: Begun | None = None
@@ -35,6 +36,8 @@ class Trace:
         """It was refused, it failed, or nobody wants it any more."""
         self.ended = ended
         self.outcome = outcome_of(type(ended))
+        if isinstance(ended, ToolhallError):
+            ended.reached_tool = self.ran  # always: a tool may raise any error, with any attribute
         if isinstance(ended, Retired):  # who still calls it is worth knowing
             self.reached = ended.tool
         if self.kept is not None:

@@ -6,7 +6,7 @@ from typing import Protocol
 from toolhall.dialects.mcp.questions import feature_of, read_reply
 from toolhall.dialects.mcp.terms import Terms
 from toolhall.dialects.mcp.write import Writer
-from toolhall.model.errors import Unsupported
+from toolhall.model.errors import ToolhallError, Unsupported
 from toolhall.model.exchange import LOG_LEVELS, Asking, Event, Log, Progress
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.question import Answered, Question
@@ -72,14 +72,19 @@ class ModernLink(Notices):
     """Questions are answered by a later request, which runs the tool again with the replies so far."""
 
     replies: Mapping[str, Json] = {}  # what came with this request and those before it
+    refusal: ToolhallError | None = None  # what the last question was refused with
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """The replies that came with this request; Asking where any is missing."""
-        self.require(questions)
-        missing = {key: question for key, question in questions.items() if key not in self.replies}
-        if missing:
-            raise Asking(missing)
-        return {key: read_reply(question, self.replies[key], key) for key, question in questions.items()}
+        try:
+            self.require(questions)
+            missing = {key: question for key, question in questions.items() if key not in self.replies}
+            if missing:
+                raise Asking(missing)
+            return {key: read_reply(question, self.replies[key], key) for key, question in questions.items()}
+        except ToolhallError as error:
+            self.refusal = error
+            raise
 
     async def detach(self, retry_ms: int) -> None:
         """There is no coming back in this revision."""

@@ -49,7 +49,7 @@ class Modern:
                 answer = await self._hall.answer(call, caller, link)
                 if type(answer) is Finished:  # the usual case
                     return self.writer.finished(request.id, answer)
-                if "requestState" in request.params and _is_unused(call, answer):
+                if "requestState" in request.params and _is_unused(call, answer, link):
                     await self._rounds.release(request)
                 return self._written(request, call, caller, verifiable(answer, terms, link.replies))
             if request.method == "tools/list":
@@ -96,9 +96,12 @@ class Modern:
                 raise TypeError("a call is not answered by a list")
 
 
-def _is_unused(call: CallTool, answer: Answer) -> bool:
-    """Whether a state may be sent again: a limit let nothing run, or the replies that came with it were none.
+def _is_unused(call: CallTool, answer: Answer, link: ModernLink) -> bool:
+    """Whether a state may be sent again: a limit ended the call before its tool ran, or the replies in it were none.
 
-    By a tool that a person agreed to, the second would let what it does before its question happen again.
+    The second never after a person's yes: what a tool does before its question would happen again under it. A tool can
+    raise any error, so only what the pipeline and the link know counts, never the error's type alone.
     """
-    return isinstance(answer, Limited) or (isinstance(answer, McpRefusal | Unsupported) and call.consent is None)
+    if isinstance(answer, Limited):
+        return not answer.reached_tool
+    return call.consent is None and isinstance(answer, McpRefusal | Unsupported) and answer is link.refusal

@@ -57,6 +57,26 @@ def test_list_as_json(shell: Shell) -> None:
     assert "printed while the module is imported" in done.err
 
 
+def test_levels_come_from_the_settings_that_are_named(shell: Shell) -> None:
+    (shell.folder / "strict.toml").write_text('[levels]\n"Shop.sell" = 7\n')
+    tools = {tool["name"]: tool for tool in shell.run("list", KIT, "--json", "--config", "strict.toml").json()}
+    assert tools["Shop_sell"]["effectiveLevel"] == 7
+    refused = shell.run("list", "--url", "http://127.0.0.1:9", "--config", "strict.toml")
+    assert (refused.code, "leave out --config" in refused.complaint()) == (2, True)
+
+
+def test_levels_that_match_no_tool_are_told(shell: Shell) -> None:
+    (shell.folder / "toolhall.toml").write_text('[levels]\n"sell" = 6\n"Mail.*" = 6\n"Shop.*" = 5\n')
+    told = [
+        "warning: levels: no tool here matches 'sell'; did you mean 'Shop.sell'?",
+        "warning: levels: no tool here matches 'Mail.*'; write it as TOOLKIT.TOOL, and * for any",
+    ]
+    listed = [line for line in shell.run("list", KIT).err.splitlines() if "levels:" in line]
+    assert listed == told
+    served = shell.run("serve", KIT, "--stdio")
+    assert [line for line in served.err.splitlines() if "levels:" in line] == told
+
+
 def test_the_table_shows_the_level_that_counts(shell: Shell) -> None:
     (shell.folder / "toolhall.toml").write_text('[levels]\n"Shop.sell@*" = 6\n')
     done = shell.run("list", KIT)

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from tests.cli.shell import KIT, Shell
-from toolhall import Toolhall, tool
+from toolhall import Config, Toolhall, tool
 from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.sources import rpc, wire
 from toolhall.cli.sources.legacy import LegacyClient
@@ -328,7 +328,10 @@ async def greet(name: str) -> str:
 @contextlib.contextmanager
 def mounted() -> Generator[str, None, None]:
     """The base address of a hall in another application."""
-    with Toolhall(greet) as hall, socket.create_server(("127.0.0.1", 0)) as listening:
+    with (
+        Toolhall(greet, config=Config(levels={"test_remote.greet": 6})) as hall,
+        socket.create_server(("127.0.0.1", 0)) as listening,
+    ):
         app = Starlette(routes=[Mount("/hall", hall)], lifespan=hall.lifespan)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on"))
         thread = threading.Thread(target=server.run, args=([listening],))
@@ -343,9 +346,11 @@ def mounted() -> Generator[str, None, None]:
 def test_every_command_takes_the_base_address_of_a_mounted_hall(shell: Shell) -> None:
     with mounted() as base:
         at = ["--url", base, "--json"]
-        for each in (at, ["--url", f"{base}/", "--json"], ["--url", f"{base}/mcp", "--json"]):
-            assert [found["id"] for found in shell.run("list", *each).json()] == ["test_remote.greet@0.1.0"]
-        assert shell.run("inspect", "greet", *at).json()["id"] == "test_remote.greet@0.1.0"
+        (found,) = shell.run("list", *at).json()
+        assert found["id"] == "test_remote.greet@0.1.0"
+        assert found["effectiveLevel"] == 6, "what the operator says, as the hall tells it"
+        assert shell.run("list", "--url", f"{base}/").out.splitlines()[1].split()[:3] == ["greet", "0.1.0", "6"]
+        assert "level 6 (it states 3)" in shell.run("inspect", "--url", base).out
         assert shell.run("call", "greet", "name=Ada", *at).json()["content"][0]["text"] == "Hello, Ada"
         assert [found["id"] for found in shell.run("tool", "list", *at).json()] == ["test_remote.greet@0.1.0"]
 
@@ -357,7 +362,9 @@ def test_a_server_with_its_endpoint_elsewhere_is_found_there(shell: Shell) -> No
         inner(http, message) if http.path == "/api/v1?team=a" else http.reply(404, b"no", "text/plain")
 
     with stub(answers) as server:
-        assert "only" in shell.run("list", "--url", f"{server}/api/v1?team=a").out
+        listed = shell.run("list", "--url", f"{server}/api/v1?team=a")
+        assert "only" in listed.out
+        assert "does not say which level counts" in listed.err
         missing = shell.run("list", "--url", f"{server}/api/v2")
         assert "HTTP status 404; is this the URL of an MCP endpoint?" in missing.complaint()
 

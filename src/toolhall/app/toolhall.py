@@ -64,6 +64,7 @@ class Toolhall:
         self.registry = Registry(self.config.page_size)
         self.servers = ToolServers(self.config)
         self.registrar = Registrar(self.registry, time.time, self.servers.runner)
+        self.registrar.levels = self.config.levels
         self._files: list[Paper] = []
         self._written: list[tuple[str, str]] = []  # ids and where their functions are
         self.undocumented: list[str] = []  # what to tell the author of tools without a docstring

@@ -7,7 +7,9 @@ from cyclopts import Parameter
 from toolhall.cli.failure import WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import drawing, print_json
+from toolhall.cli.settings import read_named
 from toolhall.cli.source import SourceOptions, opened
+from toolhall.cli.sources.remote import RemoteSource
 from toolhall.cli.targets import looks_like_target
 from toolhall.cli.views import inspected
 from toolhall.cli.wanted import wanted_offer
@@ -26,9 +28,11 @@ def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] 
     """
     start_logging(None)
     target, tool = _sort(words, options)
-    with opened(options, target, Config()) as source:
+    config = Config() if options.url else Config(levels=read_named().levels)
+    with opened(options, target, config) as source:
         offers = source.offers()
-        found = inspected(source, [wanted_offer(source, offers, tool)] if tool else offers)
+        wanted = [wanted_offer(source, offers, tool)] if tool else offers
+        found = inspected(source, source.with_levels(wanted) if isinstance(source, RemoteSource) else wanted)
     if options.json:
         print_json(found[0].document() if tool else [each.document() for each in found])
     elif tool:

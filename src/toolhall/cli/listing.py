@@ -1,17 +1,19 @@
 """`toolhall list`: the tools as a table, as JSON, or as documents of a dialect."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from toolhall.cli.failure import CommandFailed
+from toolhall.cli.failure import CommandFailed, WrongUsage
 from toolhall.cli.logs import start_logging
 from toolhall.cli.screen import CYAN, GREEN, RED, YELLOW, note, print_json
 from toolhall.cli.settings import read_named
 from toolhall.cli.source import SourceOptions, dialect_named, opened
 from toolhall.cli.sources.local import LocalSource
 from toolhall.cli.sources.offer import Offer
+from toolhall.cli.sources.remote import RemoteSource
 from toolhall.cli.tables import print_rows
 from toolhall.config import Config
 from toolhall.dialects.partition import Unsayable
@@ -26,9 +28,12 @@ class ListOptions(SourceOptions):
     dialect
         Print the documents of a dialect: mcp (the newest revision), mcp@REVISION, oxp, hub, machine, openapi, openai,
         openai@strict, anthropic, gemini.
+    config
+        Settings file, for the levels in it. [default: toolhall.toml, if there is one]
     """
 
     dialect: str | None = None
+    config: Path | None = None
 
 
 _DEFAULTS = ListOptions()
@@ -47,16 +52,20 @@ def list_tools(
     """
     start_logging(None)
     dialect = dialect_named(options.dialect) if options.dialect else None
-    config = Config() if options.url else Config(levels=read_named().levels)
+    if options.url and options.config:
+        raise WrongUsage("--config is for a target; a running server has its own settings: leave out --config or --url")
+    config = Config() if options.url else Config(levels=read_named(options.config).levels)
     with opened(options, target, config) as source:
         if isinstance(source, LocalSource):
-            source.tell_undocumented()
+            source.tell_author()
         if dialect:
             shown = source.written(dialect)
             print_json(shown.documents)
             _refuse(shown.refused, dialect)
             return
         offers = source.offers()
+        if isinstance(source, RemoteSource):
+            offers = source.with_levels(offers)
     if options.json:
         print_json([offer.summary() for offer in offers])
     else:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from toolhall.app import Toolhall
@@ -12,6 +13,7 @@ from toolhall.cli.screen import YELLOW, note, strays_aside, styled, visible
 from toolhall.cli.targets import load_targets
 from toolhall.cli.waiting import waiting
 from toolhall.config import BadConfig, Config, overriding
+from toolhall.model.globs import means
 from toolhall.pipeline.verify import Approver
 from toolhall.registrar.papers import Paper
 from toolhall.registry.registry import Conflict
@@ -64,3 +66,17 @@ def tell_undocumented(hall: Toolhall) -> None:
         note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(said)}")
     if (more := len(hall.undocumented) - MOST_TOLD) > 0:
         note(f"{styled('warning:', YELLOW, sys.stderr)} {counted(more, 'more tool')} without a docstring")
+
+
+def tell_unmatched_levels(hall: Toolhall) -> None:
+    """Warn of names in the setting `levels` that no tool has: such a line raises nothing, which nobody would notice."""
+    ids = {str(entry.tool.id) for entry in hall.registry.snapshot.entries} | {kept.id for kept in hall.registrar.known}
+    unmatched = [glob for glob in hall.config.levels if not any(means((glob,), each) for each in ids)]
+    names = sorted({each.rpartition("@")[0] for each in ids})
+    for glob in unmatched[:MOST_TOLD]:
+        tail = glob.partition("@")[0].casefold()
+        near = [name for name in names if name.casefold().endswith(f".{tail}")] or get_close_matches(glob, names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; write it as TOOLKIT.TOOL, and * for any"
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(f'levels: no tool here matches {glob!r}{hint}')}")
+    if (more := len(unmatched) - MOST_TOLD) > 0:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} levels: {more} more match no tool here")

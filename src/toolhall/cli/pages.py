@@ -69,16 +69,23 @@ def print_briefly(found: list[Inspected]) -> None:
 
 def _print_few_lines(inspected: Inspected) -> None:
     offer, out = inspected.offer, page()
-    level = "not stated" if offer.level is None else str(offer.level)
     parameters = ", ".join(offer.input.get("properties", {})) or "none"
     out.print(cell(offer.id or offer.name, "bold cyan"))
     if offer.description:
         out.print(cell(f"  {offer.description.strip().splitlines()[0]}"))
-    out.print(cell(f"  published as {offer.name}; level {level}; effect {offer.effect or 'not stated'}"))
+    out.print(cell(f"  published as {offer.name}; level {_level(offer)}; effect {offer.effect or 'not stated'}"))
     out.print(cell(f"  parameters: {parameters}"))
     different = ", ".join(str(each["path"]).removeprefix("/") for each in inspected.differences())
     if different:
         out.print(cell(f"  differs between revisions of MCP: {different}", "yellow"))
+
+
+def _level(offer: Offer) -> str:
+    """What the tool states, and the level that counts where that is another one."""
+    stated = "not stated" if offer.level is None else str(offer.level)
+    if offer.effective_level is None or offer.effective_level == offer.level:
+        return stated
+    return f"{offer.effective_level} ({'it states none' if offer.level is None else f'it states {stated}'})"
 
 
 def _facts(offer: Offer) -> Table:
@@ -88,7 +95,7 @@ def _facts(offer: Offer) -> Table:
         "title": offer.title,
         "version": offer.version,
         "other versions": ", ".join(version for version in offer.versions if version != offer.version) or "none",
-        "level": offer.level,
+        "level": _level(offer),
         "effect": offer.effect,
         "annotations": ", ".join(
             f"{hint}={encode(value).decode()}" for hint, value in (offer.annotations or {}).items()

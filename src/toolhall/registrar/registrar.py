@@ -1,6 +1,6 @@
 """Registers tools, remembers them, and keeps the registry's snapshot what the store says it is."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
 import msgspec
@@ -43,6 +43,7 @@ class Registrar:
         self._holds = False
         self._later = Later()
         self.turns = Turns()
+        self.levels: Mapping[str, int] = {}  # what the operator says of tools like these: see model/levels.py
 
     def own(self, entries: Sequence[Entry], drafts: Collection[str] = ()) -> None:
         """Serve the operator's own tools, unless their papers say otherwise; all or none.

@@ -5,7 +5,7 @@ import gc
 
 from toolhall.app import Toolhall
 from toolhall.cli.failure import EXIT_CONFIG, CommandFailed
-from toolhall.cli.opening import open_hall, tell_undocumented
+from toolhall.cli.opening import open_hall, tell_undocumented, tell_unmatched_levels
 from toolhall.cli.progress import counted
 from toolhall.cli.screen import note, visible
 from toolhall.cli.serving.plan import Plan
@@ -45,6 +45,8 @@ def _prepared(plan: Plan, approver: Approver | None) -> Toolhall:
                 EXIT_CONFIG,
             )
         _open(hall, _terms(plan, hall))
+        if not plan.sibling:
+            tell_unmatched_levels(hall)
         if not plan.stdio:  # whoever starts a process and speaks to it is its user
             _refuse_unlockable(hall)
     except BaseException:

@@ -22,6 +22,7 @@ class _Known(msgspec.Struct):
     id: str
     state: str
     served: bool = True
+    effectiveLevel: int | None = None  # noqa: N815 - as it is written
     sunset: str | None = None
     successor: str | None = None
 
@@ -55,9 +56,17 @@ def _ask(hall: HallOptions, wanted: str) -> _Known | None:
 
 def served_ids(hall: HallOptions) -> set[str]:
     """The ids of everything that a hall serves; none from a server that cannot be asked."""
+    return {known.id for known in _active(hall) if known.served}
+
+
+def levels_by_id(hall: HallOptions) -> dict[str, int]:
+    """The levels that count for the tools of a hall; none from a server that cannot be asked."""
+    return {known.id: known.effectiveLevel for known in _active(hall) if known.effectiveLevel is not None}
+
+
+def _active(hall: HallOptions) -> list[_Known]:
     try:
         with opened(hall) as desk:
-            active = msgspec.convert([*desk.tools({"state": "active"})], list[_Known])
-        return {known.id for known in active if known.served}
-    except CommandFailed:
-        return set()
+            return msgspec.convert([*desk.tools({"state": "active"})], list[_Known])
+    except (CommandFailed, msgspec.ValidationError, LookupError, TypeError):  # another kind of server
+        return []

@@ -9,7 +9,7 @@ import msgspec
 
 from toolhall.cli.failure import CommandFailed, OutOfTime
 from toolhall.cli.logs import LEVEL_VARIABLE, crashes_shown
-from toolhall.cli.opening import open_hall, tell_undocumented
+from toolhall.cli.opening import open_hall, tell_undocumented, tell_unmatched_levels
 from toolhall.cli.screen import person_present, strays_aside
 from toolhall.cli.settings import read_settings
 from toolhall.cli.sources.lacking import lacking
@@ -47,9 +47,10 @@ class LocalSource:
         self._tools = [entry.tool for entry in snapshot.entries]
         self._listed = [entry.tool for entry in snapshot.listed]
 
-    def tell_undocumented(self) -> None:
-        """Warn of tools without a docstring."""
+    def tell_author(self) -> None:
+        """Warn of tools without a docstring, and of settings that match no tool."""
         tell_undocumented(self._hall)
+        tell_unmatched_levels(self._hall)
 
     def offers(self) -> list[Offer]:
         """Every tool, in the order it was registered."""

@@ -2,9 +2,12 @@
 
 import logging
 
+import msgspec
+
 from toolhall.cli.failure import CommandFailed
+from toolhall.cli.screen import note
 from toolhall.cli.sources.catalog import fetch_written, rewrite
-from toolhall.cli.sources.hall import served_ids, why_not
+from toolhall.cli.sources.hall import levels_by_id, served_ids, why_not
 from toolhall.cli.sources.legacy import LegacyClient
 from toolhall.cli.sources.modern import ModernClient
 from toolhall.cli.sources.offer import (
@@ -54,6 +57,14 @@ class RemoteSource:
             listed = {offer.key for offer in offers}
             offers += called_apart([offer for offer in self._everything() if offer.key not in listed])
         return with_versions(offers)
+
+    def with_levels(self, offers: list[Offer]) -> list[Offer]:
+        """The same with the levels that count, as far as the server tells them to this caller."""
+        with waiting(f"Listing the tools of {self.where}"):
+            levels = levels_by_id(self._hall)
+        if any(offer.effective_level is None and levels.get(offer.id or "") is None for offer in offers):
+            note(f"{self.where} does not say which level counts for each tool; a hall tells it to who may manage tools")
+        return [msgspec.structs.replace(offer, effective_level=levels.get(offer.id or "")) for offer in offers]
 
     def _everything(self) -> list[Offer]:
         """What clients would have to search for: the newest version of each, and the others one by one."""

@@ -58,6 +58,7 @@ _TOOL = {
     "dialect": {**TEXT, "description": "What its document is written in; `toolhall` for tools that are code."},
     "digests": object_of(shown=TEXT, contract=TEXT, document=_DIGEST),
     "served": {"type": "boolean", "description": "Whether it can be called now."},
+    "effectiveLevel": {"type": "integer", "minimum": 0, "maximum": 10, "description": "The level that counts."},
 }
 SCHEMAS: JsonObject = {
     "RegisteredTool": object_of(**_TOOL),

@@ -10,6 +10,7 @@ from toolhall.dialects import exact, strict
 from toolhall.dialects.catalogs import readable
 from toolhall.dialects.lint.linter import Linter
 from toolhall.model.json import Json, JsonObject
+from toolhall.model.levels import level_of
 from toolhall.registrar.papers import OWN, tool_of
 from toolhall.registrar.registrar import Registrar
 from toolhall.stores.base import Event, Kept
@@ -52,6 +53,7 @@ def _summary(kept: Kept, digest: str, registrar: Registrar) -> JsonObject:
         "dialect": kept.dialect,
         "digests": {"shown": kept.shown_digest, "contract": kept.contract_digest, "document": digest},
         "served": registrar.serves(kept),
+        "effectiveLevel": level_of(tool, registrar.levels),
     }
 
 

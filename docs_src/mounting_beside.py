@@ -1,7 +1,13 @@
 from fastapi import FastAPI
 
-from docs_src.mounting import greet
-from toolhall import Toolhall
+from toolhall import Toolhall, tool
+
+
+@tool(effect="reads")
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}"
+
 
 hooks = FastAPI()
 

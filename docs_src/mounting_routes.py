@@ -6,8 +6,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from docs_src.mounting import greet
-from toolhall import Toolhall
+from toolhall import Toolhall, tool
+
+
+@tool(effect="reads")
+async def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}"
+
 
 hall = Toolhall(greet)
 

@@ -8,9 +8,10 @@ from toolhall import Toolkit, tool
 class Notes(Toolkit):
     """Keep notes in a database."""
 
+    _database: sqlite3.Connection
+
     def __init__(self, file: Path = Path("notes.db")) -> None:
         self._file = file
-        self._database: sqlite3.Connection | None = None
 
     async def __aenter__(self) -> Self:
         self._database = sqlite3.connect(self._file, check_same_thread=False)
@@ -18,22 +19,16 @@ class Notes(Toolkit):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._opened.close()
-
-    @property
-    def _opened(self) -> sqlite3.Connection:
-        if self._database is None:
-            raise RuntimeError("use the toolkit inside 'async with', or let a hall enter it")
-        return self._database
+        self._database.close()
 
     @tool(effect="writes")
     def add(self, text: str) -> int:
         """Keep a note; returns how many there are."""
-        with self._opened as database:
-            database.execute("INSERT INTO notes VALUES (?)", [text])
+        with self._database:
+            self._database.execute("INSERT INTO notes VALUES (?)", [text])
         return len(self.all())
 
     @tool(effect="reads")
     def all(self) -> list[str]:
         """Read every note."""
-        return [text for (text,) in self._opened.execute("SELECT text FROM notes")]
+        return [text for (text,) in self._database.execute("SELECT text FROM notes")]

@@ -36,6 +36,15 @@ def test_code_on_a_page_is_a_file_that_is_tested(page: Path) -> None:
         assert match["code"].strip() in file, f"{page.name} shows something other than {match['path']}"
 
 
+@pytest.mark.parametrize("name", ["mount", "open-and-close"])
+def test_these_pages_show_whole_files_that_stand_alone(name: str) -> None:
+    included = list(_INCLUDED.finditer((ROOT / f"docs/how-to/{name}.md").read_text()))
+    assert included
+    for match in included:
+        assert match["code"] == (ROOT / match["path"]).read_text()
+        assert "docs_src" not in match["code"]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = [link for link in _LINK.findall(page.read_text()) if not (page.parent / link).exists()]

@@ -4,8 +4,9 @@ A toolkit may be an asynchronous context manager (`__aenter__` and `__aexit__`),
 its own. `Lifespans` enters each of them once, in the order in which they were added, and leaves them in reverse.
 
 All of it happens in one task that lives as long as the lifespans do, because task groups and cancel scopes have to
-be left by the task that entered them. The task also leaves them when it is cancelled, which is what `asyncio.run`
-does to every task at its end: a server that never says that it stops still has its toolkits left in order.
+be left by the task that entered them. The task also leaves them when it is cancelled, as `asyncio.run` does to every
+task that is left at its end. That is no guarantee: a server that ends its process in another way, as uvicorn does
+after SIGTERM, leaves nothing unless it was told to (`hall.lifespan`, or the ASGI lifespan events).
 """
 
 import asyncio

@@ -13,6 +13,7 @@ from toolhall.stores.audit.segments import segments_of
 
 def audit(shell: Shell) -> Path:
     """An audit that no hall writes to."""
+    shell.data.mkdir(mode=0o700, exist_ok=True)
     wrote(shell.data / "audit", 30)
     return shell.data / "audit"
 
@@ -61,6 +62,14 @@ def test_a_good_audit_is_said_to_be_good(shell: Shell) -> None:
     assert "--checkpoints" in done.out
     report = shell.run("audit", "verify", "--json").json()
     assert (report["good"], report["findings"], report["records"]) == (True, [], 30)
+
+
+def test_keys_that_others_can_read_are_named_by_verify(shell: Shell) -> None:
+    key = audit(shell) / "audit.key"
+    key.chmod(0o644)
+    done = shell.run("audit", "verify")
+    assert done.code == 0
+    assert f"{key} can be opened by other users of this machine (mode 0644); run: chmod 600 {key}" in done.err
 
 
 def test_a_running_hall_can_be_verified(shell: Shell) -> None:

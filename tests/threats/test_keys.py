@@ -179,6 +179,33 @@ async def test_J6_only_their_owner_reads_the_files_of_a_hall(tmp_path: Path) -> 
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
+@pytest.mark.threat("J6")
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+async def test_J6_a_hall_names_what_others_can_open(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A key, a database or a folder whose mode was changed is named at the next start, with the command that helps."""
+    data = tmp_path / "the data"
+    changed = {
+        data: (0o755, "700"),
+        data / "audit": (0o770, "700"),
+        data / "audit" / "audit.key": (0o604, "600"),
+        data / "state.key": (0o666, "600"),
+        data / FILE_NAME: (0o620, "600"),
+    }
+    for started in range(2):
+        with Toolhall(config=Config(data=str(data))) as hall:
+            await hall.open()
+            await manage(hall, "POST", "/api/keys", {"name": f"ci{started}"})
+        if not started:
+            assert "other users" not in caplog.text
+            for path, (mode, _) in changed.items():
+                path.chmod(mode)
+    said = [each.getMessage() for each in caplog.records if "by other users" in each.getMessage()]
+    for path, (mode, right) in changed.items():
+        (line,) = (each for each in said if each.startswith(f"{path} can be "))
+        assert line.endswith(f"(mode {mode:04o}); run: chmod {right} '{path}'")
+    assert len(said) == len(changed)
+
+
 @pytest.mark.threat("J7")
 async def test_J7_a_secret_is_in_no_file_and_no_record(tmp_path: Path) -> None:
     """Whoever reads every file of the data folder finds no key that could be used."""

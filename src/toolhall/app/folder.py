@@ -1,6 +1,7 @@
 """What a hall keeps in its data folder; without one, nothing outlives it."""
 
 import asyncio
+import logging
 import secrets
 from pathlib import Path
 
@@ -9,7 +10,9 @@ from toolhall.model.recording import FILE_NAME as RECORDINGS
 from toolhall.stores.bundle import Stores
 from toolhall.stores.journal import journal_in
 from toolhall.stores.recordings import FileRecordings
-from toolhall.stores.seal import KEY_BYTES, KEY_NAME, kept_key
+from toolhall.stores.seal import KEY_BYTES, KEY_NAME, exposed_paths, kept_key
+
+_log = logging.getLogger("toolhall.store")
 
 
 class Folder:
@@ -20,6 +23,8 @@ class Folder:
         self.recordings = _recordings(config, self.path)
         self.journal = journal_in(self.path, config.audit_days)
         self.root = kept_key(self.path / KEY_NAME) if self.path else secrets.token_bytes(KEY_BYTES)
+        for each in exposed_paths(self.path) if self.path else ():
+            _log.warning("%s", each)
 
     async def anchor(self, stores: Stores) -> None:
         """Compare the audit with what the store knows of it, and keep the store up to date; raises StoreFailed."""

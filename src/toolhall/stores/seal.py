@@ -4,7 +4,10 @@ import base64
 import binascii
 import contextlib
 import os
+import shlex
+import stat
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
@@ -13,6 +16,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 KEY_BYTES = 32
 KEY_NAME = "state.key"  # in the data folder: the root that all other keys are made from
 _NONCE_BYTES = 12
+_PRIVATE = ("*.key", "*.db")
 
 
 class Seal:
@@ -35,6 +39,24 @@ class Seal:
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], bound)
         except (ValueError, binascii.Error, InvalidTag):
             return None
+
+
+def exposed_paths(folder: Path) -> Iterator[str]:
+    """One sentence, with the fix, for each key, database or folder below a data folder that other users can open."""
+    if os.name != "posix":
+        return
+    kept = (path for place in (folder, folder / "audit") for kind in _PRIVATE for path in sorted(place.glob(kind)))
+    for path in (folder, folder / "audit", *kept):
+        try:
+            mode = path.lstat().st_mode
+        except OSError:  # not there, or gone since it was listed
+            continue
+        if stat.S_IMODE(mode) & 0o077 and not stat.S_ISLNK(mode):
+            right, can = ("700", "entered") if stat.S_ISDIR(mode) else ("600", "opened")
+            yield (
+                f"{path} can be {can} by other users of this machine (mode {stat.S_IMODE(mode):04o});"
+                f" run: chmod {right} {shlex.quote(str(path))}"
+            )
 
 
 def kept_key(path: Path) -> bytes:

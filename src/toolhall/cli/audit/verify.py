@@ -18,6 +18,7 @@ from toolhall.stores.audit.segments import FOLDER
 from toolhall.stores.audit.signing import BadKey
 from toolhall.stores.audit.verifying import Elsewhere
 from toolhall.stores.audit.verifying import verify as verify_folder
+from toolhall.stores.seal import exposed_paths
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def verify(*, options: Annotated[VerifyOptions, Parameter(name="*")] = _DEFAULTS
     """
     start_logging(None)
     data = audited(options.data)
+    for each in exposed_paths(data):
+        note(visible(each))
     for path in (options.key, options.checkpoints):
         if path is not None and not path.is_file():
             raise WrongUsage(f"there is no file {path}")

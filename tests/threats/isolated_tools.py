@@ -4,10 +4,12 @@ import asyncio
 import ctypes
 import mmap
 import os
+import platform
 import resource
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import tempfile
 import threading
@@ -20,6 +22,8 @@ from toolhall import Audio, Context, Image, Notes, Reply, Resource, ResourceLink
 
 GATE = threading.Event()  # what hangs in this process, hangs until a test opens it
 _kept: list[mmap.mmap] = []
+_ARM = platform.machine() == "aarch64"
+_SCHED_SETATTR, _IOPRIO_SET = (274, 30) if _ARM else (314, 251)
 
 
 @dataclass
@@ -241,6 +245,11 @@ def use_files(folder: str) -> list[str]:
         "socket": lambda: socket.create_server(("127.0.0.1", 0)).close(),
         "thread": lambda: threading.Thread(target=int).start(),
         "limits": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+        "own limits by id": lambda: resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0)),
+        "lower priority": lambda: os.nice(1),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, os.getpid(), 19),
+        "CPU mask": lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)),
+        "program's priority": lambda: subprocess.run(["nice", "true"], check=True),
     }
     return went_well(tries)
 
@@ -268,9 +277,24 @@ def reach(pid: int, tid: int) -> list[str]:
         "environment": Path(f"/proc/{pid}/environ").read_bytes,
         "descriptors": lambda: os.readlink(f"/proc/{pid}/fd/1"),  # noqa: PTH115
         "limits": lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE),
+        "priority": lambda: os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid)),
+        "priority of a thread": lambda: os.setpriority(os.PRIO_PROCESS, tid, os.getpriority(os.PRIO_PROCESS, tid)),
+        "priority of a group": lambda: os.setpriority(os.PRIO_PGRP, pid, os.getpriority(os.PRIO_PROCESS, pid)),
+        "priority of a user": lambda: os.setpriority(os.PRIO_USER, 0, 20),
+        "scheduler": lambda: os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0)),
+        "scheduler's parameter": lambda: os.sched_setparam(tid, os.sched_param(0)),
+        "scheduler's attributes": lambda: called("syscall", _SCHED_SETATTR, pid, _attributes(), 0),
+        "CPU mask": lambda: os.sched_setaffinity(pid, os.sched_getaffinity(pid)),
+        "priority of its disk": lambda: called("syscall", _IOPRIO_SET, 1, pid, 2 << 13 | 4),
+        "priority of all disks": lambda: called("syscall", _IOPRIO_SET, 3, os.getuid(), 2 << 13 | 4),
         "cgroup": lambda: open("/sys/fs/cgroup/cgroup.procs", "w"),  # noqa: PTH123, SIM115
     }
     return went_well(tries)
+
+
+def _attributes() -> bytes:
+    """For sched_setattr: the usual policy, nice value 0."""
+    return struct.pack("=IIQiIQQQ", 48, 0, 0, 0, 0, 0, 0, 0)
 
 
 def went_well(tries: dict[str, Callable[[], object]]) -> list[str]:

@@ -168,7 +168,9 @@ ROWS = {
     "J3": Row("an effect without a record", "from level 4 on the intent is on disk first"),
     "J4": Row("secrets in records and files", "digests, never arguments; secrets sealed, with a key kept apart"),
     "J5": Row("SQL in search terms", "bound parameters only"),
-    "J6": Row("files that others can read", "0600 and 0700"),
+    "J6": Row(
+        "files that others can read", "0600 and 0700; what was changed is named at the start and by `audit verify`"
+    ),
     "J7": Row(
         "rows written behind the hall's back",
         "every row carries a code that only the hall can make; what is sealed opens in its own row only",
@@ -216,8 +218,8 @@ ROWS = {
         "Landlock, where the kernel has it; a warning where not",
     ),
     "K13": Row(
-        "an isolated tool signals, freezes or traces the hall",
-        "Landlock scopes and seccomp, where the kernel has them; a warning where not",
+        "an isolated tool signals, freezes, slows or traces the hall",
+        "Landlock scopes or signals judged by a supervisor, and seccomp, where the kernel can; a warning where not",
     ),
     "K14": Row("an isolated tool leaves daemons behind", "whatever it started is found and killed with its worker"),
     "K15": Row(

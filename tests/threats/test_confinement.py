@@ -87,6 +87,11 @@ async def test_K12_other_files_and_programs_are_as_they_were(hall: Tools, tmp_pa
         "socket",
         "thread",
         "limits",
+        "own limits by id",
+        "lower priority",
+        "priority",
+        "CPU mask",
+        "program's priority",
     ]
 
 
@@ -131,36 +136,83 @@ async def test_K13_an_isolated_tool_reaches_into_no_other_process(data: Path, hi
         made.staff.close()
 
 
+# A worker under its supervisor as on a kernel of before Linux 6.12; the hall is the test itself, and in no group of its
+# own. The last argument is the id of a thread of the hall.
 _OLDER_KERNEL = """
-import json, os, signal, sys
+import fcntl, json, os, signal, socket, struct, subprocess, sys, threading
 from toolhall.runners.sandbox import enter_sandbox
-hall, abi = os.getppid(), int(sys.argv[1])
-missing = enter_sandbox([], [hall], abi)
+from toolhall.runners.supervisor import supervise
+hall, line = os.getppid(), os.dup(2)
+abi, judged, thread = map(int, sys.argv[1:])
+main, group = int(open(f"/proc/{hall}/stat").read().rpartition(")")[2].split()[1]), os.getpgid(hall)
+told = os.dup(1)
+channel = supervise(hall, line)
+missing = enter_sandbox([], [hall, os.getppid()], abi, channel if judged else None)
+channel.close()
+own = subprocess.Popen(["sleep", "600"], start_new_session=True)
+left = int(subprocess.run(["sh", "-c", "sleep 600 >&- & echo $!"], stdout=subprocess.PIPE).stdout)
+pair = socket.socketpair()
+
+def finished(process):
+    process.kill()
+    process.wait()
+
 done = []
 for name, attempt in {
     "hall": lambda: os.kill(hall, 0), "group": lambda: os.kill(-hall, 0), "all": lambda: os.kill(-1, 0),
+    "its group": lambda: os.killpg(group, 0), "supervisor": lambda: os.kill(os.getppid(), 0),
+    "main process": lambda: os.kill(main, 0), "thread": lambda: os.kill(thread, 0),
     "pidfd": lambda: signal.pidfd_send_signal(os.open(f"/proc/{hall}", os.O_RDONLY), 0),
+    "program": lambda: subprocess.run(["sh", "-c", f"kill -0 {hall}"], stderr=subprocess.DEVNULL, check=True),
+    "owner": lambda: fcntl.fcntl(pair[0], fcntl.F_SETOWN, hall),
+    "owner group": lambda: fcntl.fcntl(pair[0], fcntl.F_SETOWN, -group),
+    "owner thread": lambda: fcntl.fcntl(pair[0], 15, struct.pack("ii", 0, thread)),
+    "FIOSETOWN": lambda: fcntl.ioctl(pair[0], 0x8901, struct.pack("i", hall)),
+    "SIOCSPGRP": lambda: fcntl.ioctl(pair[0], 0x8902, struct.pack("i", hall)),
     "itself": lambda: os.kill(os.getpid(), 0), "raise": lambda: signal.raise_signal(signal.SIGCHLD),
+    "own group": lambda: os.killpg(0, 0),
+    "thread of its own": lambda: signal.pthread_kill(threading.get_ident(), 0),
+    "child's group": lambda: os.killpg(own.pid, 0),
+    "child": lambda: finished(own), "grandchild": lambda: os.kill(left, 9),
+    "program's child": lambda: subprocess.run(["sh", "-c", "sleep 600 & kill $!; wait; kill -0 $$"], check=True),
 }.items():
     try:
         attempt()
         done.append(name)
-    except OSError as error:
-        assert isinstance(error, PermissionError) or name == "group", error
-print(json.dumps([missing, done]))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pass
+os.write(told, json.dumps([missing, done]).encode())
+os._exit(0)
 """
+_OWN = ["itself", "raise", "own group", "thread of its own", "child's group", "child", "grandchild", "program's child"]
+
+
+def _signalled(abi: int, *, judged: bool) -> tuple[list[str], list[str]]:
+    """What a worker on such a kernel says is missing, and which signals it could send to a hall."""
+    released = threading.Event()
+    thread = threading.Thread(target=released.wait)
+    thread.start()
+    try:
+        words = [sys.executable, "-c", _OLDER_KERNEL, str(abi), str(int(judged)), str(thread.native_id)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=PATIENCE)
+    finally:
+        released.set()
+        thread.join()
+    missing, sent = json.loads(done.stdout)
+    return missing, sent
 
 
 @pytest.mark.threat("K13")
-@pytest.mark.parametrize(
-    ("abi", "missing"), [(0, [sandbox.NO_DOMAIN, sandbox.NO_SCOPE]), (min(ABI, 2), [sandbox.NO_SCOPE])]
-)
-def test_K13_where_landlock_is_missing_the_filter_shields_the_hall(abi: int, missing: list[str]) -> None:
-    """On an older kernel the hall itself cannot be signalled either, and what is lacking is told."""
-    words = [sys.executable, "-c", _OLDER_KERNEL, str(abi)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE)
-    lacking = missing if abi or len(missing) == 2 else [sandbox.NO_DOMAIN, *missing]
-    assert json.loads(done.stdout) == [lacking, ["itself", "raise"]]
+@pytest.mark.parametrize("abi", [0, min(ABI, 2), min(ABI, 5)])
+def test_K13_without_scopes_a_tool_signals_nothing_but_what_it_started(abi: int) -> None:
+    """Before Linux 6.12 neither the hall, its threads, its group, those around it nor files' owners are ways."""
+    assert _signalled(abi, judged=True) == ([] if abi >= 2 else [sandbox.NO_DOMAIN], _OWN)
+
+
+@pytest.mark.threat("K13")
+def test_K13_where_signals_cannot_be_judged_the_filter_lists_the_hall_and_says_what_is_missing() -> None:
+    """Before Linux 5.5 the hall and its family are shielded by their ids, which leaves the ids of threads."""
+    assert _signalled(0, judged=False) == ([sandbox.NO_DOMAIN, sandbox.NO_SCOPE], ["thread", *_OWN])
 
 
 @pytest.mark.threat("K12")

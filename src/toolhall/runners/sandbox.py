@@ -5,8 +5,8 @@ neighbour on the way, never a folder that leads to it: what is hidden is reachab
 there when the worker starts; an entry that is made later directly in one of the folders on the way is out of reach.
 Any Landlock domain also denies to trace, or to read the memory and environment of, processes outside of it.
 
-The seccomp filter denies tracing as well, limits of other processes, and signals to the hall; where Landlock has no
-scope for signals (before Linux 6.12) it is the only thing that does.
+The seccomp filter denies tracing as well, and limits and priorities of other processes; where Landlock has no scope for
+signals (before Linux 6.12) it is the only thing that holds them back.
 
 All of it is inherited by everything that the worker starts, and can be taken back by nothing.
 """
@@ -15,16 +15,18 @@ import contextlib
 import ctypes
 import errno
 import os
-import platform
+import socket
 import stat
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from toolhall.runners.seccomp import install_filter
 
 NO_DOMAIN = "it may trace this user's other programs and read the hall's data folder (Landlock needs Linux 5.19)"
-NO_SCOPE = "it may signal this user's programs other than the hall (Landlock scopes need Linux 6.12)"
-NO_FILTER = "it may change the limits of this user's programs (no seccomp filter on this machine)"
+NO_SCOPE = "it may signal this user's programs, and the hall by the id of one of its threads (this needs Linux 5.5)"
+NO_SHIELD = "it may signal this user's programs and the hall (Landlock scopes need Linux 6.12)"
+NO_FILTER = "it may change the limits and priorities of this user's programs (no seccomp filter on this machine)"
 
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 # What would let root around the rest: DAC_READ_SEARCH (files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN,
@@ -44,45 +46,20 @@ _OF_FOLDERS = _REMOVE_DIR | _REMOVE_FILE | _MAKE_DIR | _MAKE_REG | _MAKE_SOCK | 
 _OF_FILES = _WRITE_FILE | _READ_FILE | _TRUNCATE
 _READ_ONLY = ("/sys",)  # `cgroup.freeze` and `cgroup.kill` are files there
 
-_FILTER_MODE, _SPECULATION_ALLOWED = 1, 1 << 2
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_AT_NUMBER, _AT_MACHINE, _AT_FIRST = 0, 4, 16  # in what the filter is shown; the low half of the first argument
-_X32 = 0x40000000
-
-
-class _Machine(NamedTuple):
-    """The numbers of system calls on one architecture."""
-
-    audit: int
-    seccomp: int
-    # ptrace, process_vm_readv, process_vm_writev, kcmp, perf_event_open, bpf, pidfd_getfd, process_madvise
-    never: tuple[int, ...]
-    prlimit: int
-    kill: tuple[int, ...]  # kill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_open
-    indirect: tuple[int, ...]  # tkill, pidfd_send_signal: these do not name the process that they signal
-
-
-_MACHINES = {
-    "x86_64": _Machine(
-        0xC000003E, 317, (101, 310, 311, 312, 298, 321, 438, 440), 302, (62, 234, 129, 297, 434), (200, 424)
-    ),
-    "aarch64": _Machine(
-        0xC00000B7, 277, (117, 270, 271, 272, 241, 280, 438, 440), 261, (129, 131, 138, 240, 434), (130, 424)
-    ),
-}
-
 
 def landlock_abi() -> int:
     """The version of Landlock that the kernel offers; 0 where it has none, or it is switched off."""
     return max(0, int(_libc().syscall(_CREATE_RULESET, None, 0, _VERSION)))
 
 
-def enter_sandbox(hidden: Iterable[str], shielded: Iterable[int], abi: int | None = None) -> tuple[str, ...]:
+def enter_sandbox(
+    hidden: Iterable[str], shielded: Iterable[int], abi: int | None = None, channel: socket.socket | None = None
+) -> tuple[str, ...]:
     """Restrict this process for good, before it has threads; returns what the kernel could not do, one sentence each.
 
-    `hidden` are paths that nothing here may open, `shielded` processes that nothing here may signal. Raises OSError
-    where the kernel has a restriction and refuses to apply it.
+    `hidden` are paths that nothing here may open, `shielded` processes that nothing here may signal. By `channel` the
+    supervisor gets to judge signals where Landlock does not. Raises OSError where the kernel has a restriction and
+    refuses to apply it.
     """
     abi = landlock_abi() if abi is None else abi
     missing: list[str] = []
@@ -92,12 +69,13 @@ def enter_sandbox(hidden: Iterable[str], shielded: Iterable[int], abi: int | Non
         _enter_domain(libc, frozenset(os.path.realpath(each) for each in hidden), abi)
     else:
         missing.append(NO_DOMAIN)
-    if abi < _ABI_SCOPE:
-        missing.append(NO_SCOPE)
     _drop_capabilities(libc)
-    machine = _MACHINES.get(platform.machine())
-    if machine is None or not _filter(libc, machine, tuple(shielded), scoped=abi >= _ABI_SCOPE):
+    scoped = abi >= _ABI_SCOPE
+    signals = install_filter(shielded, channel, scoped=scoped)
+    if signals is None:
         missing.append(NO_FILTER)
+    if not scoped and signals != "judged":
+        missing.append(NO_SCOPE if signals == "listed" else NO_SHIELD)
     return tuple(missing)
 
 
@@ -158,45 +136,6 @@ def _grant(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
                 _checked(-1, "landlock_add_rule")
     finally:
         os.close(opened)
-
-
-def _filter(libc: ctypes.CDLL, machine: _Machine, shielded: tuple[int, ...], *, scoped: bool) -> bool:
-    """Install the filter; False where the kernel was built without."""
-    program = b"".join(_program(machine, shielded, scoped=scoped))
-    held = ctypes.create_string_buffer(program, len(program))
-    described = struct.pack("HL", len(program) // 8, ctypes.addressof(held))
-    if libc.syscall(machine.seccomp, _FILTER_MODE, _SPECULATION_ALLOWED, described) == 0:
-        return True
-    if ctypes.get_errno() not in (errno.ENOSYS, errno.EINVAL):
-        _checked(-1, "seccomp")
-    return False
-
-
-def _program(machine: _Machine, shielded: tuple[int, ...], *, scoped: bool) -> Iterator[bytes]:
-    """The filter in BPF; another architecture's calls, which have other numbers, are unknown here."""
-    yield _step(_LOAD, _AT_MACHINE)
-    yield _step(_EQUAL, machine.audit, 1, 0)
-    yield _step(_RETURN, _ERRNO | errno.ENOSYS)
-    yield _step(_LOAD, _AT_NUMBER)
-    yield _step(_AT_LEAST, _X32, 0, 1)
-    yield _step(_RETURN, _ERRNO | errno.ENOSYS)
-    # musl raises every signal by tkill, so only the other C library can do without it.
-    indirect = () if scoped else machine.indirect if platform.libc_ver()[0] else machine.indirect[1:]
-    for number in (*machine.never, *indirect):
-        yield from (_step(_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM))
-    own = (_step(_LOAD, _AT_FIRST), _step(_EQUAL, 0, 1, 0), _step(_RETURN, _ERRNO | errno.EPERM))
-    yield from (_step(_EQUAL, machine.prlimit, 0, len(own) + 1), *own, _step(_RETURN, _ALLOW))
-    targets = (0xFFFFFFFF, *shielded, *(-each & 0xFFFFFFFF for each in shielded))  # all processes; each one, its group
-    checks = [_step(_LOAD, _AT_FIRST)]
-    for target in targets:
-        checks += [_step(_EQUAL, target, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
-    for number in machine.kill:
-        yield from (_step(_EQUAL, number, 0, len(checks) + 1), *checks, _step(_RETURN, _ALLOW))
-    yield _step(_RETURN, _ALLOW)
-
-
-def _step(code: int, value: int, when: int = 0, otherwise: int = 0) -> bytes:
-    return struct.pack("=HBBI", code, when, otherwise, value)
 
 
 def _libc() -> ctypes.CDLL:

@@ -10,9 +10,12 @@ import ctypes
 import os
 import resource
 import signal
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from toolhall.runners.seccomp import judge_signals
 from toolhall.runners.wire import END_SIGNAL
 
 _ORPHANED = signal.SIGUSR2  # from the kernel: a thread of the hall has ended, or the hall itself
@@ -22,15 +25,20 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 1, 4, 36
 _PROCESSES = Path("/proc")
 
 
-def supervise(hall: int, line: int) -> None:
-    """Fork, and return in the worker only; the parent waits for it, and holds neither `line` nor an output open."""
+def supervise(hall: int, line: int) -> socket.socket:
+    """Fork, and return in the worker only; the parent waits for it, and holds neither `line` nor an output open.
+
+    By the socket that is returned the worker may send a listener for its signals, which the parent then judges.
+    """
     prctl = ctypes.CDLL(None).prctl
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD | _UNHEARD)
     supervisor = os.getpid()
+    channel, judging = socket.socketpair()
     worker = os.fork()
     if worker == 0:
+        judging.close()
         os.setsid()
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:
@@ -38,11 +46,13 @@ def supervise(hall: int, line: int) -> None:
         prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
         signal.signal(signal.SIGTERM, _ignore)  # not SIG_IGN, which the programs that it starts would inherit
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD | _UNHEARD)
-        return
+        return channel
     try:
         prctl(_PR_SET_PDEATHSIG, _ORPHANED)
         prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+        channel.close()
         _let_go(line)
+        threading.Thread(target=judge_signals, args=(judging,), daemon=True).start()
         status = _watch(worker, hall)
         _end_descendants()
         _end_as(status)

@@ -267,11 +267,12 @@ def main(descriptor: int) -> None:
         end.set_inheritable(False)
         start = receive(end)
         if isinstance(start, Start):
-            supervise(start.parent, descriptor)
+            channel = supervise(start.parent, descriptor)
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(line_buffering=True)  # what it prints is not lost when it is killed
             sys.path[:] = start.path
             enter()
             confine(start.limits)
-            missing = enter_sandbox(start.hidden, (start.parent, os.getppid()))
+            with channel:
+                missing = enter_sandbox(start.hidden, (start.parent, os.getppid()), channel=channel)
             Worker(end, start).run(start.address, missing)

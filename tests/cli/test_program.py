@@ -14,7 +14,7 @@ GROUPS = {
     "account": ("providers", "list", "connect", "disconnect"),
     "approval": ("list", "approve", "deny"),
     "factor": ("add", "list", "remove"),
-    "audit": ("tail", "search", "verify", "export"),
+    "audit": ("tail", "search", "verify", "accept", "export"),
 }
 BELOW = [f"{group} {command}" for group, commands in GROUPS.items() for command in commands]
 

@@ -50,9 +50,9 @@ def verify(*, options: Annotated[VerifyOptions, Parameter(name="*")] = _DEFAULTS
     """Check that no record was changed, removed, added or moved since it was written.
 
     It names the first that was, in each log, and compares the logs with the newest checkpoints that the hall's store
-    knows. It lists calls and changes that were begun and whose end is not recorded. Somebody who can write to all of
-    the data folder can also sign anew: so keep copies of audit.pub and audit.checkpoints where they cannot, and verify
-    with those.
+    knows. It lists calls and changes that were begun and whose end is not recorded, and names keys and folders that
+    other users of the machine can open. Somebody who can write to all of the data folder can also sign anew: so keep
+    copies of audit.pub and audit.checkpoints where they cannot, and verify with those.
     """
     start_logging(None)
     data = audited(options.data)

@@ -1,6 +1,6 @@
 """Power fails at any moment: no acknowledged record is lost, and the audit verifies when it is opened again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 
@@ -8,12 +8,13 @@ import pytest
 
 from tests.faults.power import LosingDisk, PowerLost
 from tests.unit.parts import Clock
-from tests.unit.stores.audit.made import DAY, NOON, books, calls, record, verified
+from tests.unit.stores.audit.made import DAY, NOON, books, calls, record
 from toolhall.stores.audit.anchors import Anchoring, AnchorStore, MemoryAnchors
 from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.lines import Mark
-from toolhall.stores.audit.log import Keeping, Saw
+from toolhall.stores.audit.log import Keeping
 from toolhall.stores.audit.signing import PublicKey
+from toolhall.stores.audit.verifying import Elsewhere, verify
 from toolhall.stores.lock import Lock
 
 SEEDS = 200
@@ -42,32 +43,39 @@ def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: li
     return number
 
 
+class Telling(Anchoring):
+    """The store hears of each checkpoint at once."""
+
+    def saw(self, public: PublicKey, marks: Iterable[Mark]) -> None:
+        super().saw(public, marks)
+        self.flush()
+
+
+class KeptAnchors(MemoryAnchors):
+    """What the store was told is safe at once, as in a database."""
+
+    durable = True
+
+
 def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> Anchoring:
-    """A log is synced before the store hears of its checkpoint, so that no power loss puts it behind the store."""
-    anchoring = Anchoring(folder, clock)
+    """A log is synced before the store hears of its checkpoint, so that no power loss puts it behind the store.
+
+    Nor does a checkpoint say that the store knew of the audit before the store does.
+    """
+    anchoring = Telling(folder, clock)
     anchoring.open(store, writes=True)
     assert anchoring.behind == (), seed
     return anchoring
 
 
-def told(anchoring: Anchoring) -> Saw:
-    """The store hears of each checkpoint at once."""
-
-    def saw(public: PublicKey, marks: Sequence[Mark]) -> None:
-        anchoring.saw(public, marks)
-        anchoring.flush()
-
-    return saw
-
-
 def crash(folder: Path, seed: int) -> None:
     chance, clock = Random(seed), Clock(NOON)
     acknowledged: list[str] = []
-    number, store = 0, MemoryAnchors()
+    number, store = 0, KeptAnchors()
     for _ in range(ROUNDS):
         anchoring = compared(folder, store, clock, seed)
         disk = LosingDisk(chance, chance.randrange(1, 160))
-        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, saw=told(anchoring))
+        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, listener=anchoring)
         number = work(made, chance, clock, number, acknowledged)
         lock: Lock | None = vars(made)["_lock"]
         if lock is not None:
@@ -77,7 +85,7 @@ def crash(folder: Path, seed: int) -> None:
     again.write([record(number)], safe=True)
     again.close()
     compared(folder, store, clock, seed)
-    report = verified(folder)
+    report = verify(folder, Elsewhere(anchor=store.read()), lambda _: None)
     assert report.good, (seed, report)
     found = calls(folder)
     kept = iter(found)

@@ -227,8 +227,9 @@ ROWS = {
         "the newest checkpoint is also in the store; behind is told, and levels 4 and up wait",
     ),
     "K16": Row(
-        "the audit's folder is replaced by another or an older one, or taken away",
-        "its key and newest checkpoints in the store are compared at every start and by verify",
+        "the audit's folder is replaced or taken away, also together with the database's removal",
+        "the store knows its key and newest checkpoints, and its checkpoints say that there was a store; "
+        "a database or row of the same age as an older audit is told only by a copy of the witness elsewhere",
     ),
     "K17": Row(
         "a call whose process was killed leaves no trace of its end",

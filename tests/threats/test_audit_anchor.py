@@ -35,6 +35,7 @@ from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.log import Keeping
 from toolhall.stores.audit.segments import FOLDER, segments_of
 from toolhall.stores.base import FILE_NAME
+from toolhall.stores.seal import KEY_NAME
 
 
 @pytest.fixture
@@ -102,11 +103,30 @@ def take_away(data: Path) -> None:
     shutil.rmtree(data / FOLDER)
 
 
+def remove_store(data: Path) -> None:
+    """The database, with the files beside it."""
+    for file in data.glob(f"{FILE_NAME}*"):
+        file.unlink()
+
+
+def lose_store(data: Path) -> None:
+    """The audit as it was, and no database that could know better."""
+    put_yesterday_back(data)
+    remove_store(data)
+
+
+def lose_store_and_witness(data: Path) -> None:
+    """Nor a witness; the log itself says that there was a database."""
+    lose_store(data)
+    (data / FOLDER / "audit.checkpoints").unlink()
+
+
 ATTACKS = [
     pytest.param(cut_with_witness, "rollback", id="K15 cut with its witness"),
     pytest.param(put_yesterday_back, "rollback", id="K16 an older folder"),
     pytest.param(begin_anew, "bad signature", id="K16 another folder"),
     pytest.param(take_away, "missing", id="K16 no folder"),
+    pytest.param(lose_store, "removed or made anew", id="K16 an older folder and no database"),
 ]
 
 
@@ -176,6 +196,49 @@ async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path,
         await hall.open()
         assert isinstance(await call(hall, "sell", what="more"), Unavailable)
         assert "changed or removed by another program" in hall.journal.behind[0]
+
+
+@pytest.mark.threat("K16")
+@pytest.mark.parametrize("with_key", [True, False], ids=["its key stays", "its key is gone, too"])
+async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, with_key: bool) -> None:
+    """A database that is made anew, also with another key, knows nothing of the audit; that is told at every start."""
+    await asyncio.to_thread(attacked, tmp_path, lose_store_and_witness)
+    if not with_key:
+        (tmp_path / KEY_NAME).unlink()
+    for _ in range(2):
+        with Toolhall(sell, look, config=Config(data=str(tmp_path))) as hall:
+            await hall.open()
+            assert isinstance(await call(hall, "sell", what="more"), Unavailable)
+            assert "removed or made anew" in hall.journal.behind[0]
+            key, _ = await hall.access.keys.create(NewKey("other"), "local")  # the database is written to all the same
+            await hall.access.keys.revoke(key.id)
+            await hall.settle()
+        assert (tmp_path / FILE_NAME).exists()
+
+
+@pytest.mark.threat("K16")
+async def test_K16_an_audit_without_a_database_is_not_blamed(tmp_path: Path) -> None:
+    """Of an earlier version, or of a hall that never made one: the first database takes over, and counts from then."""
+    for _ in range(2):
+        journal = AuditJournal(tmp_path)
+        await journal.commit(record())
+        journal.close()
+    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    await asyncio.to_thread(work, tmp_path, "silver")
+    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    remove_store(tmp_path)
+    assert verify(options=VerifyOptions(data=tmp_path)) == 1
+
+
+@pytest.mark.threat("K16")
+async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No hall's folder has neither a database nor its key; there `verify` says so, and finds nothing wrong."""
+    await asyncio.to_thread(work, tmp_path / "hall", "tea")
+    shutil.copytree(tmp_path / "hall" / FOLDER, tmp_path / "moved" / FOLDER)
+    assert verify(options=VerifyOptions(data=tmp_path / "moved")) == 0
+    assert "as where an audit was moved to" in capsys.readouterr().err
 
 
 @pytest.mark.threat("K15")

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from toolhall.stores.audit.anchors import was_stored
+from toolhall.stores.audit.segments import FOLDER as AUDIT_FOLDER
 from toolhall.stores.base import FILE_NAME, InUse, StoreFailed
 from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.front import fronted
@@ -47,7 +49,7 @@ def choose_stores(
         return _read_only(_sqlite().open_readonly(folder) if there else in_memory())
     if sharing is not None:
         return _shared(folder, lock, sharing)
-    if not (folder / FILE_NAME).exists():
+    if _may_be_made_later(folder):
         later = OnDemand(lambda held: _made(folder, held), lock)
         return fronted(later.now, later.writer, later.close, readonly=False)
     return _opened(folder, lock)
@@ -81,7 +83,12 @@ def _shared(folder: Path, lock: Lock, sharing: _Sharing) -> Stores:
 
 def _may_wait(folder: Path, sharing: _Sharing) -> bool:
     """Workers read the same rows from the start, so the first of them makes the file at once."""
-    return sharing.family == "peer" and not (folder / FILE_NAME).exists()
+    return sharing.family == "peer" and _may_be_made_later(folder)
+
+
+def _may_be_made_later(folder: Path) -> bool:
+    """Not where the audit says that there was a file: an operator who accepts its loss needs a new one to say so in."""
+    return not (folder / FILE_NAME).exists() and not was_stored(folder / AUDIT_FOLDER)
 
 
 def _on_demand(folder: Path, lock: Lock) -> Stores:

@@ -51,6 +51,10 @@ class _FrontAnchors:
     def __init__(self, now: Callable[[], Stores]) -> None:
         self._now = now
 
+    @property
+    def durable(self) -> bool:
+        return self._now().anchors.durable
+
     def read(self) -> Anchor:
         return self._now().anchors.read()
 

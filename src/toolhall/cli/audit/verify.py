@@ -18,7 +18,8 @@ from toolhall.stores.audit.segments import FOLDER
 from toolhall.stores.audit.signing import BadKey
 from toolhall.stores.audit.verifying import Elsewhere
 from toolhall.stores.audit.verifying import verify as verify_folder
-from toolhall.stores.seal import exposed_paths
+from toolhall.stores.base import FILE_NAME
+from toolhall.stores.seal import KEY_NAME, exposed_paths
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ def verify(*, options: Annotated[VerifyOptions, Parameter(name="*")] = _DEFAULTS
     for path in (options.key, options.checkpoints):
         if path is not None and not path.is_file():
             raise WrongUsage(f"there is no file {path}")
-    elsewhere = Elsewhere(options.key, options.checkpoints, anchored(data))
+    moved = not any((data / name).exists() for name in (FILE_NAME, KEY_NAME))
+    elsewhere = Elsewhere(options.key, options.checkpoints, anchored(data), moved)
     try:
         with progress(size_of(data), scrolls=False, thing="line") as bar:
             report = verify_folder(data / FOLDER, elsewhere, bar.step)

@@ -30,6 +30,7 @@ BEHIND = (
     "the audit is not what the store knows of it, so calls of level 4 and up are refused; whoever runs this hall looks"
     " at 'toolhall audit verify', and then lets calls run again with 'toolhall audit accept'"
 )
+_CHECKPOINT = b'"checkpoint":{'
 _DROPPED = b'"dropped":{'
 
 
@@ -53,6 +54,11 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
 class AnchorStore(Protocol):
     """Keeps the anchor; called from threads, not from the loop."""
 
+    @property
+    def durable(self) -> bool:
+        """Whether it outlives the process."""
+        ...
+
     def read(self) -> Anchor:
         """Wait for the anchor; raises StoreFailed."""
         ...
@@ -68,6 +74,8 @@ class AnchorStore(Protocol):
 
 class MemoryAnchors:
     """The anchor of a hall without a database; it ends with the process."""
+
+    durable = False
 
     def __init__(self) -> None:
         self._anchor = Anchor()
@@ -117,6 +125,8 @@ class Anchoring:
         self._lock = threading.Lock()  # the audit's thread and those of the loop
         self._public = ""
         self._newest: dict[str, Mark] = {}  # what the store has not heard of
+        self._stored = ""  # the key that the database is known to know
+        self._was_stored = False  # of an audit that is behind: whether its newest checkpoint says so
 
     def open(self, store: AnchorStore, *, writes: bool) -> None:
         """Compare, and keep on telling the store if this process may write to it; raises StoreFailed."""
@@ -133,6 +143,7 @@ class Anchoring:
             _log.error("AUDIT BEHIND THE STORE: %s; %s", finding, BEHIND)
         if self.behind and not behind:
             _log.warning("the audit is again what the store knows of it: calls of level 4 and up run")
+        self._was_stored = bool(behind) and was_stored(self._folder)
         self.behind = behind
         public = None if behind or not self._writes else public_of(self._folder / KEY_FILE)
         if public is not None:  # a crash, or a hall that could not write, may have left the store behind
@@ -144,6 +155,21 @@ class Anchoring:
         with self._lock:
             self._public = public.pem()
             self._newest.update({mark.log: mark for mark in marks})
+
+    def is_stored(self, public: PublicKey) -> bool:
+        """Whether the database knows this key, and is safe; it is told once, and waited for, before a mark says so."""
+        store, pem = self._store, public.pem()
+        if self.behind:  # the store is told nothing, and what the audit said before stays said
+            return self._was_stored
+        if store is None or not self._writes or not store.durable:
+            return False
+        if self._stored != pem:
+            try:
+                store.advance(pem, ())
+                self._stored = store.read().public
+            except StoreFailed as failed:
+                _log.error("the store was not told of the audit's key: %s", failed)
+        return self._stored == pem
 
     def flush(self) -> None:
         """Tell the store, without waiting for it."""
@@ -173,8 +199,6 @@ def compare(folder: Path, anchor: Anchor) -> list[Finding]:
     """What the store knows and the folder does not hold; a look at the ends, which takes no time to speak of."""
     if not anchor.sound:
         return [unsound()]
-    if not anchor.public:
-        return []
     for _ in range(2):
         try:
             return _compared(folder, anchor)
@@ -183,10 +207,26 @@ def compare(folder: Path, anchor: Anchor) -> list[Finding]:
     return _compared(folder, anchor)
 
 
+def was_stored(folder: Path) -> bool:
+    """Whether the newest checkpoint of a log or of the witness says that a database knew of this audit.
+
+    Signatures are not checked: `verify` does that, and nobody gains by a claim that is false.
+    """
+    witness = folder / WITNESS_FILE
+    seen = next(filter(None, map(read_mark, lines_backwards(witness))), None) if witness.is_file() else None
+    return (seen is not None and seen.stored) or any(map(_newest_is_stored, logs_of(folder)))
+
+
 def unsound() -> Finding:
     """Another program wrote to the row."""
     says = "what the store knows of the audit was changed or removed by another program; restore a backup of it"
     return Finding("changed", FILE_NAME, 0, 0, says)
+
+
+def forgotten() -> Finding:
+    """There is no database, or one that knows nothing, where there was another."""
+    says = "the store that knew this audit was removed or made anew, so it cannot tell whether the audit is whole"
+    return Finding("missing", FILE_NAME, 0, 0, f"{says}; restore a backup of it")
 
 
 def other_key(file: str) -> Finding:
@@ -222,6 +262,8 @@ def standing(folder: Path, public: PublicKey) -> list[Mark]:
 
 
 def _compared(folder: Path, anchor: Anchor) -> list[Finding]:
+    if not anchor.public:
+        return [forgotten()] if was_stored(folder) else []
     public, here = parse_public(anchor.public), public_of(folder / KEY_FILE)
     if public is None:
         return [unsound()]
@@ -231,6 +273,16 @@ def _compared(folder: Path, anchor: Anchor) -> list[Finding]:
         fault = _fault(logs[mark.log], mark, public) if mark.log in logs else gone(mark)
         findings += [] if fault is None else [fault]
     return findings
+
+
+def _newest_is_stored(log: Path) -> bool:
+    """The newest checkpoint is in one of the newest segments, which are never dropped."""
+    for segment in reversed(segments_of(log)):
+        for raw in lines_backwards(segment):
+            line = read_line(raw) if _CHECKPOINT in raw else None
+            if line is not None and line.checkpoint is not None:
+                return line.checkpoint.stored
+    return False
 
 
 def _logs(folder: Path) -> dict[str, Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from toolhall.model.record import Record, Unwritten
 from toolhall.stores.audit.claim import claim, idle
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.log import Keeping, Log, Saw
+from toolhall.stores.audit.log import Keeping, Listener, Log
 from toolhall.stores.audit.opening import open_log
 from toolhall.stores.audit.signing import KEY_FILE, PUBLIC_FILE, Signer
 from toolhall.stores.lock import Lock
@@ -22,9 +22,9 @@ class Books:
     """For one thread; whatever raises OSError can be tried again."""
 
     def __init__(
-        self, folder: Path, disk: Disk, clock: Callable[[], float], keeping: Keeping, saw: Saw | None = None
+        self, folder: Path, disk: Disk, clock: Callable[[], float], keeping: Keeping, listener: Listener | None = None
     ) -> None:
-        self._saw = saw
+        self._listener = listener
         self._folder = folder
         self._disk = disk
         self._clock = clock
@@ -108,7 +108,7 @@ class Books:
 
     def _opened(self, folder: Path, signer: Signer) -> Log:
         opened = open_log(folder, signer.public, self._disk, self._clock())
-        return Log(opened, signer, self._disk, self._clock, self._keeping, self._saw)
+        return Log(opened, signer, self._disk, self._clock, self._keeping, self._listener)
 
     def _keep(self, *names: str) -> None:
         """A key that a power loss took would leave signatures that nobody can check."""

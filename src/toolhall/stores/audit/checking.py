@@ -31,6 +31,7 @@ class Checking:
         self.report = report
         self.log = ""  # its id, once that is known
         self.checkpoints: list[int] = []  # the numbers of those in it
+        self.stored = False  # whether one says that the store knew of the audit
         self._key = key
         self._seen = seen
         self._anchored = anchored  # by log: the checkpoint that the store knows
@@ -108,6 +109,7 @@ class Checking:
             self._check_mark("checkpoint", line.checkpoint, (line.number, before))
             self.report.checkpoints += 1
             self.checkpoints.append(line.number)
+            self.stored |= line.checkpoint.stored
             self._signed = line.number + 1
         elif line.dropped is not None:
             self._check_mark("dropped", line.dropped, (line.dropped.number, line.dropped.before))

@@ -54,7 +54,7 @@ class AuditJournal:
         self.failing = False  # whether the disk did not take what it was given last
         self._data = data
         self.anchoring = Anchoring(data / FOLDER, clock)
-        self._books = Books(data / FOLDER, disk or Disk(), clock, keeping or Keeping(), self.anchoring.saw)
+        self._books = Books(data / FOLDER, disk or Disk(), clock, keeping or Keeping(), self.anchoring)
         self._queue: deque[Record | Unwritten | Waiter] = deque()  # a waiter waits for everything in front of it
         self._bell: SimpleQueue[bool] = SimpleQueue()
         self._asleep = True  # whether the thread must be told that something has come

@@ -31,14 +31,18 @@ class Head(msgspec.Struct, frozen=True):
     before: str
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """A signature under a place of a log: `before` is the hash before the line with this number."""
+class Mark(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A signature under a place of a log: `before` is the hash before the line with this number.
+
+    `stored` says that the hall's database knew of this audit by then, so that one is missing where there is none.
+    """
 
     log: str
     number: int
     before: str
     time: float
     signature: str = ""
+    stored: bool = False
 
 
 class Torn(msgspec.Struct, frozen=True):

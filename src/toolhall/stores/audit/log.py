@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Protocol
 
 import msgspec
 
@@ -21,7 +21,18 @@ _log = logging.getLogger("toolhall.audit")
 
 MOST_WAITING = 1024 * 1024  # bytes for a disk that takes nothing; records beyond them are only counted
 _DAY_SECONDS = 86_400
-Saw: TypeAlias = Callable[[PublicKey, Sequence[Mark]], None]
+
+
+class Listener(Protocol):
+    """Who keeps checkpoints outside the log."""
+
+    def saw(self, public: PublicKey, marks: Sequence[Mark]) -> None:
+        """Hear of checkpoints that are on the disk."""
+        ...
+
+    def is_stored(self, public: PublicKey) -> bool:
+        """Whether the hall's database knows of the audit with this key; then every checkpoint says so."""
+        ...
 
 
 class Keeping(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +54,9 @@ class Log:
         disk: Disk,
         clock: Callable[[], float],
         keeping: Keeping,
-        saw: Saw | None = None,
+        listener: Listener | None = None,
     ) -> None:
-        self._saw = saw  # hears of checkpoints that are on the disk
+        self._listener = listener
         self._folder = opened.folder
         self._id = opened.log
         self._begun = opened.begun
@@ -84,8 +95,8 @@ class Log:
         self._tail.sync()
         if self._marks:
             testify(self._disk, self._folder.parent, self._marks)
-            if self._saw is not None:
-                self._saw(self._signer.public, self._marks)
+            if self._listener is not None:
+                self._listener.saw(self._signer.public, self._marks)
             self._marks.clear()
 
     def sign(self) -> None:
@@ -141,7 +152,8 @@ class Log:
         self._unsigned += 1
 
     def _mark(self, purpose: Purpose, number: int, before: bytes) -> Mark:
-        return self._signer.sign(purpose, Mark(self._id, number, before.decode(), self._clock()))
+        stored = self._listener is not None and self._listener.is_stored(self._signer.public)
+        return self._signer.sign(purpose, Mark(self._id, number, before.decode(), self._clock(), stored=stored))
 
     def _roll_if_due(self) -> None:
         full = self._tail.size >= self._keeping.segment_bytes

@@ -96,7 +96,8 @@ def public_of(path: Path) -> PublicKey | None:
 
 def _signed(purpose: Purpose, mark: Mark) -> bytes:
     """What is signed: a purpose and a place, so that no signature can stand for anything else."""
-    return f"toolhall audit {purpose} {mark.log} {mark.number} {mark.before} {mark.time!r}".encode()
+    stored = " stored" if mark.stored else ""
+    return f"toolhall audit {purpose} {mark.log} {mark.number} {mark.before} {mark.time!r}{stored}".encode()
 
 
 def _write_once(path: Path, text: str) -> None:

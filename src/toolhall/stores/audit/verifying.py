@@ -5,13 +5,14 @@ from pathlib import Path
 
 import msgspec
 
-from toolhall.stores.audit.anchors import Anchor, gone, other_key, unsound
+from toolhall.stores.audit.anchors import Anchor, forgotten, gone, other_key, unsound
 from toolhall.stores.audit.checking import Checking, Wrong
 from toolhall.stores.audit.findings import Finding, Report
 from toolhall.stores.audit.segments import FOLDER, logs_of, segments_of
 from toolhall.stores.audit.signing import KEY_FILE, PUBLIC_FILE, PublicKey, read_public
 from toolhall.stores.audit.witness import WITNESS_FILE, Witness, read_witness
 from toolhall.stores.base import FILE_NAME
+from toolhall.stores.seal import KEY_NAME
 
 _NOTHING = Anchor()
 
@@ -22,6 +23,7 @@ class Elsewhere(msgspec.Struct, frozen=True):
     key: Path | None = None
     witness: Path | None = None
     anchor: Anchor = _NOTHING  # read before the logs are, because a hall may go on
+    moved: bool = False  # the folder is no hall's, so there need not be a store
 
 
 def verify(folder: Path, elsewhere: Elsewhere, step: Callable[[int], None]) -> Report:
@@ -44,6 +46,8 @@ def verify(folder: Path, elsewhere: Elsewhere, step: Callable[[int], None]) -> R
     if anchor.public not in ("", public.pem()):
         report.findings.append(other_key(PUBLIC_FILE))
     checked = [_checked(log, Checking(report, public, seen, anchor.marks), step) for log in logs]
+    if anchor.sound and not anchor.public and any(each.stored for each in checked):
+        _miss_store(report, moved=elsewhere.moved)
     there = {each.log for each in checked}
     report.findings += [gone(mark) for mark in anchor.marks.values() if mark.log not in there]
     for lost in sorted(seen.seen.keys() - there - anchor.marks.keys()):
@@ -109,6 +113,14 @@ def _miss_witness(report: Report) -> None:
         report.findings.append(Finding("missing", WITNESS_FILE, 0, 0, says))
     else:
         report.notes.append(f"there is no {WITNESS_FILE}: an older copy of a log cannot be told from the newest")
+
+
+def _miss_store(report: Report, *, moved: bool) -> None:
+    """A checkpoint says that the store knew of it."""
+    if moved:
+        report.notes.append(f"there is no {FILE_NAME} and no {KEY_NAME} here, as where an audit was moved to")
+    else:
+        report.findings.append(forgotten())
 
 
 def _gone(seen: Witness, log: str, public: PublicKey) -> Finding:

@@ -23,6 +23,8 @@ _log = logging.getLogger("toolhall.store")
 class SqlAnchors:
     """The anchor; all of it is one row, so that nobody can take out a part of it."""
 
+    durable = True
+
     def __init__(self, database: Database, macs: Macs) -> None:
         self._database = database
         self._macs = macs

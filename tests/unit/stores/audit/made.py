@@ -9,7 +9,7 @@ from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.findings import Finding, Report
 from toolhall.stores.audit.lines import Line, read_line
-from toolhall.stores.audit.log import Keeping, Saw
+from toolhall.stores.audit.log import Keeping, Listener
 from toolhall.stores.audit.segments import logs_of, segments_of
 from toolhall.stores.audit.verifying import Elsewhere, verify
 
@@ -29,9 +29,9 @@ def books(
     *,
     clock: Callable[[], float] | None = None,
     disk: Disk | None = None,
-    saw: Saw | None = None,
+    listener: Listener | None = None,
 ) -> Books:
-    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping, saw)
+    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping, listener)
 
 
 def wrote(folder: Path, records: int, keeping: Keeping = SMALL, start: int = 0) -> None:

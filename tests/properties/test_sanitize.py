@@ -80,7 +80,9 @@ dirty_values = st.recursive(
 
 
 def sanitize(result: Result) -> Result:
-    return Sanitize()(Checked(ENTRY, result))
+    clean = Sanitize()(Checked(ENTRY, result))
+    assert isinstance(clean, Result)
+    return clean
 
 
 @settings(max_examples=500)

@@ -13,7 +13,7 @@ from tests.unit.parts import entry_named
 from toolhall.model.content import Reply, Result, Text
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize
-from toolhall.pipeline.states import Checked, Raw
+from toolhall.pipeline.states import Raw
 from toolhall.registry.entry import Entry
 
 # Tags, joiners and spaces of no width, marks of direction, variation selectors, fillers, blanks.
@@ -69,7 +69,9 @@ def test_G3_a_long_line_is_cut_off_nowhere_and_capped_in_bytes(server: Served) -
 
 def sanitized(entry: Entry, said: object) -> Result:
     """What comes back for what a tool returned."""
-    return Sanitize()(Check(1_000_000)(Raw(entry, said)))
+    clean = Sanitize()(Check(1_000_000)(Raw(entry, said)))
+    assert isinstance(clean, Result)
+    return clean
 
 
 @pytest.mark.threat("G4")
@@ -91,7 +93,7 @@ def test_G13_pictures_in_foreign_texts_are_counted() -> None:
     )
     foreign = entry_named(foreign=True)
     for said in (text, {"deep": [text]}, [Text(text)]):
-        result = Sanitize()(Checked(foreign, Check(1_000_000)(Raw(foreign, said)).result))
+        result = sanitized(foreign, said)
         assert result.meta is not None
         assert result.meta[LINKS] == 3
         assert "evil.example/?q=1" in str(result)

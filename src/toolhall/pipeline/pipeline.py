@@ -5,6 +5,7 @@ from asyncio import CancelledError
 import msgspec
 
 from toolhall.model.call import Call
+from toolhall.model.content import Result
 from toolhall.model.errors import Limited, Refused, ToolhallError
 from toolhall.model.exchange import Asking, Finished
 from toolhall.model.levels import GRANTED_FROM
@@ -78,6 +79,8 @@ class Pipeline:
             trace.ran = True
             raw = await stages.run(equipped)  # deadline, cancellation, progress
             result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
+            if not isinstance(result, Result):
+                result = await result
             trace.finish(result)
             return Finished(equipped.entry.tool, result)
         except (ToolhallError, CancelledError, Asking) as ended:

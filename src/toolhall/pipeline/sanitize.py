@@ -1,6 +1,9 @@
 """Cleans what goes back: nothing in it steers, hides or is a secret, and what foreign tools say is marked as theirs."""
 
+import asyncio
 import re
+from collections.abc import Awaitable
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
@@ -17,6 +20,8 @@ REMOVED = f"{OURS}removed"
 SOURCE = f"{OURS}source"
 LINKS = f"{OURS}links"
 
+LARGE = 64 * 1024  # bytes of a result that is searched for secrets in another thread, so that the loop goes on
+
 _CARRIED = ("text", "content", "data")
 # A picture in Markdown or HTML: a reader's program may fetch it, and so tell its host whatever is in the address.
 _PICTURE = re.compile(
@@ -25,19 +30,43 @@ _PICTURE = re.compile(
 
 
 class Sanitize:
-    """Looks at the encoded bytes first: a clean result is passed on as it is."""
+    """Looks at the encoded bytes first: a clean result is passed on as it is.
 
-    def __call__(self, checked: Checked) -> Result:
-        """The result, clean, and without the secrets that the call used."""
+    One thread searches the large results for secrets, one after the other: others wait for the interpreter for a few
+    milliseconds at most, however many come.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "toolhall-redact")  # starts with the first large result
+
+    def __call__(self, checked: Checked) -> Result | Awaitable[Result]:
+        """The result, clean, and without the secrets that the call used; a large one has to be awaited."""
         result, redactor = checked.result, checked.redactor
         encoded = result.encoded
         if result.content or result.meta or encoded is None or not is_clean_json(encoded):
             result = _swept(result)
         if redactor is not None:
+            if _size(result) > LARGE:
+                return self._large(checked, result, redactor)
             result = _redacted(result, redactor)
-        if checked.entry.tool.foreign:
-            result = _marked(result, _source(checked.entry, result))
-        return result
+        return _with_source(checked, result)
+
+    async def _large(self, checked: Checked, result: Result, redactor: Redactor) -> Result:
+        loop = asyncio.get_running_loop()
+        return _with_source(checked, await loop.run_in_executor(self._thread, _redacted, result, redactor))
+
+
+def _with_source(checked: Checked, result: Result) -> Result:
+    return _marked(result, _source(checked.entry, result)) if checked.entry.tool.foreign else result
+
+
+def _size(result: Result) -> int:
+    """About how many bytes are searched."""
+    size = len(result.encoded or b"")
+    if result.content:
+        size += sum(len(part) for block in result.content for part in _parts(block).values())
+        size += sum(len(to_json(block.meta)) for block in result.content if block.meta)
+    return size + len(to_json(result.meta)) if result.meta else size
 
 
 def _swept(result: Result) -> Result:
@@ -71,7 +100,8 @@ def _redacted(result: Result, redactor: Redactor) -> Result:
     encoded = result.encoded and redactor.json(result.encoded)
     if not (result.content or result.meta) and encoded == result.encoded:
         return result
-    text = result.text if encoded == result.encoded else result.text and redactor.text(result.text)
+    # The text is the value itself: what is hidden in the one is hidden in the other.
+    text = result.text if encoded == result.encoded or not encoded else result.text and msgspec.json.decode(encoded)
     content = result.content
     # Looked at together: a secret may be spread over blocks.
     if content and redactor.finds(b"".join(map(_bytes, content))):

@@ -48,6 +48,8 @@ _PADDING = re.compile(r"={0,6}")
 _QUOTED = re.compile(rb"=(?:[0-9a-fA-F]{2}|[ \t]*(?:\r?\n|\\+[nr]))")
 _MARK = re.compile(r"(?:\\{1,8}(?:[xuU]|u\{)|0[xX]|%|=|&#[xX]?)\Z")
 _MOST_MARK = 12
+_MOST_SIGNS = 24
+_DIGITS = frozenset("0123456789-")
 
 
 class Core(NamedTuple):
@@ -77,7 +79,7 @@ class Disguises:
         self._plain = [*self._spellings, *(each.decode() for each in quoted)]
         folded = [fold(write(each)) for each in self._spellings for write in (str, str.upper)]
         self._folded = list(dict.fromkeys(folded)) if self.any_case else []
-        self._runs = [runs for each in self._folded if (runs := Runs(each)).any]
+        self._runs = [runs for each in self._folded if (runs := Runs(each)).texts]
         wide = [each.encode(order, "surrogatepass") for each in self._spellings for order in ("utf-16-be", "utf-16-le")]
         # Of ASCII, both orders have all but the byte at one end in common.
         payloads = [*self._whole, *([each[:-1] for each in wide[1::2]] if secret.isascii() else wide)]
@@ -93,10 +95,14 @@ class Disguises:
         self._number_signs = list({_number_signs(each) for each in self._numbers})
         self._written_numbers = list(dict.fromkeys(each for codes in self._numbers for each in _written(codes)))
         self._first_signs = list({str(ord(each[0])).encode() for each in self._numbers})
+        written = [*self._plain, *self._hex, *(core.text for core in (*self._cores, *self._base32))]
+        written += [run for runs in self._runs for run in runs.texts]
+        self._all_digits = any(_DIGITS.issuperset(each) for each in written)
         letters = set(secret) & JSON_SHORT.keys()
         self._escapes = [b"\\u", b"\\U", b"\\x", *(as_bytes("\\" + JSON_SHORT[each]) for each in letters)]
         self._shortest = min(*map(len, self._whole), RUN)
-        self.reach = min(_MOST_HELD, _MOST_PER_LETTER * max(map(len, self._whole)) + 64)
+        self.longest = _MOST_PER_LETTER * max(map(len, self._whole)) + 64  # characters that a form of it may take
+        self.reach = min(_MOST_HELD, self.longest)
 
     def holds(self, text: bytes) -> bool:
         """Whether the secret is in it, in any form."""
@@ -127,10 +133,10 @@ class Disguises:
         if self.short:
             return found
         found += self._encoded(text, as_bytes(text))
-        if self.holds_whole(as_bytes(_without(text, found))):
+        if self.holds_whole(as_bytes(without(text, found))):
             if not self._long:
                 found += [match.span() for match in self._spelled.finditer(text)]
-            if self._long or self.holds_whole(as_bytes(_without(text, found))):
+            if self._long or self.holds_whole(as_bytes(without(text, found))):
                 return [(0, len(text))]
         folded = fold(text)
         return found + [place for runs in self._runs for place in runs.spans(folded)]
@@ -219,11 +225,22 @@ class Disguises:
         return any([sign in digits for sign in self._hex_signs])  # noqa: C419 - a generator costs more than a miss
 
     def _may_be_numbers(self, text: bytes) -> bool:
-        """Most texts do not have all the numbers that are looked for first."""
+        """Most texts do not have all the numbers that are looked for."""
+        words = views.words_bytes(text)
+        padded = b" 0x0" in words
         for signs in self._number_signs:
-            if all([sign in text for sign in signs]):  # noqa: C419 - a generator costs more than a miss
+            for decimal, digits in signs:
+                if decimal not in words and digits not in words and not padded:
+                    break
+            else:
                 return True
-        return b"0x" in text or b"0X" in text
+        return False
+
+    def holds_list(self, text: bytes) -> bool:
+        """Whether it is in a text of nothing but whole numbers, commas and brackets."""
+        if self._all_digits:
+            return self.holds(text) or self.holds(text.translate(None, b",[] "))
+        return not self.short and self._may_be_numbers(text) and self._holds_numbers(text)
 
     def _holds_numbers(self, text: bytes) -> bool:
         seen = views.numbers_bytes(text)
@@ -307,10 +324,13 @@ def _sign(core: str) -> bytes:
     return (longest if len(longest) >= _LONG_SIGN else core).encode()
 
 
-def _number_signs(codes: str) -> tuple[bytes, ...]:
-    """The largest numbers of a list of bytes, as few other texts have them; what is larger may be written negative."""
-    small = sorted({code for code in map(ord, codes) if code < 0x80}, reverse=True)
-    return tuple(str(code).encode() for code in (small[:3] or [max(map(ord, codes))]))
+def _number_signs(codes: str) -> tuple[tuple[bytes, bytes], ...]:
+    """The numbers of a list of bytes as words, decimal and hexadecimal, the largest first: few other texts have them.
+
+    What is larger than a character of ASCII may be written negative.
+    """
+    small = sorted({code for code in map(ord, codes) if code < 0x80}, reverse=True)[:_MOST_SIGNS]
+    return tuple((b" %d " % code, b" 0x%x " % code) for code in small)
 
 
 def _written(codes: str) -> Iterator[bytes]:
@@ -352,7 +372,8 @@ def _back(text: str, view: View, count: int) -> int:
     return len(text) - start
 
 
-def _without(text: str, spans: list[tuple[int, int]]) -> str:
+def without(text: str, spans: list[tuple[int, int]]) -> str:
+    """The text without these parts; a NUL stands for each."""
     parts, at = list[str](), 0
     for start, end in sorted(spans):
         if start >= at:

@@ -2,18 +2,35 @@
 
 A value is searched part by part, then as a whole: its texts and numbers one after the other, so that a secret that is
 spread over several members is found too, and its whole numbers as a list of bytes.
+
+The work is bounded, whatever the value holds. The parts that hold a secret are found by division (`_Search`). A long
+text is cut into overlapping pieces, and only those that hold one are looked at closely. A text in which too many pieces
+hold one is hidden whole, and so is a value with too many such parts.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import accumulate
 
 import msgspec
 
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
-from toolhall.runners.disguises import Disguises
+from toolhall.runners.disguises import Disguises, without
 
-_BETWEEN = ("", ", ")  # texts and numbers as one text; whole numbers as a list
+PIECE = 16 * 1024  # characters of a long text that are looked at together
+MOST_PIECES = 8  # that hold a secret; with more of them the whole text is hidden
+MOST_SPANS = 2_000  # of secrets in one text; with more of them the whole text is hidden
+MOST_SEARCHES = 2_000  # for the parts of one value that hold a secret; if they do not suffice, all of it is hidden
+_MOST_SCANS = 6  # how often these searches may read as many characters as the value has
+_BRANCHES = 8
+_BETWEEN_PARTS = "\0"
+_ONLY_NUMBERS = b"0123456789-,[] "
+
+
+class _TooMuch(Exception):
+    """So many parts hold a secret that all of the value is hidden."""
 
 
 class Redactor:
@@ -33,7 +50,7 @@ class Redactor:
         """The text without them."""
         data = _bytes(text)
         # All are looked for before any is hidden: what is left of one would not be found after a part of it is gone.
-        found = [span for secret in self._secrets if secret.holds(data) for span in secret.spans(text)]
+        found = [span for secret in self._secrets if secret.holds(data) for span in _spans(secret, text)]
         return self._hidden(text, found) if found else text
 
     def data(self, data: bytes) -> bytes:
@@ -44,17 +61,20 @@ class Redactor:
 
     def json(self, encoded: bytes) -> bytes:
         """The same JSON without them; byte for byte the same where there are none."""
+        only_numbers = encoded[:1] == b"[" and not encoded.translate(None, _ONLY_NUMBERS)
+        if only_numbers and not any([secret.holds_list(encoded) for secret in self._secrets]):  # noqa: C419 - as below
+            return encoded
         value = msgspec.json.decode(encoded)
         return encode(self.value(value)) if self._inside(value, encoded) else encoded
 
     def _inside(self, value: Json, encoded: bytes) -> bool:
         """Whether one of them is in it; the texts together hold what each of them holds."""
         if not isinstance(value, dict | list):
-            return self.finds(encoded) or (isinstance(value, str) and self.finds(_bytes(value)))
+            return self.finds(encoded) or (isinstance(value, str) and b"\\" in encoded and self.finds(_bytes(value)))
         names: list[str] = []
         leaves = _leaves(value, [], names)
-        listed = _text(leaves, ", ")
-        together = _bytes("\n".join([_text(leaves, ""), *names]))
+        listed = _listed(leaves)
+        together = _bytes("\n".join(["".join(map(str, leaves)), *names]))
         texts = (together, _bytes(listed)) if listed else (together,)
         for secret in self._secrets:
             for text in texts if secret.any_case else (encoded,):
@@ -64,56 +84,76 @@ class Redactor:
 
     def value(self, value: Json) -> Json:
         """The value without them: in texts, keys and numbers, and over several of these."""
-        return self._each(self._together(value) if self.spread(value) else value)
-
-    def _together(self, value: Json) -> Json:
-        # Where all of it is in one part, what stands beside that part is none of it.
-        leaves = [self.text(leaf) if self._is_whole_in(leaf) else leaf for leaf in _leaves(value, [], [])]
-        for between in _BETWEEN:
-            text, places = _joined(leaves, between)
-            spans = [span for secret in self._secrets if secret.joins(text) for span in secret.spans(text)]
-            leaves = self._without(leaves, places, spans)
-        return _rebuilt(value, iter(leaves))
+        if isinstance(value, str):
+            return self.text(value)
+        if not isinstance(value, dict | list):
+            return value if value is None or isinstance(value, bool) or not self._changes(str(value)) else HIDDEN
+        names: list[str] = []
+        leaves = _leaves(value, [], names)
+        try:
+            if self._joins(leaves):
+                self._hide_spread(leaves)
+            self._hide_each(leaves, self.finds)
+            self._hide_each(renamed := list[Json](names), self.finds)
+        except _TooMuch:
+            self.count += 1
+            return {HIDDEN: HIDDEN} if isinstance(value, dict) else [HIDDEN]
+        changed = {before: after for before, after in zip(names, renamed, strict=True) if before is not after}
+        return _rebuilt(value, iter(leaves), changed)
 
     def spread(self, value: Json) -> bool:
         """Whether one of them is in the parts of the value, taken together."""
-        if not isinstance(value, dict | list):
-            return False
-        leaves = _leaves(value, [], [])
-        texts = [_text(leaves, between) for between in _BETWEEN]
+        return isinstance(value, dict | list) and self._joins(_leaves(value, [], []))
+
+    def _joins(self, leaves: list[Json]) -> bool:
+        texts = ("".join(map(str, leaves)), _listed(leaves))
         return any([secret.joins(text) for text in texts for secret in self._secrets])  # noqa: C419 - as below
 
-    def _is_whole_in(self, leaf: Json) -> bool:
-        return isinstance(leaf, str) and any(secret.holds_whole(_bytes(leaf)) for secret in self._secrets)
+    def _hide_spread(self, leaves: list[Json]) -> None:
+        """Hide what is in the leaves taken together: as one text, and their whole numbers as a list."""
+        if len(leaves) > MOST_SEARCHES:
+            for text in ("".join(map(str, leaves)), _listed(leaves)):
+                if self._joined_spans(text) == [(0, len(text))]:
+                    raise _TooMuch
+        # Where all of it is in one part, what stands beside that part is none of it.
+        self._hide_each(leaves, lambda data: any(secret.holds_whole(data) for secret in self._secrets), texts=True)
+        self._hide_joined(leaves, list(range(len(leaves))), "")
+        self._hide_joined(leaves, [at for at, leaf in enumerate(leaves) if type(leaf) is int], ", ")
 
-    def _without(self, leaves: list[Json], places: list[tuple[int, int]], spans: list[tuple[int, int]]) -> list[Json]:
-        """The leaves without what these spans of their text cover."""
-        left, waiting = list[Json](), sorted(spans, reverse=True)
-        covered = 0  # up to where the spans that were taken reach
-        for leaf, (start, end) in zip(leaves, places, strict=True):
-            inside = [(0, min(covered, end) - start)] if covered > start else []
-            while waiting and waiting[-1][0] < end:
-                first, last = waiting.pop()
-                inside.append((max(first - start, 0), min(last, end) - start))
-                covered = max(covered, last)
-            inside = [(first, last) for first, last in inside if first < last]
-            hidden = self._hidden(leaf, inside) if isinstance(leaf, str) and inside else leaf
-            left.append(HIDDEN if inside and not isinstance(leaf, str) else hidden)
-        return left
+    def _hide_joined(self, leaves: list[Json], places: list[int], between: str) -> None:
+        texts = [str(leaves[place]) for place in places]
+        text = between.join(texts)
+        spans = self._joined_spans(text)
+        if not spans:
+            return
+        ends = list(accumulate(len(each) + len(between) for each in texts))
+        inside: dict[int, list[tuple[int, int]]] = {}
+        for start, end in spans:
+            at = bisect_right(ends, start)
+            while at < len(ends) and (began := ends[at] - len(texts[at]) - len(between)) < end:
+                if len(inside) > MOST_SEARCHES:
+                    raise _TooMuch
+                inside.setdefault(at, []).append((max(start - began, 0), min(end - began, len(texts[at]))))
+                at += 1
+        for at, parts in inside.items():
+            leaf, covered = leaves[places[at]], [(first, last) for first, last in parts if first < last]
+            if covered:
+                leaves[places[at]] = self._hidden(leaf, covered) if isinstance(leaf, str) else HIDDEN
 
-    def _each(self, value: Json) -> Json:
-        match value:
-            case str():
-                return self.text(value)
-            case dict():
-                return {self.text(key): self._each(part) for key, part in value.items()}
-            case list():
-                return [self._each(part) for part in value]
-            case bool() | None:
-                return value
-            case _:
-                written = str(value)
-                return value if self.text(written) == written else HIDDEN
+    def _joined_spans(self, text: str) -> list[tuple[int, int]]:
+        return [span for secret in self._secrets if secret.joins(text) for span in _spans(secret, text)]
+
+    def _hide_each(self, leaves: list[Json], holds: Callable[[bytes], bool], *, texts: bool = False) -> None:
+        """Hide what is in single leaves."""
+        for place in list(_Search(leaves, holds).places(0, len(leaves))):
+            leaf = leaves[place]
+            if isinstance(leaf, str):
+                leaves[place] = self.text(leaf)
+            elif not texts and self._changes(str(leaf)):
+                leaves[place] = HIDDEN
+
+    def _changes(self, text: str) -> bool:
+        return self.text(text) != text
 
     def finds(self, data: bytes) -> bool:
         """Whether any of them is in it."""
@@ -128,8 +168,8 @@ class Redactor:
         data, spans = _bytes(whole), list[tuple[int, int]]()
         for secret in self._secrets:
             if secret.holds(data):
-                spans += secret.spans(whole)
-            begun = secret.begun(whole)
+                spans += _spans(secret, whole)
+            begun = secret.begun(whole[-PIECE:])
             if begun:
                 spans.append((len(whole) - begun, len(whole)))
         self.tail = whole[-max(secret.reach for secret in self._secrets) :]
@@ -162,33 +202,84 @@ def _leaves(value: Json, found: list[Json], names: list[str]) -> list[Json]:
     return found
 
 
-def _joined(leaves: list[Json], between: str) -> tuple[str, list[tuple[int, int]]]:
-    """What `_text` gives, and where each leaf stands in it."""
-    places, at = list[tuple[int, int]](), 0
-    for leaf in leaves:
-        size = len(str(leaf)) if not between or isinstance(leaf, int) else 0
-        places.append((at, at + size))
-        at += size + len(between) * bool(size)
-    return _text(leaves, between), places
+def _listed(leaves: list[Json]) -> str:
+    """The whole numbers among the leaves, as a list."""
+    return ", ".join([str(leaf) for leaf in leaves if type(leaf) is int])
 
 
-def _text(leaves: list[Json], between: str) -> str:
-    """One text of all leaves, or a list of the whole numbers among them."""
-    if between:
-        return between.join([str(leaf) for leaf in leaves if type(leaf) is int])
-    return "".join(map(str, leaves))
-
-
-def _rebuilt(value: Json, leaves: Iterator[Json]) -> Json:
+def _rebuilt(value: Json, leaves: Iterator[Json], changed: dict[str, Json]) -> Json:
+    """The value with these leaves, and with the names and fractions that have changed."""
     match value:
         case dict():
-            return {key: _rebuilt(part, leaves) for key, part in value.items()}
+            return {changed.get(key, key): _rebuilt(part, leaves, changed) for key, part in value.items()}
         case list():
-            return [_rebuilt(part, leaves) for part in value]
-        case bool() | float() | None:
+            return [_rebuilt(part, leaves, changed) for part in value]
+        case float():
+            return HIDDEN if str(value) in changed else value
+        case bool() | None:
             return value
         case _:
             return next(leaves)
+
+
+def _spans(secret: Disguises, text: str) -> list[tuple[int, int]]:
+    """Where a secret stands in a text that holds it; all of a text that holds it too often, or longer than a piece."""
+    everything = [(0, len(text))]
+    if len(text) <= 2 * PIECE:
+        spans = _merged(secret.spans(text))
+        return spans if len(spans) <= MOST_SPANS else everything
+    spans, hits, step = list[tuple[int, int]](), 0, max(PIECE, secret.longest)
+    for start in range(0, len(text), step):
+        piece = text[start : start + step + secret.longest]
+        if secret.holds(_bytes(piece)):
+            hits += 1
+            if hits > MOST_PIECES:
+                return everything
+            spans += [(start + first, start + last) for first, last in secret.spans(piece)]
+    spans = _merged(spans)
+    if len(spans) > MOST_SPANS or secret.holds(_bytes(without(text, spans))):
+        return everything
+    return spans
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same places, in order, without those that others cover."""
+    merged, covered = list[tuple[int, int]](), -1
+    for start, end in sorted(spans):
+        if start >= covered:
+            merged.append((start, end))
+        elif end > covered:
+            merged[-1] = (merged[-1][0], end)
+        covered = max(covered, end)
+    return merged
+
+
+class _Search:
+    """Finds the leaves that hold a secret: many leaves are searched as one text, and divided only if that holds one."""
+
+    def __init__(self, leaves: list[Json], holds: Callable[[bytes], bool]) -> None:
+        self._texts = list(map(str, leaves))
+        self._holds = holds
+        self._searches = MOST_SEARCHES
+        self._letters = _MOST_SCANS * (sum(map(len, self._texts)) + len(self._texts))
+
+    def places(self, start: int, end: int) -> Iterator[int]:
+        """Which of these leaves hold one."""
+        if start == end:
+            return
+        text = _BETWEEN_PARTS.join(self._texts[start:end])
+        self._searches -= 1
+        self._letters -= len(text)
+        if self._searches < 0 or self._letters < 0:
+            raise _TooMuch
+        if not self._holds(_bytes(text)):
+            return
+        if end - start == 1:
+            yield start
+            return
+        step = -(-(end - start) // _BRANCHES)
+        for at in range(start, end, step):
+            yield from self.places(at, min(at + step, end))
 
 
 def redactor_for(credential: Secret | None, secrets: tuple[Secret, ...] = ()) -> Redactor | None:

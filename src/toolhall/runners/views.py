@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 RUN = 12  # characters of a secret that are hidden wherever they stand
-_STEP = RUN // 2  # every run holds a whole block of so many characters, wherever the blocks begin
+_STEP = RUN // 2  # every run of a text holds a whole block of so many characters, wherever the blocks begin
+_ANCHOR = 4  # characters that are searched for
+_APART = RUN - _ANCHOR + 1  # every run of a secret holds a whole anchor, if they begin so many characters apart
 _TELLING = 5  # different characters; fewer are a ruler, or a number of zeros
 _MOST_TRIES = 64
 _MOST_ANCHORS = 64  # searches of a text; more blocks are looked up instead
 _NUMBER = re.compile(r"(?<![0-9a-zA-Z])(?:0[xX]([0-9a-fA-F]{1,6})|(-?[0-9]{1,7}))(?![0-9a-zA-Z]|\\{0,8}\"\s{0,3}:)")
 _HEX_NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,6})(?![0-9a-zA-Z])")
+_WORDS = bytes(ord(chr(byte).lower()) if byte < 0x80 and chr(byte).isalnum() else 32 for byte in range(256))
 _KEY = re.compile(rb'"[0-9]+\\{0,8}"\s{0,3}:')
 _NUMBERS_ONLY = bytes(byte if chr(byte) in "-0123456789" else 32 for byte in range(256))
 _BREAK = re.compile(r"(?<!\\)\\++[nrt]|[ \t\r\n\f\v\\]")
@@ -84,14 +87,21 @@ def numbers(text: str) -> View:
 def numbers_bytes(text: bytes) -> bytes:
     """The same without the way back: the numbers in decimal, each between two blanks."""
     if b"0x" in text or b"0X" in text:
-        text = _HEX_NUMBER.sub(_in_decimal, text)
+        parts = _HEX_NUMBER.split(text)
+        decimal = {digits: b"%d" % int(digits, 16) for digits in set(parts[1::2])}
+        parts[1::2] = map(decimal.__getitem__, parts[1::2])
+        text = b"".join(parts)
     if b'"' in text:
         text = _KEY.sub(b" ", text)
-    return b" %s " % b" ".join(text.translate(_NUMBERS_ONLY).split())
+    text = b" %s " % text.translate(_NUMBERS_ONLY)
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    return text
 
 
-def _in_decimal(match: re.Match[bytes]) -> bytes:
-    return b"%d" % int(match[1], 16)
+def words_bytes(text: bytes) -> bytes:
+    """The letters and digits of a text in lower case, with blanks in place of all else."""
+    return b" %s " % text.translate(_WORDS)
 
 
 def fold(text: str) -> str:
@@ -116,8 +126,8 @@ def _folded(letter: str) -> str:
 class Runs:
     """Finds every run of twelve or more characters of a secret in a text; both are folded.
 
-    Time is linear in the text, whatever it is: a block of six characters is looked for first, then each run that may
-    hold it is looked up. A run tells nothing if it has few different characters, or is a part that everybody knows.
+    Time is linear in the text, whatever it is: a short block is looked for first, then each run that may hold it. A
+    run tells nothing if it has few different characters, or is a part that everybody knows.
     """
 
     def __init__(self, secret: str) -> None:
@@ -128,9 +138,12 @@ class Runs:
             if len(set(secret[at : at + RUN])) >= _TELLING
             and not any(min(end, at + RUN) - max(start, at) >= _STEP for start, end in public)
         }
-        self._runs = frozenset(runs.values())
-        blocks = {secret[block : block + _STEP] for at in runs for block in (-(-at // _STEP) * _STEP,)}
-        self._anchors = list(blocks) if len(blocks) <= _MOST_ANCHORS else []
+        self.texts = frozenset(runs.values())
+        anchors = {secret[block : block + _ANCHOR] for at in runs for block in (-(-at // _APART) * _APART,)}
+        self._anchors = list(anchors) if len(anchors) <= _MOST_ANCHORS else []
+        # Of a run around an anchor, as many characters as the anchor has are before it or after it.
+        near = 2 * _ANCHOR
+        self._near = frozenset(run[at : at + near] for run in runs.values() for at in range(RUN - near + 1))
         few = not runs or bool(self._anchors)
         self._blocks = (
             frozenset[str]()
@@ -138,31 +151,44 @@ class Runs:
             else frozenset(secret[block : block + _STEP] for at in runs for block in range(at, at + RUN - _STEP + 1))
         )
 
-    @property
-    def any(self) -> bool:
-        """Whether there are runs to look for."""
-        return bool(self._runs)
-
     def inside(self, text: str) -> bool:
         """Whether there is one."""
         return next(self.spans(text), None) is not None
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where they stand; parts of one run overlap."""
-        for block in self._hits(text):
-            for start in range(max(0, block - _STEP + 1), block + 1):
-                if text[start : start + RUN] in self._runs:
-                    yield start, start + RUN
+        """Where they stand: one span for each block, which together cover all of a run."""
+        size = _ANCHOR if self._anchors else _STEP
+        for hits in self._hits(text):
+            past = 0  # what is before was covered by a run
+            for block in hits:
+                if block + size <= past or not (size == _STEP or self._is_near(text, block)):
+                    continue
+                for start in range(max(0, block + size - RUN), block + 1):
+                    if text[start : start + RUN] in self.texts:
+                        past, most = start + RUN, block + RUN + _APART  # from there on, it is another block's
+                        while past < most and text[past - RUN + 1 : past + 1] in self.texts:
+                            past += 1
+                        yield start, past
+                        break
 
-    def _hits(self, text: str) -> Iterator[int]:
+    def _is_near(self, text: str, anchor: int) -> bool:
+        before, after = max(0, anchor - _ANCHOR), anchor + 2 * _ANCHOR
+        return text[anchor:after] in self._near or text[before : anchor + _ANCHOR] in self._near
+
+    def _hits(self, text: str) -> Iterator[Iterator[int]]:
+        """Where blocks stand, for each anchor in order."""
         for anchor in self._anchors:
-            at = text.find(anchor)
-            while at >= 0:
-                yield at
-                at = text.find(anchor, at + 1)
+            yield _every(text, anchor)
         if self._blocks:
             blocks = self._blocks
-            yield from [at for at in range(0, len(text), _STEP) if text[at : at + _STEP] in blocks]
+            yield iter([at for at in range(0, len(text), _STEP) if text[at : at + _STEP] in blocks])
+
+
+def _every(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def overlap(text: str, form: str, least: int) -> int:

@@ -1,5 +1,6 @@
 """Nothing that steers a terminal reaches a model or a screen (threat G2)."""
 
+import threading
 import time
 from typing import Any
 
@@ -8,13 +9,18 @@ import pytest
 from tests.unit.parts import entry_named
 from toolhall.model.content import Audio, Content, Image, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
+from toolhall.model.secret import Secret
+from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.pipeline.sanitize import Sanitize
+from toolhall.pipeline.sanitize import LARGE, Sanitize
 from toolhall.pipeline.states import Checked
+from toolhall.runners.redactor import Redactor
 
 
 def sanitize(result: Result) -> Result:
-    return Sanitize()(Checked(entry_named(), result))
+    clean = Sanitize()(Checked(entry_named(), result))
+    assert isinstance(clean, Result)
+    return clean
 
 
 @pytest.mark.parametrize(
@@ -119,3 +125,31 @@ def test_long_hostile_text_takes_linear_time() -> None:
     start = time.process_time()
     assert len(clean_text(hostile)) < len(hostile)
     assert time.process_time() - start < 2
+
+
+class Watched(Redactor):
+    """Says in which threads it worked."""
+
+    threads: list[int]
+
+    def json(self, encoded: bytes) -> bytes:
+        self.threads = [threading.get_ident()]
+        return super().json(encoded)
+
+
+@pytest.mark.threat("F7")
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+async def test_a_large_result_is_searched_for_secrets_in_another_thread(large: bool) -> None:
+    """The loop goes on meanwhile, whatever the result holds; a small one is not even awaited."""
+    text = f"{'x' * LARGE * large} KEY-0123456789-abc"
+    redactor = Watched((), Secret("KEY-0123456789-abc"))
+    clean = Sanitize()(Checked(entry_named(), Result(encode(text), text=text), redactor))
+    if isinstance(clean, Result):
+        assert not large
+    else:
+        assert large
+        clean = await clean
+    left = f"{'x' * LARGE * large} {HIDDEN}"
+    assert (clean.encoded, clean.text) == (encode(left), left)
+    assert redactor.count == 1  # hidden once, though it is both value and text
+    assert (redactor.threads == [threading.get_ident()]) is not large

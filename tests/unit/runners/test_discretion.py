@@ -14,6 +14,7 @@ import pytest
 from tests.unit.parts import call_of, tool_named
 from toolhall.authoring.context import Patience
 from toolhall.model.call import Call
+from toolhall.model.content import Result
 from toolhall.model.errors import Crashed, ToolFailed
 from toolhall.model.json import JsonObject
 from toolhall.model.secret import Secret
@@ -122,7 +123,9 @@ async def test_a_result() -> None:
         return {"a": SECRET}
 
     raw = await Run(10)(equipped(work))
-    assert Sanitize()(Check(1_000)(raw)).encoded == b'{"a":"[redacted]"}'
+    result = Sanitize()(Check(1_000)(raw))
+    assert isinstance(result, Result)
+    assert result.encoded == b'{"a":"[redacted]"}'
     assert raw.redactor is not None
     assert raw.redactor.count == 1
 

@@ -15,8 +15,9 @@ from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.runners.disguises import LONGEST_SPELLED, SHORTEST_ANY_CASE
-from toolhall.runners.redactor import Redactor
+from toolhall.runners.disguises import LONGEST_SPELLED, SHORTEST_ANY_CASE, Disguises
+from toolhall.runners.redactor import MOST_PIECES, MOST_SEARCHES, Redactor
+from toolhall.runners.views import Runs
 
 pytestmark = pytest.mark.threat("I7")
 
@@ -143,3 +144,111 @@ def test_base64_of_a_long_secret_in_something_longer_is_told_apart(made: list[st
     assert len(ahead) == 13
     assert b"that may stay" in base64.b64decode("A" * (-len(behind) % 4) + behind)
     assert made == []
+
+
+KEY = "tk_4PV37QmDbu1G_BjK_85_qbgQ1YsEjEuXnS0OfCYJ1PdiGC96deZlHeJs_lAgA12"
+FULL_OF_IT: dict[str, Any] = {
+    "halves": [KEY[:33]] * 6_000,
+    "pieces": [KEY[at : at + 6] for at in range(0, 66, 6)] * 2_000,
+    "characters": list(KEY) * 800,
+    "members": {str(number): KEY[:30] for number in range(5_000)},
+    "names": {KEY[:30] + str(number): 1 for number in range(5_000)},
+    "bytes": [*KEY.encode()] * 700,
+    "escaped": ["%" + "%".join(f"{byte:02x}" for byte in KEY.encode())] * 900,
+    "whole": [KEY] * 3_000,
+    "text of halves": f"{KEY[:33]} " * 6_000,
+    "text of base64": f"{base64.b64encode(KEY.encode()).decode()} " * 2_000,
+    "text of hex": f"{KEY.encode().hex(':')} " * 1_000,
+    "text of numbers": f"{list(KEY.encode())} " * 700,
+}
+
+
+class Work:
+    """How often a secret was searched for, and in how many characters."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.searches = self.letters = 0
+        for name in ("holds", "holds_whole", "spans"):
+            self._count(monkeypatch, name)
+
+    def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        search = getattr(Disguises, name)
+
+        def counted(disguises: Disguises, text: Any) -> Any:
+            self.searches += 1
+            self.letters += len(text)
+            return search(disguises, text)
+
+        monkeypatch.setattr(Disguises, name, counted)
+
+
+@pytest.mark.threat("F7")
+@pytest.mark.parametrize("value", FULL_OF_IT.values(), ids=FULL_OF_IT)
+def test_a_value_full_of_a_secret_is_hidden_whole_after_a_few_searches(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller's own key is searched for too: whoever has one could have each result take seconds."""
+    encoded = encode(value)
+    work = Work(monkeypatch)
+    hidden = json.loads(Redactor((), Secret(KEY)).json(encoded))
+    assert type(hidden) is type(value)
+    assert set(hidden.items() if isinstance(hidden, dict) else hidden if isinstance(hidden, list) else [hidden]) == {
+        (HIDDEN, HIDDEN) if isinstance(hidden, dict) else HIDDEN
+    }
+    assert work.searches <= 4 * MOST_SEARCHES
+    assert work.letters <= 24 * len(encoded)
+
+
+@pytest.mark.threat("F7")
+def test_in_a_large_value_only_what_holds_a_secret_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{"id": number, "name": f"row {number}", "share": number / 7} for number in range(8_000)]
+    spoiled: list[Any] = [dict(row) for row in rows]
+    spoiled[17]["name"] = f"see {KEY} and more"
+    spoiled[4_000]["id"] = {KEY: 1}
+    spoiled[7_000:7_000] = [KEY[:20], KEY[20:]]
+    encoded = encode(spoiled)
+    work = Work(monkeypatch)
+    seen = json.loads(Redactor((), Secret(KEY)).json(encoded))
+    assert seen[17]["name"] == f"see {HIDDEN} and more"
+    assert seen[4_000]["id"] == {HIDDEN: 1}
+    assert seen[7_000:7_002] == [HIDDEN, HIDDEN]
+    del seen[7_000:7_002]
+    assert [row for number, row in enumerate(seen) if number not in (17, 4_000)] == [
+        row for number, row in enumerate(rows) if number not in (17, 4_000)
+    ]
+    assert work.searches <= MOST_SEARCHES
+    assert work.letters <= 24 * len(encoded)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_of_a_long_text_only_the_secret_is_hidden(name: str) -> None:
+    before, after = "the quiet harbour. " * 4_000, "a lost umbrella. " * 4_000
+    seen = Redactor((), Secret(KEY)).text(f"{before}<{EVERY[name](KEY)}>{after}")
+    assert HIDDEN in seen
+    assert seen.startswith(before[:40_000])
+    assert seen.endswith(after[-30_000:])
+    many = f"{'the quiet harbour. ' * 2_000}<{EVERY[name](KEY)}>" * (MOST_PIECES + 1)
+    assert Redactor((), Secret(KEY)).text(many) == HIDDEN
+
+
+def test_a_run_is_a_few_spans_however_long_it_is() -> None:
+    folded = KEY.lower()
+    for size in (12, 33, len(KEY)):
+        spans = list(Runs(folded).spans(f"<{folded[:size]}>" * 100))
+        assert len(spans) <= 100 * -(-size // 9)  # not one for each of its characters
+        covered = {at for start, end in spans for at in range(start, end)}
+        assert covered == {at for at in range(100 * (size + 2)) if 0 < at % (size + 2) < size + 1}
+
+
+def test_anchors_without_a_run_are_told_apart() -> None:
+    assert list(Runs(KEY.lower()).spans(KEY[:6].lower() * 100)) == []
+
+
+def test_numbers_without_the_secret_are_not_even_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = random.Random(1).choices(range(256), k=20_000)
+    encoded = encode(numbers)
+    work = Work(monkeypatch)
+    assert Redactor((), Secret(KEY)).json(encoded) is encoded
+    assert work.searches == 0
+    assert Redactor((Secret("123456789012"),)).json(encode([1, 123456789012, 2])) == encode([1, HIDDEN, 2])
+    assert Redactor((Secret("123456789012"),)).json(encode([123456, 789012])) == encode([HIDDEN, HIDDEN])

@@ -165,7 +165,7 @@ async def test_a_session_id_in_other_hands_opens_nothing() -> None:
         transport = httpx2.ASGITransport(hall, client=(address, 40_000))
         return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000")
 
-    async with client("127.0.0.1") as here, client("10.1.2.3") as there:
+    async with hall.lifespan(hall), client("127.0.0.1") as here, client("10.1.2.3") as there:
         mine, theirs = HttpTalk(Http(here), NEWEST_LEGACY, {}), Http(there)
         await mine.start()
         assert len(await mine.tools()) > 30

@@ -112,7 +112,11 @@ async def test_every_schema_is_valid_in_its_dialect(talk: Talk) -> None:
         for schema in (tool["inputSchema"], tool.get("outputSchema", True)):
             jsonschema_rs.meta.validate(schema)
             jsonschema_rs.validator_for(schema)
-    assert tools["probe_number"]["inputSchema"] == {"type": "object", "additionalProperties": False}
+    assert tools["probe_number"]["inputSchema"] == {
+        "type": "object",
+        "properties": {},
+        "additionalProperties": False,
+    }
     assert tools["probe_draft07"]["inputSchema"]["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 

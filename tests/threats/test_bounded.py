@@ -18,6 +18,7 @@ BOUNDED_BY_HAND = {
     "runners/turns.py": "calls that wait: 1,000 for each tool",
     "runners/worker.py": "orders: one call, and its cancellation",
     "toolserver/outgoing.py": "news of a call: 64, and questions, each of which is waited for",
+    "transports/mcp/sessions.py": "streams of a session: 16, and a mebibyte of what they keep",
     "stores/audit/journal.py": "records: 20,000 that wait for the disk, and the calls that wait for them",
 }
 # Each ends its tasks itself, and says how many there can be.
@@ -40,6 +41,9 @@ STARTERS = {
     "registrar/keys.py": "one at a time",
     "registrar/turns.py": "one, which is waited for",
     "stores/on_demand.py": "one, which makes the store",
+    "runners/lifespan.py": "one, in which the toolkits are entered and left",
+    "transports/arriving.py": "one for each incomplete body of a stranger, of which there are 64",
+    "transports/http.py": "one, which opens the hall",
     "transports/crowd.py": "as many as its places",
     "transports/mcp/delivery.py": "two for each request that waits",
     "transports/mcp/running.py": "one for each request",

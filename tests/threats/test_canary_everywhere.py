@@ -186,7 +186,7 @@ def found(evidence: Evidence, *places: str) -> dict[str, dict[str, set[str]]]:
     return {what: where for what, where in by_value.items() if where}
 
 
-FILES = ("toolhall", "audit", "recordings", "state")
+FILES = ("toolhall", "tools.lock", "audit", "recordings", "state")
 OTHERS = ("answers", "log", "spans", "metrics", "management", "processes", "vault.key")
 CONTROLS = {
     "answers": WORD, "log": WORD, "recordings": WORD, "toolhall.db-wal while": NAME, "toolhall.db in": NAME,

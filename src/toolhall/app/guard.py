@@ -52,7 +52,9 @@ class Guard:
 def rates_of(config: Config) -> Rates:
     """Every limit that is set."""
     caller = Rate(config.calls_per_second, config.call_burst)
-    running = config.concurrency.per_tool or -(-config.max_concurrency * 3 // 4)  # the rest is for other tools
+    running = config.concurrency.per_tool
+    if running is None and config.profile == "server":
+        running = -(-config.max_concurrency * 3 // 4)  # the rest is for other tools
     return Rates(caller=caller, tool=config.tool_limit, pair=config.pair_limit, costs=config.costs, running=running)
 
 

@@ -66,7 +66,8 @@ class ToolServers:
         self._probing.watch()
 
     def rest(self) -> None:
-        """Keep no connection that no call needs: those of a loop that ends lead nowhere."""
+        """Keep no task, and no connection that no call needs: those of a loop that ends lead nowhere."""
+        self._probing.close()
         for replica in self.pools:
             replica.line.rest()
 

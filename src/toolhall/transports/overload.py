@@ -11,7 +11,8 @@ Theory of operation. A request passes four points, in this order:
 
 Slots are shared by one rule (`Shares.take`): a caller gets one more only while it holds fewer than are free. Alone,
 it ends at half of them; n callers that take all they can get end at 1/(n+1) each, and a newcomer always finds some.
-`per_caller` can lower that bound further. Strangers are told apart by address.
+`per_caller` can lower that bound further. Strangers are told apart by address. The local user, who is every program of
+this machine, shares with nobody in its profile and may take whatever is free.
 
 Whoever finds no slot waits in a queue for `WAIT_SECONDS`, in order of arrival, and is then refused. The queue is
 bounded and shared by the same rule; WebSocket messages wait in it like HTTP requests. A slot that comes free goes to
@@ -29,7 +30,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from toolhall.model.caller import Caller
+from toolhall.model.caller import LOCAL, Caller
 
 MOST_AT_ONCE = 256
 WAIT_SECONDS = 0.05  # a refusal comes soon, so that a client can go elsewhere
@@ -56,8 +57,8 @@ class Shares:
 
     def take(self, key: str) -> bool:
         """Take a slot, if this key may have one more."""
-        mine = self._held.get(key, 0)
-        if mine >= self.most - self.taken or mine >= self._per_key:
+        mine, free = self._held.get(key, 0), self.most - self.taken
+        if (mine >= free and (key != LOCAL.id or not free)) or mine >= self._per_key:
             return False
         self._held[key] = mine + 1
         self.taken += 1

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias
 
 from tests.contracts.running.processes import HERE, announced, toolhall
@@ -64,9 +65,13 @@ def _joined(command: Callable[[Path, str], list[str]]) -> Opened:
     return opened
 
 
-def _hall(log: Path, target: str) -> AbstractContextManager[str]:
-    settings = {"TOOLHALL_DATA": str(log.parent / "data"), "TOOLHALL_ACCEPT_CREDENTIALS": "*"}
-    return announced(toolhall("serve", target, "--port", "0", "--json"), log, settings)
+@contextmanager
+def _hall(log: Path, target: str) -> Generator[str]:
+    """A hall whose data folder lies apart: folders that are made later beside it are hidden from isolated tools."""
+    with TemporaryDirectory() as data:
+        settings = {"TOOLHALL_DATA": data, "TOOLHALL_ACCEPT_CREDENTIALS": "*"}
+        with announced(toolhall("serve", target, "--port", "0", "--json"), log, settings) as origin:
+            yield origin
 
 
 def _python(*options: str) -> Callable[[Path, str], list[str]]:

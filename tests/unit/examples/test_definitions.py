@@ -27,7 +27,7 @@ def published() -> dict[str, Any]:
 
 
 def plain(schema: Any, *, named: bool = False) -> Any:
-    """A schema without what the hall adds, the names and texts of Python's types, and an empty `required`."""
+    """A schema without what the hall adds, Python's own names and texts, and empty `required` and `properties`."""
     if isinstance(schema, list):
         return [plain(each) for each in schema]
     if not isinstance(schema, dict):
@@ -36,7 +36,7 @@ def plain(schema: Any, *, named: bool = False) -> Any:
     return {
         key: plain(value, named=key == "properties")
         for key, value in schema.items()
-        if key not in texts and (key, value) not in [*ADDED.items(), ("required", [])]
+        if key not in texts and (key, value) not in [*ADDED.items(), ("required", []), ("properties", {})]
     }
 
 

@@ -224,7 +224,8 @@ ROWS = {
     "K14": Row("an isolated tool leaves daemons behind", "whatever it started is found and killed with its worker"),
     "K15": Row(
         "the audit is cut together with its witness",
-        "the newest checkpoint is also in the store; behind is told, and levels 4 and up wait",
+        "the newest checkpoint is also in the store, within a minute, of level 7 and up with the intent; "
+        "behind is told, and levels 4 and up wait",
     ),
     "K16": Row(
         "the audit's folder is replaced or taken away, also together with the database's removal",

@@ -9,6 +9,7 @@ import shutil
 import signal
 import sqlite3
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.unit.transports.pages.browsing import Browser
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.cli.audit.accept import accept
+from toolhall.cli.audit.folder import anchored
 from toolhall.cli.audit.verify import VerifyOptions, verify
 from toolhall.cli.tools.desk import HallOptions
 from toolhall.config import Config
@@ -31,6 +33,7 @@ from toolhall.model.errors import Unavailable
 from toolhall.model.exchange import CallTool, Finished
 from toolhall.registrar.keys import NewKey
 from toolhall.registrar.terms import Terms
+from toolhall.stores.audit.anchors import Anchor, compare
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.log import Keeping
 from toolhall.stores.audit.segments import FOLDER, segments_of
@@ -296,6 +299,28 @@ async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) ->
         assert hall.journal.behind == ()
         assert await call(hall, "sell", what="gold") == b'"sold gold"'
     assert verify(options=VerifyOptions(data=tmp_path)) == 0
+
+
+@pytest.mark.threat("K15")
+async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: Path) -> None:
+    """Its intent has a checkpoint that the store hears of as the call begins, not within a minute."""
+    data, known = tmp_path / "data", list[Anchor]()
+    await asyncio.to_thread(work, data, "tea")
+    shutil.copytree(data / FOLDER, tmp_path / "before")
+
+    @tool(level=7, effect="destroys", timeout=30)
+    def scrap() -> str:
+        while compare(tmp_path / "before", anchor := anchored(data)) == []:
+            time.sleep(0.02)
+        known.append(anchor)
+        return "scrapped"
+
+    with Toolhall(scrap, config=Config(data=str(data))) as hall:
+        await hall.open()
+        assert await call(hall, "scrap") == b'"scrapped"'  # before its time is up
+        await hall.settle()
+    assert [each.what for each in compare(tmp_path / "before", known[0])] == ["rollback"]
+    assert compare(data / FOLDER, known[0]) == []
 
 
 KILLED = """

@@ -19,6 +19,7 @@ from toolhall.pipeline.states import Allowed, Equipped, Found
 from toolhall.registry.entry import Entry
 from toolhall.stores.audit.anchors import BEHIND
 
+SIGNED_FROM = 7  # the level from which an intent gets a checkpoint of its own, which the store hears of at once
 MOST_NAME = 128  # of a tool that was not found
 MOST_TEXT = 256
 MOST_SECRET = 1_024  # of a secret that begins where a name is cut
@@ -87,8 +88,11 @@ class Journal(Protocol):
         """Keep this record."""
         ...
 
-    def commit(self, record: Draft) -> Awaitable[None]:
-        """Keep this record; done once it survives whatever happens next, Unavailable if it cannot."""
+    def commit(self, record: Draft, *, sign: bool = False) -> Awaitable[None]:
+        """Keep this record; done once it survives whatever happens next, Unavailable if it cannot.
+
+        With `sign`, nobody can cut it off unnoticed from then on.
+        """
         ...
 
 
@@ -129,7 +133,8 @@ class Audit:
                 bytes_in=call.size,
                 approval=None if reached is None else reached.approval,
                 phase="intent",
-            )
+            ),
+            sign=reached is not None and reached.verdict.level >= SIGNED_FROM,
         )
 
     def write(

@@ -28,7 +28,7 @@ class MemoryJournal:
         """Keep this record."""
         self.records.append(record if isinstance(record, Record) else record.record())
 
-    async def commit(self, record: Record | Unwritten) -> None:
+    async def commit(self, record: Record | Unwritten, *, sign: bool = False) -> None:  # noqa: ARG002 - no signatures
         """Keep this record; memory is as safe as it will ever be."""
         self.append(record)
 

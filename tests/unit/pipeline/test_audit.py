@@ -217,7 +217,7 @@ async def test_from_level_4_on_there_is_a_record_before_and_one_after(hall: Tool
 
 
 async def test_what_cannot_be_recorded_first_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(_: Unwritten) -> None:
+    async def full(_: Unwritten, **_sign: bool) -> None:
         raise Unavailable("the audit cannot be written")
 
     happened: list[str] = []

@@ -38,6 +38,7 @@ class Moment(asyncio.Future[None]):
     """Done in about the time that the disk takes."""
 
     brief = True  # so that nobody watches over who waits for it
+    signs = False  # whether a checkpoint is wanted behind what is waited for
 
 
 class AuditJournal:
@@ -84,10 +85,14 @@ class AuditJournal:
         if self._asleep:
             self._ring(_SOON)
 
-    def commit(self, record: Record | Unwritten) -> Waiter:
-        """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot."""
+    def commit(self, record: Record | Unwritten, *, sign: bool = False) -> Waiter:
+        """Done once the record, and all that came before, survives a power loss; raises Unavailable if it cannot.
+
+        With `sign`, a checkpoint is behind it by then, and on its way to the store.
+        """
         loop = asyncio.get_running_loop()
         done = Moment(loop=loop)
+        done.signs = sign
         if self._closed:
             done.set_exception(Unavailable(REFUSAL))
             return done
@@ -143,12 +148,10 @@ class AuditJournal:
         due: float | None = None  # when it must be signed, or tried again
         while not self._closed:
             self._rest(None if due is None else max(0.0, due - time.monotonic()))
-            sign = due is not None and time.monotonic() >= due
-            self._write(sign=sign)
+            signed = self._write(sign=due is not None and time.monotonic() >= due)
             if self.failing:
                 due = time.monotonic() + AGAIN_SECONDS
-            elif sign:
-                self.anchoring.flush()  # a minute apart at least: under load there are many checkpoints in a second
+            elif signed:
                 due = None
             elif due is None:
                 due = time.monotonic() + self._sign_seconds
@@ -180,19 +183,28 @@ class AuditJournal:
             return None
         return word
 
-    def _write(self, *, sign: bool) -> None:
+    def _write(self, *, sign: bool) -> bool:
+        """Write what has come; whether it was signed. Then the store hears of it, before those who wait do.
+
+        Checkpoints that come with the number of records are told to the store later: there may be many in a second.
+        """
         taken: list[Record | Unwritten] = []
         waiters: list[Waiter] = []
         for _ in range(len(self._queue)):
             item = self._queue.popleft()
             if isinstance(item, asyncio.Future):
                 waiters.append(item)
+                sign |= isinstance(item, Moment) and item.signs
             else:
                 taken.append(item)
         self.failing = not self._written(taken, safe=bool(waiters), sign=sign)
+        signed = sign and not self.failing
+        if signed:
+            self.anchoring.flush()
         for loop, waiting in _by_loop(waiters).items():
             with suppress(RuntimeError):  # its loop is closed, so that nobody waits any more
                 loop.call_soon_threadsafe(_settle, waiting, self.failing)
+        return signed
 
     def _written(self, taken: list[Record | Unwritten], *, safe: bool, sign: bool) -> bool:
         with self._counting:

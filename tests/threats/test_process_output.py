@@ -4,6 +4,7 @@
 import contextlib
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from http.client import HTTPException
 from pathlib import Path
@@ -102,3 +103,22 @@ def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_pa
         assert Shell(tmp_path).run("call", "shows", "--url", url, "--yes").code == 0
         shown = terminal.expect("python True [redacted]") + terminal.expect("child True")
         assert SECRET not in shown
+
+
+HOLDS_THE_LOCK = """
+import ctypes
+from toolhall.cli.serving.output import redacted_output
+with redacted_output():
+    written = ctypes.PyDLL(None).write(2, b"y" * 3_000_000, 3_000_000)
+print(written)
+"""
+
+
+@pytest.mark.threat("K8")
+@pytest.mark.skipif(sys.platform == "win32", reason="its descriptor 2 stays what it is")
+def test_K8_native_code_that_writes_with_the_interpreter_locked_does_not_wait_for_ever() -> None:
+    """What does not fit into the pipe is lost, and the writer is told how much was taken."""
+    done = subprocess.run([sys.executable, "-c", HOLDS_THE_LOCK], capture_output=True, check=True, timeout=60)
+    written = int(done.stdout)
+    assert 0 < written <= 3_000_000
+    assert done.stderr.count(b"y") == written

@@ -35,39 +35,43 @@ class SecretsInUse:
         self._clock = clock
         self._lock = threading.Lock()
         self._calls: dict[Secret, int] = {}
-        self._recent: dict[Secret, float] = {}  # until when; the oldest first
+        self._recent: dict[Secret, float] = {}  # until when; the oldest first; replaced, never changed
 
     def begin(self, secrets: tuple[Secret, ...]) -> None:
         """A call was given these."""
         with self._lock:
             for secret in secrets:
                 self._calls[secret] = self._calls.get(secret, 0) + 1
-                self._recent.pop(secret, None)
 
     def end(self, secrets: tuple[Secret, ...]) -> None:
-        """That call has ended."""
+        """That call has ended. Each secret is among the recent ones before it is no longer one of a call."""
         with self._lock:
             now = self._clock()
+            last = [secret for secret in secrets if self._calls.get(secret, 1) <= 1]
+            if last:
+                recent = dict(self._recent)
+                for secret in last:
+                    recent.pop(secret, None)
+                    recent[secret] = now + LINGER_SECONDS
+                while len(recent) > MOST_RECENT or recent[next(iter(recent))] <= now:
+                    del recent[next(iter(recent))]
+                self._recent = recent
             for secret in secrets:
-                left = self._calls.pop(secret, 1) - 1
+                left = self._calls.get(secret, 1) - 1
                 if left > 0:
                     self._calls[secret] = left
                 else:
-                    self._recent[secret] = now + LINGER_SECONDS
-            while self._recent:
-                oldest = next(iter(self._recent))
-                if len(self._recent) <= MOST_RECENT and self._recent[oldest] > now:
-                    break
-                del self._recent[oldest]
+                    self._calls.pop(secret, None)
 
     def redactor(self) -> Redactor | None:
         """What hides them all; None where there are none."""
-        if not self._calls and not self._recent:
+        calls = list(self._calls)  # before the recent ones, which those of calls become
+        recent = self._recent
+        if not calls and not recent:
             return None
         now = self._clock()
-        recent = [secret for secret, until in list(self._recent.items()) if until > now]
-        secrets = (*list(self._calls), *recent)
-        return Redactor(secrets) if secrets else None
+        secrets = dict.fromkeys([*calls, *(secret for secret, until in recent.items() if until > now)])
+        return Redactor(tuple(secrets)) if secrets else None
 
 
 IN_USE = SecretsInUse()

@@ -77,10 +77,15 @@ class Disguises:
         self._long = max(map(len, self._spellings)) > LONGEST_SPELLED
         self._literals = list(dict.fromkeys([*self._whole, *quoted]))
         self._plain = [*self._spellings, *(each.decode() for each in quoted)]
+        wide = [each.encode(order, "surrogatepass") for each in self._spellings for order in ("utf-16-be", "utf-16-le")]
+        if not self.short:  # as Python shows UTF-16; the byte at the end, of ASCII, is that of one order only
+            shown = {repr(each[:-1] if secret.isascii() else each)[2:-1] for each in wide[1::2]}
+            shown |= set() if secret.isascii() else {repr(each)[2:-1] for each in wide[::2]}
+            self._plain += shown
+            self._literals += map(as_bytes, shown)
         folded = [fold(write(each)) for each in self._spellings for write in (str, str.upper)]
         self._folded = list(dict.fromkeys(folded)) if self.any_case else []
         self._runs = [runs for each in self._folded if (runs := Runs(each)).texts]
-        wide = [each.encode(order, "surrogatepass") for each in self._spellings for order in ("utf-16-be", "utf-16-le")]
         # Of ASCII, both orders have all but the byte at one end in common.
         payloads = [*self._whole, *([each[:-1] for each in wide[1::2]] if secret.isascii() else wide)]
         payloads = [] if self.short else list(dict.fromkeys(payloads))

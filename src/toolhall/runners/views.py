@@ -21,10 +21,20 @@ _BLANKS = b" \t\r\n\f\v\\"
 _ESCAPED_END = re.compile(rb"(?<!\\)\\++[nrt]")
 _NOT_HEX = bytes(set(range(256)) - set(b"0123456789abcdefABCDEF"))
 _LOWER = bytes(range(256)).lower()
-# What everybody knows of a secret: the boundaries of PEM, the scheme of a URL with its host.
+# What others may know of a secret: the boundaries of PEM; the scheme of a URL with its host, or what follows a password
+# in it; the header of a JWT, which tokens of the same issuer share; the id in a key of ours, which lists of keys show.
 _PUBLIC = re.compile(
-    r"-----(?:begin|end) [a-z0-9 ]{1,64}-----|\A[a-z][a-z0-9+.-]{1,15}://(?:[^\s/?#@]{1,256}(?=[/?#]))?"
+    r"-----(?:begin|end) [a-z0-9 ]{1,64}-----"
+    r"|\A[a-z][a-z0-9+.-]{1,15}://(?:[^\s/?#@]{1,256}(?=[/?#]))?"
+    r"|\Aeyj[a-z0-9_-]{1,4096}\.(?=[a-z0-9_-]{1,65536}\.)"
+    r"|\Atk_[0-9a-z]{12}_(?=[0-9a-z_-]{43}_[0-9a-z]{6}\Z)"
 )
+_BEHIND_PASSWORD = re.compile(r"\A[a-z][a-z0-9+.-]{1,15}://[^\s/?#@:]{0,256}:[^\s/?#]{1,256}@(.*)\Z", re.DOTALL)
+
+
+def _public(secret: str) -> list[tuple[int, int]]:
+    behind = _BEHIND_PASSWORD.match(secret)
+    return [match.span() for match in _PUBLIC.finditer(secret)] + ([behind.span(1)] if behind else [])
 
 
 class View(NamedTuple):
@@ -131,7 +141,7 @@ class Runs:
     """
 
     def __init__(self, secret: str) -> None:
-        public = [match.span() for match in _PUBLIC.finditer(secret)]
+        public = _public(secret)
         runs = {
             at: secret[at : at + RUN]
             for at in range(len(secret) - RUN + 1)

@@ -169,6 +169,40 @@ def test_secrets_in_use_are_bounded_in_time_and_number() -> None:
     assert hidden(in_use, used) == used[:1]
 
 
+class Observed(dict[Secret, int]):
+    """Tells after each change of it whether the secret is known."""
+
+    def __init__(self, observe: Callable[[], None]) -> None:
+        super().__init__()
+        self._observe = observe
+
+    def __setitem__(self, secret: Secret, count: int) -> None:
+        super().__setitem__(secret, count)
+        self._observe()
+
+    def pop(self, *args: Any) -> Any:
+        found = super().pop(*args)
+        self._observe()
+        return found
+
+
+def test_a_secret_in_use_is_known_at_every_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes a line takes no lock: it may be written between any two steps of a call that ends or begins."""
+    in_use, secret, seen = SecretsInUse(), Secret(SECRET), list[bool]()
+
+    def observe() -> None:
+        redactor = in_use.redactor()
+        seen.append(redactor is not None and redactor.text(SECRET) == HIDDEN)
+
+    calls = Observed(observe)
+    monkeypatch.setattr(in_use, "_calls", calls)
+    for change in (in_use.begin, in_use.begin, in_use.end, in_use.begin, in_use.end, in_use.end, in_use.begin):
+        change((secret,))
+    assert len(seen) == 7
+    assert all(seen)
+    assert calls == {secret: 1}
+
+
 def hidden(in_use: SecretsInUse, secrets: list[Secret]) -> list[Secret]:
     redactor = in_use.redactor()
     assert redactor is not None

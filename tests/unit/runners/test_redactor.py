@@ -292,3 +292,33 @@ def test_a_value_of_many_parts_takes_linear_time(part: object) -> None:
 
     short = min(seconds(500) for _ in range(3))
     assert min(seconds(2_000) for _ in range(2)) < 8 * short + 0.05
+
+
+@pytest.mark.parametrize(
+    ("secret", "known"),
+    [
+        (
+            "eyJhbGciOiJSUzI1NiIsImtpZCI6ImFiYyJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9m",
+            "eyJhbGciOiJSUzI1NiIsImtpZCI6ImFiYyJ9.",
+        ),
+        ("tk_4PV37QmDbu1G_BjK_85_qbgQ1YsEjEuXnS0OfCYJ1PdiGC96deZlHeJs_lAgA12", "tk_4PV37QmDbu1G"),
+        (
+            "mongodb+srv://user:Pa55-w0rd-long@db.example.net/app?retryWrites=true",
+            "db.example.net/app?retryWrites=true",
+        ),
+    ],
+    ids=["JWT", "key", "URL"],
+)
+def test_what_others_know_of_a_credential_stays(secret: str, known: str) -> None:
+    assert redactor(secret).text(f"see {known} there") == f"see {known} there"
+    assert redactor(secret).text(f"see {secret} there") == f"see {HIDDEN} there"
+    hidden = secret.replace(known, "").removeprefix("mongodb+srv://")
+    assert redactor(secret).text(f"see {hidden} there") == f"see {HIDDEN} there"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("secret", [TOKEN, ODD])
+def test_utf_16_as_python_shows_it(secret: str, encoding: str) -> None:
+    shown = repr(secret.encode(encoding))
+    seen = redactor(secret).text(f"before {shown} after")
+    assert re.fullmatch(rf"before b['\"](\\x..)*{re.escape(HIDDEN)}(\\x00)?['\"] after", seen)

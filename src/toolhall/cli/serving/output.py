@@ -2,17 +2,20 @@
 
 Python's own `sys.stderr` is replaced by a stream that redacts and writes in one step, so that nothing it was given is
 lost when the process dies. What does not go through it (children, C libraries, copies of the old stream) writes to the
-file descriptor 2, or to 1, which a server points at 2. Descriptor 2 becomes a pipe, which a thread reads, redacts and
-writes on. A terminal stays what it is: there only Python's own output is redacted, and children keep their colours.
+file descriptor 2, or to 1, which a server points at 2. Descriptor 2 becomes a pipe, which one thread reads and another
+redacts and writes on. A terminal stays what it is: there only Python's own output is redacted, and children keep their
+colours.
 
-The thread needs the interpreter: C code that writes more than a pipe holds without ever letting go of the
-interpreter's lock would wait for ever. The pipe is therefore made as large as the system allows.
+Nobody waits for the pipe: its reader needs the interpreter, and C code that holds the interpreter's lock while it waits
+for the reader would wait for ever. A write to a full pipe fails (`EAGAIN`), and what it would have written is lost. The
+pipe is therefore made as large as the system allows, and it is emptied into memory as fast as it fills.
 """
 
 import contextlib
 import faulthandler
 import io
 import os
+import queue
 import select
 import sys
 import threading
@@ -29,6 +32,7 @@ if sys.platform == "linux":
 _STDOUT, _STDERR = 1, 2
 _CHUNK = 64 * 1024
 _PIPE_BYTES = 1024 * 1024
+_MOST_HELD = 8 * 1024 * 1024  # bytes that were read and not written yet; what comes then is dropped, and counted
 _UNFINISHED_SECONDS = 0.2  # how long the beginning of a line waits for its end
 _DRAIN_SECONDS = 5.0
 _REST = 4  # after a full chunk: seconds of rest for each that it took, so that a flood leaves the interpreter to others
@@ -93,7 +97,7 @@ class RedactedOutput(io.RawIOBase):
 
 
 class OutputPump:
-    """Takes the place of descriptor 2: a pipe, and a thread that passes on what is written to it, line by line."""
+    """Takes the place of descriptor 2: a pipe, a thread that reads it, and one that passes it on, line by line."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -102,11 +106,17 @@ class OutputPump:
         if sys.platform == "linux":
             with contextlib.suppress(OSError):  # it is not allowed so much
                 fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        os.set_blocking(end, False)
         self._pipe = os.fstat(end).st_ino
         os.dup2(end, _STDERR)
         os.close(end)
         self._stopped, self._stop = os.pipe()
+        self._closing = False
+        self._chunks = queue.SimpleQueue[bytes]()  # an empty one is the end
+        self._read = self._passed = self._dropped = 0  # bytes; the reader counts the first and the last
+        self._reader = threading.Thread(target=self._fill, name="toolhall-output-reader", daemon=True)
         self._thread = threading.Thread(target=self._run, name="toolhall-output", daemon=True)
+        self._reader.start()
         self._thread.start()
 
     def close(self) -> None:
@@ -115,33 +125,52 @@ class OutputPump:
             with contextlib.suppress(OSError):
                 if os.fstat(number).st_ino == self._pipe:
                     os.dup2(self._target, number)
+        self._closing = True
         os.close(self._stop)
         self._thread.join(_DRAIN_SECONDS)
 
-    def _run(self) -> None:
-        pending = b""
-        while True:
-            ready, _, _ = select.select([self._source, self._stopped], [], [], _UNFINISHED_SECONDS if pending else None)
-            if self._source in ready:
-                chunk = os.read(self._source, _CHUNK)
-                pending = self._pass_on(pending + chunk)
-                if not chunk:
-                    break
-            elif not ready:
-                self._emit(pending)
-                pending = b""
+    def _fill(self) -> None:
+        """Empty the pipe, until it is to stop and nothing is left, or nobody can write any more."""
+        chunk = b"."
+        while chunk:
+            ready, _, _ = select.select([self._source, self._stopped], [], [])
+            chunk = os.read(self._source, _CHUNK) if self._source in ready else b""
+            if self._read - self._passed > _MOST_HELD and chunk:
+                self._dropped += len(chunk)
             else:
-                break
-        self._emit(pending)
+                self._read += len(chunk)
+                self._chunks.put(chunk)
         os.close(self._source)
         os.close(self._stopped)
+
+    def _run(self) -> None:
+        pending, told = b"", 0
+        while True:
+            try:
+                chunk = self._chunks.get(timeout=_UNFINISHED_SECONDS if pending else None)
+            except queue.Empty:
+                self._emit(pending)
+                pending = b""
+                continue
+            pending = self._pass_on(pending + chunk)
+            self._passed += len(chunk)
+            if not chunk or (self._dropped > told and self._chunks.empty()):
+                self._emit(pending)
+                pending = b""
+                if self._dropped > told:
+                    lost, told = self._dropped - told, self._dropped
+                    self._emit(
+                        b"\n%d bytes of output were dropped: they came faster than they can be passed on\n" % lost
+                    )
+            if not chunk:
+                return
 
     def _pass_on(self, pending: bytes) -> bytes:
         """Emit whole lines, and what is too long to wait for the end of its line; return the rest."""
         end = len(pending) if len(pending) >= _CHUNK else pending.rfind(b"\n") + 1
         began = time.monotonic()
         self._emit(pending[:end])
-        if end >= _CHUNK:
+        if end >= _CHUNK and not self._closing:
             time.sleep(min(_MOST_REST, _REST * (time.monotonic() - began)))
         return pending[end:]
 

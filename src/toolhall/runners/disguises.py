@@ -42,6 +42,7 @@ _CUT_OFF = re.compile(
     r"|(?<!\\)\\++(?:u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?|[0-7]{0,3})?)\Z"
 )
 _OCTAL = re.compile(rb"\\0?[0-3][0-7][0-7]")
+_OCTAL_SIGNS = (b"\\0", b"\\1", b"\\2", b"\\3")
 _RUN_OF_BACKSLASHES = re.compile(rb"\\+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]")
 _PADDING = re.compile(r"={0,6}")
@@ -232,10 +233,9 @@ class Disguises:
     def _may_be_numbers(self, text: bytes) -> bool:
         """Most texts do not have all the numbers that are looked for."""
         words = views.words_bytes(text)
-        padded = b" 0x0" in words
         for signs in self._number_signs:
             for decimal, digits in signs:
-                if decimal not in words and digits not in words and not padded:
+                if decimal not in words and digits not in words:
                     break
             else:
                 return True
@@ -263,7 +263,7 @@ class Disguises:
             for escape in self._escapes:
                 if escape in text:
                     return True
-            return bool(_OCTAL.search(text))
+            return any(sign in text for sign in _OCTAL_SIGNS) and bool(_OCTAL.search(text))
         return False
 
     def _holds_peeled(self, text: bytes) -> bool:

@@ -10,6 +10,7 @@ _ANCHOR = 4  # characters that are searched for
 _APART = RUN - _ANCHOR + 1  # every run of a secret holds a whole anchor, if they begin so many characters apart
 _TELLING = 5  # different characters; fewer are a ruler, or a number of zeros
 _MOST_TRIES = 64
+_MOST_ZEROS = 5  # `_NUMBER` has at most six digits
 _MOST_ANCHORS = 64  # searches of a text; more blocks are looked up instead
 _NUMBER = re.compile(r"(?<![0-9a-zA-Z])(?:0[xX]([0-9a-fA-F]{1,6})|(-?[0-9]{1,7}))(?![0-9a-zA-Z]|\\{0,8}\"\s{0,3}:)")
 _HEX_NUMBER = re.compile(rb"0[xX]([0-9a-fA-F]{1,6})(?![0-9a-zA-Z])")
@@ -110,8 +111,13 @@ def numbers_bytes(text: bytes) -> bytes:
 
 
 def words_bytes(text: bytes) -> bytes:
-    """The letters and digits of a text in lower case, with blanks in place of all else."""
-    return b" %s " % text.translate(_WORDS)
+    """The letters and digits of a text in lower case, blanks in place of all else, and no zeros behind `0x`."""
+    words = b" %s " % text.translate(_WORDS)
+    for _ in range(_MOST_ZEROS):
+        if b" 0x0" not in words:
+            break
+        words = words.replace(b" 0x0", b" 0x")
+    return words
 
 
 def fold(text: str) -> str:

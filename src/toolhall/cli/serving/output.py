@@ -112,6 +112,7 @@ class OutputPump:
         os.close(end)
         self._stopped, self._stop = os.pipe()
         self._closing = False
+        self._pending = b""  # the beginning of a line
         self._chunks = queue.SimpleQueue[bytes]()  # an empty one is the end
         self._read = self._passed = self._dropped = 0  # bytes; the reader counts the first and the last
         self._reader = threading.Thread(target=self._fill, name="toolhall-output-reader", daemon=True)
@@ -135,7 +136,10 @@ class OutputPump:
         while chunk:
             ready, _, _ = select.select([self._source, self._stopped], [], [])
             chunk = os.read(self._source, _CHUNK) if self._source in ready else b""
-            if self._read - self._passed > _MOST_HELD and chunk:
+            idle = self._read == self._passed and not self._pending
+            if idle and chunk.endswith(b"\n") and len(chunk) < _CHUNK:
+                self._emit(chunk)  # at once: they may be the last words of the process
+            elif self._read - self._passed > _MOST_HELD and chunk:
                 self._dropped += len(chunk)
             else:
                 self._read += len(chunk)
@@ -144,24 +148,23 @@ class OutputPump:
         os.close(self._stopped)
 
     def _run(self) -> None:
-        pending, told = b"", 0
+        """Pass on what was read; while it does, or holds the beginning of a line, the reader leaves all to it."""
+        told = 0
         while True:
             try:
-                chunk = self._chunks.get(timeout=_UNFINISHED_SECONDS if pending else None)
+                chunk = self._chunks.get(timeout=_UNFINISHED_SECONDS if self._pending else None)
             except queue.Empty:
-                self._emit(pending)
-                pending = b""
+                self._emit(self._pending)
+                self._pending = b""
                 continue
-            pending = self._pass_on(pending + chunk)
-            self._passed += len(chunk)
+            self._pending = self._pass_on(self._pending + chunk)
             if not chunk or (self._dropped > told and self._chunks.empty()):
-                self._emit(pending)
-                pending = b""
+                self._emit(self._pending)
+                self._pending = b""
                 if self._dropped > told:
                     lost, told = self._dropped - told, self._dropped
-                    self._emit(
-                        b"\n%d bytes of output were dropped: they came faster than they can be passed on\n" % lost
-                    )
+                    self._emit(b"\n%d bytes of output were dropped: they came too fast to be passed on\n" % lost)
+            self._passed += len(chunk)
             if not chunk:
                 return
 

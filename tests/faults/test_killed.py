@@ -14,7 +14,7 @@ from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
-from tests.unit.stores.audit.made import verified, wrote
+from tests.unit.stores.audit.made import verified_with_store, wrote
 from toolhall.stores.audit.segments import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})
@@ -23,7 +23,7 @@ RED = {"colour": {"action": "accept", "content": {"colour": "red"}}}
 
 def records(folder: Path) -> list[Any]:
     """Every record in the audit, which nobody has changed."""
-    assert verified(folder / "data" / "audit").good
+    assert verified_with_store(folder / "data").good
     return recorded(folder / "data")
 
 

@@ -24,7 +24,7 @@ from tests.threats.lines import (
 )
 from tests.threats.served import Served, serving
 from tests.threats.wire import HOST, Connection, http
-from tests.unit.stores.audit.made import verified
+from tests.unit.stores.audit.made import verified_with_store
 
 SOON_SECONDS = 6.0
 END_OF_CHUNKS = b"0\r\n\r\n"
@@ -152,7 +152,7 @@ def test_every_call_is_recorded(tmp_path: Path) -> None:
             call(lines[count % 3], "number", value=count)
         stopped_soon(server)
     assert [record["outcome"] for record in recorded(tmp_path / "data")] == ["ok"] * 150
-    assert verified(tmp_path / "data" / "audit").good
+    assert verified_with_store(tmp_path / "data").good
 
 
 @both_signals

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.unit.parts import Clock
+from toolhall.cli.audit.folder import anchored
 from toolhall.model.record import Record
 from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.disk import Disk
 from toolhall.stores.audit.findings import Finding, Report
 from toolhall.stores.audit.lines import Line, read_line
 from toolhall.stores.audit.log import Keeping, Listener
-from toolhall.stores.audit.segments import logs_of, segments_of
+from toolhall.stores.audit.segments import FOLDER, logs_of, segments_of
 from toolhall.stores.audit.verifying import Elsewhere, verify
 
 DAY = 86_400.0
@@ -60,6 +61,11 @@ def calls(folder: Path) -> list[str]:
 
 def verified(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Report:
     return verify(folder, Elsewhere(key, witness), lambda _: None)
+
+
+def verified_with_store(data: Path) -> Report:
+    """The audit of a whole data folder, compared with what its store knows, as `toolhall audit verify` does."""
+    return verify(data / FOLDER, Elsewhere(anchor=anchored(data)), lambda _: None)
 
 
 def finding(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Finding:

@@ -15,6 +15,8 @@ from toolhall.schema.inline import drop_closing_items, hoist, inline
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _TEXTS = ("title", "description", "examples")
 _FEW = 4
+_SHORT = 1_000
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _FIRST_BUFFER = 4_096
 _BUFFER_GROWTH = 16
 Mode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases and defaults differ between the two
@@ -50,9 +52,13 @@ def to_json_within(value: object, limit: int) -> bytes | None:
     BufferError where the buffer ends, however much of the value is left. Small buffers are tried first, because each
     is filled with zeros before it is written to.
     """
-    if type(value) is dict and len(value) <= _FEW and all(map(_is_short, value.values())):  # what most tools return
-        encoded = _encoder.encode(value)
-        return encoded if len(encoded) <= limit else None
+    if type(value) is dict and len(value) <= _FEW:  # what most tools return
+        for part in value.values():
+            if type(part) not in _NUMBERS and (type(part) is not str or len(part) > _SHORT):
+                break
+        else:  # too small to be worth counting
+            encoded = _encoder.encode(value)
+            return encoded if len(encoded) <= limit else None
     size = _FIRST_BUFFER
     while True:
         size = min(size, limit)
@@ -68,12 +74,6 @@ def to_json_within(value: object, limit: int) -> bytes | None:
             return bytes(buffer) if len(buffer) <= limit else None
         finally:
             del view
-
-
-def _is_short(value: object) -> bool:
-    """A number, a boolean, nothing or a short text: too small to be worth counting."""
-    kind = type(value)
-    return kind is int or kind is float or kind is bool or value is None or (kind is str and len(value) <= 1_000)  # type: ignore[arg-type]
 
 
 def decoder_of(hint: Any) -> Callable[[Json], Any]:

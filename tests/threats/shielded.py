@@ -15,7 +15,7 @@ from toolhall import Config, Toolhall, tool
 from toolhall.cli.serving.entrance import Entrance
 from toolhall.cli.serving.premises import Premises
 from toolhall.cli.serving.server import GracefulServer
-from toolhall.transports.overload import Admission
+from toolhall.transports.overload import RequestLimiter
 
 WAIT_SECONDS = 10.0
 
@@ -129,7 +129,7 @@ class Client:
 
 @asynccontextmanager
 async def shielded(
-    admission: Admission | None = None, entrance: Entrance | None = None, config: Config | None = None
+    admission: RequestLimiter | None = None, entrance: Entrance | None = None, config: Config | None = None
 ) -> AsyncGenerator[Shielded]:
     """Serve on a free port until the test is over."""
     served = Shielded(config)

@@ -16,7 +16,7 @@ from toolhall import Config
 from toolhall.pipeline.limit import Concurrency
 from toolhall.registrar.keys import NewKey
 from toolhall.transports import arriving
-from toolhall.transports.overload import MOST_STRANGERS_BODIES, Admission
+from toolhall.transports.overload import MOST_STRANGERS_BODIES, RequestLimiter
 
 SLOTS = 8
 CROWD = 80  # more than there are slots, reserves and places for incomplete bodies of strangers
@@ -185,7 +185,7 @@ async def test_K3_one_caller_with_many_slow_calls() -> None:
 async def test_K3_a_callers_sockets_and_requests_are_one_share() -> None:
     """Messages on a socket wait in the queue of all others, and are told when to come back."""
     ask = {"type": "tool_request", "tool": "shielded", "method": "holds", "params": {}}
-    async with shielded(Admission(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
+    async with shielded(RequestLimiter(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
         greedy, modest = await key_of(served, "greedy"), await key_of(served, "modest")
         client.send(upgrade(greedy))
         assert b" 101 " in await client.head()

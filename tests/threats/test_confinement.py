@@ -336,7 +336,7 @@ async def test_K9_output_is_bounded_and_stops_no_tool(caplog: pytest.LogCaptureF
 
 
 def test_the_log_shows_output_where_nothing_else_was_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    made = output.Output("mine")
+    made = output.WorkerOutput("mine")
     assert made.take(b"no end yet")
     assert not caplog.records
     made.take(" \u00e9\n\n".encode())

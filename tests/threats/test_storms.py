@@ -18,7 +18,7 @@ from toolhall.transports import stream as streams
 from toolhall.transports import websocket
 from toolhall.transports.mcp import sessions, subscriptions
 from toolhall.transports.mcp.legacy import Session
-from toolhall.transports.overload import Admission
+from toolhall.transports.overload import RequestLimiter
 from toolhall.transports.stream import Stream
 
 LISTEN = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
@@ -169,10 +169,10 @@ async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.Monkey
     async def send(said: Any) -> None:
         sent.append(said["type"])
         if said["type"] == "websocket.accept":  # while it is open, another comes
-            await hub.serve(caller, Admission(), left, send)
+            await hub.serve(caller, RequestLimiter(), left, send)
 
     caller = Caller("ann")
-    await hub.serve(caller, Admission(), left, send)
+    await hub.serve(caller, RequestLimiter(), left, send)
     assert sent == ["websocket.accept", "websocket.close"]
-    await hub.serve(caller, Admission(), left, send)
+    await hub.serve(caller, RequestLimiter(), left, send)
     assert sent[2:] == ["websocket.accept", "websocket.close"]

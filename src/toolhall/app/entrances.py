@@ -32,7 +32,7 @@ from toolhall.transports.mcp.modern import Modern
 from toolhall.transports.mcp.rounds import Rounds
 from toolhall.transports.mcp.stdio import McpStdio
 from toolhall.transports.metrics import Metrics
-from toolhall.transports.overload import Admission
+from toolhall.transports.overload import RequestLimiter
 from toolhall.transports.oxp import OxpHttp
 from toolhall.transports.pages.connecting import link_pages
 from toolhall.transports.pages.visiting import Visiting
@@ -113,11 +113,11 @@ class Entrances:
         app.strangers = self.machine.strangers
         return app
 
-    def _admission(self) -> Admission:
+    def _admission(self) -> RequestLimiter:
         """Strangers have few slots, unless they are who the hall is there for."""
         config = self._config
         strangers = config.max_concurrency if config.allow_anonymous else None
-        return Admission(config.max_concurrency, per_caller=config.concurrency.per_caller, strangers=strangers)
+        return RequestLimiter(config.max_concurrency, per_caller=config.concurrency.per_caller, strangers=strangers)
 
     def _socket(self) -> WebSocket:
         return WebSocket(self.hub, self._config.max_body_bytes, self._config.max_frame_bytes)

@@ -3,7 +3,7 @@
 import msgspec
 
 from toolhall.model.caller import Caller
-from toolhall.model.exchange import Consent, Link
+from toolhall.model.exchange import CallConsent, Link
 from toolhall.model.json import JsonObject
 from toolhall.model.requirements import Brought, Equipment
 
@@ -22,4 +22,4 @@ class Call(msgspec.Struct, frozen=True):
     brought: Brought | None = None  # what the caller sent along for the tool
     equipment: Equipment | None = None  # what the tool was supplied with, once it was
     asked_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for
-    consent: Consent | None = None  # a person's yes to the whole call, of which this is a later request
+    consent: CallConsent | None = None  # a person's yes to the whole call, of which this is a later request

@@ -76,7 +76,7 @@ class Silent:
 SILENT = Silent()
 
 
-class Consent(msgspec.Struct, frozen=True):
+class CallConsent(msgspec.Struct, frozen=True):
     """A person's yes to a call that goes on in a later request: its approval, and a digest of what it is bound to.
 
     Only the hall makes one, and seals it before it leaves: nothing that a caller writes is read as a consent.
@@ -91,7 +91,7 @@ class Asking(BaseException):
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
-        self.consent: Consent | None = None  # with which the call goes on once they are answered
+        self.consent: CallConsent | None = None  # with which the call goes on once they are answered
         super().__init__(", ".join(questions))
 
 
@@ -110,7 +110,7 @@ class CallTool(msgspec.Struct, frozen=True):
     size: int = 0
     brought: Brought | None = None
     asked_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for
-    consent: Consent | None = None  # opened from a sealed state of the hall's own
+    consent: CallConsent | None = None  # opened from a sealed state of the hall's own
 
 
 Ask: TypeAlias = ListTools | CallTool
@@ -136,7 +136,7 @@ class Asked(msgspec.Struct, frozen=True):
     """A call that must be sent again with the replies to these questions."""
 
     questions: Mapping[str, Question]
-    consent: Consent | None = None  # a person's yes that holds for the rest of the call
+    consent: CallConsent | None = None  # a person's yes that holds for the rest of the call
 
 
 Answer: TypeAlias = Page | Finished | Asked | ToolhallError

@@ -7,7 +7,7 @@ import msgspec
 
 from toolhall.model.call import Call
 from toolhall.model.errors import NeedsVerification
-from toolhall.model.exchange import Consent
+from toolhall.model.exchange import CallConsent
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.verdict import Allow, Deny
@@ -76,7 +76,7 @@ class Verify:
         bound = call_sha256(call, entry, valid.arguments, verdict)
         consent = call.consent
         if consent is None or consent.call_sha256 != bound:
-            consent = Consent(await self._agreed(valid, verdict), bound)
+            consent = CallConsent(await self._agreed(valid, verdict), bound)
         # The tool may ask a question that is answered in a later request, which is the same call still.
         call = msgspec.structs.replace(call, consent=consent)
         return Verified(call, entry, verdict, valid.arguments, consent.approval)

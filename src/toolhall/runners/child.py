@@ -12,7 +12,7 @@ import msgspec
 
 from toolhall.model.errors import BadOutput
 from toolhall.runners.address import Address
-from toolhall.runners.output import Output
+from toolhall.runners.output import WorkerOutput
 from toolhall.runners.wire import END_SIGNAL, LENGTH_BYTES, Limits, Order, Report, Start, frame, length_of, read_report
 
 _CHUNK = 256 * 1024
@@ -37,7 +37,7 @@ class Child:
     """A Python process under a supervisor; the only line to it is a socket, and `output` is what it prints."""
 
     def __init__(self, address: Address, limits: Limits, environment: dict[str, str], hidden: tuple[str, ...]) -> None:
-        self.output = Output(address.module)
+        self.output = WorkerOutput(address.module)
         self._limits = limits
         self._received = bytearray()
         self._killed_at: float | None = None

@@ -31,7 +31,7 @@ _HIDING = re.compile(r"[^\x20-\x7e\t]")
 _log = logging.getLogger("toolhall.output")
 
 
-class Output:
+class WorkerOutput:
     """What one worker process prints; `tool` names who is running there now, or was last."""
 
     def __init__(self, tool: str) -> None:
@@ -121,13 +121,13 @@ class OutputReader:
     """One thread that reads the output of every worker; started with the first of them."""
 
     def __init__(self) -> None:
-        self._paused: list[tuple[float, int, Output]] = []
-        self._new: list[tuple[int, Output]] = []
+        self._paused: list[tuple[float, int, WorkerOutput]] = []
+        self._new: list[tuple[int, WorkerOutput]] = []
         self._lock = threading.Lock()
         self._wake: int | None = None
         self._thread: threading.Thread | None = None
 
-    def follow(self, descriptor: int, output: Output) -> None:
+    def follow(self, descriptor: int, output: WorkerOutput) -> None:
         """Read this pipe to its end, and close it."""
         os.set_blocking(descriptor, False)
         if sys.platform == "linux":
@@ -178,7 +178,7 @@ class OutputReader:
             selector.register(descriptor, selectors.EVENT_READ, output)
         return True
 
-    def _read(self, descriptor: int, output: Output, selector: selectors.BaseSelector) -> None:
+    def _read(self, descriptor: int, output: WorkerOutput, selector: selectors.BaseSelector) -> None:
         try:
             chunk = os.read(descriptor, _CHUNK)
         except BlockingIOError:
@@ -196,7 +196,7 @@ class OutputReader:
             _, descriptor, output = self._paused.pop(0)
             selector.register(descriptor, selectors.EVENT_READ, output)
 
-    def _finish(self, descriptor: int, output: Output) -> None:
+    def _finish(self, descriptor: int, output: WorkerOutput) -> None:
         with contextlib.suppress(BlockingIOError):
             while chunk := os.read(descriptor, _CHUNK):
                 if not output.take(chunk):

@@ -15,7 +15,7 @@ from toolhall.transports.asgi import AsgiMessage, Headers, Receive, Scope, Send
 from toolhall.transports.busy import busy
 from toolhall.transports.exchange import Exchange
 from toolhall.transports.identity import NOBODY
-from toolhall.transports.overload import Admission, NoSlot
+from toolhall.transports.overload import NoSlot, RequestLimiter
 from toolhall.transports.presence import WhilePresent
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import MOST_HEADERS, Shield, Turned
@@ -33,7 +33,7 @@ class ToolServer:
 
     def __init__(self, desk: Desk, token: str, max_body: int) -> None:
         # The desk says itself when it is full, in words that let the hall go elsewhere; answers come besides.
-        self.admission = Admission(8 * MOST_CALLS)  # one caller, the hall, gets half of that
+        self.admission = RequestLimiter(8 * MOST_CALLS)  # one caller, the hall, gets half of that
         self._desk = desk
         self._credential = b"Bearer " + token.encode()
         self._shield = Shield(max_body=max_body)

@@ -11,7 +11,7 @@ from toolhall.model.json import encode
 from toolhall.transports.asgi import Headers, Receive, Scope, Send
 from toolhall.transports.challenges import Challenges
 from toolhall.transports.identity.base import Identity, Unproven, proven
-from toolhall.transports.overload import Admission, Held, NoSlot, key_of
+from toolhall.transports.overload import NoSlot, RequestLimiter, Slots, key_of
 from toolhall.transports.shield import Turned
 
 MOST_PARAMETERS = 20
@@ -80,8 +80,8 @@ class Exchange:
         self.path = ""
         self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
         self.query = b""
-        self.admission: Admission | None = None  # None: there is no bound
-        self.slot: Held | None = None  # of which kind it holds one, in the name of `slot_key`
+        self.admission: RequestLimiter | None = None  # None: there is no bound
+        self.slot: Slots | None = None  # of which kind it holds one, in the name of `slot_key`
         self.scope: Scope = {}
         self.challenges: Challenges | None = None  # what is said to whoever may not
         self.identity: Identity | None = None  # what proved the caller
@@ -107,7 +107,7 @@ class Exchange:
             return self.path.removeprefix(prefix).split("/")
         return [unquote(part) for part in raw.removeprefix(prefix).split("/")]
 
-    def hold(self, slot: Held) -> None:
+    def hold(self, slot: Slots) -> None:
         """Note that it has taken one of these in its caller's name."""
         caller = self.caller
         self.slot, self.slot_key = slot, caller.id if caller.address is None else caller.account

@@ -19,7 +19,7 @@ from toolhall.transports.exchange import OWN, Exchange, Own
 from toolhall.transports.identity import NOBODY, Identity, Unproven, proven
 from toolhall.transports.identity.addresses import nobody
 from toolhall.transports.mounting import METADATA, Routes, below_root
-from toolhall.transports.overload import Admission, NoSlot
+from toolhall.transports.overload import NoSlot, RequestLimiter
 from toolhall.transports.refusals import refusal
 from toolhall.transports.shield import Shield, Turned
 from toolhall.transports.strangers import Strangers, asked_at
@@ -48,7 +48,7 @@ class HttpApp:
         startup: Callable[[], Awaitable[None]],
         challenges: Challenges | None = None,
     ) -> None:
-        self.admission = Admission()  # how many requests are answered at once
+        self.admission = RequestLimiter()  # how many requests are answered at once
         self.strangers: Strangers | None = None  # records those who prove nobody
         self.settle: Callable[[], Awaitable[None]] | None = None  # finishes what goes on by itself
         self.mounted: Callable[[Scope], None] | None = None  # hears where the hall is mounted

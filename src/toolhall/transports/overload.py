@@ -9,7 +9,7 @@ Theory of operation. A request passes four points, in this order:
    two never borrow from each other, so strangers cannot keep a proven caller out, whatever they send.
 4. It gives the slot back with its reply. A stream that only listens gives it back earlier and is counted elsewhere.
 
-Slots are shared by one rule (`Shares.take`): a caller gets one more only while it holds fewer than are free. Alone,
+Slots are shared by one rule (`FairShares.take`): a caller gets one more only while it holds fewer than are free. Alone,
 it ends at half of them; n callers that take all they can get end at 1/(n+1) each, and a newcomer always finds some.
 `per_caller` can lower that bound further. Strangers are told apart by address. The local user, who is every program of
 this machine, shares with nobody in its profile and may take whatever is free.
@@ -42,7 +42,7 @@ _VITAL = ("/health", "/oxp/health", "/metrics", "/api/", "/approve/")
 _HEALTH = ("/health", "/oxp/health")
 
 
-class Shares:
+class FairShares:
     """Counted slots, shared by key: nobody takes more than are left for the others, or than `per_key`."""
 
     __slots__ = ("_held", "_per_key", "most", "taken")
@@ -83,7 +83,7 @@ class Shares:
         return len(self._held)
 
 
-class SlotPool(Shares):
+class SlotPool(FairShares):
     """Slots with a queue of those who wait for one."""
 
     __slots__ = ("_queue", "_seconds", "_waiting")
@@ -91,7 +91,7 @@ class SlotPool(Shares):
     def __init__(self, most: int, per_key: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
         super().__init__(most, per_key)
         self._seconds = wait_seconds
-        self._waiting = Shares(max(1, most // 4))
+        self._waiting = FairShares(max(1, most // 4))
         self._queue: dict[asyncio.Future[bool], str] = {}  # in order of arrival
 
     @property
@@ -141,7 +141,7 @@ class NoSlot(Exception):
     """There is no slot for this caller now: it is told when to come back."""
 
 
-class Held(Protocol):
+class Slots(Protocol):
     """Counted slots of one kind, one of which a request has."""
 
     def leave(self, key: str) -> None:
@@ -161,7 +161,7 @@ class Bodies:
     """Requests whose body is incomplete; of strangers, the oldest of the busiest address makes way for a new one."""
 
     def __init__(self, most: int, most_of_strangers: int) -> None:
-        self.callers = Shares(most)
+        self.callers = FairShares(most)
         self._most = most_of_strangers
         self._strangers: dict[Droppable, str] = {}  # in order of arrival
 
@@ -193,7 +193,7 @@ class Bodies:
         return next(iter(self._strangers))  # only a newcomer that is alone has more, and it has none in here
 
 
-class Admission:
+class RequestLimiter:
     """The limiter of one process; see the top of this module for how it works."""
 
     def __init__(
@@ -207,8 +207,8 @@ class Admission:
     ) -> None:
         self.callers = SlotPool(most, per_caller, wait_seconds)
         self.strangers = SlotPool(strangers or max(1, most // 4), per_caller, wait_seconds)
-        self.reserve = Shares(RESERVED)
-        self.health = Shares(RESERVED_FOR_HEALTH)
+        self.reserve = FairShares(RESERVED)
+        self.health = FairShares(RESERVED_FOR_HEALTH)
         self.bodies = Bodies(most, MOST_STRANGERS_BODIES)
         self._clock = clock
         self._full_at: float | None = None  # when somebody last found no slot
@@ -225,7 +225,7 @@ class Admission:
             return True
         return self._full_at is not None and self._clock() - self._full_at < STRAINED_SECONDS
 
-    def enter(self, caller: Caller, path: str) -> Held | None:
+    def enter(self, caller: Caller, path: str) -> Slots | None:
         """Take a slot; returns where, None if this caller may have none now."""
         if caller.proof == "none":
             key = caller.account
@@ -240,7 +240,7 @@ class Admission:
             self._full_at = self._clock()
         return None
 
-    async def wait(self, caller: Caller) -> Held | None:
+    async def wait(self, caller: Caller) -> Slots | None:
         """A slot that comes free in a moment; returns where, None if none does."""
         pool = self.strangers if caller.proof == "none" else self.callers
         return pool if await pool.wait(key_of(caller)) else None

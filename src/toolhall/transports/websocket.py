@@ -15,7 +15,7 @@ from toolhall.transports.asgi import Receive, Send
 from toolhall.transports.crowd import Crowd
 from toolhall.transports.identity.base import Proven, Unproven, proven
 from toolhall.transports.joining import may_serve
-from toolhall.transports.overload import Admission, key_of
+from toolhall.transports.overload import RequestLimiter, key_of
 from toolhall.transports.sender import Sender
 
 MAX_AT_ONCE = 64
@@ -55,7 +55,7 @@ class WebSocket:
     async def serve(
         self,
         caller: Caller,
-        admission: Admission,
+        admission: RequestLimiter,
         receive: Receive,
         send: Send,
         again: Callable[[], Proven] | None = None,
@@ -82,7 +82,9 @@ class WebSocket:
             return False
         return sum(count for key, count in self._open.items() if key.startswith(caller.id)) >= MAX_SOCKETS_OF_STRANGERS
 
-    async def _messages(self, again: Callable[[], Proven], admission: Admission, receive: Receive, send: Send) -> None:
+    async def _messages(
+        self, again: Callable[[], Proven], admission: RequestLimiter, receive: Receive, send: Send
+    ) -> None:
         sender = Sender(send, again, self._most_bytes)
         line = _Line(self._hub, f"socket {next(self._numbers)}", sender, admission, send)
         try:
@@ -109,7 +111,7 @@ class _Line:
     HTTP requests do, and for no longer; then it is told when to come back.
     """
 
-    def __init__(self, hub: Answers, name: str, sender: Sender, admission: Admission, send: Send) -> None:
+    def __init__(self, hub: Answers, name: str, sender: Sender, admission: RequestLimiter, send: Send) -> None:
         self._hub = hub
         self._name = name
         self._sender = sender

@@ -16,7 +16,7 @@ from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode
 from toolhall.registrar.keys import NewKey
-from toolhall.transports.overload import Admission
+from toolhall.transports.overload import RequestLimiter
 from toolhall.transports.websocket import MAX_AT_ONCE, MAX_LEASING
 
 PLACES = 1  # one caller gets no more than half of more
@@ -84,7 +84,7 @@ async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any
 
 async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None:
     with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
-        hall.http.admission = Admission(PLACES, NO_END)
+        hall.http.admission = RequestLimiter(PLACES, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -119,7 +119,7 @@ async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behi
     method: str, most: int
 ) -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
-        hall.http.admission = Admission(1, NO_END)
+        hall.http.admission = RequestLimiter(1, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -140,7 +140,7 @@ async def test_who_may_run_nothing_waits_for_a_place_with_everybody() -> None:
     config = Config(profile="server", max_concurrency=1)
     with Toolhall(config=config) as hall:
         _, by = await made(hall, "ci")
-        hall.http.admission = admission = Admission(1, NO_END)
+        hall.http.admission = admission = RequestLimiter(1, NO_END)
         async with on_socket(hall, **by) as server:
             slot = admission.enter(LOCAL, "/hub")
             assert slot is not None

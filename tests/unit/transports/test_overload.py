@@ -7,7 +7,14 @@ import pytest
 
 from tests.unit.parts import Clock
 from toolhall.model.caller import Caller
-from toolhall.transports.overload import RESERVED, RESERVED_FOR_HEALTH, Admission, Bodies, Shares, SlotPool
+from toolhall.transports.overload import (
+    RESERVED,
+    RESERVED_FOR_HEALTH,
+    Bodies,
+    FairShares,
+    RequestLimiter,
+    SlotPool,
+)
 
 FOREVER = 600.0
 ANNA, BEN = Caller("anna", proof="key"), Caller("ben", proof="token")
@@ -32,7 +39,7 @@ def filled(most: int, wait_seconds: float = FOREVER) -> SlotPool:
 
 @pytest.mark.parametrize("callers", [1, 2, 3, 7])
 def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) -> None:
-    shares, names = Shares(256), [str(number) for number in range(callers)]
+    shares, names = FairShares(256), [str(number) for number in range(callers)]
     for _ in range(256):
         for name in names:
             shares.take(name)
@@ -43,7 +50,7 @@ def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) ->
 
 
 def test_a_key_has_no_more_than_it_may_have() -> None:
-    shares = Shares(256, 3)
+    shares = FairShares(256, 3)
     assert [shares.take("a") for _ in range(4)] == [True, True, True, False]
     assert shares.take("b")
     shares.leave("a")
@@ -51,7 +58,7 @@ def test_a_key_has_no_more_than_it_may_have() -> None:
 
 
 def test_who_holds_nothing_is_not_remembered() -> None:
-    shares = Shares(8)
+    shares = FairShares(8)
     for number in range(10_000):
         assert shares.take(str(number))
         shares.leave(str(number))
@@ -138,7 +145,7 @@ async def test_who_is_cancelled_loses_no_slot(late: bool) -> None:
 
 
 async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
-    admission = Admission(1, FOREVER)
+    admission = RequestLimiter(1, FOREVER)
     assert admission.enter(ANNA, "/mcp") is admission.callers
     assert admission.enter(ANNA, "/mcp") is None
     count = 0
@@ -152,7 +159,7 @@ async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
 
 
 async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None:
-    admission = Admission(16, FOREVER)
+    admission = RequestLimiter(16, FOREVER)
     for number in range(50):
         admission.enter(stranger(f"192.0.2.{number}"), "/machine")
     assert admission.strangers.taken == 4
@@ -160,12 +167,12 @@ async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None
     health = [admission.enter(stranger(f"192.0.2.{number}"), "/health") for number in range(50)]
     assert [slot is admission.health for slot in health].count(True) == RESERVED_FOR_HEALTH
     assert not admission.strained
-    assert await Admission(16, 0.0).wait(stranger()) is None
+    assert await RequestLimiter(16, 0.0).wait(stranger()) is None
 
 
 async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_slot() -> None:
     clock = Clock()
-    admission = Admission(1, 0.0, clock)
+    admission = RequestLimiter(1, 0.0, clock)
     seen = [admission.strained]
     assert admission.enter(ANNA, "/mcp")
     seen.append(admission.strained)
@@ -181,7 +188,7 @@ async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_fo
 
 
 async def test_who_is_turned_away_unheard_found_no_slot_either() -> None:
-    admission = Admission(1, FOREVER, Clock())
+    admission = RequestLimiter(1, FOREVER, Clock())
     assert admission.enter(ANNA, "/mcp")
     waiting = asyncio.create_task(admission.wait(BEN))
     await turn()

@@ -11,7 +11,7 @@ from toolhall.cli.serving.deadlines import Deadlines
 from toolhall.cli.serving.entrance import Entrance, connections_possible
 from toolhall.cli.serving.plain import Refusals
 from toolhall.transports.asgi import Receive, Scope, Send
-from toolhall.transports.overload import Admission
+from toolhall.transports.overload import RequestLimiter
 
 GRACE_SECONDS = 25
 _USUAL = Deadlines()
@@ -21,7 +21,7 @@ class Application(Protocol):
     """Answers requests, as many at once as it admits."""
 
     @property
-    def admission(self) -> Admission:
+    def admission(self) -> RequestLimiter:
         """What bounds them."""
         ...
 

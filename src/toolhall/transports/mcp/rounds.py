@@ -10,7 +10,7 @@ from toolhall.dialects.mcp.jsonrpc import Request
 from toolhall.dialects.mcp.refusals import McpRefusal, bad_params
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited, Unavailable
-from toolhall.model.exchange import CallTool, Consent
+from toolhall.model.exchange import CallConsent, CallTool
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.stores.base import StoreFailed
 from toolhall.stores.seal import Seal
@@ -27,7 +27,7 @@ class _State(msgspec.Struct, frozen=True):
     asked: list[str]
     round: int
     expires: float
-    consent: Consent | None = None
+    consent: CallConsent | None = None
 
 
 class Rounds:
@@ -50,7 +50,7 @@ class Rounds:
             return sent
         return {**state.replies, **{key: reply for key, reply in sent.items() if key in state.asked}}
 
-    async def use(self, request: Request, call: CallTool, caller: Caller) -> Consent | None:
+    async def use(self, request: Request, call: CallTool, caller: Caller) -> CallConsent | None:
         """Use the state up, and open the consent in it; a state that was used before is refused."""
         state = self._state(request, call, caller)
         if state is None:
@@ -71,7 +71,7 @@ class Rounds:
             await self.states.release(_id_of(request))
 
     def next(
-        self, request: Request, call: CallTool, caller: Caller, asked: list[str], consent: Consent | None = None
+        self, request: Request, call: CallTool, caller: Caller, asked: list[str], consent: CallConsent | None = None
     ) -> str:
         """The state to send along with these questions; a consent holds for all rounds that follow."""
         state = self._state(request, call, caller)

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from toolhall.registrar.papers import Paper, Source, foreign_papers
-from toolhall.stores.base import Event
-from toolhall.stores.sqlite.opening import open_stores
+from toolhall.registration.records import DefinitionDocument, RegistrationSource, records_for_document
+from toolhall.stores.sqlite import open_sqlite
+from toolhall.stores.tools import ToolEvent
 
 TOGETHER = 100  # tools in one toolkit
 _TEXT = {"type": "string", "description": "What to look for, as plain words."}
@@ -21,14 +21,14 @@ def fill(folder: Path, tools: int) -> None:
 
 
 async def _fill(folder: Path, tools: int) -> None:
-    stores = open_stores(folder)
+    stores = open_sqlite(folder)
     try:
         for first in range(0, tools, TOGETHER):
-            paper = Paper(_document(first // TOGETHER, min(TOGETHER, tools - first)), "hub")
-            papers = foreign_papers(paper, paper.tools, Source("http", "bench", 1.0))
+            paper = DefinitionDocument(_document(first // TOGETHER, min(TOGETHER, tools - first)), "hub")
+            papers = records_for_document(paper, paper.tools, RegistrationSource("http", "bench", 1.0))
             active = [msgspec.structs.replace(kept, state="active") for kept in papers]
             await stores.tools.save(
-                active, [Event(at=1.0, by="bench", id=kept.id, what="activated") for kept in active]
+                active, [ToolEvent(at=1.0, by="bench", id=kept.id, what="activated") for kept in active]
             )
     finally:
         stores.close()

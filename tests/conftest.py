@@ -12,7 +12,7 @@ import psutil
 import pytest
 from hypothesis import settings
 
-from toolhall.runners import discretion
+from toolhall.redaction import log_redaction
 
 GRACE = 0.5  # seconds that something already told to stop may take; only a test that leaves something waits
 FDS = Path("/proc/self/fd")
@@ -126,4 +126,4 @@ def no_loose_end(nothing_left_behind: None, request: pytest.FixtureRequest) -> N
 @pytest.fixture(autouse=True)
 def _own_secrets_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     """The secrets that one test's calls used are not hidden in what the next one logs."""
-    monkeypatch.setattr(discretion, "IN_USE", discretion.SecretsInUse())
+    monkeypatch.setattr(log_redaction, "SECRETS_IN_USE", log_redaction.SecretsInUse())

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from toolhall.stores.audit.reading import oldest_first
+from toolhall.stores.audit.query import iter_oldest_first
 
 
 def recorded(data: Path) -> list[dict[str, Any]]:
     """Every record, the oldest first; none where no call was made yet."""
-    return [msgspec.to_builtins(found.record) for found in oldest_first(data, lambda _: None)]
+    return [msgspec.to_builtins(found.record) for found in iter_oldest_first(data, lambda _: None)]

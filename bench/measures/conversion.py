@@ -11,9 +11,9 @@ from bench.report import Section, Verdict
 from bench.rounds import Effort, interleaved
 from bench.spread import Spread
 from tests.corpora.corpora import FILES
-from toolhall.dialects import strict
-from toolhall.dialects.catalogs import CATALOGS, WRITERS
-from toolhall.dialects.converter import Converter
+from toolhall.dialects import strict_json
+from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS
+from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.json import encode
 
@@ -28,7 +28,7 @@ command is the whole process, from its start to its last line."""
 def measure_conversion(effort: Effort) -> Section:
     """Every target dialect in turn, over all definitions there are."""
     lines = [line for file in FILES for line in file.read_bytes().splitlines()]
-    targets = (*CATALOGS, *WRITERS)
+    targets = (*CATALOGS, *WRITE_ONLY_CATALOGS)
     seen = interleaved({target: partial(_convert, lines, target) for target in targets}, effort.halved().rounds)
     # A round's mean is over what the same moments of the machine gave.
     means = [statistics.mean(each) for each in zip(*(seen[target] for target in CATALOGS), strict=True)]
@@ -51,7 +51,7 @@ def _convert(lines: list[bytes], target: str) -> float:
     start = time.process_time()
     for index, line in enumerate(lines):
         try:
-            for part in converter.feed(strict.decode(line), index):
+            for part in converter.feed(strict_json.decode(line), index):
                 for document in part.documents:
                     encode(document)
         except BadDocument as refused:

@@ -12,7 +12,7 @@ from bench.rounds import Effort
 from bench.spread import Spread
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
+from toolhall.model.messages import CallTool
 from toolhall.model.secret import Secret
 
 MOST_MICROSECONDS = 15.0
@@ -55,10 +55,12 @@ async def _measured(rounds: int) -> dict[str, list[float]]:
     seen: dict[str, list[float]] = {"plain": [], "secret": []}
     with Toolhall(plain, secret, config=Config(calls_per_second=1e9, call_burst=1e9)) as hall:
         await hall.open()
-        await hall.supplies.vault.set(NAME, Secret(VALUE), None, "bench")
+        await hall.credentials.vault.set(NAME, Secret(VALUE), None, "bench")
         for number in range(rounds + 1):
             for name, figures in seen.items():
-                microseconds = await _timed(partial(hall.hall.answer, CallTool(name, {"n": 1}, "bench", 7), LOCAL))
+                microseconds = await _timed(
+                    partial(hall.dispatcher.answer, CallTool(name, {"n": 1}, "bench", 7), LOCAL)
+                )
                 if number:  # the first round only warms up
                     figures.append(microseconds)
     return seen

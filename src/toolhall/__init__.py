@@ -1,4 +1,7 @@
-"""One hall for every agent's tools: write a tool once, serve it in every dialect."""
+"""Toolhall's public API: write a tool once, serve it over MCP, REST, OXP and the hub protocol.
+
+Every public name is imported when it is first used, so that `import toolhall` costs next to nothing.
+"""
 
 import importlib
 from typing import TYPE_CHECKING
@@ -25,19 +28,19 @@ if TYPE_CHECKING:
     from toolhall.model.errors import ToolError as ToolError
     from toolhall.model.errors import ToolFailed as ToolFailed
     from toolhall.model.errors import ToolhallError as ToolhallError
-    from toolhall.model.question import Answered as Answered
-    from toolhall.model.question import Filled as Filled
-    from toolhall.model.question import Form as Form
-    from toolhall.model.question import Question as Question
-    from toolhall.model.question import Root as Root
-    from toolhall.model.question import Rooted as Rooted
-    from toolhall.model.question import Roots as Roots
-    from toolhall.model.question import Sample as Sample
-    from toolhall.model.question import Sampled as Sampled
-    from toolhall.model.question import Visit as Visit
+    from toolhall.model.questions import Answered as Answered
+    from toolhall.model.questions import Filled as Filled
+    from toolhall.model.questions import Form as Form
+    from toolhall.model.questions import Question as Question
+    from toolhall.model.questions import Root as Root
+    from toolhall.model.questions import Rooted as Rooted
+    from toolhall.model.questions import Roots as Roots
+    from toolhall.model.questions import Sample as Sample
+    from toolhall.model.questions import Sampled as Sampled
+    from toolhall.model.questions import Visit as Visit
     from toolhall.model.tool import Annotations as Annotations
     from toolhall.model.tool import Icon as Icon
-    from toolhall.registrar.promises import BrokenPromise as BrokenPromise
+    from toolhall.registration.rules import BrokenPromise as BrokenPromise
 
 # Each name is imported when it is first used, so that `import toolhall` costs next to nothing.
 _HOMES = {
@@ -62,19 +65,19 @@ _HOMES = {
     "ToolError": "toolhall.model.errors",
     "ToolFailed": "toolhall.model.errors",
     "ToolhallError": "toolhall.model.errors",
-    "Answered": "toolhall.model.question",
-    "Filled": "toolhall.model.question",
-    "Form": "toolhall.model.question",
-    "Question": "toolhall.model.question",
-    "Root": "toolhall.model.question",
-    "Rooted": "toolhall.model.question",
-    "Roots": "toolhall.model.question",
-    "Sample": "toolhall.model.question",
-    "Sampled": "toolhall.model.question",
-    "Visit": "toolhall.model.question",
+    "Answered": "toolhall.model.questions",
+    "Filled": "toolhall.model.questions",
+    "Form": "toolhall.model.questions",
+    "Question": "toolhall.model.questions",
+    "Root": "toolhall.model.questions",
+    "Rooted": "toolhall.model.questions",
+    "Roots": "toolhall.model.questions",
+    "Sample": "toolhall.model.questions",
+    "Sampled": "toolhall.model.questions",
+    "Visit": "toolhall.model.questions",
     "Annotations": "toolhall.model.tool",
     "Icon": "toolhall.model.tool",
-    "BrokenPromise": "toolhall.registrar.promises",
+    "BrokenPromise": "toolhall.registration.rules",
 }
 
 __all__ = [

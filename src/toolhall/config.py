@@ -1,4 +1,8 @@
-"""One frozen configuration, from `toolhall.toml` and `TOOLHALL_...` variables; nothing below imports this."""
+"""Config: every setting, from `toolhall.toml` and `TOOLHALL_...` variables, frozen once it is loaded.
+
+`load_config` reads the file, then the environment, then the command line; the later source wins. BadConfig names the
+setting that cannot be used, where it is stated, and the nearest valid one.
+"""
 
 import contextlib
 import difflib
@@ -12,20 +16,18 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeGuard, Union, get_arg
 
 import msgspec
 
-from toolhall.accounts.providers import ProviderSettings
-from toolhall.pipeline.ladder import Steps
+from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
+from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.limit import Concurrency, Rate
-from toolhall.runners.hub.line import MOST_BYTES
+from toolhall.pipeline.policy import LevelRequirements
 
 FILE_NAME = "toolhall.toml"
 _PREFIX = "TOOLHALL_"
-
-_NONE = "there is no setting"
-_MOST_SHOWN = 40
-_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-_ANY_CASE = ("log_level", "log_format")
+_NO_SETTING = "there is no setting"
+_MAX_SHOWN_CHARS = 40
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_CASE_INSENSITIVE = ("log_level", "log_format")
 _SECRETS = ("oxp_secret", "vault_key")
-
 LogThreshold: TypeAlias = Literal["debug", "info", "warning", "error", "critical"]
 _Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -68,7 +70,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     record: tuple[str, ...] = ()
     audit_days: Annotated[int, msgspec.Meta(ge=0)] = 0
     levels: dict[str, Annotated[int, msgspec.Meta(ge=0, le=10)]] = {}
-    steps: Steps = Steps()
+    steps: LevelRequirements = LevelRequirements()
     cedar: str | None = None
     issuers: tuple[Issuer, ...] = ()
     resource: str | None = None
@@ -87,7 +89,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def max_frame_bytes(self) -> int:
         """Of a WebSocket: results of tool servers come over it, too, and they grow when they are written as text."""
-        return max(self.max_body_bytes, MOST_BYTES, 2 * self.max_output_bytes + 65_536)
+        return max(self.max_body_bytes, MAX_MESSAGE_BYTES, 2 * self.max_output_bytes + 65_536)
 
     def __repr__(self) -> str:
         shown = {name: "***" if name in _SECRETS and value else value for name, value in _fields(self)}
@@ -109,13 +111,13 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     if path or file.exists():
         settings = _read(file)
     for key in settings:
-        if unknown := _unknown(key, Config):
+        if unknown := _unknown_name(key, Config):
             raise BadConfig(f"{file}: {unknown}")
     origins = dict.fromkeys(settings, str(file))
     from_environment = _from_environment(environment)
     stated = {key: value for key, value in given.items() if value is not None}
     settings |= from_environment | stated
-    settings |= {key: settings[key].lower() for key in _ANY_CASE if isinstance(settings.get(key), str)}
+    settings |= {key: settings[key].lower() for key in _CASE_INSENSITIVE if isinstance(settings.get(key), str)}
     origins |= {key: _PREFIX + key.upper() for key in from_environment} | {key: f"--{key}" for key in stated}
     try:
         return msgspec.convert(settings, Config, strict=False)
@@ -176,7 +178,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             elif field.name in _SECRETS and (file := environment.get(f"{name}_FILE")) is not None:
                 found[field.name] = Path(file).read_text("utf-8").strip()
         except msgspec.DecodeError as error:
-            raise BadConfig(f"{name} is not valid JSON: {_wanted(field.type)} is wanted ({error})") from None
+            raise BadConfig(f"{name} is not valid JSON: {_describe_type(field.type)} is wanted ({error})") from None
         except (OSError, UnicodeDecodeError) as error:
             raise BadConfig(f"{name}_FILE cannot be read: {error}") from None
     return found
@@ -190,34 +192,34 @@ def _from_text(kind: Any, value: str) -> Any:
         except msgspec.DecodeError:  # `[::1]:9000` is none either
             decoded = None
         return decoded if isinstance(decoded, list) else tuple(filter(None, map(str.strip, value.split(","))))
-    return msgspec.json.decode(value) if _has_parts(kind) else value
+    return msgspec.json.decode(value) if _is_composite(kind) else value
 
 
-def _has_parts(kind: Any) -> bool:
+def _is_composite(kind: Any) -> bool:
     if get_origin(kind) is dict or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
         return True
-    return get_origin(kind) is not Annotated and any(map(_has_parts, get_args(kind)))
+    return get_origin(kind) is not Annotated and any(map(_is_composite, get_args(kind)))
 
 
 def _problems(settings: Mapping[str, Any], origins: Mapping[str, str]) -> Iterator[str]:
     """Every setting that cannot be used: where it is stated, what is wanted and what came."""
     for field in msgspec.structs.fields(Config):
         if field.name in settings:
-            for path, said in _wrong(field.type, settings[field.name], field.name):
+            for path, said in _invalid_parts(field.type, settings[field.name], field.name):
                 stated = origins[field.name]
                 # A variable and an option name the setting themselves.
-                names_it = said.startswith(_NONE) or (path == field.name and stated.startswith((_PREFIX, "--")))
+                names_it = said.startswith(_NO_SETTING) or (path == field.name and stated.startswith((_PREFIX, "--")))
                 yield f"{stated}: {said}" if names_it else f"{stated}: {path}: {said}"
 
 
-def _wrong(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _invalid_parts(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Where a value is not what is wanted, and in words what is; of a list or a table, its parts that are not."""
     try:
         msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:
-        inner = [found for part in _parts(kind, value, path) for found in _wrong(*part)]
-        inner += _misnamed(kind, value, path)
-        yield from inner or [(path, f"{_wanted(kind)} is wanted, not {_came(value, path)}")]
+        inner = [found for part in _parts(kind, value, path) for found in _invalid_parts(*part)]
+        inner += _name_problems(kind, value, path)
+        yield from inner or [(path, f"{_describe_type(kind)} is wanted, not {_describe_value(value, path)}")]
 
 
 def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
@@ -234,47 +236,51 @@ def _parts(kind: Any, value: Any, path: str) -> Iterator[tuple[Any, Any, str]]:
             return
 
 
-def _misnamed(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
+def _name_problems(kind: Any, value: Any, path: str) -> Iterator[tuple[str, str]]:
     """The names in a table that are none of its parts, each with the nearest that is, and those that it lacks."""
     kind = _not_none(kind)
     if not isinstance(value, dict) or not _is_struct(kind):
         return
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in value:
-            yield f"{path}.{field.name}", f"it is missing; {_wanted(field.type)} is wanted"
+            yield f"{path}.{field.name}", f"it is missing; {_describe_type(field.type)} is wanted"
     for name in value:
-        if unknown := _unknown(name, kind, f"{path}."):
+        if unknown := _unknown_name(name, kind, f"{path}."):
             yield f"{path}.{name}", unknown
 
 
-def _unknown(key: str, kind: type[msgspec.Struct], place: str = "") -> str | None:
+def _unknown_name(key: str, kind: type[msgspec.Struct], place: str = "") -> str | None:
     """That a name is none of a table's parts, with the nearest that is; None for one that is."""
     known = [field.encode_name for field in msgspec.structs.fields(kind)]
     if key in known:
         return None
     near = difflib.get_close_matches(key, known, 1)
     hint = f"; did you mean {place + near[0]!r}?" if near else f"; known are {', '.join(known)}"
-    return f"{_NONE} {place + key!r}{hint}"
+    return f"{_NO_SETTING} {place + key!r}{hint}"
 
 
-def _wanted(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     """What a setting takes, in words."""
     kind = _not_none(kind)
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return _wanted(arguments[0]) + "".join(map(_bounds, arguments[1:]))
+        return _describe_type(arguments[0]) + "".join(map(_describe_bounds, arguments[1:]))
     if origin is Literal:
         return " or ".join(map(repr, arguments))
     if origin is tuple:
-        return 'a list of texts, such as ["a", "b"]' if arguments[0] is str else f"a list, each {_wanted(arguments[0])}"
+        return (
+            'a list of texts, such as ["a", "b"]'
+            if arguments[0] is str
+            else f"a list, each {_describe_type(arguments[0])}"
+        )
     if origin is dict:
-        return f"a table of names, each with {_wanted(arguments[1])}"
+        return f"a table of names, each with {_describe_type(arguments[1])}"
     if _is_struct(kind):
         return f"a table with {', '.join(field.name for field in msgspec.structs.fields(kind))}"
-    return _WORDS.get(kind, "another value")
+    return _TYPE_NAMES.get(kind, "another value")
 
 
-def _bounds(meta: Any) -> str:
+def _describe_bounds(meta: Any) -> str:
     match meta:
         case msgspec.Meta(ge=least, le=most) if least is not None and most is not None:
             return f" from {least} to {most}"
@@ -288,7 +294,7 @@ def _bounds(meta: Any) -> str:
             return ""
 
 
-def _came(value: Any, path: str) -> str:
+def _describe_value(value: Any, path: str) -> str:
     """What came instead; of what may be a secret, only what kind of value it is."""
     match value:
         case bool():
@@ -297,7 +303,7 @@ def _came(value: Any, path: str) -> str:
             return f"the number {value}"
         case str():
             hidden = path in _SECRETS or path.startswith("providers")
-            return "this text" if hidden else f"text {msgspec.json.encode(value[:_MOST_SHOWN]).decode()}"
+            return "this text" if hidden else f"text {msgspec.json.encode(value[:_MAX_SHOWN_CHARS]).decode()}"
         case dict():
             return "a table"
         case list() | tuple():

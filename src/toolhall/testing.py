@@ -1,4 +1,7 @@
-"""For tests: call tools in memory, through every stage of the pipeline, typed from the function itself."""
+"""Test client: `Client` calls tools in memory, through every stage of the pipeline.
+
+Calls are typed by the tool's own function: its parameters and its return type are those of `Client.call`.
+"""
 
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
@@ -10,17 +13,15 @@ from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.definition import definitions_of
 from toolhall.config import Config
-from toolhall.model.call import Call
-from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.caller import LOCAL, Caller, RequireVerification
 from toolhall.model.content import Reply, Result, Text
 from toolhall.model.errors import ToolFailed, ToolhallError, Unsupported
-from toolhall.model.exchange import CallTool, Event, Finished, ListTools, Page
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.question import Answered, Question
-from toolhall.model.requirements import Brought
+from toolhall.model.messages import Call, CallEvent, CallTool, CompletedCall, ListTools, ToolPage
+from toolhall.model.questions import Answered, Question
+from toolhall.model.requirements import CallerCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Verify
 from toolhall.schema.types import decoder_of, to_json
 
 P = ParamSpec("P")
@@ -45,13 +46,13 @@ class Client:
         supplies: Mapping[str, str] | None = None,
     ) -> None:
         self._targets = targets
-        self._supplies = {name: Secret(value) for name, value in (supplies or {}).items()}
+        self._credentials = {name: Secret(value) for name, value in (supplies or {}).items()}
         self._answers = answers
         self._approves = approves
         self._config = config
         self._caller = caller
         self._hall: Toolhall | None = None
-        self.events: list[Event] = []
+        self.events: list[CallEvent] = []
 
     async def __aenter__(self) -> "Client":
         config = msgspec.structs.replace(self._config or Config(), accept_credentials=("*",))
@@ -90,44 +91,44 @@ class Client:
         """Call a tool by its function, with the function's own parameters and return type."""
         name = next(definitions_of(tool)).tool.name
         result = await self.call_named(name, _arguments(tool, args, kwargs))
-        return _returned(result, get_type_hints(tool).get("return", Any))
+        return _return_value(result, get_type_hints(tool).get("return", Any))
 
     async def call_named(self, name: str, arguments: JsonObject) -> Result:
         """Call a tool by its published name or id, with JSON arguments; raises the error that ended the call."""
-        ask = CallTool(name, arguments, _DIALECT, len(to_json(arguments)), self._brought(name))
-        answer = await self.hall.hall.answer(ask, self._caller, self)
+        ask = CallTool(name, arguments, _DIALECT, len(to_json(arguments)), self._credentials_for(name))
+        answer = await self.hall.dispatcher.answer(ask, self._caller, self)
         match answer:
-            case Finished(_, result):
+            case CompletedCall(_, result):
                 return result
             case ToolhallError():
                 raise answer
             case _:
                 raise TypeError(f"a call was answered by {answer!r}")
 
-    def _brought(self, name: str) -> Brought | None:
+    def _credentials_for(self, name: str) -> CallerCredentials | None:
         """What this tool requires, of all that the test has."""
         entry = self.hall.registry.snapshot.find(name)
-        needs = entry.needs if entry is not None else None
+        needs = entry.requirements if entry is not None else None
         if needs is None:
             return None
-        has = self._supplies
+        has = self._credentials
         tokens = {need.provider: has[need.provider] for need in needs.accounts if need.provider in has}
-        return Brought({name: has[name] for name in needs.secrets if name in has}, tokens) or None
+        return CallerCredentials({name: has[name] for name in needs.secrets if name in has}, tokens) or None
 
     async def list_tools(self) -> tuple[Tool, ...]:
         """Every tool this caller may see."""
         found: tuple[Tool, ...] = ()
         cursor: str | None = None
         while True:
-            page = await self.hall.hall.answer(ListTools(cursor), self._caller)
-            if not isinstance(page, Page):
+            page = await self.hall.dispatcher.answer(ListTools(cursor), self._caller)
+            if not isinstance(page, ToolPage):
                 raise TypeError(f"a listing was answered by {page!r}")
             found += page.tools
-            cursor = page.next
+            cursor = page.next_cursor
             if cursor is None:
                 return found
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: CallEvent) -> None:
         """As a link: collect what tools tell while they run."""
         self.events.append(event)
 
@@ -144,7 +145,7 @@ class Client:
     async def detach(self, retry_ms: int) -> None:
         """As a link: there is no connection to let go."""
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: Verify) -> bool:  # noqa: ARG002
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: RequireVerification) -> bool:  # noqa: ARG002
         """As an approver: what the test said."""
         return self._approves
 
@@ -163,7 +164,7 @@ def _arguments(tool: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     return plain
 
 
-def _returned(result: Result, hint: Any) -> Json:
+def _return_value(result: Result, hint: Any) -> Json:
     """The function's return value again, from what a client would have received."""
     if result.is_error:
         raise ToolFailed("; ".join(block.text for block in result.content if isinstance(block, Text)) or None)

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import House
 from tests.cli.shell import Shell
 from toolhall.config import Config
-from toolhall.examples.standins.addresses import GMAIL_ADDRESS
-from toolhall.examples.standins.beside import PROVIDER, beside
+from toolhall.examples._fakes import GMAIL_ADDRESS
+from toolhall.examples._fakes.services import GOOGLE_PROVIDER, run_fake_services
 
 Window = Callable[..., Page]
 READ_MAIL = "https://www.googleapis.com/auth/gmail.readonly"
@@ -21,11 +21,11 @@ READ_MAIL = "https://www.googleapis.com/auth/gmail.readonly"
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The example tools, set up for the stand-in as an operator sets up a provider."""
-    with beside(Config()) as config:
+    with run_fake_services(Config()) as config:
         shell = Shell(Path(tmp_path_factory.mktemp("people")))
-        google = config.providers[PROVIDER]
+        google = config.providers[GOOGLE_PROVIDER]
         provider = {"issuer": google.issuer, "client_id": google.client_id}
-        shell.environment["TOOLHALL_PROVIDERS"] = json.dumps({PROVIDER: provider})
+        shell.environment["TOOLHALL_PROVIDERS"] = json.dumps({GOOGLE_PROVIDER: provider})
         shell.environment[GMAIL_ADDRESS] = str(google.issuer)
         shell.environment["TOOLHALL_EGRESS_ALLOW"] = ",".join(config.egress_allow)
         with shell.serving() as server:

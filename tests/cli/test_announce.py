@@ -8,14 +8,14 @@ import pytest
 
 from tests.cli.shell import KIT, Shell
 from toolhall import Config
-from toolhall.cli.serving.announce import announce
+from toolhall.cli.listen import print_banner
 
 BOUND = "http://127.0.0.1:8760"
 
 
 def told(capsys: pytest.CaptureFixture[str], url: str = BOUND, **settings: Any) -> tuple[str, Any]:
     """What is printed, and the snippet in it."""
-    announce(url, Config(data=None, **settings), json=False)
+    print_banner(url, Config(data=None, **settings), json=False)
     shown = capsys.readouterr().out
     return shown, json.loads(shown[shown.index("{") : shown.rindex("}") + 1])["mcpServers"]["toolhall"]
 
@@ -46,7 +46,7 @@ def test_an_address_that_means_all_is_not_one_to_paste(
     shown, snippet = told(capsys, bound, profile="server")
     assert snippet["url"] == f"{said}/mcp"
     assert bound not in shown
-    announce(bound, Config(profile="server"), json=True)
+    print_banner(bound, Config(profile="server"), json=True)
     assert json.loads(capsys.readouterr().out)["url"] == said
 
 

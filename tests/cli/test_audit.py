@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.shell import KIT, Shell, read_line
 from tests.unit.stores.audit.made import NOON, record, wrote
-from toolhall.stores.audit.segments import segments_of
+from toolhall.stores.audit.format import segments_of
 
 
 def audit(shell: Shell) -> Path:

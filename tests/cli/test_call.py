@@ -10,7 +10,7 @@ import pytest
 from tests.cli.shell import KIT, PATIENCE, Shell, read_line
 from tests.recorded import recorded
 from toolhall import Context, tool
-from toolhall.cli.logs import crashes_shown
+from toolhall.cli.logs import print_crashes
 from toolhall.model.errors import Crashed
 from toolhall.testing import Client
 
@@ -112,7 +112,7 @@ async def test_a_crash_is_shown_without_secrets(capsys: pytest.CaptureFixture[st
         raise RuntimeError(f"it is {ctx.secret('KEY')}")
 
     async with Client(leak, supplies={"KEY": "hunter2-hunter2"}) as client:
-        with crashes_shown() as shown, pytest.raises(Crashed):
+        with print_crashes() as shown, pytest.raises(Crashed):
             await client.call_named("leak", {})
     assert len(shown) == 1
     assert "RuntimeError: it is" in (err := capsys.readouterr().err)

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.cli.clients.json_text import UneditableFile, edited, read_json, removed
-from toolhall.cli.clients.line_text import (
-    edited_toml,
-    edited_yaml,
-    read_yaml,
-    removed_toml,
-    removed_yaml,
-    written_toml,
-    written_yaml,
+from toolhall.cli.install.json_edit import UneditableFile, read_json, remove_member, set_member
+from toolhall.cli.install.toml_yaml_edit import (
+    remove_toml_table,
+    remove_yaml_entry,
+    render_toml_table,
+    render_yaml_entry,
+    set_toml_table,
+    set_yaml_entry,
+    yaml_entry_names,
 )
 
 ENTRY: dict[str, Any] = {"command": "/bin/toolhall", "args": ["serve", 'a "b".py', "--stdio"], "env": {"A": "ü\n"}}
@@ -37,14 +37,14 @@ ZED = """// Zed settings, {with} a brace
 
 def test_comments_commas_and_everything_else_stay() -> None:
     path = ("context_servers", "mine")
-    after = edited(ZED, path, {"command": "y"})
+    after = set_member(ZED, path, {"command": "y"})
     assert after == ZED.replace(
         '"args": [],}, // stays\n', '"args": [],}, // stays\n    "mine": {\n      "command": "y"\n    },\n'
     )
     assert read_json(after)["context_servers"]["mine"] == {"command": "y"}
-    again = edited(after, path, {"url": "z"})
+    again = set_member(after, path, {"url": "z"})
     assert again == after.replace('"command": "y"', '"url": "z"')
-    assert removed(again, path) == ZED
+    assert remove_member(again, path) == ZED
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_comments_commas_and_everything_else_stay() -> None:
     ],
 )
 def test_an_entry_is_written_in_the_style_of_the_file(text: str, after: str) -> None:
-    assert edited(text, ("a", "b"), {}) == after
+    assert set_member(text, ("a", "b"), {}) == after
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_entry_is_written_in_the_style_of_the_file(text: str, after: str) -> 
     ],
 )
 def test_an_entry_is_taken_out(text: str, after: str) -> None:
-    assert removed(text, ("a", "b")) == after
+    assert remove_member(text, ("a", "b")) == after
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_an_entry_is_taken_out(text: str, after: str) -> None:
 )
 def test_what_cannot_be_parsed_is_not_edited(text: str, said: str) -> None:
     with pytest.raises(UneditableFile, match=re.escape(said)):
-        edited(text, ("a", "b"), {})
+        set_member(text, ("a", "b"), {})
 
 
 _VALUES = st.recursive(
@@ -133,11 +133,11 @@ def test_any_file_keeps_its_meaning(data: Any, document: dict[str, Any]) -> None
     document[PATH[0]] = document.get(PATH[0]) if isinstance(document.get(PATH[0]), dict) else {"x": 1}
     text = _spelled(document, data.draw)
     assert read_json(text) == document
-    after = edited(text, PATH, ENTRY)
+    after = set_member(text, PATH, ENTRY)
     assert read_json(after) == {**document, PATH[0]: {**document[PATH[0]], PATH[1]: ENTRY}}
     comments = re.findall(r"/\* , \{ \*/|// \}", text)
     assert re.findall(r"/\* , \{ \*/|// \}", after) == comments
-    assert read_json(removed(after, PATH)) == document
+    assert read_json(remove_member(after, PATH)) == document
 
 
 CODEX = '''model = "gpt-5" # the best
@@ -168,17 +168,17 @@ TOML_PATH = ("mcp_servers", "mine")
 
 
 def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
-    after = edited_toml(CODEX, TOML_PATH, ENTRY)
+    after = set_toml_table(CODEX, TOML_PATH, ENTRY)
     assert tomllib.loads(after)["mcp_servers"] == {"other": {"command": "x"}, "mine": ENTRY}
     for kept in ("# the best", "is only text here", "# about mine", "# about the profile\n[profiles.fast]"):
         assert kept in after
-    without = removed_toml(after, TOML_PATH)
+    without = remove_toml_table(after, TOML_PATH)
     assert "mine" not in tomllib.loads(without)["mcp_servers"]
-    assert edited_toml("", TOML_PATH, ENTRY) == written_toml(TOML_PATH, ENTRY)
-    added = edited_toml('model = "x"', TOML_PATH, ENTRY)
-    assert added == f'model = "x"\n\n{written_toml(TOML_PATH, ENTRY)}'
-    assert removed_toml(added, TOML_PATH) == 'model = "x"\n'
-    assert removed_toml(edited_toml("[mcp_servers]\n", TOML_PATH, ENTRY), TOML_PATH).strip() == "[mcp_servers]"
+    assert set_toml_table("", TOML_PATH, ENTRY) == render_toml_table(TOML_PATH, ENTRY)
+    added = set_toml_table('model = "x"', TOML_PATH, ENTRY)
+    assert added == f'model = "x"\n\n{render_toml_table(TOML_PATH, ENTRY)}'
+    assert remove_toml_table(added, TOML_PATH) == 'model = "x"\n'
+    assert remove_toml_table(set_toml_table("[mcp_servers]\n", TOML_PATH, ENTRY), TOML_PATH).strip() == "[mcp_servers]"
 
 
 @pytest.mark.parametrize(
@@ -194,17 +194,17 @@ def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
 )
 def test_toml_of_another_shape_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile):
-        edited_toml(text, TOML_PATH, ENTRY)
+        set_toml_table(text, TOML_PATH, ENTRY)
 
 
 @pytest.mark.parametrize("text", ["mcp_servers = {}", 'x = 1\nmcp_servers = { mine = { command = "x" } }\n[y]\n'])
 def test_servers_that_are_written_inline_are_left_to_the_person(text: str) -> None:
     with pytest.raises(UneditableFile, match="is written inline"):
-        edited_toml(text, TOML_PATH, ENTRY)
+        set_toml_table(text, TOML_PATH, ENTRY)
     with pytest.raises(UneditableFile, match="is written inline"):
-        removed_toml(text, TOML_PATH)
+        remove_toml_table(text, TOML_PATH)
     other = "[profile]\nmcp_servers = {}\n"
-    assert edited_toml(other, TOML_PATH, ENTRY).startswith(other)
+    assert set_toml_table(other, TOML_PATH, ENTRY).startswith(other)
 
 
 GOOSE = """# my goose
@@ -228,20 +228,23 @@ YAML_PATH = ("extensions", "mine")
 
 
 def test_an_entry_of_yaml_is_replaced_where_it_is_and_taken_out() -> None:
-    after = edited_yaml(GOOSE, YAML_PATH, {"enabled": True, "args": ["a"]})
+    after = set_yaml_entry(GOOSE, YAML_PATH, {"enabled": True, "args": ["a"]})
     assert after == GOOSE.replace("    enabled: false\n", '    enabled: true\n    args: ["a"]\n')
-    without = removed_yaml(after, YAML_PATH)
+    without = remove_yaml_entry(after, YAML_PATH)
     assert without == GOOSE.replace("  mine:\n    enabled: false\n", "")
-    assert edited_yaml(without, YAML_PATH, {"enabled": False}) == GOOSE
-    alone = edited_yaml("", YAML_PATH, {"enabled": True})
-    assert alone == written_yaml(YAML_PATH, {"enabled": True}) == "extensions:\n  mine:\n    enabled: true\n"
-    assert removed_yaml(alone, YAML_PATH) == "extensions: {}\n"
-    assert edited_yaml("extensions: {} # none\nx: 1", YAML_PATH, {"a": 1}) == (
+    assert set_yaml_entry(without, YAML_PATH, {"enabled": False}) == GOOSE
+    alone = set_yaml_entry("", YAML_PATH, {"enabled": True})
+    assert alone == render_yaml_entry(YAML_PATH, {"enabled": True}) == "extensions:\n  mine:\n    enabled: true\n"
+    assert remove_yaml_entry(alone, YAML_PATH) == "extensions: {}\n"
+    assert set_yaml_entry("extensions: {} # none\nx: 1", YAML_PATH, {"a": 1}) == (
         "extensions: # none\n  mine:\n    a: 1\nx: 1\n"
     )
     texts = "extensions:\n  a:\n    b: |\n      # a line of text\n\n# behind\n"  # found by comparing with PyYAML
-    assert edited_yaml(texts, YAML_PATH, {"c": 1}) == texts.replace("\n\n#", "\n  mine:\n    c: 1\n\n#")
-    assert read_yaml("---\nx: 1\nextensions:\n    a:\n        b: 1\n    'c d':\n\ny: 2\n", "extensions") == ["a", "c d"]
+    assert set_yaml_entry(texts, YAML_PATH, {"c": 1}) == texts.replace("\n\n#", "\n  mine:\n    c: 1\n\n#")
+    assert yaml_entry_names("---\nx: 1\nextensions:\n    a:\n        b: 1\n    'c d':\n\ny: 2\n", "extensions") == [
+        "a",
+        "c d",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -264,4 +267,4 @@ def test_an_entry_of_yaml_is_replaced_where_it_is_and_taken_out() -> None:
 )
 def test_yaml_of_another_shape_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile):
-        edited_yaml(text, YAML_PATH, {"enabled": True})
+        set_yaml_entry(text, YAML_PATH, {"enabled": True})

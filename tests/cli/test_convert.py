@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.shell import PATIENCE, PROGRAM, Shell, read_line
-from toolhall.dialects.catalogs import DIALECTS, READABLE
+from toolhall.dialects.catalogs import DIALECTS, READABLE_DIALECTS
 
 VECTORS = Path(__file__).parents[1] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
@@ -271,7 +271,7 @@ def test_a_first_line_that_is_broken_does_not_hide_the_others(shell: Shell) -> N
     [
         (["tools.json"], 2, "--to"),
         (["tools.json", "--to", "soap"], 2, f"use one of {', '.join(DIALECTS)}"),
-        (["tools.json", "--to", "mcp", "--from", "gemini"], 2, f"use one of {', '.join(READABLE)}"),
+        (["tools.json", "--to", "mcp", "--from", "gemini"], 2, f"use one of {', '.join(READABLE_DIALECTS)}"),
         (["missing.json", "--to", "mcp"], 2, "there is no file missing.json"),
         ([".", "--to", "mcp"], 2, "is a folder"),
         (["--jsn", "--to", "mcp"], 2, "there is no option --jsn"),

@@ -15,12 +15,12 @@ import pytest
 from tests.cli.shell import KIT, PATIENCE, Shell
 from tests.cli.test_serve_registry import CALCULATOR, told, write_shop
 from tests.cli.test_serve_ways import INITIALIZE, ask
-from toolhall.cli.settings import default_folder, project_of
+from toolhall.cli.settings import default_data_folder, project_root
 from toolhall.config import Config, overridden, overriding
-from toolhall.stores.base import StoreFailed
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.grants.base import Grant
-from toolhall.stores.sql import revision
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.grants import Grant
+from toolhall.stores.open import open_stores
+from toolhall.stores.sql import base
 
 PLAIN = '''
 from toolhall import tool
@@ -121,15 +121,19 @@ def test_what_begins_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("HOME", str(person))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     (person / ".git").mkdir()  # a home under version control holds many projects
-    assert project_of(inside) == inside
+    assert project_root(inside) == inside
     (person / "code" / "app" / "toolhall.toml").write_text("")
-    assert project_of(inside) == person / "code" / "app"
+    assert project_root(inside) == person / "code" / "app"
     monkeypatch.chdir(inside)
-    assert default_folder() == default_folder([str(person / "code/app")])
-    assert default_folder().parent == person / ".local/share/toolhall/projects"
-    assert default_folder().name.startswith("app-")
+    assert default_data_folder() == default_data_folder([str(person / "code/app")])
+    assert default_data_folder().parent == person / ".local/share/toolhall/projects"
+    assert default_data_folder().name.startswith("app-")
     (inside / "tools.py").write_text("")
-    assert default_folder(["tools.py:tools", "/"]) == default_folder(["tools.py"]) == default_folder(["some.module"])
+    assert (
+        default_data_folder(["tools.py:tools", "/"])
+        == default_data_folder(["tools.py"])
+        == default_data_folder(["some.module"])
+    )
 
 
 def test_several_processes_over_standard_input_share_a_folder_that_was_named(shell: Shell) -> None:
@@ -207,11 +211,11 @@ def test_a_server_and_processes_over_standard_input_share_one_as_well(shell: She
 
 
 async def test_a_file_that_one_process_makes_is_seen_by_those_that_were_there_before(tmp_path: Path) -> None:
-    one = choose_stores(tmp_path, share=True, family="peer", beside=True)
-    other = choose_stores(tmp_path, share=True, family="peer", beside=True)
-    assert (one.guest, other.guest) == (False, True)
-    one.yield_tools()
-    choose_stores(tmp_path, share=False, family="peer").close()  # another one may change tools now
+    one = open_stores(tmp_path, allow_readonly=True, role="peer", tools_optional=True)
+    other = open_stores(tmp_path, allow_readonly=True, role="peer", tools_optional=True)
+    assert (one.tools_readonly, other.tools_readonly) == (False, True)
+    one.release_tools()
+    open_stores(tmp_path, allow_readonly=False, role="peer").close()  # another one may change tools now
     assert one.version is not None
     assert other.version is not None
     before = await one.version()
@@ -220,7 +224,7 @@ async def test_a_file_that_one_process_makes_is_seen_by_those_that_were_there_be
     assert [grant.id for grant in await one.grants.all()] == ["g"]
     one.close()
     other.close()
-    alone = choose_stores(tmp_path, share=False)
+    alone = open_stores(tmp_path, allow_readonly=False)
     assert [grant.id for grant in await alone.grants.all()] == ["g"]
     alone.close()
 
@@ -228,8 +232,8 @@ async def test_a_file_that_one_process_makes_is_seen_by_those_that_were_there_be
 async def test_two_that_make_the_file_at_the_same_moment_make_one(tmp_path: Path) -> None:
     grants = [Grant(id=f"g{n}", effect="permit", callers="*", tools="*", created_at=1.0, by="x") for n in range(2)]
     with (
-        closing(choose_stores(tmp_path, share=False, family="peer")) as one,
-        closing(choose_stores(tmp_path, share=False, family="peer", beside=True)) as other,
+        closing(open_stores(tmp_path, allow_readonly=False, role="peer")) as one,
+        closing(open_stores(tmp_path, allow_readonly=False, role="peer", tools_optional=True)) as other,
     ):
         await asyncio.gather(one.grants.add(grants[0]), other.grants.add(grants[1]))
         assert {grant.id for grant in await one.grants.all()} == {"g0", "g1"}
@@ -238,11 +242,11 @@ async def test_two_that_make_the_file_at_the_same_moment_make_one(tmp_path: Path
 async def test_tables_of_an_older_version_are_not_changed_under_a_process_that_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with closing(choose_stores(tmp_path, share=False, family="peer")) as old:
+    with closing(open_stores(tmp_path, allow_readonly=False, role="peer")) as old:
         await old.grants.add(Grant(id="g", effect="permit", callers="*", tools="*", created_at=1.0, by="x"))
-        monkeypatch.setattr(revision, "REVISIONS", (*revision.REVISIONS, "9999"))
+        monkeypatch.setattr(base, "REVISIONS", (*base.REVISIONS, "9999"))
         with pytest.raises(StoreFailed, match="an older Toolhall that is still using it"):
-            choose_stores(tmp_path, share=False, family="peer", beside=True)
+            open_stores(tmp_path, allow_readonly=False, role="peer", tools_optional=True)
         assert [grant.id for grant in await old.grants.all()] == ["g"]
 
 

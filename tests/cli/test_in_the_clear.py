@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from toolhall.cli.failure import CommandFailed
-from toolhall.cli.sources.remote import RemoteSource
-from toolhall.cli.sources.wire import read_url
-from toolhall.cli.tools.desk import HallOptions, opened
+from toolhall.cli.clients.http import parse_endpoint
+from toolhall.cli.clients.management import open_management
+from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.errors import CommandError
+from toolhall.cli.options import HallOptions
 
 KEY = "thk-a-key-of-somebody"
 ELSEWHERE = ["http://hall.example", "http://192.0.2.7:8000/mcp", "http://[2001:db8::1]", "http://localhost.example"]
@@ -36,8 +37,12 @@ def test_a_key_is_not_sent_in_the_clear(
     if not given:
         monkeypatch.setenv("TOOLHALL_KEY", KEY)
     key = KEY if given else None
-    for ask in (lambda: RemoteSource(url, key), lambda: _managed("GET", url, key), lambda: _managed("PUT", url, key)):
-        with pytest.raises(CommandFailed, match="use https") as refused:
+    for ask in (
+        lambda: RemoteToolClient(url, key),
+        lambda: _managed("GET", url, key),
+        lambda: _managed("PUT", url, key),
+    ):
+        with pytest.raises(CommandError, match="use https") as refused:
             ask()
         assert KEY not in str(refused.value)
     assert network == []
@@ -45,7 +50,7 @@ def test_a_key_is_not_sent_in_the_clear(
 
 @pytest.mark.parametrize("url", ELSEWHERE)
 def test_a_secret_is_not_sent_in_the_clear_without_a_key_either(url: str, network: list[Any]) -> None:
-    with pytest.raises(CommandFailed, match="use https"):
+    with pytest.raises(CommandError, match="use https"):
         _managed("PUT", url)
     assert network == []
 
@@ -54,18 +59,18 @@ def test_a_secret_is_not_sent_in_the_clear_without_a_key_either(url: str, networ
     "url", ["https://hall.example", "http://127.0.0.1:8000", "http://127.9.9.9", "http://[::1]:1", "http://localhost"]
 )
 def test_over_https_and_on_this_machine_both_are_sent(url: str, network: list[Any]) -> None:
-    with pytest.raises(CommandFailed, match="nothing listens"):
+    with pytest.raises(CommandError, match="nothing listens"):
         _managed("PUT", url, KEY)
     assert len(network) == 1
 
 
 def test_what_is_no_secret_may_be_asked_of_anybody(network: list[Any]) -> None:
-    with pytest.raises(CommandFailed, match="nothing listens"):
+    with pytest.raises(CommandError, match="nothing listens"):
         _managed("GET", "http://hall.example")
-    assert read_url("http://hall.example").key == ""
+    assert parse_endpoint("http://hall.example").key == ""
     assert len(network) == 1
 
 
 def _managed(method: str, url: str, key: str | None = None) -> None:
-    with opened(HallOptions(url=url, key=key)) as desk:
-        desk.manage(method, "secrets", "NAME", body={"value": "sk-of-somebody"} if method == "PUT" else None)
+    with open_management(HallOptions(url=url, key=key)) as desk:
+        desk.request(method, "secrets", "NAME", body={"value": "sk-of-somebody"} if method == "PUT" else None)

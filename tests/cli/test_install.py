@@ -17,9 +17,9 @@ import toolhall
 from tests.cli.shell import KIT, PATIENCE, Shell
 from tests.cli.test_serve_ways import INITIALIZE, ask
 from tests.packaging.building import UV
-from toolhall.cli.clients import launch
-from toolhall.cli.clients.known import CLIENTS, Name, Remote, System
-from toolhall.cli.clients.launch import absolute_target, default_name, program, stdio_server
+from toolhall.cli.install import launch
+from toolhall.cli.install.launch import absolute_target, default_name, launch_command, stdio_server
+from toolhall.cli.install.mcp_clients import MCP_CLIENTS, ClientName, RemoteServer, System
 
 FILES = {
     "claude-desktop": ".config/Claude/claude_desktop_config.json",
@@ -58,17 +58,17 @@ def entry_in(file: Path, below: str, name: str) -> dict[str, Any]:
 
 
 def test_every_client_is_here() -> None:
-    assert set(FILES) == set(CLIENTS) == set(get_args(Name))
+    assert set(FILES) == set(MCP_CLIENTS) == set(get_args(ClientName))
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Path, client: Name) -> None:
+def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Path, client: ClientName) -> None:
     (shell.folder / "my_tools.py").write_text(Path(KIT).read_text())
     done = shell.run("install", client, "my_tools.py", "--yes", "--json", "--env", "MORE=1")
     assert done.code == 0, done
     file = home / FILES[client]
     assert done.json()["file"] == str(file)
-    entry = entry_in(file, CLIENTS[client].below, "my_tools")
+    entry = entry_in(file, MCP_CLIENTS[client].servers_key, "my_tools")
     command, environment = entry.get("command") or entry["cmd"], entry.get("env") or entry["envs"]
     assert environment == {"MORE": "1"}
     assert Path(command).is_absolute()
@@ -104,12 +104,12 @@ def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Pat
         ("gemini-cli", {"httpUrl": "URL", "headers": {"Authorization": "Bearer ${MY_KEY}"}}),
     ],
 )
-def test_a_hall_that_runs_is_named_as_the_client_wants_it(client: Name, entry: dict[str, Any]) -> None:
+def test_a_hall_that_runs_is_named_as_the_client_wants_it(client: ClientName, entry: dict[str, Any]) -> None:
     url = "http://127.0.0.1:8000/mcp"
     wanted = json.loads(json.dumps(entry).replace("URL", url))
-    assert CLIENTS[client].entry("x", Remote(url, "MY_KEY")) == wanted
+    assert MCP_CLIENTS[client].entry("x", RemoteServer(url, "MY_KEY")) == wanted
     keyless = {key: value for key, value in wanted.items() if key not in ("headers", "bearer_token_env_var")}
-    assert CLIENTS[client].entry("x", Remote(url)) == keyless
+    assert MCP_CLIENTS[client].entry("x", RemoteServer(url)) == keyless
 
 
 def test_urls(shell: Shell, home: Path) -> None:
@@ -175,9 +175,11 @@ def test_what_a_person_added_to_the_entry_stays(shell: Shell, home: Path) -> Non
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])
-def test_variables_that_a_person_added_stay_when_install_is_repeated(shell: Shell, home: Path, client: Name) -> None:
+def test_variables_that_a_person_added_stay_when_install_is_repeated(
+    shell: Shell, home: Path, client: ClientName
+) -> None:
     assert shell.run("install", client, KIT, "--yes", "--env", "MINE=1").code == 0
-    file, below = home / FILES[client], CLIENTS[client].below
+    file, below = home / FILES[client], MCP_CLIENTS[client].servers_key
     text = file.read_text()
     added = text.replace('"MINE": "1"', '"MINE": "1", "TOKEN": "t"').replace('MINE = "1"', 'MINE = "1", TOKEN = "t"')
     assert added != text
@@ -189,7 +191,9 @@ def test_variables_that_a_person_added_stay_when_install_is_repeated(shell: Shel
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex", "goose"])
-def test_an_entry_of_another_project_is_named_before_it_is_replaced(shell: Shell, home: Path, client: Name) -> None:
+def test_an_entry_of_another_project_is_named_before_it_is_replaced(
+    shell: Shell, home: Path, client: ClientName
+) -> None:
     for project in ("a", "b"):
         (shell.folder / project).mkdir()
         (shell.folder / project / "tools.py").write_text(Path(KIT).read_text())
@@ -232,13 +236,13 @@ def test_no_backup_is_overwritten(shell: Shell, home: Path) -> None:
         ("codex", 'model = "x"\n'),
     ],
 )
-def test_remove_takes_the_file_back_to_what_it_was(shell: Shell, home: Path, client: Name, text: str) -> None:
+def test_remove_takes_the_file_back_to_what_it_was(shell: Shell, home: Path, client: ClientName, text: str) -> None:
     file = home / FILES[client]
     file.parent.mkdir(parents=True)
     file.write_text(text)
     assert shell.run("install", client, KIT, "--yes").code == 0
     assert shell.run("install", client, KIT, "--remove", "--yes").code == 0
-    had_servers = CLIENTS[client].below in text
+    had_servers = MCP_CLIENTS[client].servers_key in text
     assert "".join(file.read_text().split()) == "".join(text.split()) if had_servers else file.read_text() == text
 
 
@@ -325,9 +329,9 @@ def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
         ("windsurf", "win32", "/h/.codeium/windsurf/mcp_config.json"),
     ],
 )
-def test_where_each_system_has_it(client: Name, system: System, place: str) -> None:
+def test_where_each_system_has_it(client: ClientName, system: System, place: str) -> None:
     environment: Mapping[str, str] = {"XDG_CONFIG_HOME": "/xdg", "APPDATA": "/roam", "CODEX_HOME": "/codex"}
-    assert PurePosixPath(CLIENTS[client].place(system, Path("/h"), environment)) == PurePosixPath(place)
+    assert PurePosixPath(MCP_CLIENTS[client].user_file(system, Path("/h"), environment)) == PurePosixPath(place)
 
 
 def test_a_target_means_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -442,15 +446,15 @@ def test_the_program_is_named_by_an_absolute_path(tmp_path: Path, monkeypatch: p
     script.write_text("")
     script.chmod(0o755)
     monkeypatch.setattr("sys.argv", [str(script)])
-    assert program() == [str(script)]
+    assert launch_command() == [str(script)]
     monkeypatch.setattr("sys.prefix", "/cache/uv/archive-v0/abc")
     uv = tmp_path / "uv"
     uv.write_text("")
     monkeypatch.setenv("UV", str(uv))
     monkeypatch.setattr(launch, "uvx_arguments", list[str])
-    assert program()[:3] == [str(uv), "tool", "run"], "there is no uvx beside it"
+    assert launch_command()[:3] == [str(uv), "tool", "run"], "there is no uvx beside it"
     (tmp_path / "uvx").write_text("")
-    assert program()[0] == str(tmp_path / "uvx")
+    assert launch_command()[0] == str(tmp_path / "uvx")
 
 
 def test_serve_shows_what_a_client_starts(shell: Shell) -> None:

@@ -15,10 +15,10 @@ from websockets.asyncio.server import ServerConnection, serve
 from tests.unit.toolserver.calling import MEANS
 from tests.unit.toolserver.tools import Kit
 from toolhall.authoring.definition import definitions_of
-from toolhall.cli.failure import CommandFailed
-from toolhall.cli.serving.joined import Joined, Terms
-from toolhall.toolserver import joining
-from toolhall.toolserver.desk import Desk
+from toolhall.cli.errors import CommandError
+from toolhall.server.tool_server import JoinOptions, ToolServerProcess
+from toolhall.toolserver import lease
+from toolhall.toolserver.handler import CallHandler
 
 LEASE = {"lease": "l", "heartbeat": 60, "tools": {}}
 NO_KEY = {"type": "response", "id": None, "result": None, "error": {"code": "UNAUTHENTICATED", "message": "send one"}}
@@ -48,7 +48,7 @@ class Hall:
 
 @pytest.fixture
 async def hall(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Hall]:
-    monkeypatch.setattr(joining, "pauses", lambda: itertools.repeat(0.0))
+    monkeypatch.setattr(lease, "pauses", lambda: itertools.repeat(0.0))
     hall = Hall()
     async with serve(hall.serve, "127.0.0.1", 0, process_request=hall.let_in, close_timeout=1) as server:
         (listening,) = server.sockets
@@ -58,13 +58,15 @@ async def hall(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Hall]:
 
 @asynccontextmanager
 async def tool_server(hall: Hall) -> AsyncGenerator["asyncio.Task[None]"]:
-    desk = Desk(list(definitions_of(Kit)), MEANS)
-    task = asyncio.create_task(Joined(desk, Terms(hall.url, "", "kits", 100_000), lambda _: None).over_socket())
+    desk = CallHandler(list(definitions_of(Kit)), MEANS)
+    task = asyncio.create_task(
+        ToolServerProcess(desk, JoinOptions(hall.url, "", "kits", 100_000), lambda _: None).serve_websocket()
+    )
     try:
         yield task
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError, CommandFailed):
+        with suppress(asyncio.CancelledError, CommandError):
             await task
 
 
@@ -95,7 +97,7 @@ async def test_a_no_while_it_connects_again_ends_nothing(
 async def test_the_first_no_ends_it_and_names_what_a_key_is_given_by(hall: Hall) -> None:
     hall.refusals = [401]
     async with tool_server(hall) as task:
-        with pytest.raises(CommandFailed, match=r"it needs a key; set TOOLHALL_KEY or name a file with --key-file"):
+        with pytest.raises(CommandError, match=r"it needs a key; set TOOLHALL_KEY or name a file with --key-file"):
             await task
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.cli.shell import KIT, Shell
 from tests.cli.test_remote import Stub, stub
-from toolhall.cli.failure import CommandFailed
-from toolhall.cli.pinning import locked_now
-from toolhall.cli.sources.remote import RemoteSource
+from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.commands.lock import current_lock
+from toolhall.cli.errors import CommandError
 
 TOOLS = '''
 from toolhall import Toolkit, tool
@@ -116,9 +116,9 @@ def test_what_counts_is_what_clients_are_shown(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Stub, "do_GET", listing, raising=False)
     with stub(serving(tools)) as url:
-        before = locked_now(RemoteSource(url))
+        before = current_lock(RemoteToolClient(url))
         tools[0]["description"] = "Something else."
-        after = locked_now(RemoteSource(url))
+        after = current_lock(RemoteToolClient(url))
     assert list(before) == list(after) == ["fetch"]
     assert before != after
 
@@ -135,8 +135,8 @@ def test_what_counts_is_what_clients_are_shown(monkeypatch: pytest.MonkeyPatch) 
     ],
 )
 def test_no_tool_is_left_out_in_silence(tools: list[Any], said: str) -> None:
-    with stub(serving(tools)) as url, pytest.raises(CommandFailed) as failed:
-        locked_now(RemoteSource(url))
+    with stub(serving(tools)) as url, pytest.raises(CommandError) as failed:
+        current_lock(RemoteToolClient(url))
     assert said in failed.value.message
 
 
@@ -150,8 +150,8 @@ def test_a_server_that_fails_is_not_asked_in_another_revision() -> None:
         else:
             http.reply(503)  # what it says then is not even JSON
 
-    with stub(answers) as url, pytest.raises(CommandFailed):
-        locked_now(RemoteSource(url))
+    with stub(answers) as url, pytest.raises(CommandError):
+        current_lock(RemoteToolClient(url))
     assert asked == ["server/discover", "tools/list"]
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import KIT, Shell, read_line
-from toolhall.cli import new as module
-from toolhall.cli.failure import CommandFailed
+from toolhall.cli.commands import new as module
+from toolhall.cli.errors import CommandError
 
 MINUTES = 240.0  # npm may have to fetch the compiler
 
@@ -76,6 +76,6 @@ def test_names_of_python_are_free(shell: Shell) -> None:
 def test_without_the_sdk_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "_SDK", tmp_path / "toolhall-sdk.tgz")
-    with pytest.raises(CommandFailed, match="make sdk"):
+    with pytest.raises(CommandError, match="make sdk"):
         module.new("a", options=module.NewOptions(lang="typescript"))
     assert not (tmp_path / "a").exists()

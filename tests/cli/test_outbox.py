@@ -8,8 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.threats.shielded import Client, Shielded, connected, shielded
-from toolhall.cli.serving.cycle import Cycle
-from toolhall.cli.serving.outbox import Outbox, outbox_of
+from toolhall.server.protocol import RequestCycle, WriteBatcher, write_batcher_for
 
 CALLS = 20
 
@@ -29,24 +28,24 @@ class Said:
 
 async def test_replies_of_one_turn_go_after_it_and_in_order() -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
-    outbox = Outbox()
-    outbox.put(Said("first", told), loop)
-    outbox.put(Said("second", told), loop)
+    outbox = WriteBatcher()
+    outbox.schedule(Said("first", told), loop)
+    outbox.schedule(Said("second", told), loop)
     told.append("the turn")
     await asyncio.sleep(0)
     assert told == ["the turn", "first", "second"]
-    outbox.put(Said("third", told), loop)
+    outbox.schedule(Said("third", told), loop)
     await asyncio.sleep(0)
     assert told[3:] == ["third"]
 
 
 async def test_a_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
-    outbox = outbox_of(loop)
-    assert outbox is outbox_of(loop), "connections of a loop share it"
+    outbox = write_batcher_for(loop)
+    assert outbox is write_batcher_for(loop), "connections of a loop share it"
     with caplog.at_level(logging.ERROR, "toolhall.http"):
         for name in ("first", "", "third"):
-            outbox.put(Said(name, told), loop)
+            outbox.schedule(Said(name, told), loop)
         await asyncio.sleep(0)
     assert told == ["first", "third"]
     assert "a reply could not be sent" in caplog.text
@@ -108,7 +107,7 @@ async def test_a_call_leaves_nothing_for_the_garbage_collector() -> None:
             for _ in range(CALLS):
                 client.send(served.call("large", size=1))
                 assert await client.status() == 200
-            cycles = [each for each in gc.get_objects() if type(each) is Cycle]
+            cycles = [each for each in gc.get_objects() if type(each) is RequestCycle]
         finally:
             gc.enable()
         assert len(cycles) == 1, "the connection knows its latest"

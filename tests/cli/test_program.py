@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.shell import KIT, Shell
-from toolhall.cli.program import app
+from toolhall.cli.app import app
 
 COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
 GROUPS = {

@@ -9,13 +9,13 @@ from cyclopts.exceptions import CycloptsError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.cli.program import app
-from toolhall.cli.serving.plan import ServeOptions
-from toolhall.cli.serving.quick import FLAGS, VALUES, read_serve
+from toolhall.cli.app import app
+from toolhall.cli.entry import FLAG_OPTIONS, VALUE_OPTIONS, parse_serve_fast
+from toolhall.cli.serve import ServeOptions
 
 WORDS = [
-    *(f"--{name}" for name in (*FLAGS, *VALUES)),
-    *(f"--{name}=8" for name in (*FLAGS, *VALUES)),
+    *(f"--{name}" for name in (*FLAG_OPTIONS, *VALUE_OPTIONS)),
+    *(f"--{name}=8" for name in (*FLAG_OPTIONS, *VALUE_OPTIONS)),
     *(
         "a.py",
         "b",
@@ -47,22 +47,22 @@ def parsed(words: list[str]) -> tuple[tuple[str, ...], ServeOptions] | None:
 
 
 def test_it_knows_every_option() -> None:
-    assert {*FLAGS, *VALUES} == {field.name for field in dataclasses.fields(ServeOptions)}
+    assert {*FLAG_OPTIONS, *VALUE_OPTIONS} == {field.name for field in dataclasses.fields(ServeOptions)}
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=5))
 def test_it_agrees_with_the_parser(words: list[str]) -> None:
-    quickly = read_serve(["serve", *words])
+    quickly = parse_serve_fast(["serve", *words])
     if quickly is not None:
         assert quickly == parsed(["serve", *words])
 
 
 @pytest.mark.parametrize("words", [[], ["list"], ["--help"], ["serve", "--help"], ["serve", "--port"], ["serve", "-h"]])
 def test_what_is_not_plain_is_left_to_the_parser(words: list[str]) -> None:
-    assert read_serve(words) is None
+    assert parse_serve_fast(words) is None
 
 
 def test_what_is_plain_is_read() -> None:
     words = ["serve", "a.py", "--port", "9", "--data=d", "b.py", "--json", "--workers=2"]
     options = ServeOptions(port=9, data=Path("d"), json=True, workers=2)
-    assert read_serve(words) == (("a.py", "b.py"), options)
+    assert parse_serve_fast(words) == (("a.py", "b.py"), options)

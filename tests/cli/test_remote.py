@@ -15,14 +15,13 @@ from starlette.routing import Mount
 
 from tests.cli.shell import KIT, Shell
 from toolhall import Config, Toolhall, tool
-from toolhall.cli.failure import CommandFailed, OutOfTime
-from toolhall.cli.sources import rpc, wire
-from toolhall.cli.sources.legacy import LegacyClient
-from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.offer import Offer, find_offer, read_offer
-from toolhall.cli.sources.remote import RemoteSource
-from toolhall.cli.sources.rpc import Client, list_tools
-from toolhall.cli.sources.wire import read_url
+from toolhall.cli.clients import http as wire
+from toolhall.cli.clients import mcp
+from toolhall.cli.clients.base import ToolInfo, find_tool, read_tool_info
+from toolhall.cli.clients.http import parse_endpoint
+from toolhall.cli.clients.mcp import McpRequester, SessionMcpClient, StatelessMcpClient, fetch_tool_documents
+from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.errors import CallTimeout, CommandError
 
 TOOL = {"name": "only", "inputSchema": {"type": "object"}, "outputSchema": {"type": "object", "required": ["a"]}}
 
@@ -121,15 +120,15 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
         yield server.url
 
 
-def offer(client: Client, name: str) -> Offer:
-    found = find_offer([each for each in map(read_offer, list_tools(client)) if each], name)
+def offer(client: McpRequester, name: str) -> ToolInfo:
+    found = find_tool([each for each in map(read_tool_info, fetch_tool_documents(client)) if each], name)
     assert found is not None
     return found
 
 
-def legacy(url: str, revision: str) -> LegacyClient:
-    client = LegacyClient(read_url(url))
-    client.start(revision, 10)
+def legacy(url: str, revision: str) -> SessionMcpClient:
+    client = SessionMcpClient(parse_endpoint(url))
+    client.initialize(revision, 10)
     return client
 
 
@@ -154,7 +153,7 @@ def test_a_server_that_is_slow_is_given_up(shell: Shell, url: str) -> None:
 
 
 def test_the_newest_revision_answers_questions_by_calling_again(url: str) -> None:
-    client, recorder = ModernClient(read_url(url)), Recorder()
+    client, recorder = StatelessMcpClient(parse_endpoint(url)), Recorder()
     result = client.call(offer(client, "invite"), {}, recorder, 10)
     assert result["content"][0]["text"] == "Ada (36, False)"
     assert recorder.heard == [("elicitation/create", "Who comes?")]
@@ -170,7 +169,7 @@ def test_older_revisions_answer_questions_while_the_call_runs(url: str, revision
 
 
 def test_progress_and_log_notices_reach_the_attendant(url: str) -> None:
-    for client in (ModernClient(read_url(url)), legacy(url, "2025-11-25")):
+    for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
         recorder = Recorder()
         result = client.call(offer(client, "chatter"), {"pause": 0.01}, recorder, 10)
         assert result["content"][0]["text"] == "done"
@@ -188,20 +187,20 @@ def test_a_stream_that_is_cut_is_taken_up_again(url: str) -> None:
 
 @pytest.mark.parametrize("region", ["eu", "", " padded ", "日本", "=?base64?ZXU=?=", "a\nb"])
 def test_arguments_are_repeated_in_headers_where_the_tool_wants_it(url: str, region: str) -> None:
-    client = ModernClient(read_url(url))
+    client = StatelessMcpClient(parse_endpoint(url))
     result = client.call(offer(client, "route"), {"region": region}, Recorder(), 10)
     assert result["content"][0]["text"] == f"to {region}"
 
 
 def test_a_server_of_an_older_revision_is_met_with_a_handshake() -> None:
     with stub(old_server({"content": [], "structuredContent": {"a": 1}})) as url:
-        source = RemoteSource(url)
-        (only,) = source.offers()
+        source = RemoteToolClient(url)
+        (only,) = source.tools()
         assert source.call(only, {}, Recorder(), 5).structured == {"a": 1}
-        assert source.written("mcp@2025-06-18").documents == [TOOL]
-        assert source.written("anthropic", only).documents[0]["name"] == TOOL["name"]  # written here: it has no listing
-        with pytest.raises(CommandFailed, match="does not speak MCP 2025-11-25"):
-            source.written("mcp@2025-11-25")
+        assert source.render("mcp@2025-06-18").documents == [TOOL]
+        assert source.render("anthropic", only).documents[0]["name"] == TOOL["name"]  # written here: it has no listing
+        with pytest.raises(CommandError, match="does not speak MCP 2025-11-25"):
+            source.render("mcp@2025-11-25")
         source.close()
 
 
@@ -222,8 +221,8 @@ def test_a_promise_that_is_not_kept_at_all_is_refused(shell: Shell) -> None:
 
 def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
     """How meeting such a server ends."""
-    with stub(answers) as url, pytest.raises(CommandFailed) as failed:
-        RemoteSource(url).offers()
+    with stub(answers) as url, pytest.raises(CommandError) as failed:
+        RemoteToolClient(url).tools()
     return failed.value.message
 
 
@@ -265,20 +264,20 @@ def test_a_drip_of_bytes_ends_when_time_is_up() -> None:
                 http.wfile.flush()
 
     with stub(drip) as url:
-        with pytest.raises(OutOfTime):
-            ModernClient(read_url(url)).ask("tools/list", {}, 0.3)
+        with pytest.raises(CallTimeout):
+            StatelessMcpClient(parse_endpoint(url)).request("tools/list", {}, 0.3)
         stop.set()
 
 
 def test_an_endless_list_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc, "MOST_PAGES", 20)
+    monkeypatch.setattr(mcp, "MOST_PAGES", 20)
 
     def answers(http: Stub, message: dict[str, Any]) -> None:
         known = {"supportedVersions": ["2026-07-28"], "tools": [], "nextCursor": f"c{message['id']}"}
         http.result(message, known)
 
-    with stub(answers) as url, pytest.raises(CommandFailed, match="more than 20 pages"):
-        RemoteSource(url).offers()
+    with stub(answers) as url, pytest.raises(CommandError, match="more than 20 pages"):
+        RemoteToolClient(url).tools()
 
 
 def test_a_tool_with_a_wrong_header_is_left_out() -> None:
@@ -289,7 +288,7 @@ def test_a_tool_with_a_wrong_header_is_left_out() -> None:
         http.result(message, {"supportedVersions": ["2026-07-28"], "tools": tools})
 
     with stub(answers) as url:
-        assert [each.name for each in RemoteSource(url).offers()] == ["only"]
+        assert [each.name for each in RemoteToolClient(url).tools()] == ["only"]
 
 
 @pytest.mark.parametrize(
@@ -303,7 +302,7 @@ def test_a_tool_with_a_wrong_header_is_left_out() -> None:
     ],
 )
 def test_the_base_url_or_the_endpoint(url: str, path: str) -> None:
-    endpoint = read_url(url)
+    endpoint = parse_endpoint(url)
     assert endpoint.path == path
     assert "key=s" not in str(endpoint)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.recorded import recorded
-from toolhall.model.recording import FILE_NAME
+from toolhall.model.call_records import RECORDINGS_FILE
 
 TOOLS = '''
 from pathlib import Path
@@ -88,11 +88,11 @@ def test_a_server_records_and_its_calls_are_the_same_again(shell: Shell, notes: 
         shell.run("call", "Notes_login", "user=me", "password=x", "--url", server.url)
     del shell.environment["TOOLHALL_RECORD"]
     before = content(shell.data)
-    assert FILE_NAME in before
+    assert RECORDINGS_FILE in before
     done = shell.run("replay", str(shell.data), "notes.py")
     assert (done.code, done.out) == (0, "Notes.find: 3 same\n")
     assert done.err.endswith("4 recorded calls: 3 same, 1 repeated and run once\n")
-    done = shell.run("replay", str(shell.data / FILE_NAME), "notes.py", "--json")
+    done = shell.run("replay", str(shell.data / RECORDINGS_FILE), "notes.py", "--json")
     assert done.json() == {
         "ok": True,
         "calls": 4,
@@ -160,7 +160,7 @@ def test_writes_run_only_when_they_are_wanted(shell: Shell, notes: Path) -> None
 def test_redacted_arguments_cannot_be_run_again(shell: Shell, notes: Path) -> None:
     call(shell, "login", "user=me", "password=hunter2-canary")
     call(shell, "login", "user=me", "password=other-canary")
-    assert "canary" not in (shell.data / FILE_NAME).read_text()
+    assert "canary" not in (shell.data / RECORDINGS_FILE).read_text()
     done = shell.run("replay", str(shell.data), "notes.py")
     assert done.code == 1
     assert done.out.splitlines()[1:] == ["  skipped 2: its arguments were redacted"]
@@ -257,7 +257,7 @@ def test_an_authors_own_hall_stays_out_of_it(shell: Shell, notes: Path) -> None:
     done = shell.run("replay", save(shell, recording()), "notes.py")
     assert (done.code, done.out) == (0, "Notes.find: 1 same\n")
     assert recorded(shell.folder / "own") == []
-    assert (shell.folder / "own" / FILE_NAME).read_text() == ""
+    assert (shell.folder / "own" / RECORDINGS_FILE).read_text() == ""
 
 
 def test_broken_lines_are_counted(shell: Shell, notes: Path) -> None:
@@ -289,7 +289,7 @@ def test_long_values_are_cut(shell: Shell, notes: Path) -> None:
     [
         ([], 2, "requires an argument"),
         (["missing"], 2, "there is no file missing; calls are recorded where the setting 'record'"),
-        (["."], 2, f"there is no file {FILE_NAME}"),
+        (["."], 2, f"there is no file {RECORDINGS_FILE}"),
         (["notes.py", "notes.py"], 1, "no line of notes.py is a recorded call"),
         (["calls.jsonl", "missing.py"], 2, "there is no file missing.py"),
         (["calls.jsonl", "notes.py", "more"], 2, "too many words"),

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cli.shell import KIT, PATIENCE, Shell
-from toolhall.cli.failure import CommandFailed
-from toolhall.cli.serving.listen import listen
-from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.wire import read_url
+from toolhall.cli.clients.http import parse_endpoint
+from toolhall.cli.clients.mcp import StatelessMcpClient
+from toolhall.cli.errors import CommandError
+from toolhall.cli.listen import listen
 
 OWN_HALL = """
 from toolhall import Config, Toolhall, tool
@@ -110,8 +110,8 @@ def test_what_others_print_stays_out_of_the_output(shell: Shell) -> None:
 
 def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
     with shell.serving() as server:
-        endpoint = read_url(server.url)
-        listen = ModernClient(endpoint)
+        endpoint = parse_endpoint(server.url)
+        listen = StatelessMcpClient(endpoint)
         connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=PATIENCE)
         terms = {
             "io.modelcontextprotocol/protocolVersion": listen.revision,
@@ -270,7 +270,7 @@ def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_the_end(shell: Shell) ->
 def test_a_port_that_is_taken_is_told_in_short() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CommandFailed) as caught:
+        with pytest.raises(CommandError) as caught:
             listen("127.0.0.1", port)
     assert caught.value.message == (
         f"cannot listen on 127.0.0.1 port {port} (address already in use);"

@@ -12,9 +12,9 @@ import pytest
 from tests.cli.shell import PATIENCE, Shell
 from tests.cli.test_serve import PLAIN, names
 from tests.cli.test_serve_ways import read_until
-from toolhall.cli.serving import standin
-from toolhall.cli.serving.listen import listen
-from toolhall.cli.serving.standin import StandIn
+from toolhall.cli.listen import listen
+from toolhall.server import reload
+from toolhall.server.reload import UnavailableResponder
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -58,11 +58,11 @@ def test_callers_of_what_cannot_be_loaded_hear_so_at_once_until_it_can(shell: Sh
 
 def test_who_is_not_answered_waits_in_line_for_the_next_process(listening: socket.socket) -> None:
     stopped = threading.Event()
-    with StandIn(listening) as stand_in:
+    with UnavailableResponder(listening) as stand_in:
         first = caller(listening)
-        stand_in.wait(0.05, stopped, answering=True)
+        stand_in.wait(0.05, stopped, respond=True)
         second = caller(listening)
-        stand_in.wait(0.05, stopped, answering=False)
+        stand_in.wait(0.05, stopped, respond=False)
         assert heard(first).startswith(b"HTTP/1.1 503 ")
         taken, _ = listening.accept()
         with taken, second:
@@ -73,13 +73,13 @@ def test_who_is_not_answered_waits_in_line_for_the_next_process(listening: socke
 def test_callers_that_never_hang_up_are_answered_and_let_go(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standin, "_MOST_OPEN", 4)
+    monkeypatch.setattr(reload, "_MOST_OPEN", 4)
     stopped = threading.Event()
     silent = [caller(listening, b"") for _ in range(50)]
-    with StandIn(listening) as stand_in:
+    with UnavailableResponder(listening) as stand_in:
         for _ in range(100):  # each wait ends by itself
-            assert not stand_in.wait(0.01, stopped, answering=True)
-            assert stand_in.open <= 4
+            assert not stand_in.wait(0.01, stopped, respond=True)
+            assert stand_in.open_connections <= 4
         stopped.set()
-        assert stand_in.wait(PATIENCE, stopped, answering=True)
+        assert stand_in.wait(PATIENCE, stopped, respond=True)
     assert all(b'"code":"unavailable"' in heard(each) for each in silent)

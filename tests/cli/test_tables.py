@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.cli.shell import Shell
-from toolhall.cli.tables import print_rows
+from toolhall.cli.rich_output import print_rows
 
 HEADINGS = ("name", "state", "said")
 ROWS = [

@@ -8,8 +8,8 @@ from types import FunctionType, ModuleType
 import pytest
 
 from toolhall import Toolhall
-from toolhall.cli.failure import CommandFailed, WrongUsage
-from toolhall.cli.opening import MOST_TOLD, open_hall, tell_undocumented
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.startup import MAX_WARNINGS, build_app, warn_undocumented
 from toolhall.cli.targets import load_targets, looks_like_target
 from toolhall.config import Config
 
@@ -88,7 +88,7 @@ def test_an_object_in_a_file_is_that_object() -> None:
 
 
 def test_an_imported_tool_belongs_where_it_was_written() -> None:
-    with pytest.raises(CommandFailed, match="defines no tools"):
+    with pytest.raises(CommandError, match="defines no tools"):
         load_targets(["pack/five.py"])
 
 
@@ -104,18 +104,18 @@ def test_an_imported_tool_belongs_where_it_was_written() -> None:
     ],
 )
 def test_a_target_that_names_nothing(target: str, said: str) -> None:
-    with pytest.raises(WrongUsage, match=said):
+    with pytest.raises(UsageError, match=said):
         load_targets([target])
 
 
 def test_an_object_that_is_no_tool() -> None:
-    with pytest.raises(CommandFailed, match="holds no tool"):
+    with pytest.raises(CommandError, match="holds no tool"):
         load_targets(["one.py:tool"])
 
 
 def test_two_halls_in_one_file(folder: Path) -> None:
     (folder / "halls.py").write_text("from toolhall import Toolhall\n\na, b = Toolhall(), Toolhall()\nsame = a\n")
-    with pytest.raises(WrongUsage, match="choose one with"):
+    with pytest.raises(UsageError, match="choose one with"):
         load_targets(["halls.py"])
     (hall,) = load_targets(["halls.py:same"])
     assert isinstance(hall, Toolhall)
@@ -161,7 +161,7 @@ def again() -> str:
 @pytest.mark.parametrize("mark", ["@tool", "@tool(effect='reads')"])
 def test_two_functions_with_one_name_are_told_by_file_and_lines(folder: Path, mark: str) -> None:
     (folder / "twice.py").write_text(TWICE.format(mark=mark))
-    with pytest.raises(CommandFailed) as caught:
+    with pytest.raises(CommandError) as caught:
         load_targets(["twice.py"])
     file = folder.resolve() / "twice.py"
     assert f"two functions are called 'again', {file}:7-11 and {file}:13-15;" in str(caught.value)
@@ -170,7 +170,7 @@ def test_two_functions_with_one_name_are_told_by_file_and_lines(folder: Path, ma
 def test_two_methods_with_one_name_are_told_too(folder: Path) -> None:
     methods = "class Kit(Toolkit):\n" + 2 * "    @tool\n    async def do(self) -> None: ...\n"
     (folder / "kit.py").write_text(f"from toolhall import Toolkit, tool\n{methods}")
-    with pytest.raises(CommandFailed, match=r"two functions are called 'do', .*kit\.py:3-4 and .*kit\.py:5-6"):
+    with pytest.raises(CommandError, match=r"two functions are called 'do', .*kit\.py:3-4 and .*kit\.py:5-6"):
         load_targets(["kit.py"])
 
 
@@ -187,27 +187,25 @@ def test_tools_of_one_name_are_told_by_their_places(folder: Path) -> None:
         "@tool(name='go')\ndef b() -> None: ...\n"
     )  # fmt: skip
     with pytest.raises(
-        CommandFailed, match=r"\(named\.go@0\.1\.0 is at .*named\.py:2, named\.go.* is at .*named\.py:4\)"
+        CommandError, match=r"\(named\.go@0\.1\.0 is at .*named\.py:2, named\.go.* is at .*named\.py:4\)"
     ):
-        open_hall(["named.py"], Config())
+        build_app(["named.py"], Config())
     (folder / "other.py").write_text(PLAIN.format(name="one"))
-    with pytest.raises(
-        CommandFailed, match=r"\(one\.one@0\.1\.0 is at .*one\.py:4, other\.one.* is at .*other\.py:4\)"
-    ):
-        open_hall(["one.py", "other.py"], Config())
+    with pytest.raises(CommandError, match=r"\(one\.one@0\.1\.0 is at .*one\.py:4, other\.one.* is at .*other\.py:4\)"):
+        build_app(["one.py", "other.py"], Config())
 
 
 def test_tools_without_a_docstring_are_told_with_their_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bare = "".join(f"@tool\ndef bare_{number}() -> None: ...\n" for number in range(MOST_TOLD + 2))
+    bare = "".join(f"@tool\ndef bare_{number}() -> None: ...\n" for number in range(MAX_WARNINGS + 2))
     said = "@tool(description='Told.')\ndef told() -> None: ...\n"
     (folder / "bare.py").write_text(f"from toolhall import tool\n{said}{bare}")
-    with open_hall(["bare.py", "one.py"], Config()) as hall:
-        tell_undocumented(hall)
+    with build_app(["bare.py", "one.py"], Config()) as hall:
+        warn_undocumented(hall)
     lines = capsys.readouterr().err.splitlines()
     place = f"{folder.resolve() / 'bare.py'}:4"
     assert lines[0].startswith(f"warning: {place}: tool 'bare_0' has no docstring, and a model chooses tools by what")
     assert lines[0].endswith("; write one into the function, or pass @tool(description=...)")
-    assert len(lines) == MOST_TOLD + 1
+    assert len(lines) == MAX_WARNINGS + 1
     assert lines[-1] == "warning: 2 more tools without a docstring"
 
 
@@ -216,7 +214,7 @@ def test_tools_without_a_docstring_are_told_with_their_place(folder: Path, capsy
 )
 def test_a_server_cannot_be_a_target_yet(url: str) -> None:
     assert looks_like_target(url)
-    with pytest.raises(WrongUsage, match=r"the gateway .* is not there yet; .* 'toolhall list --url http") as caught:
+    with pytest.raises(UsageError, match=r"the gateway .* is not there yet; .* 'toolhall list --url http") as caught:
         load_targets([url])
     assert "hunter2" not in caught.value.message
 
@@ -232,11 +230,11 @@ def test_a_server_cannot_be_a_target_yet(url: str) -> None:
 )
 def test_an_openapi_file_cannot_be_a_target_yet(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
-    with pytest.raises(WrongUsage, match=f"{name} describes an HTTP API in OpenAPI, and the gateway .* not there yet"):
+    with pytest.raises(UsageError, match=f"{name} describes an HTTP API in OpenAPI, and the gateway .* not there yet"):
         load_targets([name])
 
 
 def test_other_yaml_is_told_too(folder: Path) -> None:
     (folder / "tools.yaml").write_text("tools: []\n")
-    with pytest.raises(WrongUsage, match="definitions are read from JSON"):
+    with pytest.raises(UsageError, match="definitions are read from JSON"):
         load_targets(["tools.yaml"])

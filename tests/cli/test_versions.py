@@ -11,11 +11,10 @@ from tests.cli.shell import Shell
 from tests.cli.test_remote import Stub, legacy, old_server, stub
 from tests.cli.test_tool import definition
 from tests.recorded import recorded
-from toolhall.cli.sources.modern import ModernClient
-from toolhall.cli.sources.offer import find_offer
-from toolhall.cli.sources.remote import RemoteSource
-from toolhall.cli.sources.rpc import list_tools
-from toolhall.cli.sources.wire import read_url
+from toolhall.cli.clients.base import find_tool
+from toolhall.cli.clients.http import parse_endpoint
+from toolhall.cli.clients.mcp import StatelessMcpClient, fetch_tool_documents
+from toolhall.cli.clients.remote import RemoteToolClient
 
 SHOP = '''
 from toolhall import Toolkit, tool
@@ -70,9 +69,9 @@ def test_the_published_name_means_what_the_hall_says_it_means(shell: Shell, sear
 
 @pytest.mark.parametrize("url", [""], indirect=True)
 def test_in_both_eras_only_who_asks_is_shown_older_versions(shell: Shell, url: str) -> None:
-    for client in (ModernClient(read_url(url)), legacy(url, "2025-11-25")):
-        assert [each["name"] for each in list_tools(client)] == ["Shop_price"]
-        assert {each["name"] for each in list_tools(client, versions=True)} == set(NAMES.values())
+    for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
+        assert [each["name"] for each in fetch_tool_documents(client)] == ["Shop_price"]
+        assert {each["name"] for each in fetch_tool_documents(client, versions=True)} == set(NAMES.values())
         client.close()
     for dialect in ("mcp", "mcp@2025-06-18"):
         (only,) = shell.run("list", "--dialect", dialect, "--url", url).json()
@@ -92,7 +91,7 @@ def test_a_version_of_a_target_is_called_by_its_id(shell: Shell) -> None:
 
 def test_a_server_that_knows_no_versions_is_listed_as_before() -> None:
     with stub(old_server({"content": []})) as url:
-        (only,) = RemoteSource(url).offers()
+        (only,) = RemoteToolClient(url).tools()
     assert (only.name, only.versions) == ("only", ())
 
 
@@ -105,9 +104,9 @@ def test_ids_of_a_server_are_read_as_they_are() -> None:
         http.result(message, {"supportedVersions": ["2026-07-28"], "tools": tools})
 
     with stub(answers) as url:
-        offers = RemoteSource(url).offers()
+        offers = RemoteToolClient(url).tools()
     assert [each.versions for each in offers[2:6]] == [("2", "1"), ("2", "1"), ("1.0.0", "1.0.0"), ("1.0.0", "1.0.0")]
-    found = find_offer(offers, "a@b")
+    found = find_tool(offers, "a@b")
     assert found is not None
     assert found.version == "2"
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from toolhall.cli.arguments import coerced, read_arguments
-from toolhall.cli.failure import WrongUsage
-from toolhall.cli.forms import asking
-from toolhall.cli.screen import visible, visible_json
+from toolhall.cli.arguments import coerce_argument, read_arguments
+from toolhall.cli.call_ui import prompt_form
+from toolhall.cli.errors import UsageError
+from toolhall.cli.output import visible, visible_json
 
 ROOT: dict[str, Any] = {"$defs": {"count": {"type": "integer"}, "loop": {"anyOf": [{"$ref": "#/$defs/loop"}]}}}
 
@@ -42,14 +42,14 @@ ROOT: dict[str, Any] = {"$defs": {"count": {"type": "integer"}, "loop": {"anyOf"
     ],
 )
 def test_a_value_is_read_as_the_schema_wants_it(text: str, schema: dict[str, Any], value: object) -> None:
-    read = coerced(text, schema, ROOT)
+    read = coerce_argument(text, schema, ROOT)
     assert (read, type(read)) == (value, type(value))
 
 
 def test_open_schemas_take_any_name() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert read_arguments(["a=1", "b:=[2]"], '{"c": 3}', schema) == {"a": 1, "b": [2], "c": 3}
-    with pytest.raises(WrongUsage, match="it takes none"):
+    with pytest.raises(UsageError, match="it takes none"):
         read_arguments(["a=1"], None, {"type": "object", "additionalProperties": False})
 
 
@@ -75,7 +75,7 @@ def test_newlines_stay_where_they_are_wanted() -> None:
 
 def filled(schema: dict[str, Any], *typed: str | None) -> tuple[dict[str, Any], str]:
     """The reply to a form, and everything that was shown on the way."""
-    steps = asking({"message": "Say", "requestedSchema": schema})
+    steps = prompt_form({"message": "Say", "requestedSchema": schema})
     lines, shown = iter(typed), next(steps)
     seen = shown
     while True:
@@ -130,7 +130,7 @@ def test_a_form_without_fields_is_accepted_as_it_is() -> None:
 
 @pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("", "decline"), (None, "decline")])
 def test_a_page_is_shown_and_never_opened(typed: str | None, action: str) -> None:
-    steps = asking({"mode": "url", "message": "Log in", "url": "https://example.org/\u202e"})
+    steps = prompt_form({"mode": "url", "message": "Log in", "url": "https://example.org/\u202e"})
     assert "Log in" in next(steps)
     assert "https://example.org/<U+202E>" in steps.send(None)
     with pytest.raises(StopIteration) as finished:

@@ -14,7 +14,7 @@ import pytest
 from tests.conformance.serving import HERE, ROOT, Served, served
 from tests.conformance.shapes import Shapes
 from toolhall.dialects.mcp.catalog import write_tool
-from toolhall.dialects.mcp.revisions import MODERN
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.model.json import encode
 from toolhall.testing import Client
 
@@ -74,7 +74,7 @@ def test_a_framework_lists_and_calls_every_shape(framework: str, server: Served)
 async def schemas() -> dict[str, dict[str, Any]]:
     """The input schemas that `tools/list` shows, by tool."""
     async with Client(Shapes) as client:
-        written = [write_tool(tool, MODERN) for tool in await client.list_tools()]
+        written = [write_tool(tool, REVISION_2026_07_28) for tool in await client.list_tools()]
     assert {each["name"] for each in written} == CALLS.keys()
     return {each["name"]: json.loads(encode(each["inputSchema"])) for each in written}
 

@@ -11,11 +11,11 @@ from tests.conformance.serving import served
 from tests.conformance.talk import HttpTalk, http_client
 from tests.conformance.wire import Http, modern_request
 from toolhall import Config, Toolhall, tool
-from toolhall.dialects.mcp.revisions import NOVEMBER
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.mcp.protocol import REVISION_2025_11_25
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.mcp.sessions import IDLE_SECONDS, McpSessions
+from toolhall.mcp.stateful import McpSession
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.transports.mcp.legacy import Session
-from toolhall.transports.mcp.sessions import IDLE_SECONDS, Sessions
 
 
 @tool(effect="reads")
@@ -81,12 +81,12 @@ class Clock:
 @pytest.mark.requirement("L-17", "L-19")
 async def test_a_session_that_nobody_uses_is_forgotten() -> None:
     clock = Clock()
-    sessions = Sessions(clock)
+    sessions = McpSessions(clock)
     with Toolhall(number) as hall:
 
         def opened(caller: Caller = LOCAL) -> str:
-            writer = Writer(Server(name="n", version="1"), NOVEMBER)
-            return sessions.open(Session(hall.hall, writer, caller, {})).id
+            writer = McpEncoder(ServerInfo(name="n", version="1"), REVISION_2025_11_25)
+            return sessions.open(McpSession(hall.dispatcher, writer, caller, {})).id
 
         used, idle = opened(), opened()
         clock.now += IDLE_SECONDS - 1

@@ -12,11 +12,11 @@ from tests.conformance.serving import Served
 from tests.conformance.talk import HttpTalk, StdioTalk, Talk, http_talk
 from tests.conformance.wire import QUIET, Message
 from toolhall import Toolhall
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.revisions import LEGACY as LEGACY_REVISIONS
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.mcp.protocol import STATEFUL_REVISIONS as LEGACY_REVISIONS
+from toolhall.dialects.mcp.protocol import JsonRpcRequest
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.mcp import stateful
 from toolhall.model.caller import LOCAL
-from toolhall.transports.mcp import legacy
 
 LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 _keys = (f"notice-{number}" for number in count())
@@ -319,11 +319,11 @@ class Kept:
 @pytest.mark.requirement("L-20", "L-33")
 @pytest.mark.parametrize("revision", LEGACY)
 async def test_a_question_that_nobody_answers_ends_in_time(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(legacy, "QUESTION_SECONDS", 0.01)
+    monkeypatch.setattr(stateful, "QUESTION_SECONDS", 0.01)
     with Toolhall(Questions()) as hall:
-        writer = Writer(Server(name="n", version="1"), LEGACY_REVISIONS[revision])
-        session, outlet = legacy.Session(hall.hall, writer, LOCAL, {"elicitation": {}}), Kept()
-        wire = await session.answer(Request(1, "tools/call", {"name": "probe_ask"}), outlet, 0)
+        writer = McpEncoder(ServerInfo(name="n", version="1"), LEGACY_REVISIONS[revision])
+        session, outlet = stateful.McpSession(hall.dispatcher, writer, LOCAL, {"elicitation": {}}), Kept()
+        wire = await session.answer(JsonRpcRequest(1, "tools/call", {"name": "probe_ask"}), outlet, 0)
     question, cancelled = outlet.messages
     assert question["method"] == "elicitation/create"
     assert (cancelled["method"], cancelled["params"]["requestId"]) == ("notifications/cancelled", question["id"])

@@ -8,12 +8,11 @@ from tests.conformance.judge import LEGACY, MODERN
 from tests.conformance.serving import Served
 from tests.conformance.talk import EVERY_FEATURE, HttpTalk, Talk, http_talk
 from tests.conformance.wire import Http, Json, Message, Reply, modern_meta
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import McpRefusal
+from toolhall.dialects.mcp.protocol import JsonRpcRequest, McpRefusal
+from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS, RequestState
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.exchange import CallTool
-from toolhall.stores.seal import KEY_BYTES, Seal
-from toolhall.transports.mcp.rounds import MAX_ROUNDS, STATE_SECONDS, Rounds
+from toolhall.model.messages import CallTool
+from toolhall.stores.crypto import KEY_BYTES, SealedBox
 
 ACCEPT: Message = {"action": "accept", "content": {"name": "Ada"}}
 SAID: Message = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m", "stopReason": "endTurn"}
@@ -304,9 +303,11 @@ async def test_the_order_in_which_arguments_are_written_makes_no_other_call(http
     state = (await ask(http, "probe_ask_often", {"times": 1})).result["requestState"]
     reply = await ask(http, "probe_ask_often", {"times": 1}, inputResponses={"name0": ACCEPT}, requestState=state)
     assert reply.result["content"][0]["text"] == "Ada"
-    one, other = [Rounds(Seal(bytes(KEY_BYTES)), lambda: 0.0) for _ in range(2)]
-    sealed = one.next(Request(1, "tools/call", {}), CallTool("t", {"a": 1, "b": {"c": 2, "d": 3}}, "mcp"), LOCAL, ["k"])
-    again = Request(2, "tools/call", {"requestState": sealed, "inputResponses": {"k": 1}})
+    one, other = [RequestState(SealedBox(bytes(KEY_BYTES)), lambda: 0.0) for _ in range(2)]
+    sealed = one.seal_next(
+        JsonRpcRequest(1, "tools/call", {}), CallTool("t", {"a": 1, "b": {"c": 2, "d": 3}}, "mcp"), LOCAL, ["k"]
+    )
+    again = JsonRpcRequest(2, "tools/call", {"requestState": sealed, "inputResponses": {"k": 1}})
     assert other.replies(again, CallTool("t", {"b": {"d": 3, "c": 2}, "a": 1}, "mcp"), LOCAL) == {"k": 1}
 
 
@@ -337,21 +338,21 @@ class Clock:
 CALL = CallTool("tool", {"a": 1}, "mcp@2026-07-28")
 
 
-def first_request() -> Request:
+def first_request() -> JsonRpcRequest:
     """A call that brings no state."""
-    return Request(1, "tools/call", {"name": "tool"})
+    return JsonRpcRequest(1, "tools/call", {"name": "tool"})
 
 
-def next_request(state: str) -> Request:
+def next_request(state: str) -> JsonRpcRequest:
     """The same call with a state and an answer."""
-    return Request(2, "tools/call", {"name": "tool", "requestState": state, "inputResponses": {"k": {"x": 1}}})
+    return JsonRpcRequest(2, "tools/call", {"name": "tool", "requestState": state, "inputResponses": {"k": {"x": 1}}})
 
 
 @pytest.mark.requirement("M-43")
 def test_a_state_grows_old() -> None:
     clock = Clock()
-    rounds = Rounds(Seal(bytes(KEY_BYTES)), clock)
-    state = rounds.next(first_request(), CALL, LOCAL, ["k"])
+    rounds = RequestState(SealedBox(bytes(KEY_BYTES)), clock)
+    state = rounds.seal_next(first_request(), CALL, LOCAL, ["k"])
     clock.now += STATE_SECONDS - 1
     assert rounds.replies(next_request(state), CALL, LOCAL) == {"k": {"x": 1}}
     clock.now += 2
@@ -361,8 +362,8 @@ def test_a_state_grows_old() -> None:
 
 @pytest.mark.requirement("M-43")
 def test_a_state_belongs_to_its_caller() -> None:
-    rounds = Rounds(Seal(bytes(KEY_BYTES)), Clock())
-    state = rounds.next(first_request(), CALL, Caller("ada"), ["k"])
+    rounds = RequestState(SealedBox(bytes(KEY_BYTES)), Clock())
+    state = rounds.seal_next(first_request(), CALL, Caller("ada"), ["k"])
     assert rounds.replies(next_request(state), CALL, Caller("ada"))
     with pytest.raises(McpRefusal):
         rounds.replies(next_request(state), CALL, Caller("eve"))
@@ -371,16 +372,16 @@ def test_a_state_belongs_to_its_caller() -> None:
 @pytest.mark.requirement("M-43")
 def test_a_state_of_another_key_does_not_open() -> None:
     clock = Clock()
-    one, other = Rounds(Seal(bytes(KEY_BYTES)), clock), Rounds(Seal(b"k" * KEY_BYTES), clock)
-    state = one.next(first_request(), CALL, LOCAL, ["k"])
+    one, other = RequestState(SealedBox(bytes(KEY_BYTES)), clock), RequestState(SealedBox(b"k" * KEY_BYTES), clock)
+    state = one.seal_next(first_request(), CALL, LOCAL, ["k"])
     with pytest.raises(McpRefusal):
         other.replies(next_request(state), CALL, LOCAL)
-    assert Rounds(Seal(bytes(KEY_BYTES)), clock).replies(next_request(state), CALL, LOCAL), (
+    assert RequestState(SealedBox(bytes(KEY_BYTES)), clock).replies(next_request(state), CALL, LOCAL), (
         "another process of the same hall"
     )
 
 
 @pytest.mark.requirement("M-43")
 def test_two_states_of_the_same_call_are_never_the_same() -> None:
-    rounds = Rounds(Seal(bytes(KEY_BYTES)), Clock())
-    assert len({rounds.next(first_request(), CALL, LOCAL, ["k"]) for _ in range(100)}) == 100
+    rounds = RequestState(SealedBox(bytes(KEY_BYTES)), Clock())
+    assert len({rounds.seal_next(first_request(), CALL, LOCAL, ["k"]) for _ in range(100)}) == 100

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolhall import Icon, Toolhall, tool
-from toolhall.dialects.mcp.errors import TABLE, ProtocolError, say
+from toolhall.dialects.mcp.errors import TABLE, ProtocolError, translate_error
 from toolhall.model import errors
 
 DIALECTS = [
@@ -205,7 +205,7 @@ def test_every_error_that_can_be_said_has_a_code_of_its_own_right() -> None:
         errors.Unsupported: errors.Unsupported("sampling"),
     }
     for kind in TABLE:
-        said = say(made[kind] if kind in made else kind())
+        said = translate_error(made[kind] if kind in made else kind())
         if isinstance(said, ProtocolError):
             assert said.code not in reserved
             assert said.code in defined or not -32768 <= said.code <= -32000, f"{kind.__name__}: {said.code}"

@@ -9,7 +9,7 @@ from tests.conformance.judge import LEGACY
 from tests.conformance.serving import Served
 from tests.conformance.talk import HttpTalk, http_talk
 from tests.conformance.wire import Event, Message
-from toolhall.transports.stream import Stream
+from toolhall.http.sse import EventStream
 
 PRIMED = "2025-11-25"
 _keys = (f"stream-{number}" for number in count())
@@ -212,7 +212,7 @@ async def test_a_change_while_nobody_listened_is_told_once(probe: Served, revisi
 
 @pytest.mark.requirement("L-11", "L-16")
 async def test_what_is_sent_while_a_reader_writes_is_not_forgotten() -> None:
-    stream = Stream()
+    stream = EventStream()
     reader = stream.read()
     for number in range(1, 4):
         stream.send(b"%d" % number)

@@ -6,16 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolhall.stores.approvals.base import ApprovalStore, Wanted
-from toolhall.stores.approvals.memory import MemoryApprovals
-from toolhall.stores.base import FILE_NAME
-from toolhall.stores.factors.base import Factor, FactorStore
-from toolhall.stores.factors.memory import MemoryFactors
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.approvals import SqlApprovals
-from toolhall.stores.sql.factors import SqlFactors
-from toolhall.stores.sqlite.connection import open_to_write
-from toolhall.stores.sqlite.database import Database
+from toolhall.stores.approvals import ApprovalRequest, ApprovalStore, MemoryApprovalStore
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.factors import Factor, FactorStore, MemoryFactorStore
+from toolhall.stores.sql.approvals import SqlApprovalStore
+from toolhall.stores.sql.factors import SqlFactorStore
+from toolhall.stores.sqlite import SqliteDatabase, open_to_write
 
 ROOT_KEY = b"k" * 32
 START = 1_000_000.0
@@ -31,7 +28,7 @@ class Clock:
         return self.now
 
 
-def wanted(**other: Any) -> Wanted:
+def wanted(**other: Any) -> ApprovalRequest:
     """A call of level 9 by the caller `ci` of the person `alice`."""
     plain: dict[str, Any] = {
         "how": "approval",
@@ -45,7 +42,7 @@ def wanted(**other: Any) -> Wanted:
         "effect": "destroys",
         "dialect": "mcp@2026-07-28",
     }
-    return Wanted(**plain | other)
+    return ApprovalRequest(**plain | other)
 
 
 def factor(**other: Any) -> Factor:
@@ -62,9 +59,9 @@ def factor(**other: Any) -> Factor:
 
 
 @contextmanager
-def database(folder: Path) -> Generator[Database]:
+def database(folder: Path) -> Generator[SqliteDatabase]:
     """The file of a folder, whoever else has it open."""
-    opened = Database(folder / FILE_NAME, partial(open_to_write, macs=Macs(ROOT_KEY)))
+    opened = SqliteDatabase(folder / DATABASE_FILE, partial(open_to_write, macs=RowMac(ROOT_KEY)))
     try:
         yield opened
     finally:
@@ -73,14 +70,14 @@ def database(folder: Path) -> Generator[Database]:
 
 @contextmanager
 def memory_engine(_: Path, clock: Callable[[], float]) -> Generator[tuple[ApprovalStore, FactorStore]]:
-    yield MemoryApprovals(clock), MemoryFactors(clock)
+    yield MemoryApprovalStore(clock), MemoryFactorStore(clock)
 
 
 @contextmanager
 def sqlite_engine(folder: Path, clock: Callable[[], float]) -> Generator[tuple[ApprovalStore, FactorStore]]:
     with database(folder) as opened:
-        macs = Macs(ROOT_KEY)
-        yield SqlApprovals(opened, macs, clock), SqlFactors(opened, macs, clock)
+        macs = RowMac(ROOT_KEY)
+        yield SqlApprovalStore(opened, macs, clock), SqlFactorStore(opened, macs, clock)
 
 
 ENGINES = {"memory": memory_engine, "sqlite": sqlite_engine}

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores.base import ToolStore
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.sqlite.opening import open_stores
+from toolhall.stores.open import open_stores
+from toolhall.stores.sqlite import open_sqlite
+from toolhall.stores.tools import ToolStore
 
 ENGINES: dict[str, Callable[[Path], Stores]] = {
     "memory": lambda _: in_memory(),
-    "sqlite": open_stores,
-    "on demand": lambda folder: choose_stores(folder, share=False),
+    "sqlite": open_sqlite,
+    "on demand": lambda folder: open_stores(folder, allow_readonly=False),
 }
 
 

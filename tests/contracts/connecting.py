@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.contracts.approving import ROOT_KEY, START, database
-from toolhall.stores.accounts.base import Account, AccountStore, Link
-from toolhall.stores.accounts.memory import MemoryAccounts
-from toolhall.stores.base import FILE_NAME
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.accounts import SqlAccounts
+from toolhall.stores.accounts import Account, AccountLink, AccountStore, MemoryAccountStore
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.accounts import SqlAccountStore
 
 MINUTES = 60.0
 
@@ -31,7 +30,7 @@ def account(**other: Any) -> Account:
     return Account(**plain | other)
 
 
-def link(**other: Any) -> Link:
+def link(**other: Any) -> AccountLink:
     """A link that `ci` asked for, for alice; nobody has agreed yet."""
     plain: dict[str, Any] = {
         "id": "l1",
@@ -45,18 +44,18 @@ def link(**other: Any) -> Link:
         "created": START,
         "expires": START + 10 * MINUTES,
     }
-    return Link(**plain | other)
+    return AccountLink(**plain | other)
 
 
 @contextmanager
 def memory_engine(_: Path, clock: Callable[[], float]) -> Generator[AccountStore]:
-    yield MemoryAccounts(clock)
+    yield MemoryAccountStore(clock)
 
 
 @contextmanager
 def sqlite_engine(folder: Path, clock: Callable[[], float]) -> Generator[AccountStore]:
     with database(folder) as opened:
-        yield SqlAccounts(opened, Macs(ROOT_KEY), clock)
+        yield SqlAccountStore(opened, RowMac(ROOT_KEY), clock)
 
 
 @contextmanager
@@ -64,12 +63,12 @@ def handles(folder: Path, clock: Callable[[], float], count: int) -> Generator[l
     """Several handles of one file, each with a connection and a thread of its own."""
     with ExitStack() as stack:
         opened = [stack.enter_context(database(folder)) for _ in range(count)]
-        yield [SqlAccounts(each, Macs(ROOT_KEY), clock) for each in opened]
+        yield [SqlAccountStore(each, RowMac(ROOT_KEY), clock) for each in opened]
 
 
 def by_hand(folder: Path, statement: str) -> None:
     """Somebody else's hands in the file."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement).rowcount, "it changes something"
 
 

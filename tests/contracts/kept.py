@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from toolhall.stores.base import Event, Kept
+from toolhall.stores.tools import ToolEvent, ToolRecord
 
 
-def kept(name: str = "pick", **other: Any) -> Kept:
+def kept(name: str = "pick", **other: Any) -> ToolRecord:
     """One version of one tool of the toolkit `Kit`."""
     plain: dict[str, Any] = {
         "toolkit": "Kit",
@@ -23,14 +23,14 @@ def kept(name: str = "pick", **other: Any) -> Kept:
         "shown_digest": "a" * 64,
         "contract_digest": "b" * 64,
     }
-    return Kept(**plain | other)
+    return ToolRecord(**plain | other)
 
 
-def changed(row: Kept, **other: Any) -> Kept:
+def changed(row: ToolRecord, **other: Any) -> ToolRecord:
     """The same row with some fields changed; what its writer has seen stays."""
     return msgspec.structs.replace(row, **other)
 
 
-def event(row: Kept, what: str = "registered", **detail: Any) -> Event:
+def event(row: ToolRecord, what: str = "registered", **detail: Any) -> ToolEvent:
     """One line of this tool's history."""
-    return msgspec.convert({"at": 1.5, "by": "local", "id": row.id, "what": what, "detail": detail}, Event)
+    return msgspec.convert({"at": 1.5, "by": "local", "id": row.id, "what": what, "detail": detail}, ToolEvent)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from toolhall.stores.base import Event, Kept
+from toolhall.stores import sqlite
 from toolhall.stores.bundle import Stores
-from toolhall.stores.sqlite import opening
+from toolhall.stores.tools import ToolEvent, ToolRecord
 
 
 class OpenTools:
@@ -15,24 +15,24 @@ class OpenTools:
         self._tools = stores.tools
         self.close = stores.close
 
-    async def all(self) -> tuple[Kept, ...]:
+    async def all(self) -> tuple[ToolRecord, ...]:
         return await self._tools.all()
 
-    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
+    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
         return await self._tools.history(tool, limit)
 
-    async def save(self, kept: Sequence[Kept], events: Sequence[Event]) -> tuple[Kept, ...]:
+    async def save(self, kept: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
         return await self._tools.save(kept, events)
 
-    async def remove(self, kept: Sequence[Kept], events: Sequence[Event]) -> None:
+    async def remove(self, kept: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
         await self._tools.remove(kept, events)
 
 
 def open_store(folder: Path) -> OpenTools:
     """To read and write."""
-    return OpenTools(opening.open_stores(folder))
+    return OpenTools(sqlite.open_sqlite(folder))
 
 
 def open_readonly(folder: Path) -> OpenTools:
     """To read."""
-    return OpenTools(opening.open_readonly(folder))
+    return OpenTools(sqlite.open_readonly(folder))

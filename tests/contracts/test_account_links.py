@@ -10,11 +10,11 @@ import pytest
 
 from tests.contracts.approving import START, Clock
 from tests.contracts.connecting import ENGINES, MINUTES, by_hand, handles, link, sqlite_engine
-from toolhall.stores.accounts import base
-from toolhall.stores.accounts.base import AccountStore, Link
-from toolhall.stores.approvals.base import NotNow
-from toolhall.stores.base import Stale, Unstorable
+from toolhall.stores import accounts as base
+from toolhall.stores.accounts import AccountLink, AccountStore
+from toolhall.stores.approvals import CoolingDown
 from toolhall.stores.bundle import Stores
+from toolhall.stores.common import Stale, Unstorable
 
 BROWSER = "b" * 64
 RACERS = 50
@@ -31,9 +31,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
         yield accounts
 
 
-async def agreed(store: AccountStore, **other: Any) -> Link:
-    await store.link_add(link(**other))
-    done = await store.link_bind(link(**other).id, BROWSER, b"bound")
+async def agreed(store: AccountStore, **other: Any) -> AccountLink:
+    await store.add_link(link(**other))
+    done = await store.bind_link(link(**other).id, BROWSER, b"bound")
     assert done is not None
     return done
 
@@ -41,158 +41,158 @@ async def agreed(store: AccountStore, **other: Any) -> Link:
 async def test_a_link_is_found_as_it_was(store: AccountStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE account_links; -- %s :by ?"
     for each in (link(), link(id="l2", caller=odd, user=odd, scopes=(odd, ""), tool=None, how="device", sealed=b"")):
-        await store.link_add(each)
-        assert await store.link_find(each.id) == each
-    assert await store.link_find("l3") is None
+        await store.add_link(each)
+        assert await store.find_link(each.id) == each
+    assert await store.find_link("l3") is None
 
 
 async def test_an_id_is_taken_once(store: AccountStore) -> None:
-    await store.link_add(link())
+    await store.add_link(link())
     with pytest.raises(Stale):
-        await store.link_add(link(caller="cd"))
-    assert await store.link_find("l1") == link()
+        await store.add_link(link(caller="cd"))
+    assert await store.find_link("l1") == link()
 
 
 async def test_what_waits_is_listed_by_caller_and_age(store: AccountStore, clock: Clock) -> None:
     second, first, other = link(id="l0", created=START + 1), link(), link(id="l2", caller="cd")
     for each in (second, first, other, link(id="l3", expires=START + 1)):
-        await store.link_add(each)
+        await store.add_link(each)
     await agreed(store, id="l4")
-    await store.link_claim("l4", BROWSER)
+    await store.claim_link("l4", BROWSER)
     clock.now += 1
-    assert await store.link_pending("ci") == (first, second)
-    assert await store.link_pending("cd") == (other,)
-    assert await store.link_pending("alice") == ()
+    assert await store.pending_links("ci") == (first, second)
+    assert await store.pending_links("cd") == (other,)
+    assert await store.pending_links("alice") == ()
 
 
 async def test_a_link_is_bound_claimed_and_completed(store: AccountStore) -> None:
     bound = await agreed(store)
     assert bound == msgspec.structs.replace(link(), browser=BROWSER, sealed=b"bound")
-    claimed = await store.link_claim("l1", BROWSER)
-    assert claimed == msgspec.structs.replace(bound, state="claimed") == await store.link_find("l1")
-    done = await store.link_end("l1", "completed")
-    assert done == msgspec.structs.replace(bound, state="completed", sealed=b"") == await store.link_find("l1")
+    claimed = await store.claim_link("l1", BROWSER)
+    assert claimed == msgspec.structs.replace(bound, state="claimed") == await store.find_link("l1")
+    done = await store.end_link("l1", "completed")
+    assert done == msgspec.structs.replace(bound, state="completed", sealed=b"") == await store.find_link("l1")
 
 
 async def test_the_last_browser_that_agreed_counts(store: AccountStore) -> None:
     await agreed(store)
-    again = await store.link_bind("l1", "c" * 64, b"later")
+    again = await store.bind_link("l1", "c" * 64, b"later")
     assert again is not None
-    assert await store.link_claim("l1", BROWSER) is None
-    assert await store.link_claim("l1", "c" * 64) == msgspec.structs.replace(again, state="claimed")
+    assert await store.claim_link("l1", BROWSER) is None
+    assert await store.claim_link("l1", "c" * 64) == msgspec.structs.replace(again, state="claimed")
 
 
 @pytest.mark.parametrize("stranger", ["", "c" * 64, BROWSER[:-1], BROWSER.upper()])
 async def test_another_browser_claims_nothing(store: AccountStore, stranger: str) -> None:
     bound = await agreed(store)
-    assert await store.link_claim("l1", stranger) is None
-    assert await store.link_find("l1") == bound
-    assert await store.link_claim("l1", BROWSER) is not None, "nor does it use the link up"
+    assert await store.claim_link("l1", stranger) is None
+    assert await store.find_link("l1") == bound
+    assert await store.claim_link("l1", BROWSER) is not None, "nor does it use the link up"
 
 
 async def test_nobody_claims_what_no_browser_agreed_to(store: AccountStore) -> None:
-    await store.link_add(link())
-    assert [await store.link_claim("l1", each) for each in ("", BROWSER)] == [None, None]
-    assert await store.link_find("l1") == link()
+    await store.add_link(link())
+    assert [await store.claim_link("l1", each) for each in ("", BROWSER)] == [None, None]
+    assert await store.find_link("l1") == link()
 
 
 @pytest.mark.parametrize("how", ["device", "paste"])
 async def test_without_a_browser_none_is_needed(store: AccountStore, how: str) -> None:
-    await store.link_add(link(how=how))
-    assert await store.link_claim("l1", BROWSER) is None
-    claimed = await store.link_claim("l1", "")
+    await store.add_link(link(how=how))
+    assert await store.claim_link("l1", BROWSER) is None
+    claimed = await store.claim_link("l1", "")
     assert claimed == link(how=how, state="claimed")
-    assert await store.link_claim("l1", "") is None
+    assert await store.claim_link("l1", "") is None
 
 
 async def test_what_was_claimed_can_only_be_ended(store: AccountStore) -> None:
     await agreed(store)
-    claimed = await store.link_claim("l1", BROWSER)
-    assert await store.link_claim("l1", BROWSER) is None
-    assert await store.link_bind("l1", BROWSER, b"again") is None
-    assert await store.link_find("l1") == claimed
-    failed = await store.link_end("l1", "failed", "the provider said no")
+    claimed = await store.claim_link("l1", BROWSER)
+    assert await store.claim_link("l1", BROWSER) is None
+    assert await store.bind_link("l1", BROWSER, b"again") is None
+    assert await store.find_link("l1") == claimed
+    failed = await store.end_link("l1", "failed", "the provider said no")
     assert failed is not None
     assert (failed.state, failed.reason, failed.sealed) == ("failed", "the provider said no", b"")
 
 
 async def test_an_end_is_the_last_word(store: AccountStore) -> None:
     await agreed(store)
-    await store.link_claim("l1", BROWSER)
-    done = await store.link_end("l1", "completed")
-    assert await store.link_end("l1", "failed", "too late") is None
-    assert await store.link_bind("l1", BROWSER, b"") is None
-    assert await store.link_claim("l1", BROWSER) is None
-    assert await store.link_find("l1") == done
+    await store.claim_link("l1", BROWSER)
+    done = await store.end_link("l1", "completed")
+    assert await store.end_link("l1", "failed", "too late") is None
+    assert await store.bind_link("l1", BROWSER, b"") is None
+    assert await store.claim_link("l1", BROWSER) is None
+    assert await store.find_link("l1") == done
 
 
 async def test_what_is_pending_can_fail_but_nobody_completes_what_was_not_claimed(store: AccountStore) -> None:
     await agreed(store)
-    assert await store.link_end("l1", "completed") is None
-    assert (await store.link_end("l1", "failed", "cancelled")) is not None
-    assert await store.link_claim("l1", BROWSER) is None
-    assert [await store.link_end("l2", state) for state in ("completed", "failed")] == [None, None]
+    assert await store.end_link("l1", "completed") is None
+    assert (await store.end_link("l1", "failed", "cancelled")) is not None
+    assert await store.claim_link("l1", BROWSER) is None
+    assert [await store.end_link("l2", state) for state in ("completed", "failed")] == [None, None]
 
 
 async def test_what_is_too_old_is_gone(store: AccountStore, clock: Clock) -> None:
     await agreed(store)
     clock.now += 10 * MINUTES
-    assert await store.link_find("l1") is None
-    assert await store.link_pending("ci") == ()
-    assert await store.link_bind("l1", BROWSER, b"") is None
-    assert await store.link_claim("l1", BROWSER) is None
-    assert await store.link_end("l1", "failed", "late") is None
-    await store.link_add(link(expires=clock.now + 1))
-    assert await store.link_find("l1") is not None, "its row was swept, so its id is free"
+    assert await store.find_link("l1") is None
+    assert await store.pending_links("ci") == ()
+    assert await store.bind_link("l1", BROWSER, b"") is None
+    assert await store.claim_link("l1", BROWSER) is None
+    assert await store.end_link("l1", "failed", "late") is None
+    await store.add_link(link(expires=clock.now + 1))
+    assert await store.find_link("l1") is not None, "its row was swept, so its id is free"
 
 
 async def test_a_clock_that_is_set_back_brings_nothing_back(store: AccountStore, clock: Clock) -> None:
     await agreed(store)
     clock.now += 10 * MINUTES
-    assert await store.link_find("l1") is None
+    assert await store.find_link("l1") is None
     clock.now -= 10 * MINUTES
-    assert await store.link_find("l1") is None
-    assert await store.link_claim("l1", BROWSER) is None
+    assert await store.find_link("l1") is None
+    assert await store.claim_link("l1", BROWSER) is None
 
 
 async def test_what_was_claimed_in_time_may_end_later(store: AccountStore, clock: Clock) -> None:
     await agreed(store)
     clock.now += 10 * MINUTES - 1
-    await store.link_claim("l1", BROWSER)
+    await store.claim_link("l1", BROWSER)
     clock.now += 30
-    assert await store.link_end("l1", "completed") is not None
-    clock.now = START + 10 * MINUTES + base.KEPT_SECONDS - 1
-    found = await store.link_find("l1")
+    assert await store.end_link("l1", "completed") is not None
+    clock.now = START + 10 * MINUTES + base.RETENTION_SECONDS - 1
+    found = await store.find_link("l1")
     assert found is not None
     assert found.state == "completed"
     clock.now += 1
-    assert await store.link_find("l1") is None
+    assert await store.find_link("l1") is None
 
 
 async def test_a_user_has_twenty_links_at_most(store: AccountStore, clock: Clock) -> None:
     for number in range(20):
-        await store.link_add(link(id=f"l{number}", expires=START + 600 + number))
+        await store.add_link(link(id=f"l{number}", expires=START + 600 + number))
     clock.now += 10
-    with pytest.raises(NotNow) as refused:
-        await store.link_add(link(id="more"))
-    assert (refused.value.why, refused.value.seconds) == ("pending", 590)
-    assert await store.link_find("more") is None
-    await store.link_add(link(id="other", caller="cd"))
-    await store.link_end("l5", "failed", "cancelled")
-    await store.link_add(link(id="more"))
+    with pytest.raises(CoolingDown) as refused:
+        await store.add_link(link(id="more"))
+    assert (refused.value.reason, refused.value.seconds) == ("pending", 590)
+    assert await store.find_link("more") is None
+    await store.add_link(link(id="other", caller="cd"))
+    await store.end_link("l5", "failed", "cancelled")
+    await store.add_link(link(id="more"))
     clock.now = START + 600
-    await store.link_add(link(id="again", expires=clock.now + 600))
+    await store.add_link(link(id="again", expires=clock.now + 600))
 
 
 @pytest.mark.threat("I8")
 async def test_I8_one_user_of_a_program_takes_no_link_from_another(store: AccountStore) -> None:  # noqa: N802
     """A program that acts for many has as many for each."""
     for number in range(20):
-        await store.link_add(link(id=f"l{number}", caller="front", user="user0"))
-    with pytest.raises(NotNow):
-        await store.link_add(link(id="more", caller="front", user="user0"))
+        await store.add_link(link(id=f"l{number}", caller="front", user="user0"))
+    with pytest.raises(CoolingDown):
+        await store.add_link(link(id="more", caller="front", user="user0"))
     for number in range(1, 22):
-        await store.link_add(link(id=f"of {number}", caller="front", user=f"user{number}"))
+        await store.add_link(link(id=f"of {number}", caller="front", user=f"user{number}"))
 
 
 @pytest.mark.threat("I8")
@@ -201,26 +201,26 @@ async def test_I8_a_program_has_not_too_many_over_all_its_users(  # noqa: N802
 ) -> None:
     monkeypatch.setattr(base, "MOST_PENDING_OF_CALLER", 3)
     for number in range(3):
-        await store.link_add(link(id=f"l{number}", caller="front", user=f"user{number}"))
-    with pytest.raises(NotNow) as refused:
-        await store.link_add(link(id="more", caller="front", user="user3"))
-    assert (refused.value.why, refused.value.seconds) == ("pending", base.CROWDED_SECONDS)
-    await store.link_add(link(id="other", caller="back", user="user3"))
+        await store.add_link(link(id=f"l{number}", caller="front", user=f"user{number}"))
+    with pytest.raises(CoolingDown) as refused:
+        await store.add_link(link(id="more", caller="front", user="user3"))
+    assert (refused.value.reason, refused.value.seconds) == ("pending", base.RETRY_SECONDS)
+    await store.add_link(link(id="other", caller="back", user="user3"))
 
 
 async def test_a_claimed_link_waits_for_nobody(store: AccountStore) -> None:
     for number in range(21):
         await agreed(store, id=f"l{number}")
-        assert await store.link_claim(f"l{number}", BROWSER) is not None
+        assert await store.claim_link(f"l{number}", BROWSER) is not None
 
 
 async def test_there_are_not_too_many_of_all(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "MOST_PENDING_OF_ALL", 3)
     for number in range(3):
-        await store.link_add(link(id=f"l{number}", caller=f"c{number}"))
-    with pytest.raises(NotNow) as refused:
-        await store.link_add(link(id="more", caller="c4"))
-    assert (refused.value.why, refused.value.seconds) == ("pending", base.CROWDED_SECONDS)
+        await store.add_link(link(id=f"l{number}", caller=f"c{number}"))
+    with pytest.raises(CoolingDown) as refused:
+        await store.add_link(link(id="more", caller="c4"))
+    assert (refused.value.reason, refused.value.seconds) == ("pending", base.RETRY_SECONDS)
 
 
 async def test_of_too_many_the_first_to_end_are_forgotten(
@@ -228,27 +228,27 @@ async def test_of_too_many_the_first_to_end_are_forgotten(
 ) -> None:
     for module in ("accounts.memory", "sql.account_links"):
         monkeypatch.setattr(f"toolhall.stores.{module}.MOST_KEPT", 5)
-    await store.link_add(link(id="waits", expires=START + 1))
+    await store.add_link(link(id="waits", expires=START + 1))
     for number in range(9):
-        await store.link_add(link(id=f"l{number}", expires=START + 600 + number))
-        await store.link_end(f"l{number}", "failed", "cancelled")
-    kept = [number for number in range(9) if await store.link_find(f"l{number}")]
+        await store.add_link(link(id=f"l{number}", expires=START + 600 + number))
+        await store.end_link(f"l{number}", "failed", "cancelled")
+    kept = [number for number in range(9) if await store.find_link(f"l{number}")]
     assert kept == [5, 6, 7, 8]
-    assert await store.link_find("waits") is not None
+    assert await store.find_link("waits") is not None
 
 
 async def test_of_fifty_that_claim_at_once_one_wins(store: AccountStore) -> None:
     for number in range(5):
         await agreed(store, id=f"l{number}")
-        found = await asyncio.gather(*(store.link_claim(f"l{number}", BROWSER) for _ in range(RACERS)))
+        found = await asyncio.gather(*(store.claim_link(f"l{number}", BROWSER) for _ in range(RACERS)))
         assert sum(each is not None for each in found) == 1
 
 
 async def test_of_many_that_ask_at_once_twenty_wait(store: AccountStore) -> None:
-    asked = [store.link_add(link(id=f"l{number}")) for number in range(RACERS)]
+    asked = [store.add_link(link(id=f"l{number}")) for number in range(RACERS)]
     done = await asyncio.gather(*asked, return_exceptions=True)
-    assert [each for each in done if each is not None and not isinstance(each, NotNow)] == []
-    assert (done.count(None), len(await store.link_pending("ci"))) == (20, 20)
+    assert [each for each in done if each is not None and not isinstance(each, CoolingDown)] == []
+    assert (done.count(None), len(await store.pending_links("ci"))) == (20, 20)
 
 
 @pytest.mark.parametrize(
@@ -256,25 +256,25 @@ async def test_of_many_that_ask_at_once_twenty_wait(store: AccountStore) -> None
 )
 async def test_what_would_not_come_back_is_refused(store: AccountStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable):
-        await store.link_add(link(**wrong))
-    assert await store.link_find("l1") is None
+        await store.add_link(link(**wrong))
+    assert await store.find_link("l1") is None
 
 
 async def test_a_change_that_would_not_come_back_is_refused(store: AccountStore) -> None:
     bound = await agreed(store)
     with pytest.raises(Unstorable):
-        await store.link_bind("l1", "\ud800", b"")
+        await store.bind_link("l1", "\ud800", b"")
     with pytest.raises(Unstorable):
-        await store.link_end("l1", "failed", "a\x00b")
-    assert await store.link_find("l1") == bound
+        await store.end_link("l1", "failed", "a\x00b")
+    assert await store.find_link("l1") == bound
 
 
 async def test_every_engine_of_a_hall_keeps_them(stores: Stores) -> None:
-    assert await stores.accounts.link_find("l1") is None
-    assert await stores.accounts.link_pending("ci") == ()
+    assert await stores.accounts.find_link("l1") is None
+    assert await stores.accounts.pending_links("ci") == ()
     await agreed(stores.accounts, created=2e9, expires=9e9)
-    assert await stores.accounts.link_claim("l1", BROWSER) is not None
-    assert await stores.accounts.link_claim("l1", BROWSER) is None
+    assert await stores.accounts.claim_link("l1", BROWSER) is not None
+    assert await stores.accounts.claim_link("l1", BROWSER) is None
 
 
 # --- the file
@@ -283,17 +283,17 @@ async def test_every_engine_of_a_hall_keeps_them(stores: Stores) -> None:
 async def test_a_claim_survives_a_restart(tmp_path: Path, clock: Clock) -> None:
     with sqlite_engine(tmp_path, clock) as store:
         await agreed(store)
-        claimed = await store.link_claim("l1", BROWSER)
+        claimed = await store.claim_link("l1", BROWSER)
     with sqlite_engine(tmp_path, clock) as store:
-        assert await store.link_find("l1") == claimed
-        assert await store.link_claim("l1", BROWSER) is None
+        assert await store.find_link("l1") == claimed
+        assert await store.claim_link("l1", BROWSER) is None
 
 
 async def test_of_many_threads_that_claim_at_once_one_wins(tmp_path: Path, clock: Clock) -> None:
     with handles(tmp_path, clock, 4) as stores:
         for number in range(20):
             await agreed(stores[number % 4], id=f"l{number}")
-            found = await asyncio.gather(*(each.link_claim(f"l{number}", BROWSER) for each in stores * 3))
+            found = await asyncio.gather(*(each.claim_link(f"l{number}", BROWSER) for each in stores * 3))
             assert sum(each is not None for each in found) == 1
 
 
@@ -301,11 +301,11 @@ async def test_a_link_that_was_put_back_is_not_claimed_again(tmp_path: Path, clo
     with sqlite_engine(tmp_path, clock) as store:
         await agreed(store)
         by_hand(tmp_path, "CREATE TABLE copied AS SELECT * FROM account_links")
-        assert await store.link_claim("l1", BROWSER) is not None
+        assert await store.claim_link("l1", BROWSER) is not None
         by_hand(tmp_path, "REPLACE INTO account_links SELECT * FROM copied")
-        assert await store.link_find("l1") is None
-        assert await store.link_claim("l1", BROWSER) is None
-        assert await store.link_pending("ci") == ()
+        assert await store.find_link("l1") is None
+        assert await store.claim_link("l1", BROWSER) is None
+        assert await store.pending_links("ci") == ()
 
 
 FORGERIES = (
@@ -324,11 +324,11 @@ async def test_a_link_that_was_changed_outside_connects_nobody(
 ) -> None:
     with sqlite_engine(tmp_path, clock) as store:
         await agreed(store)
-        await store.link_claim("l1", BROWSER)
+        await store.claim_link("l1", BROWSER)
     by_hand(tmp_path, forgery)
     with sqlite_engine(tmp_path, clock) as store:
-        assert await store.link_find("l1") is None
-        assert [await store.link_claim("l1", each) for each in (BROWSER, "c" * 64, "")] == [None] * 3
-        assert await store.link_bind("l1", BROWSER, b"") is None
-        assert await store.link_end("l1", "completed") is None
+        assert await store.find_link("l1") is None
+        assert [await store.claim_link("l1", each) for each in (BROWSER, "c" * 64, "")] == [None] * 3
+        assert await store.bind_link("l1", BROWSER, b"") is None
+        assert await store.end_link("l1", "completed") is None
         assert "the link 'l1' was changed outside Toolhall" in caplog.text

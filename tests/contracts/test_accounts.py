@@ -10,9 +10,9 @@ import pytest
 
 from tests.contracts.approving import START, Clock
 from tests.contracts.connecting import ENGINES, account, by_hand, handles, sqlite_engine
-from toolhall.stores.accounts.base import NEW, Account, AccountStore
-from toolhall.stores.base import FILE_NAME, Unstorable
+from toolhall.stores.accounts import NEW, Account, AccountStore
 from toolhall.stores.bundle import Stores
+from toolhall.stores.common import DATABASE_FILE, Unstorable
 
 RACERS = 50
 
@@ -221,4 +221,4 @@ async def test_what_was_changed_outside_can_be_removed(tmp_path: Path, clock: Cl
     with sqlite_engine(tmp_path, clock) as store:
         assert await store.remove("acc1")
         assert not await store.remove("acc1")
-    assert (tmp_path / FILE_NAME).exists()
+    assert (tmp_path / DATABASE_FILE).exists()

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores import states
-from toolhall.stores.audit.anchors import MOST_ACCEPTED, Acceptance, Anchor
-from toolhall.stores.audit.lines import Mark
-from toolhall.stores.base import FILE_NAME
+from toolhall.stores import used_states
+from toolhall.stores.audit.anchors import MAX_ACCEPTANCES, Acceptance, Anchor
+from toolhall.stores.audit.format import Checkpoint
 from toolhall.stores.bundle import Stores
-from toolhall.stores.choosing import choose_stores
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.open import open_stores
 from toolhall.stores.sql import anchors as sql_anchors
 
 NOW = 1_000.0
 
 
-def mark(log: str, number: int) -> Mark:
-    return Mark(log, number, f"{number:064d}", 1.5, "signature")
+def mark(log: str, number: int) -> Checkpoint:
+    return Checkpoint(log, number, f"{number:064d}", 1.5, "signature")
 
 
 def test_only_what_is_newer_is_kept(stores: Stores) -> None:
@@ -32,45 +32,45 @@ def test_only_what_is_newer_is_kept(stores: Stores) -> None:
 def test_accepting_replaces_everything_and_is_remembered(stores: Stores) -> None:
     anchors = stores.anchors
     anchors.advance("key", [mark("a", 5), mark("b", 2)])
-    for number in range(MOST_ACCEPTED + 1):
+    for number in range(MAX_ACCEPTANCES + 1):
         anchors.accept("another key", [mark("a", 1)], Acceptance(float(number), "ada", ("cut off",)))
     found = anchors.read()
     assert (found.public, found.marks) == ("another key", {"a": mark("a", 1)})
-    assert [each.time for each in found.accepted] == [float(number) for number in range(1, MOST_ACCEPTED + 1)]
+    assert [each.time for each in found.accepted] == [float(number) for number in range(1, MAX_ACCEPTANCES + 1)]
     anchors.advance("another key", [mark("a", 2)])
     assert anchors.read().accepted == found.accepted
 
 
 async def test_a_checkpoint_makes_no_file_and_is_in_the_first_one(tmp_path: Path) -> None:
-    stores = choose_stores(tmp_path, share=False)
+    stores = open_stores(tmp_path, allow_readonly=False)
     stores.anchors.advance("key", [mark("a", 5)])
-    assert not (tmp_path / FILE_NAME).exists()
-    assert await stores.states.use("s1", "ada", NOW + 1, NOW)
+    assert not (tmp_path / DATABASE_FILE).exists()
+    assert await stores.states.consume("s1", "ada", NOW + 1, NOW)
     assert stores.anchors.read().marks == {"a": mark("a", 5)}
     stores.close()
-    again = choose_stores(tmp_path, share=False)
+    again = open_stores(tmp_path, allow_readonly=False)
     assert again.anchors.read().marks == {"a": mark("a", 5)}
     again.close()
 
 
 async def test_a_state_is_used_once(stores: Stores) -> None:
-    used = await asyncio.gather(*(stores.states.use("s1", "ada", NOW + 10, NOW) for _ in range(4)))
+    used = await asyncio.gather(*(stores.states.consume("s1", "ada", NOW + 10, NOW) for _ in range(4)))
     assert sorted(used) == [False, False, False, True]
-    assert await stores.states.use("s2", "ada", NOW + 10, NOW)
+    assert await stores.states.consume("s2", "ada", NOW + 10, NOW)
     await stores.states.release("s1")
     await stores.states.release("s1")
-    assert await stores.states.use("s1", "ada", NOW + 10, NOW)
-    assert not await stores.states.use("s1", "ada", NOW + 10, NOW)
+    assert await stores.states.consume("s1", "ada", NOW + 10, NOW)
+    assert not await stores.states.consume("s1", "ada", NOW + 10, NOW)
 
 
 async def test_used_states_of_a_caller_are_bounded(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (states, sql_anchors):
+    for module in (used_states, sql_anchors):
         monkeypatch.setattr(module, "MOST_USED", 3)
     for number in range(3):
-        assert await stores.states.use(f"s{number}", "ada", NOW + 10 + number, NOW)
-    with pytest.raises(states.TooManyStates) as refused:
-        await stores.states.use("s3", "ada", NOW + 20, NOW)
+        assert await stores.states.consume(f"s{number}", "ada", NOW + 10 + number, NOW)
+    with pytest.raises(used_states.TooManyStates) as refused:
+        await stores.states.consume("s3", "ada", NOW + 20, NOW)
     assert refused.value.seconds == 10
-    assert not await stores.states.use("s2", "ada", NOW + 20, NOW)
-    assert await stores.states.use("s3", "bob", NOW + 20, NOW)
-    assert await stores.states.use("s4", "ada", NOW + 20, NOW + 11)
+    assert not await stores.states.consume("s2", "ada", NOW + 20, NOW)
+    assert await stores.states.consume("s3", "bob", NOW + 20, NOW)
+    assert await stores.states.consume("s4", "ada", NOW + 20, NOW + 11)

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from tests.contracts.approving import ENGINES, ROOT_KEY, START, Clock, database, sqlite_engine, wanted
-from toolhall.stores.approvals import base
-from toolhall.stores.approvals.base import Approval, ApprovalStore, Decision, NotNow
-from toolhall.stores.base import FILE_NAME
+from toolhall.stores import approvals as base
+from toolhall.stores.approvals import Approval, ApprovalStore, CoolingDown, Decision
 from toolhall.stores.bundle import Stores
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.approvals import SqlApprovals
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.approvals import SqlApprovalStore
 
 YES = Decision("approved", "alice", "totp")
 NO = Decision("denied", "alice")
@@ -123,9 +123,9 @@ async def test_a_caller_has_three_questions_at_most(store: ApprovalStore, clock:
     for number in range(3):
         await store.claim(wanted(arguments_sha256=str(number)), f"a{number}")
         clock.now += 10
-    with pytest.raises(NotNow) as refused:
+    with pytest.raises(CoolingDown) as refused:
         await store.claim(wanted(arguments_sha256="4"), "a4")
-    assert (refused.value.why, refused.value.seconds) == ("pending", 270)
+    assert (refused.value.reason, refused.value.seconds) == ("pending", 270)
     assert (await store.claim(wanted(arguments_sha256="1"), "a5")).id == "a1"
     assert (await store.claim(wanted(caller="cd"), "a6")).id == "a6"
     clock.now += 270
@@ -137,9 +137,9 @@ async def test_after_a_no_the_tool_is_left_alone_for_a_while(store: ApprovalStor
     await store.decide("a1", NO)
     clock.now += 20
     for other in ({}, {"arguments_sha256": "b"}, {"tool": "House.burn@1.1.0"}):
-        with pytest.raises(NotNow) as refused:
+        with pytest.raises(CoolingDown) as refused:
             await store.claim(wanted(**other), "a2")
-        assert (refused.value.why, refused.value.seconds) == ("denied", 40)
+        assert (refused.value.reason, refused.value.seconds) == ("denied", 40)
     assert (await store.claim(wanted(tool="House.flood@1.0.0"), "a3")).state == "pending"
     assert (await store.claim(wanted(caller="cd"), "a4")).state == "pending"
     clock.now += 40
@@ -148,7 +148,7 @@ async def test_after_a_no_the_tool_is_left_alone_for_a_while(store: ApprovalStor
 
 async def test_the_one_before(store: ApprovalStore, clock: Clock) -> None:
     first = await store.claim(wanted(shown=b"1"), "a0")
-    assert await store.before(first) is None
+    assert await store.last_approved(first) is None
     await store.decide("a0", YES)
     await store.claim(wanted(), "used")
     clock.now += 1
@@ -156,14 +156,14 @@ async def test_the_one_before(store: ApprovalStore, clock: Clock) -> None:
     await approved(store, "a2", tool="House.burnt@1.0.0", shown=b"3")
     await approved(store, "a3", caller="cd", shown=b"4")
     now = await store.claim(wanted(), "a4")
-    last = await store.before(now)
+    last = await store.last_approved(now)
     assert last is not None
     assert last.shown == b"2"
 
 
 async def test_what_ended_long_ago_is_forgotten(store: ApprovalStore, clock: Clock) -> None:
     await store.claim(wanted(), "a1")
-    clock.now += 300 + base.KEPT_SECONDS
+    clock.now += 300 + base.RETENTION_SECONDS
     await store.claim(wanted(caller="cd"), "a2")
     assert await store.find("a1") is None
 
@@ -213,7 +213,7 @@ async def test_they_survive_a_restart(tmp_path: Path, clock: Clock) -> None:
 async def test_two_handles_of_one_file_never_use_a_yes_twice(tmp_path: Path, clock: Clock) -> None:
     """P3: each connection has a thread of its own, and both reach for the same row, a hundred times by four."""
     with database(tmp_path) as one, database(tmp_path) as two:
-        handles = [SqlApprovals(each, Macs(ROOT_KEY), clock) for each in (one, two)]
+        handles = [SqlApprovalStore(each, RowMac(ROOT_KEY), clock) for each in (one, two)]
         for each in (one, two):  # races, not disks, are the point
             await each.run(
                 lambda connection: connection.connection.cursor().execute("PRAGMA synchronous = OFF").close()
@@ -240,7 +240,7 @@ FORGERIES = (
 async def test_a_yes_that_was_written_by_hand_is_none(tmp_path: Path, clock: Clock, forgery: str) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
         await store.claim(wanted(), "a1")
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute(forgery)
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (store, _):
@@ -263,7 +263,7 @@ async def test_a_used_yes_stays_used(tmp_path: Path, clock: Clock, forgery: str)
         await approved(store)
         used = await store.claim(wanted(), "a2")
         assert await store.find("a1") == used
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute(forgery)
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (store, _):
@@ -274,7 +274,7 @@ async def test_a_used_yes_stays_used(tmp_path: Path, clock: Clock, forgery: str)
 async def test_alices_yes_copied_to_bob_is_none(tmp_path: Path, clock: Clock) -> None:
     with sqlite_engine(tmp_path, clock) as (store, _):
         await approved(store)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("UPDATE approvals SET caller = 'bob', person = 'bob'")
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (store, _):

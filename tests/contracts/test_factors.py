@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from tests.contracts.approving import ENGINES, START, Clock, factor, sqlite_engine
-from toolhall.stores.base import FILE_NAME
 from toolhall.stores.bundle import Stores
-from toolhall.stores.factors.base import FactorStore
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.factors import FactorStore
 
 
 @pytest.fixture
@@ -100,15 +100,15 @@ async def test_an_invitation_ends(store: FactorStore, clock: Clock) -> None:
 
 async def test_five_tries_in_five_minutes(store: FactorStore, clock: Clock) -> None:
     for _ in range(5):
-        assert await store.attempt("alice") == 0
+        assert await store.record_attempt("alice") == 0
         clock.now += 10
-    assert await store.attempt("alice") == 250
-    assert await store.attempt("bob") == 0
+    assert await store.record_attempt("alice") == 250
+    assert await store.record_attempt("bob") == 0
     clock.now += 250
-    assert await store.attempt("alice") == 0
-    assert await store.attempt("alice") == 10
-    await store.forgive("alice")
-    assert await store.attempt("alice") == 0
+    assert await store.record_attempt("alice") == 0
+    assert await store.record_attempt("alice") == 10
+    await store.reset_attempts("alice")
+    assert await store.record_attempt("alice") == 0
 
 
 async def test_every_engine_of_a_hall_keeps_them(stores: Stores) -> None:
@@ -121,7 +121,7 @@ async def test_alices_factor_copied_to_bob_is_none(tmp_path: Path, clock: Clock)
     with sqlite_engine(tmp_path, clock) as (_, store):
         await store.add(factor())
         await store.advance("f1", 5)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("INSERT INTO factors SELECT 'f2', 'bob', kind, secret, by, created_at, expires, counter,"
                            " used_at, mac FROM factors")  # fmt: skip
         connection.commit()
@@ -134,7 +134,7 @@ async def test_a_counter_that_was_set_back_is_worth_nothing(tmp_path: Path, cloc
         await store.add(factor())
         assert await store.advance("f1", 5)
         assert [each.counter for each in await store.all()] == [5]
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         connection.execute("UPDATE factors SET counter = 4")
         connection.commit()
     with sqlite_engine(tmp_path, clock) as (_, store):

@@ -12,13 +12,13 @@ import pytest
 
 from tests.contracts.approving import factor, wanted
 from tests.contracts.children import child, line
-from toolhall.stores.approvals.base import Decision
-from toolhall.stores.base import FILE_NAME, InUse, StoreFailed
+from toolhall.stores import sqlite
+from toolhall.stores.api_keys import ApiKey
+from toolhall.stores.approvals import Decision
 from toolhall.stores.bundle import Stores
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.grants.base import Grant
-from toolhall.stores.keys.base import ApiKey
-from toolhall.stores.sqlite import connection
+from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
+from toolhall.stores.grants import Grant
+from toolhall.stores.open import open_stores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")
 MANY = 8
@@ -26,8 +26,8 @@ MANY = 8
 
 @pytest.fixture
 def family(tmp_path: Path) -> Iterator[tuple[Stores, Stores]]:
-    first = choose_stores(tmp_path, share=False, family="first")
-    second = choose_stores(tmp_path, share=False, family="sibling")
+    first = open_stores(tmp_path, allow_readonly=False, role="first")
+    second = open_stores(tmp_path, allow_readonly=False, role="sibling")
     yield first, second
     second.close()
     first.close()
@@ -74,7 +74,7 @@ async def test_the_seal_over_what_forbids_holds_with_several_writers(
         assert {grant.id for grant in await each.grants.all()} == left
     for each in reversed(family):
         each.close()
-    again = choose_stores(tmp_path, share=False)
+    again = open_stores(tmp_path, allow_readonly=False)
     assert {grant.id for grant in await again.grants.all()} == left
     again.close()
 
@@ -84,7 +84,7 @@ async def test_a_use_in_one_process_does_not_bring_back_what_another_revoked(fam
     names = [f"k{number}" for number in range(MANY)]
     for name in names:
         await one.keys.add(key(name))
-    uses = [one.keys.used(dict.fromkeys(names, float(moment))) for moment in range(MANY)]
+    uses = [one.keys.record_uses(dict.fromkeys(names, float(moment))) for moment in range(MANY)]
     await asyncio.gather(*uses, *(other.keys.revoke(name, 5.0) for name in names))
     for each in family:
         assert [(found.revoked_at, found.last_used_at) for found in await each.keys.all()] == [(5.0, MANY - 1.0)] * MANY
@@ -103,21 +103,21 @@ async def test_each_notices_what_the_other_changed_and_not_what_it_changed_itsel
 
 
 async def test_nobody_else_comes_in_while_one_of_them_lives(tmp_path: Path) -> None:
-    first = choose_stores(tmp_path, share=False, family="first")
-    second = choose_stores(tmp_path, share=False, family="sibling")
+    first = open_stores(tmp_path, allow_readonly=False, role="first")
+    second = open_stores(tmp_path, allow_readonly=False, role="sibling")
     supervisor = rf"in use by process {os.getppid()};"
     first.close()
     for stranger in (None, "first"):
         with pytest.raises(InUse, match=supervisor):
-            choose_stores(tmp_path, share=False, family="first" if stranger else None)
-    third = choose_stores(tmp_path, share=False, family="sibling")  # in place of the first
+            open_stores(tmp_path, allow_readonly=False, role="first" if stranger else None)
+    third = open_stores(tmp_path, allow_readonly=False, role="sibling")  # in place of the first
     await third.keys.add(key("k"))
     assert [each.id for each in await second.keys.all()] == ["k"]
     second.close()
     third.close()
-    alone = choose_stores(tmp_path, share=False)
+    alone = open_stores(tmp_path, allow_readonly=False)
     with pytest.raises(InUse):
-        choose_stores(tmp_path, share=False, family="sibling")
+        open_stores(tmp_path, allow_readonly=False, role="sibling")
     assert alone.version is None, "nobody else writes, so nobody looks"
     alone.close()
 
@@ -139,7 +139,7 @@ asyncio.run(add())
 
 
 async def test_one_that_is_killed_while_it_writes_hinders_nobody(tmp_path: Path) -> None:
-    first = choose_stores(tmp_path, share=False, family="first")
+    first = open_stores(tmp_path, allow_readonly=False, role="first")
     with child(KILLED, tmp_path) as process:
         line(process)
         await first.grants.add(forbidding("mine"))
@@ -152,9 +152,9 @@ async def test_one_that_is_killed_while_it_writes_hinders_nobody(tmp_path: Path)
 async def test_who_waits_too_long_for_another_writer_is_told_and_can_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_BUSY_SECONDS", 0.0)
-    stores = choose_stores(tmp_path, share=False, family="first")
-    with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as other:
+    monkeypatch.setattr(sqlite, "_BUSY_SECONDS", 0.0)
+    stores = open_stores(tmp_path, allow_readonly=False, role="first")
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreFailed, match="another program is writing to it"):
             await stores.keys.add(key("k"))

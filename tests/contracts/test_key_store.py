@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolhall.stores.base import Stale, Unstorable
+from toolhall.stores.api_keys import ApiKey, ApiKeyStore
 from toolhall.stores.bundle import Stores
-from toolhall.stores.keys.base import ApiKey, KeyStore
+from toolhall.stores.common import Stale, Unstorable
 
 
 @pytest.fixture
-def keys(stores: Stores) -> KeyStore:
+def keys(stores: Stores) -> ApiKeyStore:
     return stores.keys
 
 
@@ -20,14 +20,14 @@ def key(key_id: str = "a" * 12, **other: Any) -> ApiKey:
     return ApiKey(**plain | other)
 
 
-async def test_there_is_nothing_at_first(keys: KeyStore) -> None:
+async def test_there_is_nothing_at_first(keys: ApiKeyStore) -> None:
     assert await keys.all() == ()
     assert await keys.revoke("a" * 12, 1.0) is None
-    await keys.used({"a" * 12: 1.0})
+    await keys.record_uses({"a" * 12: 1.0})
     assert await keys.all() == ()
 
 
-async def test_what_was_added_is_there_as_it_was(keys: KeyStore) -> None:
+async def test_what_was_added_is_there_as_it_was(keys: ApiKeyStore) -> None:
     odd = "\u202e \U0001f6e0 '\"; DROP TABLE api_keys; -- %s :by ?"
     whole = key(
         "b" * 12, name=odd, owner=odd, shared=True, scopes=("admin", odd), expires_at=1e11, last_used_at=0.5, by=odd
@@ -37,20 +37,20 @@ async def test_what_was_added_is_there_as_it_was(keys: KeyStore) -> None:
     assert await keys.all() == (whole, key(created_at=9.25))
 
 
-async def test_what_was_made_first_comes_first(keys: KeyStore) -> None:
+async def test_what_was_made_first_comes_first(keys: ApiKeyStore) -> None:
     for key_id, moment in (("c" * 12, 3.0), ("b" * 12, 4.0), ("a" * 12, 3.0)):
         await keys.add(key(key_id, created_at=moment))
     assert [each.id[0] for each in await keys.all()] == ["a", "c", "b"]
 
 
-async def test_an_id_is_taken_once(keys: KeyStore) -> None:
+async def test_an_id_is_taken_once(keys: ApiKeyStore) -> None:
     await keys.add(key())
     with pytest.raises(Stale):
         await keys.add(key(name="other"))
     assert await keys.all() == (key(),)
 
 
-async def test_revoking_is_kept_and_happens_once(keys: KeyStore) -> None:
+async def test_revoking_is_kept_and_happens_once(keys: ApiKeyStore) -> None:
     await keys.add(key())
     await keys.add(key("b" * 12))
     revoked = await keys.revoke("a" * 12, 7.0)
@@ -59,11 +59,11 @@ async def test_revoking_is_kept_and_happens_once(keys: KeyStore) -> None:
     assert await keys.all() == (revoked, key("b" * 12))
 
 
-async def test_the_last_use_is_kept_and_never_goes_back(keys: KeyStore) -> None:
+async def test_the_last_use_is_kept_and_never_goes_back(keys: ApiKeyStore) -> None:
     await keys.add(key())
     await keys.add(key("b" * 12))
-    await keys.used({"a" * 12: 7.5, "gone": 1.0})
-    await keys.used({"a" * 12: 6.5})
+    await keys.record_uses({"a" * 12: 7.5, "gone": 1.0})
+    await keys.record_uses({"a" * 12: 6.5})
     assert await keys.all() == (key(last_used_at=7.5), key("b" * 12))
 
 
@@ -79,7 +79,7 @@ async def test_the_last_use_is_kept_and_never_goes_back(keys: KeyStore) -> None:
         {"shared": "yes"},
     ],
 )
-async def test_what_would_not_come_back_is_refused(keys: KeyStore, wrong: dict[str, Any]) -> None:
+async def test_what_would_not_come_back_is_refused(keys: ApiKeyStore, wrong: dict[str, Any]) -> None:
     with pytest.raises(Unstorable):
         await keys.add(msgspec.structs.replace(key(), **wrong))
     assert await keys.all() == ()

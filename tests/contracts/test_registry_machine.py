@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from tests.contracts.kept import changed, event, kept
 from tests.contracts.opened import open_readonly, open_store
-from toolhall.stores.base import FILE_NAME, Event, Kept, Stale, ToolStore, Unstorable
-from toolhall.stores.memory import MemoryStore
+from toolhall.stores.common import DATABASE_FILE, Stale, Unstorable
+from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolRecord, ToolStore
 
 # Everything that UTF-8 can say, but NUL.
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
@@ -49,7 +49,7 @@ def empty_file() -> bytes:
     """A store that nobody has used, so that not every example makes its tables."""
     with tempfile.TemporaryDirectory() as folder:
         open_store(Path(folder)).close()
-        return (Path(folder) / FILE_NAME).read_bytes()
+        return (Path(folder) / DATABASE_FILE).read_bytes()
 
 
 class Machine(RuleBasedStateMachine):
@@ -59,9 +59,9 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.Runner()
         self.folder = Path(tempfile.mkdtemp())
-        (self.folder / FILE_NAME).write_bytes(empty_file())
-        self.oracle, self.sqlite = MemoryStore(), open_store(self.folder)
-        self.seen: list[Kept] = []  # every row that was ever stored, most of them stale
+        (self.folder / DATABASE_FILE).write_bytes(empty_file())
+        self.oracle, self.sqlite = MemoryToolStore(), open_store(self.folder)
+        self.seen: list[ToolRecord] = []  # every row that was ever stored, most of them stale
 
     def teardown(self) -> None:
         self.sqlite.close()
@@ -74,12 +74,12 @@ class Machine(RuleBasedStateMachine):
         assert ends[0] == ends[1]
         return ends[0]
 
-    def save(self, rows: Sequence[Kept], events: Sequence[Event]) -> None:
+    def save(self, rows: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
         saved = self.both(lambda store: store.save(rows, events))
         self.seen += saved if isinstance(saved, tuple) else ()
 
     @rule(rows=st.lists(odd_rows, max_size=4), what=WHAT, detail=details)
-    def save_new(self, rows: list[Kept], what: str, detail: dict[str, Any]) -> None:
+    def save_new(self, rows: list[ToolRecord], what: str, detail: dict[str, Any]) -> None:
         self.save(rows, [event(row, what, **detail) for row in rows])
 
     @rule(data=st.data(), by=texts, document=st.binary(max_size=5))
@@ -113,7 +113,7 @@ class Machine(RuleBasedStateMachine):
         if self.seen:
             self.both(lambda store: store.history(self.seen[-1].id))
 
-    def some(self, data: st.DataObject) -> list[Kept]:
+    def some(self, data: st.DataObject) -> list[ToolRecord]:
         """Rows that were stored once: as they are now, more often than not."""
         now = self.loop.run(self.oracle.all())
         rows = (*now, *now, *self.seen)

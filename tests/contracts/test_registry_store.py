@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from tests.contracts.kept import changed, event, kept
-from toolhall.stores.base import Kept, Stale, ToolStore, Unstorable
+from toolhall.stores.common import Stale, Unstorable
+from toolhall.stores.tools import ToolRecord, ToolStore
 
 ODD = "\u202e \U0001f6e0 e\u0301 \ufeff \uffff \x01\x7f \r\n \u2028 '\"; DROP TABLE tools; -- %s :by ?"
 
 
-async def rows(store: ToolStore) -> dict[str, Kept]:
+async def rows(store: ToolStore) -> dict[str, ToolRecord]:
     return {row.id: row for row in await store.all()}
 
 

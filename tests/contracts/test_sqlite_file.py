@@ -13,14 +13,12 @@ import pytest
 from tests.contracts.children import child, line
 from tests.contracts.kept import changed, event, kept
 from tests.contracts.opened import open_readonly, open_store
-from toolhall.stores.base import FILE_NAME, StoreFailed
-from toolhall.stores.macs import Macs
-from toolhall.stores.seal import KEY_NAME, kept_key
-from toolhall.stores.sql import statements
-from toolhall.stores.sqlite.connection import open_to_write
-from toolhall.stores.sqlite.faults import explained
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
+from toolhall.stores.crypto import ROOT_KEY_FILE, RowMac, load_or_create_key
+from toolhall.stores.sql import tools
+from toolhall.stores.sqlite import open_to_write, translate_errors
 
-MACS = Macs(bytes(32))
+MACS = RowMac(bytes(32))
 
 
 @pytest.fixture
@@ -30,13 +28,13 @@ def path(tmp_path: Path) -> Path:
     store = open_store(tmp_path)
     asyncio.run(store.save(rows, [event(row) for row in rows]))
     store.close()
-    return tmp_path / FILE_NAME
+    return tmp_path / DATABASE_FILE
 
 
 def altered(path: Path, *statements: str) -> None:
     """Somebody else's hands in the file."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in statements:
+        for statement in tools:
             connection.execute(statement)
 
 
@@ -52,7 +50,7 @@ def refusal(folder: Path) -> str:
         read_all(folder)
     said = str(raised.value)
     assert "\n" not in said
-    assert said.startswith(f"{folder / FILE_NAME}: ")
+    assert said.startswith(f"{folder / DATABASE_FILE}: ")
     return said
 
 
@@ -100,7 +98,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
 
 def test_an_acknowledged_change_is_on_the_disk(tmp_path: Path) -> None:
     """SQLite in its log mode forgets acknowledged changes in a power cut unless it syncs each one."""
-    connection = open_to_write(tmp_path / FILE_NAME, MACS)
+    connection = open_to_write(tmp_path / DATABASE_FILE, MACS)
     found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")}
     found["foreign_keys"] = connection.exec_driver_sql("PRAGMA foreign_keys").scalar()
     connection.close()
@@ -113,7 +111,7 @@ async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_
     first, *others = await store.save([kept(f"t{number}", document=document) for number in range(50)], [])
     (first,) = await store.save([changed(first, state="active")], [])
     store.close()
-    assert (tmp_path / FILE_NAME).stat().st_size < 2_000_000
+    assert (tmp_path / DATABASE_FILE).stat().st_size < 2_000_000
     store = open_store(tmp_path)
     await store.remove(others, [])
     reader = open_readonly(tmp_path)
@@ -121,16 +119,16 @@ async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_
     reader.close()
     await store.remove([first], [])
     store.close()
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         assert connection.execute("SELECT count(*) FROM documents").fetchone() == (0,)
 
 
 def test_nobody_pays_for_what_is_not_used(path: Path) -> None:
     """SQLAlchemy is loaded with the store, Alembic only when tables must be made."""
     code = (
-        "import sys, pathlib, toolhall, toolhall.cli.program, toolhall.stores.base, toolhall.stores.memory\n"
+        "import sys, pathlib, toolhall, toolhall.cli.app, toolhall.stores.tools, toolhall.stores.tools\n"
         "assert 'sqlalchemy' not in sys.modules\n"
-        "from toolhall.stores.sqlite.opening import open_stores\n"
+        "from toolhall.stores.sqlite import open_stores\n"
         "open_stores(pathlib.Path(sys.argv[1])).close()\n"
         "assert not {'alembic', 'sqlalchemy.orm', 'greenlet'} & set(sys.modules)\n"
     )
@@ -187,16 +185,18 @@ async def test_a_count_that_is_gone_is_refused(path: Path) -> None:
 
 
 async def test_a_full_disk_loses_nothing_and_recovers(path: Path) -> None:
-    macs = Macs(kept_key(path.parent / KEY_NAME))
+    macs = RowMac(load_or_create_key(path.parent / ROOT_KEY_FILE))
     connection = open_to_write(path, macs)
-    before = statements.read_all(connection, macs)
+    before = tools.select_records(connection, macs)
     pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
     connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 10}")
     connection.rollback()
-    with pytest.raises(StoreFailed, match="the disk is full; make room, then try again"), explained(path):
-        statements.save(connection, [kept("small"), kept("big", document=bytes(10**6))], [event(kept("small"))], macs)
-    assert statements.read_all(connection, macs) == before
-    saved = statements.save(connection, [kept("small")], [], macs)
+    with pytest.raises(StoreFailed, match="the disk is full; make room, then try again"), translate_errors(path):
+        tools.save_records(
+            connection, [kept("small"), kept("big", document=bytes(10**6))], [event(kept("small"))], macs
+        )
+    assert tools.select_records(connection, macs) == before
+    saved = tools.save_records(connection, [kept("small")], [], macs)
     connection.close()
     store = open_store(path.parent)
     assert {row.id for row in await store.all()} == {row.id for row in (*before, *saved)}
@@ -237,7 +237,7 @@ async def test_a_disk_that_takes_no_more_loses_nothing_and_recovers(tmp_path: Pa
         assert line(process) == "after"
     saved = int(count)
     assert saved > 3
-    assert said.startswith(f"{tmp_path / FILE_NAME}: the disk ")
+    assert said.startswith(f"{tmp_path / DATABASE_FILE}: the disk ")
     store = open_store(tmp_path)
     assert len(await store.all()) == 2 * saved + 1
     assert len(await store.history(limit=1_000)) == saved
@@ -245,7 +245,7 @@ async def test_a_disk_that_takes_no_more_loses_nothing_and_recovers(tmp_path: Pa
 
 
 async def test_another_program_that_writes_is_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolhall.stores.sqlite.connection._BUSY_SECONDS", 0.0)
+    monkeypatch.setattr("toolhall.stores.sqlite._BUSY_SECONDS", 0.0)
     store = open_store(path.parent)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -257,19 +257,19 @@ async def test_another_program_that_writes_is_named(path: Path, monkeypatch: pyt
 
 def test_a_file_that_may_not_be_written_is_named(path: Path) -> None:
     connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)
-    with closing(connection), pytest.raises(StoreFailed, match="give this user the right"), explained(path):
+    with closing(connection), pytest.raises(StoreFailed, match="give this user the right"), translate_errors(path):
         connection.execute("DELETE FROM tools")
 
 
 @pytest.mark.parametrize("folder", ["file", "file/below", "taken"])
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, folder: str) -> None:
     (tmp_path / "file").write_text("")
-    (tmp_path / "taken" / FILE_NAME).mkdir(parents=True)
+    (tmp_path / "taken" / DATABASE_FILE).mkdir(parents=True)
     assert "choose another folder with --data" in refusal(tmp_path / folder)
 
 
 def test_odd_folder_names_are_names(tmp_path: Path) -> None:
     folder = tmp_path / "a?mode=ro&x=#%41 ü"
     open_store(folder).close()
-    assert (folder / FILE_NAME).stat().st_size > 0
+    assert (folder / DATABASE_FILE).stat().st_size > 0
     open_readonly(folder).close()

@@ -9,10 +9,10 @@ import pytest
 from tests.contracts.children import HOLDING, child, line
 from tests.contracts.kept import changed, event, kept
 from tests.contracts.opened import open_readonly, open_store
-from toolhall.stores.base import FILE_NAME, InUse, StoreFailed
-from toolhall.stores.lock import LOCK_NAME
-from toolhall.stores.seal import KEY_NAME
-from toolhall.stores.sqlite.connection import open_to_read
+from toolhall.stores.common import DATABASE_FILE, InUse, StoreFailed
+from toolhall.stores.crypto import ROOT_KEY_FILE
+from toolhall.stores.file_lock import LOCK_NAME
+from toolhall.stores.sqlite import open_to_read
 
 
 def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:
@@ -108,14 +108,14 @@ async def test_a_reader_does_not_hinder_the_writer(tmp_path: Path) -> None:
 
 def test_a_reader_cannot_write(tmp_path: Path) -> None:
     open_store(tmp_path).close()
-    connection = open_to_read(tmp_path / FILE_NAME)
+    connection = open_to_read(tmp_path / DATABASE_FILE)
     with pytest.raises(Exception, match="readonly database"), connection.begin():
         connection.exec_driver_sql("UPDATE changes SET last = 7")
     connection.close()
 
 
 def test_there_must_be_something_to_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match=rf"{FILE_NAME}: there is none; `toolhall serve` makes it"):
+    with pytest.raises(StoreFailed, match=rf"{DATABASE_FILE}: there is none; `toolhall serve` makes it"):
         open_readonly(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -130,12 +130,14 @@ async def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> Non
         store.close()
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys([FILE_NAME, f"{FILE_NAME}-wal", f"{FILE_NAME}-shm", LOCK_NAME, KEY_NAME], "0o600")
+    assert modes == dict.fromkeys(
+        [DATABASE_FILE, f"{DATABASE_FILE}-wal", f"{DATABASE_FILE}-shm", LOCK_NAME, ROOT_KEY_FILE], "0o600"
+    )
     assert (tmp_path / "new" / "data").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="this system follows links")
-@pytest.mark.parametrize("name", [FILE_NAME, LOCK_NAME])
+@pytest.mark.parametrize("name", [DATABASE_FILE, LOCK_NAME])
 def test_no_link_leads_elsewhere(tmp_path: Path, name: str) -> None:
     """Nobody who may write into the folder can have a file of somebody else truncated."""
     victim = tmp_path / "victim"

@@ -20,18 +20,17 @@ from tests.contracts.approving import wanted
 from tests.contracts.kept import kept
 from tests.contracts.opened import open_readonly, open_store
 from toolhall.stores import migrations
-from toolhall.stores.approvals.base import Approval
+from toolhall.stores.approvals import Approval
 from toolhall.stores.audit.anchors import Anchor
-from toolhall.stores.base import FILE_NAME, Kept, StoreFailed
-from toolhall.stores.macs import Macs
-from toolhall.stores.seal import KEY_NAME, kept_key
-from toolhall.stores.sql.revision import REVISIONS
-from toolhall.stores.sql.signing import put_signed, seal_of
-from toolhall.stores.sql.tables import METADATA, documents, grants, seals, tools
-from toolhall.stores.sqlite.connection import open_to_write
-from toolhall.stores.sqlite.opening import open_stores
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
+from toolhall.stores.crypto import ROOT_KEY_FILE, RowMac, load_or_create_key
+from toolhall.stores.sql.base import METADATA, REVISIONS, put_signed, seals, table_mac
+from toolhall.stores.sql.grants import grants
+from toolhall.stores.sql.tools import documents, tools
+from toolhall.stores.sqlite import open_sqlite, open_to_write
+from toolhall.stores.tools import ToolRecord
 
-MACS = Macs(bytes(32))
+MACS = RowMac(bytes(32))
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def path(tmp_path: Path) -> Path:
     store = open_store(tmp_path)
     asyncio.run(store.save([kept()], []))
     store.close()
-    return tmp_path / FILE_NAME
+    return tmp_path / DATABASE_FILE
 
 
 def altered(path: Path, statement: str) -> None:
@@ -57,7 +56,7 @@ def refusal(folder: Path) -> str:
 
 
 def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> None:
-    connection = open_to_write(tmp_path / FILE_NAME, MACS)
+    connection = open_to_write(tmp_path / DATABASE_FILE, MACS)
     assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     connection.close()
     (folder,) = migrations.__path__
@@ -66,18 +65,18 @@ def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> N
 
 
 def test_a_migration_happens_whole_or_not_at_all(tmp_path: Path) -> None:
-    altered(tmp_path / FILE_NAME, "CREATE TABLE events (something)")  # in the way of the last step
+    altered(tmp_path / DATABASE_FILE, "CREATE TABLE events (something)")  # in the way of the last step
     assert "SQLite refused: table events already exists" in refusal(tmp_path)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     assert tables == [("events",)]
 
 
 async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -> None:
     """Rows had no codes then: the operator's own get them with the tables, once; all others must be looked at again."""
-    path = tmp_path / FILE_NAME
+    path = tmp_path / DATABASE_FILE
     _at_first_revision(path, kept("own", state="active", origin="code"), kept("other", state="active"))
-    stores = open_stores(tmp_path)
+    stores = open_sqlite(tmp_path)
     assert {row.tool: row.sound for row in await stores.tools.all()} == {"own": True, "other": False}
     assert (await stores.grants.all(), await stores.keys.all()) == ((), ())
     stores.close()
@@ -86,7 +85,7 @@ async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -
         assert [row.sound for row in await again.all()] == [False, False]
 
 
-def _at_first_revision(path: Path, *rows: Kept) -> None:
+def _at_first_revision(path: Path, *rows: ToolRecord) -> None:
     with _at_revision(path, "0001") as connection:
         for row in rows:
             digest = hashlib.sha256(row.document).hexdigest()
@@ -114,15 +113,15 @@ async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
     tmp_path: Path, taken_out: str, opens: bool
 ) -> None:
     """The seal of the third revision was about what forbids; where that is broken, no new one is made."""
-    macs = Macs(kept_key(tmp_path / KEY_NAME))
+    macs = RowMac(load_or_create_key(tmp_path / ROOT_KEY_FILE))
     plain = {"callers": "ci", "tools": "*", "conditions": "[]", "created_at": 1.0, "by": "local"}
     rows = [plain | {"id": effect, "effect": effect} for effect in ("permit", "forbid")]
-    with _at_revision(tmp_path / FILE_NAME, "0003") as connection:
-        connection.execute(insert(seals), {"name": "grants", "mac": seal_of("grants", rows[1:], macs)})
+    with _at_revision(tmp_path / DATABASE_FILE, "0003") as connection:
+        connection.execute(insert(seals), {"name": "grants", "mac": table_mac("grants", rows[1:], macs)})
         for row in rows:
             if row["id"] != taken_out:
                 put_signed(connection, grants, row, macs)
-    with closing(open_stores(tmp_path)) as stores:
+    with closing(open_sqlite(tmp_path)) as stores:
         if opens:
             assert [each.id for each in await stores.grants.all()] == ["forbid", "permit"]
         else:
@@ -133,14 +132,14 @@ async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
 @pytest.mark.parametrize("sound", [True, False])
 async def test_approvals_from_before_code_was_bound_stay_what_they_were(tmp_path: Path, sound: bool) -> None:
     """Those that were sound are signed anew with the new column; those that were not stay away."""
-    macs = Macs(kept_key(tmp_path / KEY_NAME))
+    macs = RowMac(load_or_create_key(tmp_path / ROOT_KEY_FILE))
     asked = Approval(**msgspec.structs.asdict(wanted()), id="a1", created=1.0, expires=2.0)
     row = msgspec.structs.asdict(asked)
     del row["code_sha256"]
     old = Table("approvals", MetaData(), *(Column(name) for name in (*row, "mac")))
-    with _at_revision(tmp_path / FILE_NAME, "0005") as connection:
-        connection.execute(insert(old), macs.signed("approvals", row) if sound else {**row, "mac": b"forged"})
-    with closing(open_stores(tmp_path)) as stores:
+    with _at_revision(tmp_path / DATABASE_FILE, "0005") as connection:
+        connection.execute(insert(old), macs.with_mac("approvals", row) if sound else {**row, "mac": b"forged"})
+    with closing(open_sqlite(tmp_path)) as stores:
         found = await stores.approvals.find("a1")
         assert (found is not None) is sound
         assert stores.anchors.read() == Anchor()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.approving import ENGINES, START, Clock, factor, sqlite_engine, wanted
-from toolhall.stores.approvals.base import ApprovalStore, Decision
-from toolhall.stores.factors.base import FactorStore
+from toolhall.stores.approvals import ApprovalStore, Decision
+from toolhall.stores.factors import FactorStore
 
 YES = Decision("approved", "alice", "totp")
 Both = tuple[ApprovalStore, FactorStore]

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolhall.stores.base import Stale, Unstorable
 from toolhall.stores.bundle import Stores
-from toolhall.stores.sqlite.opening import open_stores
-from toolhall.stores.vault.base import Contents, DataKey, SecretRow, VaultStore
+from toolhall.stores.common import Stale, Unstorable
+from toolhall.stores.sqlite import open_sqlite
+from toolhall.stores.vault.store import DataKey, SecretRow, VaultContents, VaultStore
 
 ODD = "\u202e \U0001f6e0 '\"; DROP TABLE secrets; -- %s :by ?"
 
@@ -39,10 +39,10 @@ def row(name: str = "TOKEN", **other: Any) -> SecretRow:
 
 
 async def test_there_is_nothing_at_first(vault: VaultStore) -> None:
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
     assert not await vault.remove("TOKEN", None)
     assert not await vault.shred("hall")
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
 
 
 async def test_what_was_put_is_there_as_it_was(vault: VaultStore) -> None:
@@ -50,7 +50,7 @@ async def test_what_was_put_is_there_as_it_was(vault: VaultStore) -> None:
     await vault.put(odd, key())
     await vault.put(row())
     await vault.put(row(user="bob", id="s2"))
-    assert await vault.all() == Contents((key(),), (odd, row(), row(user="bob", id="s2")))
+    assert await vault.all() == VaultContents((key(),), (odd, row(), row(user="bob", id="s2")))
 
 
 async def test_a_name_is_there_once_for_the_hall_and_once_for_each_user(vault: VaultStore) -> None:
@@ -71,7 +71,7 @@ async def test_what_no_key_opens_is_not_put(vault: VaultStore) -> None:
         await vault.put(row())
     with pytest.raises(Stale):
         await vault.put(row(dek="k2"), key("k1"))
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
 
 
 async def test_a_data_key_goes_with_the_last_secret_that_it_seals(vault: VaultStore) -> None:
@@ -82,7 +82,7 @@ async def test_a_data_key_goes_with_the_last_secret_that_it_seals(vault: VaultSt
     await vault.put(row("TWO", dek="k2"), key("k2"))
     assert (await vault.all()).keys == (key("k2"),)
     await vault.remove("TWO", None)
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
 
 
 async def test_a_data_key_for_records_stays(vault: VaultStore) -> None:
@@ -90,7 +90,7 @@ async def test_a_data_key_for_records_stays(vault: VaultStore) -> None:
     await vault.add_data_key(records)
     await vault.put(row(), key())
     await vault.remove("TOKEN", None)
-    assert await vault.all() == Contents((records,))
+    assert await vault.all() == VaultContents((records,))
     with pytest.raises(Stale):
         await vault.add_data_key(records)
 
@@ -99,7 +99,9 @@ async def test_all_is_replaced_or_nothing(vault: VaultStore) -> None:
     await vault.put(row("ONE"), key())
     await vault.put(row("TWO"))
     before = await vault.all()
-    after = Contents((key("k2"),), tuple(msgspec.structs.replace(each, dek="k2", sealed=b"2") for each in before.rows))
+    after = VaultContents(
+        (key("k2"),), tuple(msgspec.structs.replace(each, dek="k2", sealed=b"2") for each in before.rows)
+    )
     await vault.put(row("THREE"))
     with pytest.raises(Stale):
         await vault.replace_data_keys(before, after)
@@ -114,7 +116,7 @@ async def test_all_is_replaced_or_nothing(vault: VaultStore) -> None:
 async def test_of_many_who_replace_the_same_one_does(vault: VaultStore) -> None:
     await vault.put(row(), key())
     before = await vault.all()
-    after = [Contents((key(f"n{number}"),), (row(dek=f"n{number}"),)) for number in range(8)]
+    after = [VaultContents((key(f"n{number}"),), (row(dek=f"n{number}"),)) for number in range(8)]
     done = await asyncio.gather(*(vault.replace_data_keys(before, each) for each in after), return_exceptions=True)
     assert sum(isinstance(each, Stale) for each in done) == 7
     assert await vault.all() == after[done.index(None)]
@@ -127,9 +129,9 @@ async def test_a_tenant_is_shredded_whole_and_alone(vault: VaultStore) -> None:
     await vault.add_data_key(key("a2", use="records", **ada))
     assert await vault.shred("user:ada")
     assert not await vault.shred("user:ada")
-    assert await vault.all() == Contents((key(),), (row(),))
+    assert await vault.all() == VaultContents((key(),), (row(),))
     assert await vault.shred("hall")
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
 
 
 @pytest.mark.parametrize(
@@ -141,13 +143,13 @@ async def test_what_would_not_come_back_is_refused(vault: VaultStore, wrong: dic
         await vault.put(msgspec.structs.replace(row(), **wrong), key())
     with pytest.raises(Unstorable):
         await vault.put(row(), key(use="other"))
-    assert await vault.all() == Contents()
+    assert await vault.all() == VaultContents()
 
 
 async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
-    stores = open_stores(tmp_path)
+    stores = open_sqlite(tmp_path)
     await stores.vault.put(row(), key())
     stores.close()
-    stores = open_stores(tmp_path)
-    assert await stores.vault.all() == Contents((key(),), (row(),))
+    stores = open_sqlite(tmp_path)
+    assert await stores.vault.all() == VaultContents((key(),), (row(),))
     stores.close()

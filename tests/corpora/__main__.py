@@ -4,8 +4,8 @@ from collections import Counter
 
 from tests.corpora.corpora import FILES, definitions
 from tests.corpora.journeys import converted
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.catalogs import CATALOGS, WRITERS
+from toolhall.dialects.base import Loss
+from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS
 from toolhall.dialects.findings import BadDocument
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     counted: Counter[tuple[str, str, str]] = Counter()
     for file in FILES:
         print(f"{len(definitions(file)):6} {file.name}")  # noqa: T201 - this is what it is for
-        for target in (*CATALOGS, *WRITERS):
+        for target in (*CATALOGS, *WRITE_ONLY_CATALOGS):
             for document in definitions(file):
                 counted.update(_kinds(document, target))
     for (target, reason, member), times in sorted(counted.items(), key=lambda each: (each[0][0], -each[1])):

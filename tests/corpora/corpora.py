@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from toolhall.dialects.strict import decode
+from toolhall.dialects.strict_json import decode
 
 OWN = Path(__file__).parent / "own.jsonl"
 FOLDER = Path(os.environ.get("TOOLHALL_CORPORA") or Path(__file__).parents[3] / "shared" / "accept" / "corpora")

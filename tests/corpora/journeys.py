@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 
-from toolhall.dialects.carrier import unload
-from toolhall.dialects.catalog import Catalog, Loss
-from toolhall.dialects.convert import join, split
-from toolhall.dialects.converted import Converted
-from toolhall.dialects.converter import Converter
+from toolhall.dialects.base import Catalog, Loss
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.lossless import join_document, split_document
+from toolhall.dialects.convert.targets import ConversionResult
+from toolhall.dialects.convert.translate import detach_loss_record
 
 
 def exactly(value: Any) -> bytes:
@@ -17,32 +17,34 @@ def exactly(value: Any) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
 
 
-def converted(given: Iterable[Any], target: str, source: str | None = None) -> list[Converted]:
+def converted(given: Iterable[Any], target: str, source: str | None = None) -> list[ConversionResult]:
     """All of them, as one run of the converter gives them."""
     converter = Converter(target, source)
     parts = [part for index, each in enumerate(given) for part in converter.feed(each, index)]
     return [*parts, *converter.finish()]
 
 
-def documents(parts: Iterable[Converted]) -> list[Any]:
+def documents(parts: Iterable[ConversionResult]) -> list[Any]:
     return [document for part in parts for document in part.documents]
 
 
 def without_carriers(written: list[Any], source: Catalog, target: Catalog) -> Any:
     """What comes back when somebody dropped the carriers; every document is valid without its own."""
-    given = [unload(document, target)[0] for document in written]
+    given = [detach_loss_record(document, target)[0] for document in written]
     ids = [tool.id for document in given for tool in target.read(document)]
     converter = Converter(source.name, target.name, whole=True)
     parts = [part for index, each in enumerate(given) for part in converter.feed(each, index)]
-    back = [unload(document, source)[0] for document in documents([*parts, *converter.finish()])]
+    back = [detach_loss_record(document, source)[0] for document in documents([*parts, *converter.finish()])]
     # Tools that still know their toolkit are one document; an odd name may not say it, and that is listed as lost.
     toolkits = {(each.toolkit, each.version) for each in ids}
     if source.grouped and len(set(ids)) == len(ids) and len(back) != len(toolkits):
         raise AssertionError(f"{len(toolkits)} toolkits became {len(back)} documents without their carriers")
     if len(toolkits) > 1:  # put together above in another order than they had
-        back = [unload(documents(converted([each], source.name, target.name))[0], source)[0] for each in given]
-    split_up = [split(document, source) for document in back]
-    return join(split_up[0][0], [item for _, items in split_up for item in items], source)[0]
+        back = [
+            detach_loss_record(documents(converted([each], source.name, target.name))[0], source)[0] for each in given
+        ]
+    split_up = [split_document(document, source) for document in back]
+    return join_document(split_up[0][0], [item for _, items in split_up for item in items], source)[0]
 
 
 def unlisted(original: Any, back: Any, losses: Iterable[Loss]) -> list[str]:

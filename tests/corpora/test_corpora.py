@@ -8,9 +8,8 @@ import pytest
 
 from tests.corpora.corpora import FILES, OWN, definitions
 from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
-from toolhall.dialects import exact
-from toolhall.dialects.catalogs import CATALOGS, WRITERS
-from toolhall.dialects.detect import detected
+from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS, detect_dialect
+from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
 
 each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -18,7 +17,7 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 def test_our_own_speak_every_dialect() -> None:
     assert len(definitions(OWN)) >= 40
-    assert {detected(document).name for document in definitions(OWN)} == set(CATALOGS) - {
+    assert {detect_dialect(document).name for document in definitions(OWN)} == set(CATALOGS) - {
         "mcp@2025-06-18",
         "mcp@2025-11-25",
     }
@@ -28,14 +27,14 @@ def test_our_own_speak_every_dialect() -> None:
 def test_what_was_read_is_written(file: Path) -> None:
     refused: list[str] = []
     for document in definitions(file):
-        catalog = detected(document)
+        catalog = detect_dialect(document)
         assert catalog.read(document)
         try:
-            tools = exact.read(document, catalog)
+            tools = lossless.read(document, catalog)
         except BadDocument as bad:
             refused.extend(finding.rule.partition("/")[2] for finding in bad.findings)
         else:
-            assert exactly(exact.write(tools, catalog)) == exactly(document)
+            assert exactly(lossless.write(tools, catalog)) == exactly(document)
     assert set(refused) <= {"schema"}, "a schema that cannot be used can still be converted"
     assert len(refused) <= 1 + len(definitions(file)) // 1000
 
@@ -45,7 +44,7 @@ def test_what_was_read_is_written(file: Path) -> None:
 def test_there_and_back(file: Path, target: str, record_property: Callable[[str, object], None]) -> None:
     kinds: Counter[str] = Counter()
     for document in definitions(file):
-        source = detected(document)
+        source = detect_dialect(document)
         parts = converted([document], target)
         there = documents(parts)
         assert exactly(documents(converted(there, source.name, target))) == exactly([document])
@@ -61,7 +60,7 @@ def test_there_and_back(file: Path, target: str, record_property: Callable[[str,
 
 
 @each_file
-@pytest.mark.parametrize("target", WRITERS)
+@pytest.mark.parametrize("target", WRITE_ONLY_CATALOGS)
 def test_to_what_is_only_written(file: Path, target: str) -> None:
     for document in definitions(file):
         try:

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from tests.corpora.corpora import FILES, OWN, definitions
-from toolhall.contracts.bump import Bump, required
-from toolhall.contracts.diff import diff
-from toolhall.dialects.detect import detected
+from toolhall.contracts.release import diff
+from toolhall.contracts.semver import Bump, required_bump
+from toolhall.dialects.catalogs import detect_dialect
 from toolhall.model.tool import Output, Tool
 
 Schema = dict[str, Any]
@@ -22,7 +22,7 @@ each_file = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 
 @cache
 def tools(file: Path) -> tuple[Tool, ...]:
-    return tuple(tool for document in definitions(file) for tool in detected(document).read(document))
+    return tuple(tool for document in definitions(file) for tool in detect_dialect(document).read(document))
 
 
 def members(schema: Schema) -> dict[str, Any]:
@@ -206,8 +206,8 @@ def test_the_verdict_is_the_known_one(file: Path, mutation: str) -> None:
         for place, old, new, bump in versions(tool, mutation):
             counted[place] += 1
             found = diff(old, new)
-            if required(found) != bump:
-                wrong.append(f"{tool.id} {place}: {required(found)}, not {bump}: {found}")
+            if required_bump(found) != bump:
+                wrong.append(f"{tool.id} {place}: {required_bump(found)}, not {bump}: {found}")
     print(f"{mutation}: {dict(counted)} in {file.stem}")  # noqa: T201 - how much the verdict rests on
     assert not wrong
 

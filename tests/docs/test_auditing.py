@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from tests.cli.shell import KIT, Shell
-from toolhall.stores.audit.findings import What
+from toolhall.stores.audit.anchors import FindingKind
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/audit.md").read_text()
 COMMANDS = re.findall(r"^toolhall (audit .*)$", PAGE, re.MULTILINE)
@@ -30,4 +30,4 @@ def test_every_command_on_the_page_works(tmp_path: Path) -> None:
 
 def test_every_finding_is_explained() -> None:
     table = re.findall(r"^\| `([a-z ]+)` \|", PAGE, re.MULTILINE)
-    assert sorted(table) == sorted(get_args(What))
+    assert sorted(table) == sorted(get_args(FindingKind))

@@ -8,12 +8,12 @@ import pytest
 from docs_src import asking, changing_tools, many_tools, results, schemas
 from docs_src.test_calendar import test_an_event_is_listed as test_calendar
 from toolhall import Answered, Filled, Question, Reply, Text, ToolFailed
-from toolhall.dialects.mcp.asks import Listing
+from toolhall.dialects.mcp.requests import ListToolsParams
+from toolhall.mcp import tool_requests
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import BadArguments
-from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.messages import CallTool, CompletedCall
 from toolhall.testing import Client
-from toolhall.transports.mcp import storefront
 
 __all__ = ["test_calendar"]  # collected from the file that the README shows
 
@@ -80,15 +80,15 @@ async def test_schemas() -> None:
 
 
 async def test_changing_tools() -> None:
-    answer = await changing_tools.hall.hall.answer(CallTool("open_door", {}, "test"), LOCAL)
-    assert isinstance(answer, Finished)
-    assert changing_tools.hall.hall.find("secret_door", LOCAL)
+    answer = await changing_tools.hall.dispatcher.answer(CallTool("open_door", {}, "test"), LOCAL)
+    assert isinstance(answer, CompletedCall)
+    assert changing_tools.hall.dispatcher.find("secret_door", LOCAL)
     changing_tools.hall.close()
 
 
 async def test_many_tools() -> None:
     with many_tools.hall as hall:
-        shown = storefront.page(hall.hall, LOCAL, Listing())
+        shown = tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams())
         assert [tool.name for tool in shown.tools] == ["search_tools", "Warehouse_count_stock"]
     async with Client(many_tools.Warehouse, config=many_tools.config) as client:
         found = await client.call_named("search_tools", {"query": "collect parcels"})

@@ -7,11 +7,11 @@ import pytest
 
 from docs_src import isolating
 from toolhall import Toolhall
+from toolhall.execution.worker_pool import DEFAULT_POOL_SIZE
+from toolhall.execution.worker_protocol import WorkerLimits
 from toolhall.model.errors import Crashed
-from toolhall.model.exchange import Progress
-from toolhall.runners.wire import Limits
-from toolhall.runners.workers import SIZE
-from toolhall.telemetry.prometheus import written
+from toolhall.model.messages import ProgressEvent
+from toolhall.telemetry.metrics import render
 from toolhall.testing import Client
 
 HOW_TO = Path(__file__).parents[2] / "docs/how-to"
@@ -20,7 +20,7 @@ HOW_TO = Path(__file__).parents[2] / "docs/how-to"
 async def test_isolated_tools() -> None:
     async with Client(isolating) as client:
         assert await client.call(isolating.unpack, data="789c030000000001") == 0
-        assert client.events == [Progress(0, 1, "unpacking")]
+        assert client.events == [ProgressEvent(0, 1, "unpacking")]
         assert (await client.call_named("Pictures_size", {"width": 10, "height": 10})).encoded == b"400"
         assert (await client.call_named("Pictures_formats", {})).encoded == b'["png","webp"]'
         with pytest.raises(Crashed) as caught:
@@ -29,8 +29,8 @@ async def test_isolated_tools() -> None:
 
 
 def test_the_limits_are_those_on_the_page() -> None:
-    page, limits = (HOW_TO / "isolate-tools.md").read_text(), Limits()
-    assert (limits.memory >> 30, SIZE) == (1, 8)
+    page, limits = (HOW_TO / "isolate-tools.md").read_text(), WorkerLimits()
+    assert (limits.memory >> 30, DEFAULT_POOL_SIZE) == (1, 8)
     assert f"| open files | {limits.files} |" in page
     assert f"| the largest file it may write | {limits.file_bytes >> 20} MiB |" in page
     assert f"| processes | {limits.processes} more" in page
@@ -38,6 +38,6 @@ def test_the_limits_are_those_on_the_page() -> None:
 
 def test_every_figure_is_on_the_page() -> None:
     with Toolhall() as hall:
-        figures = set(re.findall(r"# TYPE (\w+)", written(hall.telemetry).decode()))
+        figures = set(re.findall(r"# TYPE (\w+)", render(hall.telemetry).decode()))
     page = (HOW_TO / "observe.md").read_text()
     assert set(re.findall(r"^\| `(toolhall_\w+)`", page, re.MULTILINE)) == figures

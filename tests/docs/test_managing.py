@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.shell import Shell
-from toolhall.dialects.openapi import management
+from toolhall.dialects.openapi import paths
 
 DOCS = Path(__file__).parents[2] / "docs"
 COMMANDS = re.findall(r"^toolhall (tool .*)$", (DOCS / "how-to/manage-tools.md").read_text(), re.MULTILINE)
@@ -36,7 +36,9 @@ def test_every_command_on_the_page_works(tmp_path: Path) -> None:
 def test_the_reference_names_every_operation() -> None:
     page = (DOCS / "reference/management.md").read_text()
     told = re.findall(r"^\| `([A-Z]+) ([^?`]+)", page, re.MULTILINE)
-    described = [(method.upper(), path) for path, methods in management.paths(["mcp"]).items() for method in methods]
+    described = [
+        (method.upper(), path) for path, methods in paths.management_paths(["mcp"]).items() for method in methods
+    ]
     assert sorted(told) == sorted(described)
-    for member in management.SCHEMAS["RegisteredTool"]["properties"]:
+    for member in paths.MANAGEMENT_SCHEMAS["RegisteredTool"]["properties"]:
         assert f"`{member}`" in page

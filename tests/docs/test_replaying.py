@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from docs_src import replaying
-from toolhall.cli.failure import CommandFailed
-from toolhall.cli.replay import replay
+from toolhall.cli.commands.replay import replay
+from toolhall.cli.errors import CommandError
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/how-to/replay-calls.md").read_text()
@@ -31,6 +31,6 @@ def test_nothing_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 def test_something_changed(recorded: Path, capfd: pytest.CaptureFixture[str]) -> None:
     changed = Path(replaying.__file__).read_text().replace("len(city))", 'len(city) + (city == "Bergen"))')
-    with pytest.raises(CommandFailed):
+    with pytest.raises(CommandError):
         replayed(recorded, changed)
     assert f"```\n{capfd.readouterr().out}```" in PAGE

@@ -5,9 +5,8 @@ from pathlib import Path
 
 from tests.cli.person import Person
 from tests.cli.shell import Ended, Shell, read_line
-from toolhall.accounts.presets import PRESETS
-from toolhall.accounts.providers import provider_of
 from toolhall.config import load_config
+from toolhall.oauth.providers import PRESETS, build_provider
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/secrets-and-accounts.md").read_text()
 COMMANDS = re.findall(r"^toolhall (.*)$", PAGE.replace("\ntoolhall: ", "\n"), re.MULTILINE)
@@ -84,7 +83,7 @@ def test_the_settings_are_settings_and_the_presets_are_those(tmp_path: Path) -> 
         settings = settings.replace(f"{name}.secret", str(tmp_path / f"{name}.secret"))
     file.write_text(settings)
     config = load_config(file, {})
-    found = {name: provider_of(name, each) for name, each in config.providers.items()}
+    found = {name: build_provider(name, each) for name, each in config.providers.items()}
     assert {name: each.issuer for name, each in found.items()} == {
         "google": "https://accounts.google.com",
         "corp": "https://login.example.com",

@@ -10,9 +10,9 @@ import pytest
 from tests.docs.test_dialects import masked, posted
 from tests.unit.runners.hub.peer import Wire, peer, whole
 from toolhall import ToolFailed, Toolhall
-from toolhall.dialects.hub import catalog, endings, remote
-from toolhall.dialects.hub.declaring import declaration
-from toolhall.dialects.hub.messages import CoreRequest
+from toolhall.dialects.hub import call_messages, catalog, results
+from toolhall.dialects.hub.catalog import write_declaration
+from toolhall.dialects.hub.messages import HubRequest
 from toolhall.model.json import encode
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/tool-servers.md").read_text()
@@ -30,37 +30,40 @@ def stated(message: Any) -> Any:
     return [stated(each) for each in message] if isinstance(message, list) else message
 
 
-def order_again(order: remote.Order) -> bytes:
+def order_again(order: call_messages.HubMessage) -> bytes:
     match order:
-        case remote.RemoteCall():
-            return remote.write_call(order)
-        case remote.Answering():
-            return remote.write_answer(order.id, order.number, order.answers, order.error, later=order.later)
-        case CoreRequest():
-            return remote.write_request(str(order.id), order.method, order.params)
+        case call_messages.RemoteCall():
+            return call_messages.write_call(order)
+        case call_messages.AnswerMessage():
+            return call_messages.write_answer(order.id, order.number, order.answers, order.error, later=order.later)
+        case HubRequest():
+            return call_messages.write_request(str(order.id), order.method, order.params)
 
 
-def report_again(report: remote.Report) -> bytes:
+def report_again(report: call_messages.ToolServerMessage) -> bytes:
     match report:
-        case remote.ToolEnd(error=None):
-            return endings.write_end(report.id, endings.outcome(report)).body
-        case remote.ToolEnd(error=said) if said is not None:
-            return endings.write_failure(report.id, endings.failure_of(said), "Calendar", "create").body
-        case remote.ToldQuestion():
-            return remote.write_question(report.id, report.number, report.questions, report.retry_ms)
+        case call_messages.ToolResponseMessage(error=None):
+            return results.write_result(report.id, results.result_or_raise(report)).body
+        case call_messages.ToolResponseMessage(error=said) if said is not None:
+            return results.write_failure(report.id, results.read_tool_server_error(said), "Calendar", "create").body
+        case call_messages.QuestionMessage():
+            return call_messages.write_question(report.id, report.number, report.questions, report.retry_ms)
         case _:
             return encode(report)
 
 
 @pytest.mark.parametrize("message", told("from the hall"))
 def test_what_the_hall_says(message: str) -> None:
-    again = json.loads(order_again(remote.read_order(message.encode())))
+    again = json.loads(order_again(call_messages.read_hub_message(message.encode())))
     assert stated(again) == stated(json.loads(message))
 
 
 @pytest.mark.parametrize("message", told("from the tool server"))
 def test_what_a_tool_server_says(message: str) -> None:
-    said, again = json.loads(message), json.loads(report_again(remote.read_report(message.encode())))
+    said, again = (
+        json.loads(message),
+        json.loads(report_again(call_messages.read_tool_server_message(message.encode()))),
+    )
     if said.get("error"):  # Python's server adds which tool it was, and what follows from what was said
         again["error"]["details"] = {name: again["error"]["details"][name] for name in said["error"]["details"]}
     assert stated(again) == stated(said)
@@ -69,7 +72,7 @@ def test_what_a_tool_server_says(message: str) -> None:
 def test_a_declaration_says_all_that_can_be_said() -> None:
     (message,) = told("declaration")
     said = json.loads(message)
-    assert json.loads(encode(declaration(catalog.read(said)))) == said
+    assert json.loads(encode(write_declaration(catalog.read(said)))) == said
     (method,) = said["tool"]["capabilities"]["methods"]
     members = re.findall(
         r"^\| (`[^|]+) \|", PAGE.partition("member of `dev.toolhall/tool`")[2].partition("\n\n")[0], re.MULTILINE
@@ -113,6 +116,9 @@ def test_there_are_messages_of_every_type() -> None:
 
 def test_every_code_on_the_page_means_something_to_the_hall() -> None:
     rows = " ".join(re.findall(r"^\| (`[A-Z_]+`[^|]*)\|", PAGE, re.MULTILINE))
-    meant = {code: type(endings.failure_of(remote.ErrorSaid(code))) for code in re.findall(r"`([A-Z_]+)`", rows)}
+    meant = {
+        code: type(results.read_tool_server_error(call_messages.ErrorPayload(code)))
+        for code in re.findall(r"`([A-Z_]+)`", rows)
+    }
     assert len(meant) == 10
     assert [code for code, kind in meant.items() if kind is ToolFailed] == ["TOOL_ERROR"]

@@ -14,8 +14,8 @@ from docs_src import base_tool
 from tests.cli.shell import KIT, PATIENCE, Shell, read_line
 from tests.typescript import project
 from toolhall import Config, ToolFailed
-from toolhall.runners.hub.circuit import MOST_FAILURES, OPEN_SECONDS
-from toolhall.runners.hub.leases import EXPIRES_SECONDS, HEARTBEAT_SECONDS
+from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
+from toolhall.execution.remote.leases import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from toolhall.testing import Client
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +100,6 @@ async def test_the_example_in_the_hubs_own_form() -> None:
 def test_the_setting_and_the_figures_on_the_page_are_right() -> None:
     (written,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert msgspec.toml.decode(written, type=Config).idempotent == ("Calendar.upcoming", "Weather.*")
-    assert (HEARTBEAT_SECONDS, EXPIRES_SECONDS, MOST_FAILURES, OPEN_SECONDS) == (5, 15, 5, 30)
+    assert (HEARTBEAT_SECONDS, EXPIRY_SECONDS, FAILURE_THRESHOLD, OPEN_SECONDS) == (5, 15, 5, 30)
     for said in ("every 5 seconds", "after 15 seconds", "fails five times in a row", "for 30 seconds"):
         assert said in PAGE

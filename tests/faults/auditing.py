@@ -14,23 +14,23 @@ from random import Random
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
-from toolhall.model.record import Record
+from toolhall.model.messages import CallTool
+from toolhall.stores.audit.format import AuditSigner
 from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.signing import Signer
+from toolhall.stores.audit.writer import Retention
 
 WORD = 16  # bytes of what is said at once
-SMALL = Keeping(sign_records=5, segment_bytes=3_000)
+SMALL = Retention(sign_records=5, segment_bytes=3_000)
 
 
 async def commit(data: Path, start: int, say: int) -> None:
     """Say each record that is safe, once it is."""
     journal = AuditJournal(data, SMALL)
     for number in count(start):
-        journal.append(Record(1.0, f"aside-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok"))
-        await journal.commit(Record(1.0, f"call-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok"))
+        journal.append(AuditRecord(1.0, f"aside-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok"))
+        await journal.commit(AuditRecord(1.0, f"call-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok"))
         os.write(say, f"call-{number}".encode().ljust(WORD))
 
 
@@ -43,14 +43,14 @@ async def act(data: Path, start: int, say: int) -> None:
 
     hall = Toolhall(touch, config=Config(data=str(data)))
     for number in count(start):
-        await hall.hall.answer(CallTool("touch", {"number": number}, "test", 0), LOCAL)
+        await hall.dispatcher.answer(CallTool("touch", {"number": number}, "test", 0), LOCAL)
 
 
 def main() -> None:
     how, data, rounds, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     chance = Random(seed)
     data.joinpath("audit").mkdir(exist_ok=True)
-    Signer(data / "audit")  # loads what it takes to sign, once for all
+    AuditSigner(data / "audit")  # loads what it takes to sign, once for all
     said: list[str] = []
     for number in range(rounds):
         hear, say = os.pipe()

@@ -71,7 +71,7 @@ class LosingDisk(Disk):
     def cut(self, file: int, size: int) -> None:
         self._files[self._open[file]].writes.append((size, None))
         self._use()
-        super().cut(file, size)
+        super().truncate(file, size)
 
     def sync(self, file: int) -> None:
         self._use()

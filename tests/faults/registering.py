@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tests.contracts.kept import changed, event, kept
 from tests.contracts.opened import open_store
-from toolhall.stores.base import Event, Kept, ToolStore
+from toolhall.stores.tools import ToolEvent, ToolRecord, ToolStore
 
 ALIVE = 4  # toolkits that are there at a time
 TURN = 3  # each is registered, activated, and an old one removed
 
 
-def toolkit(number: int, state: str) -> list[Kept]:
+def toolkit(number: int, state: str) -> list[ToolRecord]:
     """The tools of one registration; from one to nine, some of one document."""
     chance = random.Random(number)
     shared = b"{}" + b" " * chance.randrange(20_000)
@@ -34,12 +34,12 @@ def toolkit(number: int, state: str) -> list[Kept]:
     ]
 
 
-def told(step: int) -> Event:
+def told(step: int) -> ToolEvent:
     """The event that comes with each step."""
     return event(kept(toolkit=f"Kit{step // TURN}"), step=step)
 
 
-def expected(steps: int) -> list[Kept]:
+def expected(steps: int) -> list[ToolRecord]:
     """Everything that is there after so many steps, but for the serials."""
     whole, rest = divmod(steps, TURN)
     first = max(0, whole - ALIVE)

@@ -9,20 +9,18 @@ import pytest
 from tests.faults.power import LosingDisk, PowerLost
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import DAY, NOON, books, calls, record
-from toolhall.stores.audit.anchors import Anchoring, AnchorStore, MemoryAnchors
-from toolhall.stores.audit.books import Books
-from toolhall.stores.audit.lines import Mark
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.signing import PublicKey
-from toolhall.stores.audit.verifying import Elsewhere, verify
-from toolhall.stores.lock import Lock
+from toolhall.stores.audit.anchors import AnchorStore, AnchorSync, MemoryAnchorStore
+from toolhall.stores.audit.format import AuditPublicKey, Checkpoint
+from toolhall.stores.audit.verify import ExternalEvidence, verify_audit
+from toolhall.stores.audit.writer import AuditWriter, Retention
+from toolhall.stores.file_lock import FileLock
 
 SEEDS = 200
 SHARES = 4
 ROUNDS = 3
 
 
-def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: list[str]) -> int:
+def work(made: AuditWriter, chance: Random, clock: Clock, start: int, acknowledged: list[str]) -> int:
     """Write until the power is gone; what was promised is noted. The number that comes next."""
     number, given = start, list[str]()
     try:
@@ -31,7 +29,7 @@ def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: li
             number += len(batch)
             given += [each.call for each in batch]
             safe, sign = chance.random() < 0.5, chance.random() < 0.1
-            made.write(batch, safe=safe, sign=sign)
+            made.write(batch, sync=safe, sign=sign)
             if safe or sign:
                 acknowledged += given
                 given.clear()
@@ -43,21 +41,21 @@ def work(made: Books, chance: Random, clock: Clock, start: int, acknowledged: li
     return number
 
 
-class Telling(Anchoring):
+class Telling(AnchorSync):
     """The store hears of each checkpoint at once."""
 
-    def saw(self, public: PublicKey, marks: Iterable[Mark]) -> None:
-        super().saw(public, marks)
+    def saw(self, public: AuditPublicKey, marks: Iterable[Checkpoint]) -> None:
+        super().on_checkpoints(public, marks)
         self.flush()
 
 
-class KeptAnchors(MemoryAnchors):
+class KeptAnchors(MemoryAnchorStore):
     """What the store was told is safe at once, as in a database."""
 
     durable = True
 
 
-def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> Anchoring:
+def compared(folder: Path, store: AnchorStore, clock: Clock, seed: int) -> AnchorSync:
     """A log is synced before the store hears of its checkpoint, so that no power loss puts it behind the store.
 
     Nor does a checkpoint say that the store knew of the audit before the store does.
@@ -75,17 +73,19 @@ def crash(folder: Path, seed: int) -> None:
     for _ in range(ROUNDS):
         anchoring = compared(folder, store, clock, seed)
         disk = LosingDisk(chance, chance.randrange(1, 160))
-        made = books(folder, Keeping(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, listener=anchoring)
+        made = books(
+            folder, Retention(sign_records=11, segment_bytes=6_000), clock=clock, disk=disk, listener=anchoring
+        )
         number = work(made, chance, clock, number, acknowledged)
-        lock: Lock | None = vars(made)["_lock"]
+        lock: FileLock | None = vars(made)["_lock"]
         if lock is not None:
             lock.release()  # as the system does for a process that is gone
         disk.lose_power()
     again = books(folder, clock=clock, disk=LosingDisk(chance, 1_000_000))
-    again.write([record(number)], safe=True)
+    again.write([record(number)], sync=True)
     again.close()
     compared(folder, store, clock, seed)
-    report = verify(folder, Elsewhere(anchor=store.read()), lambda _: None)
+    report = verify_audit(folder, ExternalEvidence(anchor=store.read()), lambda _: None)
     assert report.good, (seed, report)
     found = calls(folder)
     kept = iter(found)

@@ -15,13 +15,13 @@ from tests.recorded import recorded
 from tests.unit.stores.audit.made import books, record, verified
 from toolhall import Config, Toolhall, tool
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
-from toolhall.stores import journal
+from toolhall.model.messages import CallTool
+from toolhall.stores.audit import journal
 from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.log import Keeping
+from toolhall.stores.audit.writer import Retention
 
 SEEDS = 60
-SMALL = Keeping(sign_records=5, segment_bytes=3_000)
+SMALL = Retention(sign_records=5, segment_bytes=3_000)
 
 
 class TellingDisk(LosingDisk):
@@ -43,7 +43,7 @@ async def calls_until(hall: Toolhall, dark: asyncio.Event) -> None:
     """One call after the other, until the power is gone."""
     gone = asyncio.create_task(dark.wait())
     for number in count():
-        call = asyncio.create_task(hall.hall.answer(CallTool("touch", {"number": number}, "test", 0), LOCAL))
+        call = asyncio.create_task(hall.dispatcher.answer(CallTool("touch", {"number": number}, "test", 0), LOCAL))
         await asyncio.wait({call, gone}, return_when=asyncio.FIRST_COMPLETED)
         if gone.done():
             call.cancel()
@@ -62,7 +62,7 @@ async def effects_of(data: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     loop, dark = asyncio.get_running_loop(), asyncio.Event()
     disk = TellingDisk(Random(seed), partial(loop.call_soon_threadsafe, dark.set))
 
-    def losing(folder: Path, _: Keeping) -> AuditJournal:
+    def losing(folder: Path, _: Retention) -> AuditJournal:
         return AuditJournal(folder, SMALL, disk=disk)
 
     monkeypatch.setattr(journal, "AuditJournal", losing)
@@ -86,7 +86,7 @@ async def test_J3_an_effect_has_its_intent_when_the_power_comes_back(  # noqa: N
         data = tmp_path / str(seed)
         effects = await effects_of(data, seed, monkeypatch)
         again = books(data / "audit")
-        again.write([record(1)], safe=True)
+        again.write([record(1)], sync=True)
         again.close()
         assert verified(data / "audit").good, seed
         intents = {each["arguments_sha256"] for each in recorded(data) if each.get("phase") == "intent"}

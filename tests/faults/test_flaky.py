@@ -11,11 +11,11 @@ import pytest
 
 from tests.faults.flaky import WAYS, Fault, Flaky, Kind, Way
 from tests.unit.runners.hub.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
-from toolhall.dialects.hub.remote import Told, ToolEnd
+from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
+from toolhall.execution.remote.http_transport import HttpTransport
+from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.runners.hub.http_line import HttpLine
-from toolhall.runners.hub.line import Lost
 
 WAIT_SECONDS = 20.0
 CALLS = 120
@@ -222,17 +222,19 @@ class Upstream:
         wire.write(told if self._random.random() < 0.4 else whole(ended(call_id, {"a": "x" * 500})))
 
 
-async def deaf(_: Told) -> None:
+async def deaf(_: CallEvent) -> None:
     return None
 
 
-async def one(line: HttpLine, call_id: str, patience: float = WAIT_SECONDS) -> ToolEnd | Lost | None:
+async def one(
+    line: HttpTransport, call_id: str, patience: float = WAIT_SECONDS
+) -> ToolResponseMessage | CallLost | None:
     """What came of a call; None: its caller gave it up."""
     request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
     try:
         async with asyncio.timeout(patience):
             return await line.call(request, call_id, deaf)
-    except Lost as lost:
+    except CallLost as lost:
         return lost
     except TimeoutError:
         return None
@@ -252,9 +254,9 @@ async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
     random, upstream = Random(seed), Upstream(seed)
     async with peer(upstream.answer) as server, Flaky(server.port, seed) as flaky:
         flaky.plan(*harm(random), share=0.7)
-        line = HttpLine(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
+        line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
-        found: dict[str, ToolEnd | Lost | None] = {}
+        found: dict[str, ToolResponseMessage | CallLost | None] = {}
 
         async def several(mine: list[str]) -> None:
             for call_id in mine:
@@ -266,36 +268,36 @@ async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
         await asyncio.gather(*(several(ids[at::12]) for at in range(12)))
         assert found.keys() == set(ids)
         assert not [call_id for call_id, end in found.items() if undelivered(end) and upstream.saw[call_id]]
-        assert [call_id for call_id, end in found.items() if isinstance(end, ToolEnd)]
-        assert [call_id for call_id, end in found.items() if isinstance(end, Lost) and end.delivered]
+        assert [call_id for call_id, end in found.items() if isinstance(end, ToolResponseMessage)]
+        assert [call_id for call_id, end in found.items() if isinstance(end, CallLost) and end.delivered]
         assert max(upstream.saw.values()) == 1
         assert all(upstream.saw[call_id] for call_id, end in found.items() if is_result(end))
         flaky.plan()
         flaky.cut()  # what is left has a plan of its own
-        await until(lambda: not flaky.open and not line.open)
+        await until(lambda: not flaky.open and not line.open_count)
         flaky.heal()
         assert is_result(await one(line, "at last"))
         line.close()
-        await until(lambda: not line.open and not flaky.open and not server.wires)
+        await until(lambda: not line.open_count and not flaky.open and not server.wires)
 
 
-def undelivered(end: ToolEnd | Lost | None) -> bool:
-    return isinstance(end, Lost) and not end.delivered
+def undelivered(end: ToolResponseMessage | CallLost | None) -> bool:
+    return isinstance(end, CallLost) and not end.delivered
 
 
-def is_result(end: ToolEnd | Lost | None) -> bool:
-    return isinstance(end, ToolEnd) and end.error is None
+def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
+    return isinstance(end, ToolResponseMessage) and end.error is None
 
 
 async def test_while_everything_is_cut_nothing_is_delivered_and_then_it_heals() -> None:
     upstream = Upstream(0)
     async with peer(upstream.answer) as server, Flaky(server.port) as flaky:
-        line = HttpLine(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
+        line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
         assert is_result(await one(line, "1"))
         flaky.cut()
         await until(lambda: not flaky.open)
         for call_id in ("2", "3"):
-            assert isinstance(await one(line, call_id), Lost)
+            assert isinstance(await one(line, call_id), CallLost)
         assert set(upstream.saw) == {"1"}
         flaky.heal()
         assert is_result(await one(line, "4"))

@@ -16,7 +16,7 @@ from tests.faults.tool_servers.oracle import failed, undisturbed
 from tests.faults.tool_servers.processes import HERE, KITS, Kit, Site, free_port, site
 from tests.faults.tool_servers.trial import PY_HTTP, PY_SOCKET, SEATS, TS_HTTP, TS_SOCKET, Seat, Trial, trial
 from tests.typescript import project
-from toolhall.runners.hub.leases import EXPIRES_SECONDS
+from toolhall.execution.remote.leases import EXPIRY_SECONDS
 
 pytestmark = pytest.mark.timeout(180)  # half a dozen processes, on a machine that may be busy with others
 CALLERS = len(EVERY_WAY)  # of each toolkit
@@ -46,7 +46,7 @@ async def test_killed(tmp_path: Path, script: Path) -> None:
                 await on_trial.start(seat)
                 await on_trial.all_called()
         # Only when its lease has run out it is known that the old one will not be back.
-        await on_trial.healthy(EXPIRES_SECONDS)
+        await on_trial.healthy(EXPIRY_SECONDS)
     assert len(failed(on_trial.load.answers)) <= len(SEATS) * CALLERS
     undisturbed(on_trial.load.answers, BESIDE)
 
@@ -75,7 +75,7 @@ async def test_stands_still(tmp_path: Path, script: Path) -> None:
     """What has the time waits for it, unless its lease runs out; what has not is late, and nobody waits for that."""
     async with site(tmp_path, script) as hall, trial(hall) as on_trial:
         shortly = await stood_still(on_trial, 6.0, PY_HTTP, TS_SOCKET)
-        for_long = await stood_still(on_trial, EXPIRES_SECONDS + 5, TS_HTTP, PY_SOCKET)
+        for_long = await stood_still(on_trial, EXPIRY_SECONDS + 5, TS_HTTP, PY_SOCKET)
     assert not texts(shortly)["keep"]
     assert all("did not finish within 5 seconds" in text for text in texts(shortly)["write"])
     assert all("is not known" in text for text in texts(for_long)["keep"])

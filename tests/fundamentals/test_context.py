@@ -23,7 +23,7 @@ from toolhall import (
     tool,
 )
 from toolhall.model.caller import Caller
-from toolhall.model.exchange import Log, Progress
+from toolhall.model.messages import LogEvent, ProgressEvent
 from toolhall.testing import Client
 
 
@@ -46,7 +46,7 @@ async def test_progress_reaches_the_caller() -> None:
 
     async with Client(copy) as client:
         await client.call(copy)
-    assert client.events == [Progress(1, 2, "half way"), Progress(2, 2, None)]
+    assert client.events == [ProgressEvent(1, 2, "half way"), ProgressEvent(2, 2, None)]
 
 
 async def test_a_log_line_carries_its_level_and_the_tool() -> None:
@@ -57,7 +57,7 @@ async def test_a_log_line_carries_its_level_and_the_tool() -> None:
 
     async with Client(look) as client:
         await client.call(look)
-    assert client.events == [Log("info", "looking", "look"), Log("warning", {"found": 0}, "look")]
+    assert client.events == [LogEvent("info", "looking", "look"), LogEvent("warning", {"found": 0}, "look")]
 
 
 async def test_a_tool_in_a_thread_is_heard_too() -> None:
@@ -67,7 +67,7 @@ async def test_a_tool_in_a_thread_is_heard_too() -> None:
 
     async with Client(copy) as client:
         await client.call(copy)
-    assert client.events == [Progress(1, 1, None)]
+    assert client.events == [ProgressEvent(1, 1, None)]
 
 
 async def test_the_caller_is_known() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.toolserver.calling import desk_of
 from toolhall import BadDeclaration, LifespanFailed, Toolhall, Toolkit, tool
-from toolhall.runners import lifespan as lifespans
+from toolhall.execution import lifespan as lifespans
 from toolhall.testing import Client
 
 happened: list[str] = []

@@ -9,7 +9,7 @@ import pytest
 
 from toolhall import BrokenPromise, Config, ToolhallError, Toolkit, tool
 from toolhall.model.errors import NotActive, Retired
-from toolhall.registrar.papers import Source
+from toolhall.registration.records import RegistrationSource
 from toolhall.testing import Client
 
 
@@ -88,12 +88,12 @@ GREETER: dict[str, Any] = {
 
 async def test_what_comes_from_outside_waits_until_somebody_has_looked_at_it(config: Config) -> None:
     async with Client(config=config) as client:
-        registrar = client.hall.registrar
-        (kept,) = await registrar.register(GREETER, "machine", Source("http", "ada", 0.0))
+        registrar = client.hall.registration
+        (kept,) = await registrar.register(GREETER, "machine", RegistrationSource("http", "ada", 0.0))
         assert (kept.state, await client.list_tools()) == ("quarantined", ())
         with pytest.raises(NotActive, match="is quarantined"):
             await called(client, "greeter_greet")
-        await registrar.activate(kept.id, "ada", seen=kept.document_digest)
+        await registrar.activate(kept.id, "ada", reviewed_digest=kept.document_digest)
         assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
     async with Client(config=config) as client:  # after a restart
         assert [each.name for each in await client.list_tools()] == ["greeter_greet"]
@@ -101,23 +101,23 @@ async def test_what_comes_from_outside_waits_until_somebody_has_looked_at_it(con
 
 async def test_a_tool_that_goes_says_when_and_what_comes_after(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
-        registrar = client.hall.registrar
+        registrar = client.hall.registration
         await registrar.deprecate("Shop.price@1.0.0", "ada", None, "Shop.price@2.0.0")
         assert await called(client, "Shop.price@^1", item="tea") == 3
 
 
 async def test_after_its_last_day_it_is_refused_and_names_its_successor(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
-        await client.hall.registrar.deprecate("Shop.price@1.0.0", "ada", date(2020, 1, 1), "Shop.price@2.0.0")
+        await client.hall.registration.deprecate("Shop.price@1.0.0", "ada", date(2020, 1, 1), "Shop.price@2.0.0")
         with pytest.raises(Retired, match=r"was retired on 2020-01-01; call Shop\.price@2\.0\.0 instead"):
             await called(client, "Shop.price@^1", item="tea")
 
 
 async def test_one_can_go_back_to_the_version_before(config: Config) -> None:
     async with Client(Shop, Asked, config=config) as client:
-        await client.hall.registrar.roll_back("Shop.price", "ada")
+        await client.hall.registration.roll_back("Shop.price", "ada")
         assert await called(client, "Shop_price", item="tea") == 3
         with pytest.raises(ToolhallError, match="is inactive"):
             await called(client, "Shop.price@2.0.0", item="tea", currency="EUR")
-        told = await client.hall.registrar.history("Shop.price@2.0.0")
+        told = await client.hall.registration.history("Shop.price@2.0.0")
         assert [event.what for event in told] == ["rolled back", "registered"]

@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 from typing import Any
 
-from toolhall.schema.walk import children
+from toolhall.schema.keywords import subschemas
 
 NAMES = ("a", "b", "ab", "x/y")
 TEXTS = ("", "a", "ab", "abc", "é", "1")
@@ -193,7 +193,7 @@ def _schemas(root: Any) -> Iterator[Any]:
         schema = pending.pop()
         yield schema
         if isinstance(schema, dict):
-            pending.extend(child.schema for child in children(schema, ""))
+            pending.extend(child.schema for child in subschemas(schema, ""))
 
 
 def fitting(random: Random, root: Schema, schemas: list[Any], depth: int = 4) -> Any:

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.stores.audit.made import books, lines, record, verified, wrote
-from toolhall.stores.audit.findings import Finding
-from toolhall.stores.audit.lines import read_line
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.segments import segments_of
-from toolhall.stores.audit.witness import WITNESS_FILE
+from toolhall.stores.audit.anchors import AuditFinding
+from toolhall.stores.audit.format import WITNESS_FILE, read_line, segments_of
+from toolhall.stores.audit.writer import Retention
 
 RECORDS = 34
 
@@ -42,7 +40,7 @@ class Made:
             if (line := read_line(raw))
         ]
 
-    def found(self, segment: Path, text: bytes, *, witnessed: bool = True) -> list[Finding]:
+    def found(self, segment: Path, text: bytes, *, witnessed: bool = True) -> list[AuditFinding]:
         """What verifying says of a segment with another content."""
         nothing = self.folder.parent / "nothing"
         nothing.touch()
@@ -146,7 +144,7 @@ def test_what_was_written_comes_back(said: list[tuple[str, str, int]], sign: int
     ]
     with TemporaryDirectory() as name:
         folder = Path(name)
-        made = books(folder, Keeping(sign_records=sign, segment_bytes=1_000))
+        made = books(folder, Retention(sign_records=sign, segment_bytes=1_000))
         made.write(records)
         made.close()
         assert [line.record for line in lines(folder) if line.record] == records

@@ -8,14 +8,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.schema_pairs import changed, document, fitting, is_declared
-from toolhall.contracts.bump import required
-from toolhall.contracts.changes import Change
-from toolhall.contracts.diff import diff
-from toolhall.contracts.narrowing.gap import serious
-from toolhall.contracts.schemas import narrowed
+from toolhall.contracts.release import diff
+from toolhall.contracts.semver import DefinitionChange, required_bump
+from toolhall.contracts.subschema.comparison import find_narrowings
+from toolhall.contracts.subschema.incompatibility import breaks_promise
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool
-from toolhall.schema.bounds import BadSchema
+from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
 
 TRIED = 40
@@ -42,7 +41,7 @@ def refused(random: Random, source: Any, target: Any) -> list[Any]:
     return [each for each in values if accepts(each) and is_declared(source, [source], each) and not also(each)]
 
 
-def breaks(changes: list[Change]) -> bool:
+def breaks(changes: list[DefinitionChange]) -> bool:
     return any(change.kind == "breaking" for change in changes)
 
 
@@ -73,7 +72,7 @@ def test_most_changes_that_refuse_nothing_are_called_compatible() -> None:
     random = Random(4)
     pairs = [(old, changed(random, old)) for old in (document(random) for _ in range(500))]
     harmless = [(old, new) for old, new in pairs if is_sound(old) and is_sound(new) and not refused(random, old, new)]
-    proven = [1 for old, new in harmless if not serious(narrowed(old, new))]
+    proven = [1 for old, new in harmless if not breaks_promise(find_narrowings(old, new))]
     assert len(harmless) > 200
     assert len(proven) / len(harmless) > 0.7
 
@@ -83,7 +82,7 @@ def test_most_changes_that_refuse_nothing_are_called_compatible() -> None:
 def test_nothing_differs_from_itself(seed: int) -> None:
     schema = document(Random(seed))
     assume(is_sound(schema))
-    assert not narrowed(schema, msgspec.json.decode(msgspec.json.encode(schema)))
+    assert not find_narrowings(schema, msgspec.json.decode(msgspec.json.encode(schema)))
     one = tool(schema, schema)
     assert diff(one, one) == []
 
@@ -96,8 +95,8 @@ def test_none_is_passed_on(seed: int) -> None:
     first = document(random)
     second, third = shuffled(random, first), shuffled(random, first)
     tools = [tool(schema, schema) for schema in (first, second, third)]
-    assert required(diff(tools[0], tools[1])) == required(diff(tools[1], tools[2])) == "none"
-    assert required(diff(tools[0], tools[2])) == "none"
+    assert required_bump(diff(tools[0], tools[1])) == required_bump(diff(tools[1], tools[2])) == "none"
+    assert required_bump(diff(tools[0], tools[2])) == "none"
 
 
 def shuffled(random: Random, value: Any) -> Any:

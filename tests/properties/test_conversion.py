@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.corpora.journeys import converted, documents, exactly, resolve, unlisted, without_carriers
 from tests.properties.definitions import DOCUMENTS, MCP, NAMES, schemas
 from toolhall.dialects.catalogs import CATALOGS
-from toolhall.dialects.convert import original, split, translate
-from toolhall.dialects.restore import restore
+from toolhall.dialects.convert.lossless import split_document
+from toolhall.dialects.convert.translate import read_source, restore, translate
 from toolhall.model.json import encode
 
 PAIRS = list(itertools.permutations([name for name in DOCUMENTS if name != "function"], 2))
@@ -35,7 +35,7 @@ def test_there_and_back(source: str, target: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_what_is_lost_without_the_carrier_is_listed(source: str, target: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[source])
-    written = translate(original(document, CATALOGS[source]), CATALOGS[target])
+    written = translate(read_source(document, CATALOGS[source]), CATALOGS[target])
     back = without_carriers(written.documents, CATALOGS[source], CATALOGS[target])
     for loss in written.losses:
         resolve(document, loss.path)
@@ -48,9 +48,9 @@ def test_what_is_lost_without_the_carrier_is_listed(source: str, target: str, da
 def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataObject, text: str) -> None:
     document = data.draw(DOCUMENTS[source])
     catalog, target = CATALOGS[source], CATALOGS["mcp@2026-07-28"]
-    edited = [{**each, "description": text} for each in translate(original(document, catalog), target).documents]
+    edited = [{**each, "description": text} for each in translate(read_source(document, catalog), target).documents]
     pieces = [restore(each, target, CATALOGS) for each in edited]
-    items: list[Any] = list(split(document, catalog)[1])
+    items: list[Any] = list(split_document(document, catalog)[1])
     for before, piece, each in zip(items, pieces, edited, strict=True):
         if piece is None:  # nothing had to be carried
             tools = target.read(each)
@@ -66,7 +66,7 @@ def test_an_edited_description_wins_over_the_carrier(source: str, data: st.DataO
 @given(document=MCP, name=NAMES, schema=schemas(references=False))
 def test_an_edited_type_wins_over_the_carrier(document: Any, name: str, schema: Any) -> None:
     document["inputSchema"].setdefault("properties", {})[name] = schema
-    (machine,) = translate(original(document, CATALOGS["mcp@2026-07-28"]), CATALOGS["machine"]).documents
+    (machine,) = translate(read_source(document, CATALOGS["mcp@2026-07-28"]), CATALOGS["machine"]).documents
     (parameter,) = (each for each in machine["capabilities"][0]["parameters"] if each["name"] == name)
     parameter["type"] = "string" if parameter["type"] == "boolean" else "boolean"
     (back,) = documents(converted([machine], "mcp@2026-07-28", "machine"))

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from tests.corpora.journeys import converted, documents, exactly
 from tests.properties.definitions import DOCUMENTS, PLAIN_NAMES, VALUES
-from toolhall.dialects.carrier import unload
 from toolhall.dialects.catalogs import CATALOGS
-from toolhall.dialects.convert import original, translate
+from toolhall.dialects.convert.translate import detach_loss_record, read_source, translate
 from toolhall.dialects.findings import BadDocument
 
 SOURCES = ["machine", "hub", "oxp", "mcp@2025-11-25"]
@@ -24,9 +23,9 @@ each_pair = pytest.mark.parametrize(("source", "target"), PAIRS, ids=[f"{a}-{b}"
 @settings(max_examples=25, derandomize=True)
 @given(data=st.data(), text=PLAIN_NAMES, value=VALUES)
 def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObject, text: str, value: Any) -> None:
-    there = translate(original(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
+    there = translate(read_source(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
     edited = there[0]
-    carrier = CATALOGS[target].carrier
+    carrier = CATALOGS[target].loss_record_path
     places = [place for place in _places(edited, ()) if place[: len(carrier)] != carrier]
     place = data.draw(st.sampled_from(places))
     holder = edited
@@ -51,8 +50,8 @@ def test_an_edit_arrives_or_is_listed(source: str, target: str, data: st.DataObj
 @settings(max_examples=10, derandomize=True)
 @given(data=st.data())
 def test_nothing_is_listed_where_nothing_was_edited(source: str, target: str, data: st.DataObject) -> None:
-    there = translate(original(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
-    assume(all(unload(each, CATALOGS[target])[1] for each in there))
+    there = translate(read_source(data.draw(DOCUMENTS[source]), CATALOGS[source]), CATALOGS[target]).documents
+    assume(all(detach_loss_record(each, CATALOGS[target])[1] for each in there))
     assert not [loss for part in converted(there, source, target) for loss in part.losses]
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.corpora.journeys import exactly
 from tests.properties.definitions import DOCUMENTS, HUB, MACHINE, MCP
-from toolhall.dialects import exact
 from toolhall.dialects.catalogs import CATALOGS
+from toolhall.dialects.convert import lossless
 from toolhall.model.json import encode
-from toolhall.model.patch import apply, changes
+from toolhall.model.json_diff import apply_changes, diff_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from([1.0, "", "a"]),
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 @given(VALUES, VALUES)
 def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
     before = encode(old)
-    assert exactly(apply(changes(old, new), old)) == exactly(new)
+    assert exactly(apply_changes(diff_json(old, new), old)) == exactly(new)
     assert encode(old) == before, "what is changed is a copy"
 
 
@@ -37,9 +37,9 @@ def test_changes_turn_one_value_into_the_other(old: Any, new: Any) -> None:
 def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
     document = data.draw(DOCUMENTS[name])
     before = encode(document)
-    tools = exact.read(document, CATALOGS[name])
-    assert exactly(exact.write(tools, CATALOGS[name])) == exactly(document)
-    assert exactly(exact.write(tools, CATALOGS[name])) == exactly(document), "writing uses nothing up"
+    tools = lossless.read(document, CATALOGS[name])
+    assert exactly(lossless.write(tools, CATALOGS[name])) == exactly(document)
+    assert exactly(lossless.write(tools, CATALOGS[name])) == exactly(document), "writing uses nothing up"
     assert encode(document) == before, "the document belongs to whoever gave it"
 
 
@@ -47,8 +47,8 @@ def test_what_was_read_is_written(name: str, data: st.DataObject) -> None:
 @given(MCP, st.text(max_size=9))
 def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> None:
     catalog = CATALOGS["mcp@2026-07-28"]
-    (tool,) = exact.read(document, catalog)
-    written = exact.write((msgspec.structs.replace(tool, description=text),), catalog)
+    (tool,) = lossless.read(document, catalog)
+    written = lossless.write((msgspec.structs.replace(tool, description=text),), catalog)
     assert exactly({**written, "description": None}) == exactly({**document, "description": None})
     assert written["description"] == text
 
@@ -58,11 +58,11 @@ def test_a_changed_tool_wins_over_what_was_kept(document: Any, text: str) -> Non
 def test_a_toolkit_may_be_listed_without_some_of_its_tools(document: Any, data: st.DataObject) -> None:
     name = "machine" if isinstance(document.get("capabilities"), list) else "hub"
     catalog = CATALOGS[name]
-    tools = exact.read(document, catalog)
+    tools = lossless.read(document, catalog)
     chosen = data.draw(st.lists(st.sampled_from(range(len(tools))), min_size=1, unique=True))
-    written = exact.write(tuple(tools[index] for index in chosen), catalog)
+    written = lossless.write(tuple(tools[index] for index in chosen), catalog)
     holder, listed = written, document
-    for key in catalog.place(document):
+    for key in catalog.tools_path(document):
         holder, listed = holder[key], listed[key]
     assert exactly(holder) == exactly([listed[index] for index in chosen])
     assert {key: written[key] for key in written if key.startswith("x-")} == {

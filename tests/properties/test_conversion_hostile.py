@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.definitions import DOCUMENTS, TEXTS, VALUES
-from toolhall.dialects import exact, strict
-from toolhall.dialects.carrier import VERSION
-from toolhall.dialects.catalogs import CATALOGS, WRITERS
-from toolhall.dialects.converter import Converter
+from toolhall.dialects import strict_json
+from toolhall.dialects.catalogs import CATALOGS, WRITE_ONLY_CATALOGS
+from toolhall.dialects.convert import lossless
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.translate import LOSS_RECORD_VERSION
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
 from toolhall.model.json import encode
-from toolhall.model.patch import digest
+from toolhall.model.json_diff import short_digest
 
 # Members that catalogs look at, each with a value of any kind: mostly wrong in one place only.
 _MEMBERS = (
@@ -44,12 +45,15 @@ POINTERS = st.sampled_from([*_POINTERS.split(), *LONG])
 CHANGES = st.lists(
     st.fixed_dictionaries(
         {"path": POINTERS | TEXTS},
-        optional={"was": st.none() | st.sampled_from([digest({}), digest([]), digest("object")]), "value": VALUES},
+        optional={
+            "was": st.none() | st.sampled_from([short_digest({}), short_digest([]), short_digest("object")]),
+            "value": VALUES,
+        },
     ),
     max_size=4,
 )
 CARRIERS = st.fixed_dictionaries(
-    {"v": st.just(VERSION), "from": st.sampled_from([*CATALOGS, "nowhere"])},
+    {"v": st.just(LOSS_RECORD_VERSION), "from": st.sampled_from([*CATALOGS, "nowhere"])},
     optional={
         "group": CHANGES,
         "items": st.dictionaries(TEXTS, CHANGES, max_size=2),
@@ -69,7 +73,7 @@ def convert(document: Any, target: str, source: str | None) -> None:
         explained(bad)
         return
     for written in (written for part in parts for written in part.documents):
-        strict.decode(encode(written))
+        strict_json.decode(encode(written))
 
 
 def explained(bad: BadDocument) -> None:
@@ -79,14 +83,14 @@ def explained(bad: BadDocument) -> None:
 
 @pytest.mark.parametrize("source", [*CATALOGS, None])
 @settings(max_examples=100)
-@given(document=ODD, target=st.sampled_from([*CATALOGS, *WRITERS]))
+@given(document=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_any_value(source: str | None, document: Any, target: str) -> None:
     convert(document, target, source)
 
 
 @pytest.mark.parametrize("source", DOCUMENTS)
 @settings(max_examples=100)
-@given(data=st.data(), odd=ODD, target=st.sampled_from([*CATALOGS, *WRITERS]))
+@given(data=st.data(), odd=ODD, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd: Any, target: str) -> None:
     document = data.draw(DOCUMENTS[source])
     holder: Any = document
@@ -98,17 +102,17 @@ def test_a_good_document_with_an_odd_part(source: str, data: st.DataObject, odd:
         holder = holder[inner]
     convert(document, target, source)
     try:
-        exact.read(document, CATALOGS[source])
+        lossless.read(document, CATALOGS[source])
     except BadDocument as bad:
         explained(bad)
 
 
 @pytest.mark.parametrize("source", DOCUMENTS)
 @settings(max_examples=60)
-@given(data=st.data(), carrier=CARRIERS, target=st.sampled_from([*CATALOGS, *WRITERS]))
+@given(data=st.data(), carrier=CARRIERS, target=st.sampled_from([*CATALOGS, *WRITE_ONLY_CATALOGS]))
 def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target: str) -> None:
     document = data.draw(DOCUMENTS[source])
-    *holders, last = CATALOGS[source].carrier
+    *holders, last = CATALOGS[source].loss_record_path
     holder: Any = document
     for key in holders:
         holder[key] = dict(holder[key]) if isinstance(holder.get(key), dict) else {}
@@ -121,7 +125,7 @@ def test_a_forged_carrier(source: str, data: st.DataObject, carrier: Any, target
 @given(st.binary(max_size=60) | ODD.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes(body: bytes) -> None:
     try:
-        document = strict.decode(body)
+        document = strict_json.decode(body)
     except Malformed:
         return
     convert(document, "oxp", None)

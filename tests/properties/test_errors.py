@@ -7,9 +7,8 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.dialects.mcp.refusals import McpRefusal
-from toolhall.dialects.mcp.revisions import REVISIONS
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.mcp.protocol import REVISIONS, McpRefusal
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
 from toolhall.model import errors
 
 MESSAGE = jsonschema.Draft202012Validator(
@@ -46,7 +45,7 @@ RESULT = jsonschema.Draft202012Validator(
         "required": ["content", "isError"],
     }
 )
-WRITERS = [Writer(Server(name="hall", version="1"), revision) for revision in REVISIONS.values()]
+WRITERS = [McpEncoder(ServerInfo(name="hall", version="1"), revision) for revision in REVISIONS.values()]
 CANARY = "hunter2hunter2"
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
-from toolhall.model.globs import means
-from toolhall.pipeline.grants import Rulings
-from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
-from toolhall.stores.grants.base import Condition, Grant
+from toolhall.model.names import matches_any
+from toolhall.pipeline.policy import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched
+from toolhall.stores.grants import Condition, Grant
 
 CALLERS = ["ci", "ci-two", "corp:ada"]
 TOOLS = [tool_named("get"), tool_named("put")]
@@ -36,11 +35,11 @@ several = st.lists(grants, max_size=6, unique_by=lambda each: each.id)
 asked = st.tuples(st.sampled_from(CALLERS), st.sampled_from(TOOLS), st.integers(0, 10), arguments)
 
 
-def both(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple[Ruling, Ruling]:
+def both(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> tuple[RuleDecision, RuleDecision]:
     caller, tool, level, given_arguments = ask
-    found = Rulings(rules)
+    found = GrantRules(rules)
     who = Caller(caller)
-    return found.ruling(who, tool, level), found.settled(who, tool, level, given_arguments)
+    return found.decide(who, tool, level), found.decide_arguments(who, tool, level, given_arguments)
 
 
 def allows(rules: list[Grant], ask: tuple[str, Any, int, dict[str, Any]]) -> bool:
@@ -59,7 +58,7 @@ def test_adding_a_forbid_never_turns_no_into_yes(rules: list[Grant], one: Grant,
 def test_an_unrelated_permit_changes_no_other_decision(rules: list[Grant], one: Grant, ask: Any) -> None:
     caller, tool, _, _ = ask
     unrelated = _with(one, effect="permit")
-    if means([unrelated.tools], str(tool.id)) and means([unrelated.callers], caller):
+    if matches_any([unrelated.tools], str(tool.id)) and matches_any([unrelated.callers], caller):
         unrelated = _with(unrelated, callers="somebody-else")
     assert both(rules, ask) == both([*rules, unrelated], ask)
 
@@ -78,7 +77,7 @@ def test_the_evidence_is_a_grant_that_says_so(rules: list[Grant], ask: Any) -> N
         if isinstance(ruling, Permitted | Forbidden):
             grant = by_id[ruling.by]
             assert grant.effect == ("permit" if isinstance(ruling, Permitted) else "forbid")
-            assert means([grant.tools], str(ask[1].id))
+            assert matches_any([grant.tools], str(ask[1].id))
 
 
 @given(several, asked)

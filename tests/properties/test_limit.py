@@ -4,10 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.parts import Clock, call_of, entry_named
-from toolhall.model.caller import Caller
+from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
-from toolhall.model.verdict import Allow
-from toolhall.pipeline.limit import Limit, Rate, Rates
+from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.states import Allowed
 
 ALLOWED = Allowed(call_of(caller=Caller("ada")), entry_named(), Allow("test"))
@@ -24,7 +23,7 @@ def test_no_window_holds_more_than_burst_and_rate_allow(
     rate: float, burst: int, start: float, steps: list[float]
 ) -> None:
     clock, admitted = Clock(start), list[float]()
-    limit = Limit(Rates(caller=Rate(rate, burst)), clock)
+    limit = Limit(RateLimits(caller=Rate(rate, burst)), clock)
     for step in steps:
         clock.now += step / rate
         try:
@@ -41,7 +40,7 @@ def test_no_window_holds_more_than_burst_and_rate_allow(
 @given(rates, bursts, starts, steps)
 def test_who_waits_as_told_is_admitted(rate: float, burst: int, start: float, steps: list[float]) -> None:
     clock = Clock(start)
-    limit = Limit(Rates(caller=Rate(rate, burst)), clock)
+    limit = Limit(RateLimits(caller=Rate(rate, burst)), clock)
     for step in steps:
         clock.now += step / rate
         wait = told_to_wait(limit)

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from tests.unit.parts import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
-from toolhall.dialects import exact
 from toolhall.dialects.catalogs import CATALOGS
-from toolhall.dialects.mcp.asks import Listing
-from toolhall.dialects.mcp.revisions import REVISIONS
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.convert import lossless
+from toolhall.dialects.mcp.protocol import REVISIONS
+from toolhall.dialects.mcp.requests import ListToolsParams
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.mcp import tool_requests
+from toolhall.mcp.tool_requests import ClientView
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Icon, Tool
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.registry.entry import Entry
-from toolhall.transports.mcp import storefront
-from toolhall.transports.mcp.storefront import Audience
+from toolhall.registry.snapshot import Entry
 
 GUEST = Caller("guest")
 NAMES, VERSIONS = ["a", "b", "c"], ["1.0.0", "1.1.0", "2.0.0", "3.0.0-rc.1"]
@@ -29,7 +29,7 @@ PINS = ["a", "Kit.b", "Kit.a@^1", "Kit.a@2.0.0", "Kit.b@~1.0", "Kit.c@1", "gone"
 
 def _remainder(**more: Any) -> Any:
     document = {"name": "a", "inputSchema": {"type": "object"}, **more}
-    return exact.read(document, CATALOGS["mcp@2026-07-28"])[0].remainder
+    return lossless.read(document, CATALOGS["mcp@2026-07-28"])[0].remainder
 
 
 def _constant(value: Any) -> dict[str, Any]:
@@ -59,20 +59,22 @@ class Guests(LevelPolicy):
         return caller.local or "guests" in tool.tags
 
 
-def shown(hall: Toolhall, audience: Audience) -> dict[str, bytes]:
+def shown(hall: Toolhall, audience: ClientView) -> dict[str, bytes]:
     """What a client would be told, page by page and byte by byte; neither order of tools nor of members counts."""
-    writer, found, cursor = Writer(Server(name="x", version="1"), audience.revision), dict[str, bytes](), None
+    writer, found, cursor = McpEncoder(ServerInfo(name="x", version="1"), audience.revision), dict[str, bytes](), None
     while True:
-        page = storefront.page(hall.hall, audience.caller, Listing(cursor, versions=audience.versions))
-        for tool in msgspec.json.decode(writer.page(1, page).body)["result"]["tools"]:
+        page = tool_requests.list_page(
+            hall.dispatcher, audience.caller, ListToolsParams(cursor, versions=audience.versions)
+        )
+        for tool in msgspec.json.decode(writer.list_result(1, page).body)["result"]["tools"]:
             found[tool["name"]] = msgspec.json.encode(tool, order="deterministic")
-        if page.next is None:
+        if page.next_cursor is None:
             return found
-        cursor = page.next
+        cursor = page.next_cursor
 
 
 AUDIENCES = [
-    Audience(caller, revision, versions=versions)
+    ClientView(caller, revision, versions=versions)
     for caller in (LOCAL, GUEST)
     for revision in REVISIONS.values()
     for versions in (False, True)
@@ -94,11 +96,11 @@ def entry_of(key: tuple[str, str], stated: dict[str, Any]) -> Entry:
 @given(st.booleans(), st.lists(st.sampled_from(PINS), max_size=3, unique=True), st.lists(STEPS, max_size=6))
 def test_a_notice_comes_if_and_only_if_the_list_changed(search: bool, pinned: list[str], steps: list[Any]) -> None:
     with Toolhall(config=Config(search=search, pinned=tuple(pinned), page_size=2)) as hall:
-        hall.hall.policy = Guests(clock=lambda: 0.0)
-        told: list[Audience] = []
+        hall.dispatcher.policy = Guests(clock=lambda: 0.0)
+        told: list[ClientView] = []
 
-        def listen(audience: Audience) -> None:
-            storefront.hear(hall.hall, lambda: audience, lambda: told.append(audience))
+        def listen(audience: ClientView) -> None:
+            tool_requests.subscribe_list_changes(hall.dispatcher, lambda: audience, lambda: told.append(audience))
 
         for audience in AUDIENCES:
             listen(audience)
@@ -106,7 +108,7 @@ def test_a_notice_comes_if_and_only_if_the_list_changed(search: bool, pinned: li
         for step in steps:
             told.clear()
             added = [entry_of(key, stated) for key, stated in step.items() if stated is not None]
-            hall.registry.change(added, without=[entry_of(key, {}).id for key in step])
+            hall.registry.change(added, removed_ids=[entry_of(key, {}).id for key in step])
             after = [shown(hall, audience) for audience in AUDIENCES]
             assert told == [each for each, old, new in zip(AUDIENCES, before, after, strict=True) if old != new]
             before = after

@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, joined
+from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
+from toolhall.execution.remote.leases import EXPIRY_SECONDS, Lease, LeaseManager, UnknownLease
+from toolhall.execution.remote.replica import Replica, ReplicaCall
+from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.model.errors import Unavailable
-from toolhall.runners.hub.circuit import MOST_FAILURES, OPEN_SECONDS
-from toolhall.runners.hub.leases import EXPIRES_SECONDS, Lease, Leases, UnknownLease
-from toolhall.runners.hub.pools import Pools
-from toolhall.runners.hub.replica import Replica, Turn
 
 KITS = ("A@1", "A@2")
 ALL = ("one", "two", "three")
@@ -42,10 +42,10 @@ class Machine(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.clock = Clock()
-        self.pools = Pools(self.clock, Random(1))
-        self.leases = Leases(self.pools, self.clock)
+        self.pools = ReplicaPools(self.clock, Random(1))
+        self.leases = LeaseManager(self.pools, self.clock)
         self.told: dict[str, Told] = {}  # by name
-        self.turns: list[tuple[Turn, Replica]] = []
+        self.turns: list[tuple[ReplicaCall, Replica]] = []
         self.leaving: list[asyncio.Task[int]] = []
         self.bad: Counter[Replica] = Counter()  # bad news in a row
         self.opened: dict[Replica, float] = {}
@@ -117,24 +117,24 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def cut(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.told)))
-        self.leases.cut(self.told.pop(name).lease.id)
+        self.leases.on_socket_closed(self.told.pop(name).lease.id)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data(), well=st.booleans())
     def probe(self, data: st.DataObject, *, well: bool) -> None:
         replica = self.one(data).lease.replica
         if well:
-            replica.answered("healthy", {})
+            replica.record_probe("healthy", {})
             self.good_news(replica)
         else:
-            self.bad_news(replica, replica.missed)
+            self.bad_news(replica, replica.record_probe_failure)
 
     @precondition(lambda self: self.told)
     @rule(data=st.data())
     def break_down(self, data: st.DataObject) -> None:
         replica = self.one(data).lease.replica
         for _ in range(5):
-            self.bad_news(replica, replica.missed)
+            self.bad_news(replica, replica.record_probe_failure)
 
     @rule(seconds=SECONDS)
     def wait(self, seconds: float) -> None:
@@ -164,9 +164,9 @@ class Machine(RuleBasedStateMachine):
         toolkit, _, version = kit.partition("@")
         spared = {told.lease.replica for name, told in self.told.items() if name == without}
         mine = [told for told in self.told.values() if kit in told.kits and told.leaving is None]
-        taking = [told.lease.replica for told in mine if told.lease.replica.circuit.takes()]
-        taking = [each for each in taking if toolkit not in each.unwell and each not in spared]
-        well = [replica for replica in taking if not replica.suspect]
+        taking = [told.lease.replica for told in mine if told.lease.replica.circuit.allows_call()]
+        taking = [each for each in taking if toolkit not in each.unhealthy_toolkits and each not in spared]
+        well = [replica for replica in taking if not replica.is_suspected]
         try:
             picked = self.pools.pick(toolkit, version, spared)
         except Unavailable:
@@ -175,7 +175,7 @@ class Machine(RuleBasedStateMachine):
         assert picked in (well or taking)
         assert picked.running == min(replica.running for replica in well or taking)
         assert self.clock.now - self.opened.get(picked, -OPEN_SECONDS) >= OPEN_SECONDS
-        self.turns.append((picked.begin(), picked))
+        self.turns.append((picked.begin_call(), picked))
 
     @precondition(lambda self: self.turns)
     @rule(data=st.data(), how=st.sampled_from(["came back", "was lost", "was lost", "was refused", "was cancelled"]))
@@ -183,12 +183,12 @@ class Machine(RuleBasedStateMachine):
         turn, replica = self.turns.pop(data.draw(st.integers(0, len(self.turns) - 1)))
         match how:
             case "came back":
-                turn.came_back()
+                turn.record_success()
                 self.good_news(replica)
             case "was lost":
-                self.bad_news(replica, turn.was_lost)
+                self.bad_news(replica, turn.record_loss)
             case "was refused":
-                turn.was_refused()
+                turn.record_rejection()
             case _:
                 pass
         turn.end()
@@ -209,7 +209,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_who_takes_calls_has_a_closed_line(self) -> None:
-        lines = [replica.line for replica in self.pools]
+        lines = [replica.transport for replica in self.pools]
         assert all(isinstance(line, Answering) and not line.closed for line in lines)
 
     @invariant()
@@ -228,7 +228,7 @@ class Machine(RuleBasedStateMachine):
         before = replica.circuit.state
         happens()
         self.bad[replica] += 1
-        assert not replica.circuit.takes() or self.bad[replica] < MOST_FAILURES
+        assert not replica.circuit.allows_call() or self.bad[replica] < FAILURE_THRESHOLD
         if before != "open" and replica.circuit.state == "open":
             self.opened[replica] = self.clock.now
 
@@ -243,7 +243,7 @@ class Machine(RuleBasedStateMachine):
             if told.leaving is not None:
                 gone = told.lease.replica not in busy or now - told.leaving >= _DRAIN_SECONDS
             else:
-                gone = now - told.heard >= EXPIRES_SECONDS
+                gone = now - told.heard >= EXPIRY_SECONDS
             if gone:
                 del self.told[name]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.parts import tool_named
 from toolhall.model.json import encode
-from toolhall.pipeline.record import Secrets
+from toolhall.pipeline.call_recorder import ToolSecrecy
 
 # Every canary is one of a kind, and is no part of the word that stands in for it.
 CANARIES = st.integers(0, 2**64).map(lambda number: f"canary{number:020d}")
@@ -69,7 +69,7 @@ def test_no_secret_is_recorded(name: str, secret: Any, data: st.DataObject, answ
     value = data.draw(holding({name: secret}))
     echo = {"said": [f"<{each}>" for each in canaries(secret)], canaries(secret)[0]: 1}
     arguments, answer = (echo, {"value": value}) if answered else ({"a": value}, {"value": echo})
-    shown = Secrets.of(tool_named("pick")).taken_out(arguments, answer)
+    shown = ToolSecrecy.of(tool_named("pick")).redact_call(arguments, answer)
     written = encode(shown)
     for each in canaries(secret):
         assert each.encode() not in written

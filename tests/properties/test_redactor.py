@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from tests.unit.runners.disguised import CASES, EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.runners.redactor import Redactor
+from toolhall.redaction.redactor import Redactor
+from toolhall.redaction.secret_patterns import REDACTED
 
 letters = st.sampled_from("abcXYZ0189-_./+=~%&\"'<>\\ äß漢😀")
 secrets = st.text(letters, min_size=6, max_size=16).filter(lambda text: len(set(text)) > 3)
@@ -29,9 +29,9 @@ around = st.text("hijk HIJK 567,;:(){}\n", max_size=30)
 def test_it_is_never_told(secret: str, form: Callable[[str], str], before: str, after: str) -> None:
     disguised = form(secret)
     hides = Redactor((Secret(secret),))
-    assert disguised not in hides.text(f"{before}{disguised}{after}")
-    assert disguised.encode() not in hides.data(f"{before}{disguised}{after}".encode())
-    told = json.loads(hides.json(encode({"a": f"{before}{disguised}{after}"})))
+    assert disguised not in hides.redact_text(f"{before}{disguised}{after}")
+    assert disguised.encode() not in hides.redact_bytes(f"{before}{disguised}{after}".encode())
+    told = json.loads(hides.redact_json(encode({"a": f"{before}{disguised}{after}"})))
     assert disguised not in told["a"]
 
 
@@ -42,22 +42,22 @@ def test_nor_in_pieces(secret: str, form: Callable[[str], str], data: st.DataObj
     cuts = sorted(data.draw(st.lists(st.integers(0, len(disguised)), max_size=4)))
     hides = Redactor((Secret(secret),))
     pieces = [disguised[start:end] for start, end in zip([0, *cuts], [*cuts, len(disguised)], strict=True)]
-    assert disguised not in "".join(map(hides.next, pieces))
+    assert disguised not in "".join(map(hides.redact_next, pieces))
 
 
 @settings(max_examples=100, deadline=None)
 @given(secrets, st.text(max_size=60))
 def test_a_text_without_it_stays_as_it_is(secret: str, text: str) -> None:
     hides = Redactor((Secret(secret),))
-    if secret not in text and clean_text(secret) not in text and not hides.finds(text.encode()):
-        assert hides.text(text) == text
-        assert hides.json(encode([text])) == encode([text])
+    if secret not in text and clean_text(secret) not in text and not hides.contains_secret(text.encode()):
+        assert hides.redact_text(text) == text
+        assert hides.redact_json(encode([text])) == encode([text])
 
 
 @given(st.text("defgh %&\\x0123456789ABC", max_size=80))
 def test_other_texts_in_the_letters_of_escapes_are_not_taken_for_it(text: str) -> None:
     hides = Redactor((Secret("Zq7-x9_Kw"),))
-    assert hides.text(text) == text
+    assert hides.redact_text(text) == text
     assert hides.count == 0
 
 
@@ -69,12 +69,12 @@ def test_K10_nothing_of_it_remains_in_any_form(secret: str, name: str, before: s
     disguised = EVERY[name](secret)
     hides = Redactor((Secret(secret),))
     for seen in (
-        hides.text(f"{before}{disguised}{after}"),
-        hides.data(f"{before}{disguised}{after}".encode()).decode(),
-        json.loads(hides.json(encode({"a": [f"{before}{disguised}{after}"]})))["a"][0],
+        hides.redact_text(f"{before}{disguised}{after}"),
+        hides.redact_bytes(f"{before}{disguised}{after}".encode()).decode(),
+        json.loads(hides.redact_json(encode({"a": [f"{before}{disguised}{after}"]})))["a"][0],
     ):
-        assert HIDDEN in seen
-        assert len(seen.replace(HIDDEN, "")) <= len(before) + len(after) + 12
+        assert REDACTED in seen
+        assert len(seen.replace(REDACTED, "")) <= len(before) + len(after) + 12
         assert not set(runs(secret)) & set(runs(seen)) - set(runs(before)) - set(runs(after))
 
 
@@ -91,7 +91,7 @@ def test_K10_nor_any_run_of_twelve_characters(secret: str, data: st.DataObject) 
     end = data.draw(st.integers(start + 12, len(secret)))
     changes: list[Callable[[str], str]] = [lambda text: text, str.upper, str.lower]
     run = data.draw(st.sampled_from(changes))(secret[start:end])
-    seen = Redactor((Secret(secret),)).text(f"hijk({run})HIJK")
+    seen = Redactor((Secret(secret),)).redact_text(f"hijk({run})HIJK")
     if len(set(secret[start:end].lower())) > 8:
         assert run not in seen
         assert seen.startswith("hijk(")
@@ -117,11 +117,11 @@ def test_K10_nor_when_it_is_spread_over_the_members_of_a_value(secret: str, data
             ]
         )
     )
-    seen = json.loads(Redactor((Secret(secret),)).json(encode(made)))
+    seen = json.loads(Redactor((Secret(secret),)).redact_json(encode(made)))
     left = "".join(str(leaf) for leaf in leaves(seen))
     assert secret not in left
     assert not set(runs(secret)) & set(runs(left))
-    assert HIDDEN in left
+    assert REDACTED in left
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -138,7 +138,7 @@ def leaves(value: Any) -> Iterator[Any]:
 def test_K10_innocent_text_is_unchanged(text: str, value: Any) -> None:
     """Whatever it is, if it holds nothing of the secret."""
     hides = Redactor((Secret("Zq7-x9_Kw.v3/ä=Ω%41"), Secret("SK0123456789abcdef")))
-    assert hides.text(text) == text
-    assert hides.data(text.encode(errors="replace")) == text.encode(errors="replace")
-    assert hides.json(encode([value])) == encode([value])
+    assert hides.redact_text(text) == text
+    assert hides.redact_bytes(text.encode(errors="replace")) == text.encode(errors="replace")
+    assert hides.redact_json(encode([value])) == encode([value])
     assert hides.count == 0

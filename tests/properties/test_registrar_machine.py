@@ -22,10 +22,10 @@ from hypothesis.stateful import (
 from tests.properties.registering.documents import CODE, CODE_NAMES, CODE_VERSIONS, FILES, KITS, SAFE, Draft, Recipe
 from tests.properties.registering.hall import House, empty_file, outcome
 from tests.properties.registering.oracle import No, Oracle, key_of, version_of
-from toolhall.registry.published import SPELLINGS
-from toolhall.stores.base import FILE_NAME
+from toolhall.registry.naming import DIALECT_NAMINGS
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.sqlite.opening import open_stores
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.sqlite import open_sqlite
 
 RECIPES = st.builds(Recipe, *[st.sampled_from([0, 0, 1])] * 3)
 # What has to do with each other; an example is about one or two of these, and code.
@@ -216,12 +216,12 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_rest_is_explained(self) -> None:
-        found = {each: self.house.registry.withheld.find(each) for each in self.oracle.known}
+        found = {each: self.house.registry.inactive.find(each) for each in self.oracle.known}
         assert {each: reason.state for each, reason in found.items() if reason} == self.oracle.withheld
 
     @invariant()
     def nothing_quarantined_is_served(self) -> None:
-        quarantined = {kept.id for kept in self.house.registrar.known if kept.state == "quarantined"}
+        quarantined = {kept.id for kept in self.house.registrar.all_records if kept.state == "quarantined"}
         assert quarantined.isdisjoint(entry.id for entry in self.house.registry.snapshot.entries)
 
     @invariant()
@@ -243,10 +243,10 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_name_leads_back(self) -> None:
-        published, snapshot = self.house.registry.published, self.house.registry.snapshot
-        for dialect, spelling in SPELLINGS.items():
+        published, snapshot = self.house.registry.dialect_names, self.house.registry.snapshot
+        for dialect, spelling in DIALECT_NAMINGS.items():
             for entry in snapshot.entries:
-                name, version = spelling.name(entry.tool), spelling.version(entry.tool.id.version)
+                name, version = spelling.name_parts(entry.tool), spelling.format_version(entry.tool.id.version)
                 bare, exact = published.find(dialect, name), published.find(dialect, name, version)
                 assert bare is not None
                 assert bare.id == self.oracle.newest[key_of(entry.id)]
@@ -274,8 +274,8 @@ class Machine(RuleBasedStateMachine):
         return data.draw(drafts(toolkit, self.versions[toolkit]))
 
     async def disown(self, tool_id: str) -> None:
-        assert self.house.registrar.disown(tool_id)
-        assert not self.house.registrar.disown(tool_id)
+        assert self.house.registrar.remove_code_tool(tool_id)
+        assert not self.house.registrar.remove_code_tool(tool_id)
 
     def keys(self) -> set[str]:
         return {key_of(each) for each in self.oracle.known}
@@ -292,8 +292,8 @@ class OnDisk(Machine):
 
     def opener(self) -> Callable[[], Stores]:
         self.folder = Path(tempfile.mkdtemp())
-        (self.folder / FILE_NAME).write_bytes(empty_file())
-        return lambda: open_stores(self.folder)
+        (self.folder / DATABASE_FILE).write_bytes(empty_file())
+        return lambda: open_sqlite(self.folder)
 
     def teardown(self) -> None:
         super().teardown()

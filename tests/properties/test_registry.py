@@ -23,10 +23,10 @@ def test_every_tool_is_on_exactly_one_page(count: int, page_size: int) -> None:
         page = registry.snapshot.page(cursor)
         assert len(page.tools) <= page_size
         seen += [tool.name for tool in page.tools]
-        if page.next is None:
+        if page.next_cursor is None:
             break
         assert len(page.tools) == page_size
-        cursor = page.next
+        cursor = page.next_cursor
     assert seen == [entry.tool.name for entry in ENTRIES[:count]]
 
 
@@ -41,9 +41,9 @@ def test_a_tool_that_stays_is_listed_once_though_others_come_and_go(
     while True:
         page = registry.snapshot.page(cursor)
         seen += [tool.name for tool in page.tools]
-        if page.next is None:
+        if page.next_cursor is None:
             break
-        cursor = page.next
+        cursor = page.next_cursor
         if removals:
             gone = f"tool_{removals.pop()}"
             registry.remove(gone)
@@ -63,4 +63,4 @@ def test_any_cursor_gives_a_page_or_is_refused(cursor: str, count: int, page_siz
         return
     names = [entry.tool.name for entry in ENTRIES[:count]]
     listed = [tool.name for tool in page.tools]
-    assert listed == names[names.index(listed[0]) :][: len(listed)] if listed else page.next is None
+    assert listed == names[names.index(listed[0]) :][: len(listed)] if listed else page.next_cursor is None

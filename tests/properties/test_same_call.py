@@ -17,9 +17,9 @@ from tests.properties.callers.house import ADA, BOB, BURST, EVE, FAINT, House, R
 from tests.properties.callers.oracle import NO_CALL, ONLY_CALLS, ROWS, words
 from tests.properties.callers.ways import WAYS, Call, Machine, Rest, Said, Way
 from toolhall import Toolkit, tool
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.record import Record
-from toolhall.stores.journal import MemoryJournal
+from toolhall.stores.audit.journal import MemoryJournal
 
 # Some texts name the call or a time, which differ from call to call.
 VARYING = re.compile(r"[0-9a-f]{12}-\d+|\d+\.\d seconds")
@@ -32,7 +32,7 @@ class Ending(NamedTuple):
     said: Said
     entered: list[tuple[str, JsonObject]]
     approvals: list[tuple[str, str, JsonObject]]
-    records: list[Record]
+    records: list[AuditRecord]
     asked: str
     bytes_in: int
 
@@ -109,12 +109,12 @@ def same_record(call: Call, endings: dict[str, Ending]) -> None:
     assert all(each == first for each in records.values()), records
 
 
-def is_intent(record: Record) -> bool:
+def is_intent(record: AuditRecord) -> bool:
     """What is written before a call of a higher level runs."""
     return record.phase == "intent"
 
 
-def bare(record: Record) -> Record:
+def bare(record: AuditRecord) -> AuditRecord:
     return msgspec.structs.replace(record, time=0.0, call="", dialect="", tool="", duration_us=0, bytes_in=0)
 
 

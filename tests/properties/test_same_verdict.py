@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.properties.callers.oracle import words
 from tests.properties.callers.town import KEYS, Rule, Town, arguments_of
 from tests.properties.callers.ways import WAYS, Call
-from toolhall.model.record import Record
+from toolhall.model.call_records import AuditRecord
 
 RULES = st.builds(
     Rule,
@@ -51,7 +51,7 @@ async def decided(rules: list[Rule], call: Call, level: int) -> str:
     town = Town()
     with town.hall:
         made = await town.open(rules)
-        endings: dict[str, tuple[str, list[Record]]] = {}
+        endings: dict[str, tuple[str, list[AuditRecord]]] = {}
         for make in WAYS:
             way = make()
             said = way.read(await way.send(town, call), "object")
@@ -72,7 +72,7 @@ async def decided(rules: list[Rule], call: Call, level: int) -> str:
     return first[0]
 
 
-def _bare(record: Record) -> Record:
+def _bare(record: AuditRecord) -> AuditRecord:
     tool = record.tool if "@" in record.tool else ""  # what is not found is recorded as it was asked for
     return msgspec.structs.replace(record, time=0.0, call="", dialect="", tool=tool, duration_us=0, bytes_in=0)
 

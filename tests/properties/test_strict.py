@@ -7,8 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolhall.dialects import strict
-from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response, Unreadable, read_message
+from toolhall.dialects import strict_json
+from toolhall.dialects.mcp.protocol import (
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    McpDecodeError,
+    read_message,
+)
 from toolhall.model.errors import Malformed
 
 
@@ -40,7 +46,7 @@ def refuse(constant: str) -> Any:
 
 
 def whole(digits: str) -> int:
-    if len(digits.lstrip("-")) > strict.MAX_DIGITS:
+    if len(digits.lstrip("-")) > strict_json.MAX_DIGITS:
         raise Refuse("too many digits")
     return int(digits)
 
@@ -52,7 +58,7 @@ def finite(digits: str) -> float:
 
 
 def check(value: Any, depth: int) -> None:
-    if isinstance(value, dict | list) and depth > strict.MAX_DEPTH:
+    if isinstance(value, dict | list) and depth > strict_json.MAX_DEPTH:
         raise Refuse("too deep")
     for part in (
         value if isinstance(value, list) else [*value.keys(), *value.values()] if isinstance(value, dict) else ()
@@ -137,20 +143,20 @@ texts = st.recursive(scalars, lambda parts: st.one_of(array(parts), members(part
 @given(texts)
 def test_it_agrees_with_the_careful_reader(text: str) -> None:
     body = text.encode()
-    assert outcome(strict.decode, body) == outcome(careful, body)
+    assert outcome(strict_json.decode, body) == outcome(careful, body)
 
 
 @given(texts, st.integers(0, 80), st.booleans())
 def test_it_agrees_at_every_depth(text: str, depth: int, objects: bool) -> None:
     opening, closing = ('{"d":', "}") if objects else ("[", "]")
     body = (opening * depth + text + closing * depth).encode()
-    assert outcome(strict.decode, body) == outcome(careful, body)
+    assert outcome(strict_json.decode, body) == outcome(careful, body)
 
 
 @given(texts)
 def test_white_space_around_changes_nothing(text: str) -> None:
     body = text.encode()
-    assert outcome(strict.decode, b" " * 4_100 + body + b"\n") == outcome(strict.decode, body)
+    assert outcome(strict_json.decode, b" " * 4_100 + body + b"\n") == outcome(strict_json.decode, body)
 
 
 @settings(max_examples=300)
@@ -159,12 +165,12 @@ def test_a_damaged_text_is_read_or_refused_alike(text: str, position: int, junk:
     body = text.encode()
     position = min(position, len(body))
     damaged = body[:position] + junk + body[position + len(junk) :]
-    assert outcome(strict.decode, damaged) == outcome(careful, damaged)
+    assert outcome(strict_json.decode, damaged) == outcome(careful, damaged)
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_a_value_or_malformed(body: bytes) -> None:
-    assert outcome(strict.decode, body) == outcome(careful, body)
+    assert outcome(strict_json.decode, body) == outcome(careful, body)
 
 
 @given(st.binary(max_size=300))
@@ -174,8 +180,8 @@ def test_any_bytes_are_a_message_or_unreadable(body: bytes) -> None:
 
 def is_read_or_refused(body: bytes) -> bool:
     try:
-        return type(read_message(body)) in (Request, Notification, Response)
-    except Unreadable as error:
+        return type(read_message(body)) in (JsonRpcRequest, JsonRpcNotification, JsonRpcResponse)
+    except McpDecodeError as error:
         return error.id is None or type(error.id) in (int, str)
 
 
@@ -208,4 +214,4 @@ def test_any_json_value_is_a_message_or_unreadable(value: Any) -> None:
 def test_what_any_encoder_writes_is_read_as_it_was(value: Any) -> None:
     for written in (json.dumps(value), json.dumps(value, ensure_ascii=False), json.dumps(value, indent=2)):
         body = written.encode("utf-8", "surrogatepass")
-        assert outcome(strict.decode, body) == outcome(careful, body)
+        assert outcome(strict_json.decode, body) == outcome(careful, body)

@@ -10,17 +10,15 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.servers.authority import Authority, Client
-from toolhall.accounts.broker import Broker
-from toolhall.accounts.providers import ProviderSettings
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.door import Door
+from toolhall.egress.addresses import EgressAllowlist
+from toolhall.egress.client import EgressClient
 from toolhall.model.caller import Caller
-from toolhall.model.requirements import AccountNeed, Token
-from toolhall.stores.accounts.base import AccountStore, How, Link
-from toolhall.stores.accounts.memory import MemoryAccounts
-from toolhall.stores.vault.base import VaultStore
-from toolhall.stores.vault.keys import find_keks, new_key
-from toolhall.stores.vault.memory import MemoryVault
+from toolhall.model.requirements import AccountRequirement, AccountToken
+from toolhall.oauth.broker import Broker
+from toolhall.oauth.providers import ProviderSettings
+from toolhall.stores.accounts import AccountLink, AccountStore, LinkMethod, MemoryAccountStore
+from toolhall.stores.vault.key_sources import find_key_encryption_keys, generate_key
+from toolhall.stores.vault.store import MemoryVaultStore, VaultStore
 from toolhall.stores.vault.vault import Vault
 
 HALL = "http://127.0.0.1:8000"
@@ -28,7 +26,7 @@ REDIRECT = f"{HALL}/oauth/callback"
 SECRET = "client-secret-of-the-hall"
 ALICE = Caller("alice", proof="key", person="alice")
 BOB = Caller("bob", proof="key", person="bob")
-MAIL = AccountNeed("acme", ("mail.read",))
+MAIL = AccountRequirement("acme", ("mail.read",))
 TOOL = "Mail.list@1.0.0"
 
 
@@ -55,28 +53,28 @@ class Linking:
         self,
         caller: Caller = ALICE,
         scopes: tuple[str, ...] = MAIL.scopes,
-        how: How = "browser",
+        how: LinkMethod = "browser",
         provider: str = "acme",
-    ) -> Link:
-        return await self.broker.begin(caller, provider, scopes, TOOL, how)
+    ) -> AccountLink:
+        return await self.broker.start_link(caller, provider, scopes, TOOL, how)
 
-    async def agree(self, link: Link, caller: Caller = ALICE) -> "Visit":
+    async def agree(self, link: AccountLink, caller: Caller = ALICE) -> "Visit":
         """The person agrees on our page, and then at the provider's."""
         url, nonce = await self.broker.consent(link.id, caller)
         return Visit(url, nonce, await visited(url))
 
-    async def connect(self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes) -> Link:
+    async def connect(self, caller: Caller = ALICE, scopes: tuple[str, ...] = MAIL.scopes) -> AccountLink:
         """The whole way."""
         visit = await self.agree(await self.begin(caller, scopes), caller)
-        return await self.broker.finish(visit.path, visit.query, visit.nonce)
+        return await self.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
-    async def state(self, link: Link) -> str | None:
+    async def state(self, link: AccountLink) -> str | None:
         """How far it is; None if it is too old."""
-        found = await self.broker.find(link.id)
+        found = await self.broker.find_link(link.id)
         return None if found is None else found.state
 
-    async def token(self, need: AccountNeed = MAIL, user: str = "alice") -> Token | None:
-        return await self.broker.fresh(user, need)
+    async def token(self, need: AccountRequirement = MAIL, user: str = "alice") -> AccountToken | None:
+        return await self.broker.get_token(user, need)
 
 
 @dataclass
@@ -126,9 +124,9 @@ def register(server: Authority, way: str = "client_secret_basic") -> Authority:
     return server
 
 
-def opened(*issuers: str) -> Door:
+def opened(*issuers: str) -> EgressClient:
     """A door to these servers on loopback, and to no other inner address."""
-    return Door(Allowed([urlsplit(each).netloc for each in issuers]))
+    return EgressClient(EgressAllowlist([urlsplit(each).netloc for each in issuers]))
 
 
 @dataclass
@@ -137,7 +135,7 @@ class Kept:
 
     accounts: AccountStore
     vault: VaultStore
-    key: str = field(default_factory=new_key)
+    key: str = field(default_factory=generate_key)
 
 
 @asynccontextmanager
@@ -146,9 +144,9 @@ async def linking(
 ) -> AsyncGenerator[Linking]:
     """A hall with these providers."""
     clock = clock or Clock()
-    kept = kept or Kept(MemoryAccounts(clock), MemoryVault())
+    kept = kept or Kept(MemoryAccountStore(clock), MemoryVaultStore())
     door = options.pop("door", None) or opened(*(each.issuer for each in providers.values() if each.issuer))
-    vault = Vault(find_keks(kept.key, None, profile="local"), clock)
+    vault = Vault(find_key_encryption_keys(kept.key, None, profile="local"), clock)
     await vault.open(kept.vault)
     broker = Broker(providers, door, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
     await broker.open(kept.accounts)

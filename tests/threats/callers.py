@@ -9,17 +9,16 @@ from tests.threats import hostile_tools
 from tests.threats.lines import LEGACY, Answer, encoded, handshake, messages_of, modern_headers
 from tests.threats.wire import Header, Reply
 from toolhall import Toolhall
-from toolhall.dialects.mcp.write import Server
-from toolhall.model.caller import Caller
-from toolhall.stores.seal import Seal
-from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.http import HttpApp, Methods
-from toolhall.transports.identity import NOBODY
-from toolhall.transports.mcp.http import McpHttp
-from toolhall.transports.mcp.legacy_http import LegacyHttp
-from toolhall.transports.mcp.modern import Modern
-from toolhall.transports.mcp.rounds import Rounds
-from toolhall.transports.shield import Shield
+from toolhall.auth.authenticator import Headers, Scope
+from toolhall.dialects.mcp.responses import ServerInfo
+from toolhall.http.app import HttpApp
+from toolhall.http.request import Methods
+from toolhall.http.request_guard import RequestValidator
+from toolhall.mcp.http import McpHttp, StatefulHttp
+from toolhall.mcp.request_state import RequestState
+from toolhall.mcp.stateless import StatelessMcp
+from toolhall.model.caller import ANONYMOUS, Caller
+from toolhall.stores.crypto import SealedBox
 
 CALLER_HEADER = b"x-test-caller"
 WAIT_SECONDS = 5.0
@@ -31,7 +30,7 @@ class Told:
     def caller(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER)
-        return Caller(name.decode(), local=True) if name else NOBODY
+        return Caller(name.decode(), local=True) if name else ANONYMOUS
 
 
 class Halls:
@@ -39,11 +38,11 @@ class Halls:
 
     def __init__(self, clock: Callable[[], float], key: bytes = bytes(32)) -> None:
         self.hall = Toolhall(hostile_tools)
-        server, shield = Server(name="hostile", version="0"), Shield()
-        self._legacy = LegacyHttp(self.hall.hall, server, clock)
-        modern = Modern(self.hall.hall, server, Rounds(Seal(key), clock))
-        self._mcp = McpHttp(self.hall.hall, shield, modern, self._legacy)
-        methods: Methods = {"POST": self._mcp, "GET": self._mcp.other, "DELETE": self._mcp.other}
+        server, shield = ServerInfo(name="hostile", version="0"), RequestValidator()
+        self._legacy = StatefulHttp(self.hall.dispatcher, server, clock)
+        modern = StatelessMcp(self.hall.dispatcher, server, RequestState(SealedBox(key), clock))
+        self._mcp = McpHttp(self.hall.dispatcher, shield, modern, self._legacy)
+        methods: Methods = {"POST": self._mcp, "GET": self._mcp.get_or_delete, "DELETE": self._mcp.get_or_delete}
         self.app = HttpApp(shield, Told(), {"/mcp": methods}, {}, self.hall.open)
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from tests.threats.lines import LEGACY, encoded, handshake, modern_headers
 from tests.threats.served import Served, serving
 from tests.threats.wire import HOST, Connection, Header, Reply, fetch, http
 from toolhall import Config, Toolhall
-from toolhall.registrar.keys import NewKey
+from toolhall.registration.access import NewKey
 
 PUBLIC_URL = "https://hall.example"
 SECRET = "a secret of thirty-two bytes or more"

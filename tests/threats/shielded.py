@@ -12,10 +12,9 @@ from tests.threats.lines import MODERN, calling, encoded, modern_headers
 from tests.threats.wire import HOST, http, post
 from tests.unit.parts import Clock
 from toolhall import Config, Toolhall, tool
-from toolhall.cli.serving.entrance import Entrance
-from toolhall.cli.serving.premises import Premises
-from toolhall.cli.serving.server import GracefulServer
-from toolhall.transports.overload import RequestLimiter
+from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.server.context import ConnectionLimiter, ServerContext
+from toolhall.server.server import HallServer
 
 WAIT_SECONDS = 10.0
 
@@ -29,7 +28,7 @@ class Shielded:
         self.held = self.ended = 0
         self.hall = Toolhall(tool(self._holds()), tool(large), config=config)
         self.port = 0
-        self.server: GracefulServer
+        self.server: HallServer
 
     def _holds(self) -> Any:
         async def holds() -> str:
@@ -55,9 +54,9 @@ class Shielded:
 
     def after(self, seconds: float) -> None:
         """Let time pass, and look at every connection as the server does once a second."""
-        self.server.look()
+        self.server.check_timeouts()
         self.clock.now += seconds
-        self.server.look()
+        self.server.check_timeouts()
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Turn the loop until this is so."""
@@ -129,16 +128,16 @@ class Client:
 
 @asynccontextmanager
 async def shielded(
-    admission: RequestLimiter | None = None, entrance: Entrance | None = None, config: Config | None = None
+    admission: ConcurrencyLimiter | None = None, entrance: ConnectionLimiter | None = None, config: Config | None = None
 ) -> AsyncGenerator[Shielded]:
     """Serve on a free port until the test is over."""
     served = Shielded(config)
     with served.hall, socket.create_server((HOST, 0), backlog=2048) as listening:
         if admission is not None:
-            served.hall.http.admission = admission
+            served.hall.http.limiter = admission
         begun = asyncio.Event()
-        premises = Premises(served.hall, entrance or Entrance(), clock=served.clock)
-        served.server = GracefulServer(served.hall, lambda _: begun.set(), premises)
+        premises = ServerContext(served.hall, entrance or ConnectionLimiter(), clock=served.clock)
+        served.server = HallServer(served.hall, lambda _: begun.set(), premises)
         served.port = listening.getsockname()[1]
         serving = asyncio.create_task(served.server.serve([listening]))
         await begun.wait()

@@ -21,10 +21,10 @@ from tests.servers.linking import (
     settings,
     visited,
 )
-from toolhall.accounts.failures import LinkFailed
-from toolhall.accounts.providers import ProviderSettings
-from toolhall.stores.accounts.memory import MemoryAccounts
-from toolhall.stores.vault.memory import MemoryVault
+from toolhall.oauth.errors import LinkFailed
+from toolhall.oauth.providers import ProviderSettings
+from toolhall.stores.accounts import MemoryAccountStore
+from toolhall.stores.vault.store import MemoryVaultStore
 
 MIXED_UP = "does not come from the provider that was asked"
 
@@ -47,7 +47,7 @@ async def answer(hall: Linking) -> str:
     """How an attempt ends, in words."""
     visit = await hall.agree(await hall.begin())
     try:
-        return (await hall.broker.finish(visit.path, visit.query, visit.nonce)).state
+        return (await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)).state
     except LinkFailed as failed:
         return failed.message
 
@@ -102,7 +102,7 @@ async def test_D3_a_code_of_one_provider_never_goes_to_another(honest: Liar, evi
         visit = await hall.agree(link)
         stolen = visit.query | {"code": "code-of-the-honest-one", "iss": honest.issuer}
         with pytest.raises(LinkFailed, match=MIXED_UP):
-            await hall.broker.finish(visit.path, stolen, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, stolen, visit.nonce)
         assert evil.count("/token") == 0
         assert honest.count("/token") == 0
 
@@ -129,11 +129,11 @@ async def test_D3_without_iss_each_provider_has_a_callback_of_its_own(
         onward = urlencode(sent | {"client_id": "hall-at-honest", "redirect_uri": f"{HALL}{registered}"})
         visit = Visit(url, nonce, await visited(f"{honest.issuer}/authorize?{onward}"))
         with pytest.raises(LinkFailed, match=MIXED_UP):
-            await hall.broker.finish(visit.path, visit.query, nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, nonce)
         assert evil.count("/token") == 0
         own = await hall.agree(await hall.begin(provider="honest"))
         assert own.path == "/oauth/callback/honest"
-        assert (await hall.broker.finish(own.path, own.query, own.nonce)).state == "completed"
+        assert (await hall.broker.finish_redirect(own.path, own.query, own.nonce)).state == "completed"
 
 
 @pytest.mark.threat("D3")
@@ -141,14 +141,14 @@ async def test_D3_who_shares_the_callback_must_name_itself(evil: Liar) -> None:
     """Also one that says so when the browser leaves, and no longer when it is back."""
     evil.callback = {"iss": None}
     clock = Clock()
-    kept = Kept(MemoryAccounts(clock), MemoryVault())
+    kept = Kept(MemoryAccountStore(clock), MemoryVaultStore())
     async with linking({"acme": settings(evil.issuer)}, kept=kept, clock=clock) as hall:
         visit = await hall.agree(await hall.begin())
         assert visit.path == "/oauth/callback"
     evil.metadata = {"authorization_response_iss_parameter_supported": None}
     async with linking({"acme": settings(evil.issuer)}, kept=kept, clock=clock) as again:
         with pytest.raises(LinkFailed, match=MIXED_UP):
-            await again.broker.finish(visit.path, visit.query, visit.nonce)
+            await again.broker.finish_redirect(visit.path, visit.query, visit.nonce)
     assert evil.count("/token") == 0
 
 
@@ -203,9 +203,9 @@ async def test_D5_a_pasted_address_is_exactly_ours(honest: Liar, address: str) -
         twice = f"{REDIRECT}?{query}&code=another"
         for pasted in (f"{address}?{query}", f"{REDIRECT}?{query}#x", f"{REDIRECT}#{query}", twice, REDIRECT):
             with pytest.raises(LinkFailed):
-                await hall.broker.paste(link.id, ALICE, pasted)
+                await hall.broker.finish_pasted(link.id, ALICE, pasted)
         assert honest.count("/token") == 0
-        assert (await hall.broker.paste(link.id, ALICE, f"{REDIRECT}?{query}")).state == "completed"
+        assert (await hall.broker.finish_pasted(link.id, ALICE, f"{REDIRECT}?{query}")).state == "completed"
 
 
 @pytest.mark.threat("D5")

@@ -23,12 +23,12 @@ from tests.servers.linking import (
     settings,
 )
 from tests.servers.serving import Answer
-from toolhall.accounts.failures import LinkFailed
-from toolhall.accounts.flow import CALLBACK
-from toolhall.model.requirements import AccountNeed
-from toolhall.stores.accounts.memory import MemoryAccounts
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.vault.memory import MemoryVault
+from toolhall.model.requirements import AccountRequirement
+from toolhall.oauth.authorization_code import CALLBACK_PATH
+from toolhall.oauth.errors import LinkFailed
+from toolhall.stores.accounts import MemoryAccountStore
+from toolhall.stores.open import open_stores
+from toolhall.stores.vault.store import MemoryVaultStore
 
 METADATA = "/.well-known/oauth-authorization-server"
 
@@ -73,7 +73,7 @@ async def test_D8_endpoints_inside_are_not_asked(evil: Liar, place: str, url: st
 async def _the_whole_way(hall: Any, link_id: str, evil: Liar) -> None:
     url, nonce = await hall.broker.consent(link_id, ALICE)
     state = dict(each.split("=", 1) for each in url.partition("?")[2].split("&"))["state"]
-    link = await hall.broker.finish(CALLBACK, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
+    link = await hall.broker.finish(CALLBACK_PATH, {"code": "c0de-c0de", "state": state, "iss": evil.issuer}, nonce)
     if link.state == "completed":  # only revoking was left to go wrong
         (account,) = await hall.broker.accounts()
         ended = await hall.broker.disconnect(account.id, ALICE)
@@ -95,7 +95,7 @@ async def test_D8_redirects_are_not_followed(evil: Liar, inner: Liar, status: in
         evil.token = lambda _: moved
         visit = await hall.agree(await hall.begin())
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
     assert inner.asked == []
 
 
@@ -125,8 +125,8 @@ async def test_D9_two_replicas_refresh_once(acme: Authority, tmp_path: Path) -> 
     """50 calls on two replicas with an expired token: one request, and the server, which detects reuse, finds none."""
     clock = Clock()
     with (
-        closing(choose_stores(tmp_path, share=False, family="first")) as first,
-        closing(choose_stores(tmp_path, share=False, family="sibling")) as second,
+        closing(open_stores(tmp_path, allow_readonly=False, role="first")) as first,
+        closing(open_stores(tmp_path, allow_readonly=False, role="sibling")) as second,
     ):
         mine = Kept(first.accounts, first.vault)
         theirs = Kept(second.accounts, second.vault, mine.key)
@@ -151,27 +151,27 @@ async def test_D9_reuse_that_the_provider_found_breaks_the_account(acme: Authori
         hall.clock.now += 3600
         assert await hall.token() is None
         assert [each.state for each in await hall.broker.accounts()] == ["broken"]
-        missing, _ = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        missing, _ = await hall.broker.link_requirement(ALICE, MAIL, "Mail.list@1.0.0")
         assert missing.url is not None
 
 
 @pytest.mark.threat("D10")
 async def test_D10_a_challenge_lists_exactly_what_this_tool_needs(acme: Authority) -> None:
     """A scope that was not granted is asked for anew; other tools' scopes are not slipped in."""
-    send = AccountNeed("acme", ("mail.send",))
+    send = AccountRequirement("acme", ("mail.send",))
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
         assert await hall.token(send) is None
-        await hall.broker.wanted(ALICE, AccountNeed("acme", ("files.delete",)), "Files.delete@1.0.0")
-        missing, _ = await hall.broker.wanted(ALICE, send, "Mail.send@1.0.0")
+        await hall.broker.link_requirement(ALICE, AccountRequirement("acme", ("files.delete",)), "Files.delete@1.0.0")
+        missing, _ = await hall.broker.link_requirement(ALICE, send, "Mail.send@1.0.0")
         assert missing.account == send
-        link = await hall.broker.find(missing.id or "")
+        link = await hall.broker.find_link(missing.id or "")
         assert link is not None
         assert link.scopes == ("mail.send",)
         visit = await hall.agree(link)
         # What was agreed to before is named again, so that it is not lost; what another tool waits for is not.
         assert visit.sent["scope"].split() == ["mail.send", "mail.read"]
-        assert (await hall.broker.describe(link.id, ALICE)).scopes == ("mail.send", "mail.read")
+        assert (await hall.broker.describe_consent(link.id, ALICE)).scopes == ("mail.send", "mail.read")
 
 
 @pytest.mark.threat("D10")
@@ -180,17 +180,17 @@ async def test_D10_what_nobody_asked_for_is_not_held(evil: Liar) -> None:
     evil.tokens = {"scope": "mail.read admin files.delete"}
     async with linking({"acme": settings(evil.issuer)}) as hall:
         await hall.connect()
-        assert await hall.token(AccountNeed("acme", ("admin",))) is None
+        assert await hall.token(AccountRequirement("acme", ("admin",))) is None
         hall.clock.now += 3600
         assert await hall.token() is not None
-        assert await hall.token(AccountNeed("acme", ("admin",))) is None
+        assert await hall.token(AccountRequirement("acme", ("admin",))) is None
 
 
 @pytest.mark.threat("D11")
 async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: Liar) -> None:
     """The settings name another issuer: the account is not used there, and its tokens stay where they are."""
     clock = Clock()
-    kept = Kept(MemoryAccounts(clock), MemoryVault())
+    kept = Kept(MemoryAccountStore(clock), MemoryVaultStore())
     async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
@@ -201,10 +201,10 @@ async def test_D11_nothing_of_one_issuer_goes_to_another(acme: Authority, evil: 
     async with linking(changed, kept=kept, clock=clock) as hall:
         assert await hall.token() is None
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         with pytest.raises(LinkFailed):
             await hall.broker.consent(link.id, ALICE)
-        assert (await hall.broker.disconnect(account.id, ALICE)).unrevoked is not None
+        assert (await hall.broker.disconnect(account.id, ALICE)).revocation_error is not None
     assert [each.path for each in evil.asked if each.path != METADATA] == []
 
 

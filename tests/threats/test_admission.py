@@ -13,10 +13,10 @@ from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.test_sockets import LAST, TEXT, frame, upgrade
 from tests.threats.wire import HOST, Header, http, post
 from toolhall import Config
+from toolhall.http import request as arriving
+from toolhall.http.concurrency import MAX_ANONYMOUS_BODIES, ConcurrencyLimiter
 from toolhall.pipeline.limit import Concurrency
-from toolhall.registrar.keys import NewKey
-from toolhall.transports import arriving
-from toolhall.transports.overload import MOST_STRANGERS_BODIES, RequestLimiter
+from toolhall.registration.access import NewKey
 
 SLOTS = 8
 CROWD = 80  # more than there are slots, reserves and places for incomplete bodies of strangers
@@ -68,7 +68,7 @@ async def half_sent(served: Shielded, path: str, addresses: int) -> AsyncGenerat
             crowd[-1].send(half(served, path))
         (*_, newest) = served.connections
         await served.until(lambda: newest.scope is not None)
-        await served.until(lambda: served.hall.http.admission.bodies.strangers == MOST_STRANGERS_BODIES)
+        await served.until(lambda: served.hall.http.limiter.bodies.anonymous == MAX_ANONYMOUS_BODIES)
         yield crowd
 
 
@@ -83,11 +83,11 @@ async def test_K1_half_sent_bodies_of_strangers_take_no_slot(path: str, addresse
             for _ in range(SLOTS):
                 assert await status_of(served, called(served, "large", key, size=1)) == 200
                 assert await status_of(served, served.get("/health")) == 200
-            assert served.hall.http.admission.running == 0
+            assert served.hall.http.limiter.running == 0
             assert await crowd[0].status() == 408
             crowd[-1].send(b'"b"}}')
             assert int((await crowd[-1].head()).split()[1]) not in (408, 503)
-        await served.until(lambda: served.hall.http.admission.bodies.strangers == 0)
+        await served.until(lambda: served.hall.http.limiter.bodies.anonymous == 0)
 
 
 @pytest.mark.threat("K1")
@@ -95,7 +95,7 @@ async def test_K1_an_address_with_many_half_sent_bodies_drops_its_own() -> None:
     """Somebody else's slow body is not what makes way."""
     async with shielded(config=SERVER) as served, connected(served, local_addr=("127.0.1.1", 0)) as slow:
         slow.send(half(served, "/machine"))
-        await served.until(lambda: served.hall.http.admission.bodies.strangers == 1)
+        await served.until(lambda: served.hall.http.limiter.bodies.anonymous == 1)
         async with half_sent(served, "/machine", 1):
             slow.send(b'"b"}}')
             assert await slow.status() == 400
@@ -108,12 +108,12 @@ async def test_K1_a_stranger_has_less_time_for_a_body(monkeypatch: pytest.Monkey
     async with shielded(config=SERVER) as served, connected(served) as client, connected(served) as proven:
         name, said = await key_of(served, "good")
         proven.send(half(served, "/machine").replace(b"Origin:", f"{name}: {said}\r\nX-Origin:".encode()))
-        await served.until(lambda: served.hall.http.admission.bodies.callers.taken == 1)
+        await served.until(lambda: served.hall.http.limiter.bodies.callers.taken == 1)
         client.send(half(served, "/machine"))
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
         proven.send(b'"b"}}')
         assert await proven.status() == 400  # it was read
-        assert served.hall.http.admission.bodies.callers.taken == 0
+        assert served.hall.http.limiter.bodies.callers.taken == 0
 
 
 @pytest.mark.threat("K1")
@@ -126,7 +126,7 @@ async def test_K1_half_sent_bodies_of_one_key_are_bounded_too() -> None:
         for client in crowd:
             client.send(request)
         assert [await client.status() for client in crowd[SLOTS // 2 :]] == [503] * (SLOTS // 2)
-        assert served.hall.http.admission.bodies.callers.taken == SLOTS // 2
+        assert served.hall.http.limiter.bodies.callers.taken == SLOTS // 2
         assert await status_of(served, called(served, "large", (name, said), size=1)) == 200
 
 
@@ -140,8 +140,8 @@ async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> No
         payload = {"tool": tool, "security": {"token": said.removeprefix("Bearer ")}}
         client.send(message(encoded({"header": header, "payload": payload})))
         await served.until(lambda: served.held == 1)
-        admission = served.hall.http.admission
-        assert (admission.strangers.taken, admission.callers.taken) == (0, 1)
+        admission = served.hall.http.limiter
+        assert (admission.anonymous.taken, admission.callers.taken) == (0, 1)
         served.gate.set()
         assert await client.status() == 200
 
@@ -151,10 +151,10 @@ async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> No
 async def test_K2_vital_paths_are_answered_while_strangers_fill_what_is_theirs(path: str) -> None:
     """The health, also for whoever proves nothing, and management for a key: the reserve is not for strangers."""
     async with shielded(config=SERVER) as served:
-        key, admission = await key_of(served, "good"), served.hall.http.admission
+        key, admission = await key_of(served, "good"), served.hall.http.limiter
         async with half_sent(served, path, CROWD):
-            taken = [admission.strangers.take(f"anonymous@192.0.2.{number}") for number in range(SLOTS)]
-            assert taken.count(True) == admission.strangers.most
+            taken = [admission.anonymous.try_acquire(f"anonymous@192.0.2.{number}") for number in range(SLOTS)]
+            assert taken.count(True) == admission.anonymous.limit
             assert await status_of(served, message(b"{}")) == 503
             for vital in ("/health", "/health/live", "/oxp/health"):
                 assert await status_of(served, served.get(vital)) == 200
@@ -178,14 +178,14 @@ async def test_K3_one_caller_with_many_slow_calls() -> None:
         assert served.held == SLOTS // 2
         served.gate.set()
         assert [await client.status() for client in crowd[: SLOTS // 2]] == [200] * (SLOTS // 2)
-        await served.until(lambda: served.hall.http.admission.running == 0)
+        await served.until(lambda: served.hall.http.limiter.running == 0)
 
 
 @pytest.mark.threat("K3")
 async def test_K3_a_callers_sockets_and_requests_are_one_share() -> None:
     """Messages on a socket wait in the queue of all others, and are told when to come back."""
     ask = {"type": "tool_request", "tool": "shielded", "method": "holds", "params": {}}
-    async with shielded(RequestLimiter(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
+    async with shielded(ConcurrencyLimiter(SLOTS, 0.0), config=SERVER) as served, connected(served) as client:
         greedy, modest = await key_of(served, "greedy"), await key_of(served, "modest")
         client.send(upgrade(greedy))
         assert b" 101 " in await client.head()

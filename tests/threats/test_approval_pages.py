@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser, House
 from toolhall.config import Config
-from toolhall.registrar.keys import NewKey
+from toolhall.registration.access import NewKey
 
 FOREIGN: dict[str, dict[str, str]] = {
     "cross-site": {"sec_fetch_site": "cross-site"},

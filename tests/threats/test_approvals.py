@@ -18,8 +18,8 @@ from toolhall import tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, APPROVE, LOCAL, Caller
 from toolhall.model.errors import BadArguments, Limited, NeedsVerification
-from toolhall.pipeline.approvals import exact_bytes, shown_bytes
-from toolhall.stores.approvals.memory import MemoryApprovals
+from toolhall.pipeline.approvals import canonical_arguments, pretty_json
+from toolhall.stores.approvals import MemoryApprovalStore
 
 SERVER = Config(profile="server", public_url="http://localhost:8000")
 BOB = Caller("bobs", proof="key", person="bob", scopes=frozenset({ALL_TOOLS, APPROVE}), expires_at=CLOCK * 2)
@@ -68,7 +68,7 @@ async def test_C1_a_client_cannot_approve_its_own_call(house: House, name: str, 
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     _, reply = await Browser(house.hall).api("POST", "/mcp", body, **headers)
     assert "structuredContent" not in reply.get("result", {})
-    asked = [each.tool for each in await house.hall.people.approvals.store.pending()]
+    asked = [each.tool for each in await house.hall.approval_components.approvals.store.pending()]
     # A state that is not ours is refused before anybody is asked.
     assert asked == ([] if "requestState" in forged else [f"browsing.{name}@0.1.0"])
     assert house.ran == []
@@ -130,7 +130,7 @@ def _replace(house: House, description: str | None) -> None:
         else msgspec.structs.replace(found, id=msgspec.structs.replace(found.id, version="0.2.0"))
     )
     new = msgspec.structs.replace(entry, tool=changed, id=str(changed.id))
-    house.hall.registry.change([new], without={str(found.id)})
+    house.hall.registry.change([new], removed_ids={str(found.id)})
 
 
 HIDDEN = {
@@ -153,7 +153,7 @@ async def test_C4_the_person_sees_what_runs(house: House, browser: Browser, kind
     assert seen in page.text
     assert "<script>alert" not in page.body
     assert not [each for each in page.body if unicodedata.category(each) in ("Cf", "Co", "Cs")]
-    assert digest(shown_bytes(exact_bytes({"room": room}))) in page.text
+    assert digest(pretty_json(canonical_arguments({"room": room}))) in page.text
 
 
 @pytest.mark.threat("C4")
@@ -220,14 +220,14 @@ async def test_C5_a_link_is_good_for_its_person_only(served: House) -> None:
     assert reply.status == 403
     assert "alices attic" not in reply.text
     for action in ("approve", "deny", "passkey"):
-        word = served.hall.people.sessions.word(_session(served, bob), f"{action} {path}")
+        word = served.hall.approval_components.sessions.csrf_token(_session(served, bob), f"{action} {path}")
         assert (await bob.post(path, {"word": word, "action": action, "code": code})).status == 403
     assert (await served.approval(path)).state == "pending"
 
 
 def _session(house: House, browser: Browser) -> Any:
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
-    return house.hall.people.sessions.read({b"cookie": cookie.encode()})
+    return house.hall.approval_components.sessions.read({b"cookie": cookie.encode()})
 
 
 @pytest.mark.threat("C5")
@@ -273,7 +273,7 @@ async def test_C7_nobody_approves_their_own_call_of_level_10(served: House) -> N
     page = await alice.act(path, "sign_in", key=await served.key("admin", "approve", owner="alice"))
     assert "another person has to approve it" in page.text
     assert 'value="approve"' not in page.body
-    word = served.hall.people.sessions.word(_session(served, alice), f"approve {path}")
+    word = served.hall.approval_components.sessions.csrf_token(_session(served, alice), f"approve {path}")
     fields = {"word": word, "action": "approve", "code": generators["alice"].code()}
     assert (await alice.post(path, fields)).status == 403
     refused = await carol.act(path, "sign_in", key=await served.key("carols", owner="carol"))
@@ -315,7 +315,7 @@ async def test_C8_codes_cannot_be_guessed(house: House, browser: Browser) -> Non
 @pytest.mark.parametrize(("late", "right"), [(-61, False), (-30, True), (0, True), (30, True), (61, False)])
 async def test_C8_one_step_of_the_clock_is_forgiven(house: House, late: int, right: bool) -> None:
     """A code of the step before or after is good, one of an earlier or later step is not."""
-    factors = house.hall.people.factors
+    factors = house.hall.approval_components.factors
     generator = await house.generator("local")
     path = await house.ask("burn")
     now = factors.clock() + 1_000
@@ -332,7 +332,7 @@ async def test_C9_a_clock_that_is_set_back_extends_nothing(house: House, engine:
     """A yes that was too old once stays so, and lets no call run, when the clock of the store is set back."""
     clock = Clock()
     with ENGINES[engine](tmp_path, clock) as (store, _):
-        house.hall.people.approvals.store = store
+        house.hall.approval_components.approvals.store = store
         path = await house.ask("burn")
         await approve(house, path)
         clock.now += 299
@@ -349,9 +349,9 @@ async def test_I8_questions_do_not_pile_up(house: House, monkeypatch: pytest.Mon
     """However often and by however many callers it is asked, what is kept stays within its bounds."""
     await house.grant("*")
     now = [CLOCK]
-    store = MemoryApprovals(lambda: now[0])
-    house.hall.people.approvals.store = store
-    monkeypatch.setattr("toolhall.stores.approvals.memory.MOST_KEPT", 50)
+    store = MemoryApprovalStore(lambda: now[0])
+    house.hall.approval_components.approvals.store = store
+    monkeypatch.setattr("toolhall.stores.approvals.MOST_KEPT", 50)
     asked: list[str] = []
     for number in range(300):
         caller = msgspec.structs.replace(ALICE, id=f"ci{number}", person=f"p{number}")

@@ -15,12 +15,11 @@ import pytest
 from tests.threats.issuer import issuing
 from tests.unit.transports.pages.browsing import CLOCK, ORIGIN, Browser, House
 from toolhall.config import Config, Issuer
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
 from toolhall.model.errors import NeedsVerification
-from toolhall.model.record import Record
-from toolhall.stores.approvals.base import Decision
-from toolhall.stores.factors.base import Factor
-from toolhall.stores.factors.memory import MemoryFactors
+from toolhall.stores.approvals import Decision
+from toolhall.stores.factors import Factor, MemoryFactorStore
 
 FOR_ANN = msgspec.structs.replace(LOCAL, acting_for="ann")
 FOR_BEN = msgspec.structs.replace(LOCAL, acting_for="ben")
@@ -43,12 +42,12 @@ def house() -> Iterator[House]:
         yield house
 
 
-def records(house: House) -> list[Record]:
+def records(house: House) -> list[AuditRecord]:
     return list(house.hall.journal.records)  # type: ignore[union-attr] # a hall without a folder keeps them in memory
 
 
 async def said_yes(house: House, path: str) -> None:
-    assert await house.hall.people.approvals.store.decide(path.rpartition("/")[2], YES)
+    assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
 
 
 @pytest.mark.threat("C3")
@@ -124,7 +123,7 @@ async def test_C5_a_person_signs_in_with_a_token() -> None:
             assert "Denied" in (await browser.act(path, "deny")).text
 
 
-class Counting(MemoryFactors):
+class Counting(MemoryFactorStore):
     """Notes when all factors are read."""
 
     scans = 0
@@ -138,9 +137,9 @@ class Counting(MemoryFactors):
 async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: House) -> None:
     """A link that leads nowhere costs one look-up, however many factors there are."""
     store = Counting()
-    house.hall.people.factors.store = store
+    house.hall.approval_components.factors.store = store
     assert (await Browser(house.hall).get("/enroll/nothing")).status == 410
-    word, _ = await house.hall.people.factors.invite("ann", "local")
+    word, _ = await house.hall.approval_components.factors.invite("ann", "local")
     assert (await Browser(house.hall).get(f"/enroll/{word}")).status == 200
     assert store.scans == 0
 
@@ -149,11 +148,11 @@ async def test_I8_a_stranger_does_not_make_the_hall_read_every_factor(house: Hou
 @pytest.mark.parametrize("name", ["x\r\nset-cookie: a=b", "x\ny", "\u00e9", "%0d%0a"])
 async def test_B15_a_path_adds_no_header(house: House, name: str) -> None:
     """Where the page sends a browser is spelled in plain letters, whatever was asked for."""
-    browser, path, sessions = Browser(house.hall), f"/approve/{name}", house.hall.people.sessions
+    browser, path, sessions = Browser(house.hall), f"/approve/{name}", house.hall.approval_components.sessions
     await browser.get("/approve/nothing")
     session = sessions.read({b"cookie": f"toolhall={browser.cookies['toolhall']}".encode()})
     assert session is not None
-    word = sessions.word(session, f"sign_out {path}")
+    word = sessions.csrf_token(session, f"sign_out {path}")
     reply = await browser.post(path, {"word": word, "action": "sign_out"})
     assert reply.status == 303
     location = reply.header("location")

@@ -10,15 +10,15 @@ from tests.unit.transports.pages.browsing import Browser, House
 from toolhall import Config, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NeedsVerification
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.model.requirements import Brought
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.model.requirements import CallerCredentials
 from toolhall.model.secret import Secret
-from toolhall.stores.approvals.base import Decision
+from toolhall.stores.approvals import Decision
 
 YES = Decision("approved", "local", "totp")
 VALUE = "sk-brought-by-a-caller"
-ACCOUNT = Brought(tokens={"acme": Secret(VALUE)})
-BOTH = Brought(secrets={"KEY": Secret(VALUE)}, tokens={"acme": Secret(VALUE)})
+ACCOUNT = CallerCredentials(tokens={"acme": Secret(VALUE)})
+BOTH = CallerCredentials(secrets={"KEY": Secret(VALUE)}, tokens={"acme": Secret(VALUE)})
 
 
 @pytest.fixture
@@ -35,22 +35,22 @@ def house() -> Iterator[House]:
         yield house
 
 
-async def call(house: House, name: str, brought: Brought | None) -> Any:
-    answer = await house.hall.hall.answer(CallTool(name, {}, "test", brought=brought), LOCAL)
-    return "ran" if isinstance(answer, Finished) else answer
+async def call(house: House, name: str, brought: CallerCredentials | None) -> Any:
+    answer = await house.hall.dispatcher.answer(CallTool(name, {}, "test", caller_credentials=brought), LOCAL)
+    return "ran" if isinstance(answer, CompletedCall) else answer
 
 
 @pytest.mark.threat("C3")
 async def test_C3_a_yes_to_one_set_of_credentials_is_none_to_another(house: House) -> None:
     """With the hall's own secret, or with the caller's: these are two calls, and each needs its yes."""
     await house.hall.open()
-    await house.hall.supplies.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
+    await house.hall.credentials.vault.set("KEY", Secret("sk-of-the-hall"), None, "test")
     asked = await call(house, "wire", ACCOUNT)
     assert isinstance(asked, NeedsVerification)
     other = await call(house, "wire", BOTH)
     assert isinstance(other, NeedsVerification)
     assert other.id != asked.id
-    assert await house.hall.people.approvals.store.decide(str(asked.id), YES)
+    assert await house.hall.approval_components.approvals.store.decide(str(asked.id), YES)
     assert isinstance(await call(house, "wire", BOTH), NeedsVerification)
     assert house.ran == []
     assert await call(house, "wire", ACCOUNT) == "ran"
@@ -69,6 +69,6 @@ async def test_C4_the_credentials_that_a_caller_brings_are_shown_by_what_they_ar
 @pytest.mark.parametrize("name", ["burn", "wire"])
 async def test_C6_nobody_is_asked_about_credentials_that_are_not_taken(house: House, name: str) -> None:
     """What would be refused after the yes is refused before the question."""
-    assert isinstance(await call(house, name, Brought(secrets={"OTHER": Secret(VALUE)})), Malformed)
+    assert isinstance(await call(house, name, CallerCredentials(secrets={"OTHER": Secret(VALUE)})), Malformed)
     _, told = await Browser(house.hall).api("GET", "/api/approvals")
     assert told["approvals"] == []

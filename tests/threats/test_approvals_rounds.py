@@ -15,14 +15,14 @@ from tests.threats.lines import MODERN, Answer, calling
 from tests.unit.parts import Clock
 from tests.unit.transports.pages.browsing import Browser
 from toolhall import Config, Context, Toolhall, tool
-from toolhall.authoring.code import code_sha256
+from toolhall.authoring.code_digest import code_sha256
 from toolhall.cli.targets import load_targets
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Limited, NeedsVerification, Unavailable, Unsupported
-from toolhall.model.exchange import CallTool, Finished
+from toolhall.model.messages import CallTool, CompletedCall
 from toolhall.pipeline.limit import Rate
-from toolhall.stores.approvals.base import Decision
-from toolhall.stores.base import FILE_NAME
+from toolhall.stores.approvals import Decision
+from toolhall.stores.common import DATABASE_FILE
 
 YES = Decision("approved", "local", "totp")
 STALE = -32602
@@ -53,14 +53,14 @@ async def ask(hall: Toolhall, name: str, **more: Any) -> Answer:
 
 
 async def call(hall: Toolhall) -> Any:
-    answer = await hall.hall.answer(CallTool("burn", {}, "test"), LOCAL)
-    return answer.result.encoded if isinstance(answer, Finished) else answer
+    answer = await hall.dispatcher.answer(CallTool("burn", {}, "test"), LOCAL)
+    return answer.result.encoded if isinstance(answer, CompletedCall) else answer
 
 
 async def approve(hall: Toolhall) -> None:
     """The person says yes to the one question that waits."""
-    (waiting,) = await hall.people.approvals.store.pending()
-    assert await hall.people.approvals.store.decide(waiting.id, YES)
+    (waiting,) = await hall.approval_components.approvals.store.pending()
+    assert await hall.approval_components.approvals.store.decide(waiting.id, YES)
 
 
 def burning(body: Callable[[], str]) -> Any:
@@ -206,7 +206,7 @@ async def test_K19_a_state_is_good_once_in_all_processes(tmp_path: Path) -> None
         codes = sorted(each.code or 0 for each in await asyncio.gather(*sent))
         assert codes == [STALE] * 3 + [0]
         await hall.settle()
-    assert (tmp_path / FILE_NAME).exists()
+    assert (tmp_path / DATABASE_FILE).exists()
     with hall_in(tmp_path, choose) as hall:
         await hall.open()
         again = await ask(hall, "choose", requestState=states[0], inputResponses=RED)
@@ -221,7 +221,7 @@ async def test_K19_a_call_that_was_only_too_early_may_be_sent_again(tmp_path: Pa
     config = Config(data=str(tmp_path), pair_limit=Rate(per_second=1, burst=1))
     clock = Clock(1_000.0)
     with Toolhall(choose, config=config) as hall:
-        vars(vars(hall.hall)["_pipeline"])["_stages"].limit.__dict__["_clock"] = clock
+        vars(vars(hall.dispatcher)["_pipeline"])["_stages"].limit.__dict__["_clock"] = clock
         await hall.open()
         state = (await ask(hall, "choose")).result["requestState"]
         for _ in range(2):

@@ -20,12 +20,12 @@ from tests.unit.stores.audit.made import calls, finding, record, verified, wrote
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.exchange import CallTool
-from toolhall.model.record import Record
+from toolhall.model.messages import CallTool
+from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
 from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.segments import FOLDER, segments_of
+from toolhall.stores.audit.writer import Retention
 
 CANARY = "canary-5c0ffee"
 FORGED = 'ada\n{"sha256":"00","number":1,"record":{"caller":"mallory"}}\r\x1b[2J\u2028\u202e\x00'
@@ -68,7 +68,7 @@ def test_J1_whatever_is_done_to_a_record_is_named(tmp_path: Path, how: str, what
 @pytest.mark.threat("J1")
 def test_J1_a_chain_that_was_computed_anew_lacks_the_signatures(tmp_path: Path) -> None:
     """Somebody without the key who changes a record and mends every hash behind it cannot sign the checkpoints."""
-    wrote(tmp_path, 9, Keeping(sign_records=5))
+    wrote(tmp_path, 9, Retention(sign_records=5))
     (segment,) = segments_of(tmp_path / "1")
     last, mended = b"0" * 64, list[bytes]()
     for line in segment.read_bytes().splitlines():
@@ -176,14 +176,14 @@ def test_J3_no_side_effect_without_a_record_of_the_intent(tmp_path: Path, seed: 
 
 async def answered(data: Path, *asked: tuple[str, dict[str, Any], Caller]) -> list[Any]:
     with Toolhall(sell, config=Config(data=str(data))) as hall:
-        return [await hall.hall.answer(CallTool(name, given, "test", 0), caller) for name, given, caller in asked]
+        return [await hall.dispatcher.answer(CallTool(name, given, "test", 0), caller) for name, given, caller in asked]
 
 
 @pytest.mark.threat("J4")
 async def test_J4_no_value_is_in_the_audit_in_any_spelling(tmp_path: Path) -> None:
     """What was given to a tool and what came out is nowhere in the folder of the audit, but as a digest."""
     await answered(tmp_path, ("sell", {"what": CANARY}, LOCAL), ("sell", {"what": [CANARY]}, LOCAL))
-    found = b"".join(path.read_bytes() for path in (tmp_path / FOLDER).rglob("*") if path.is_file())
+    found = b"".join(path.read_bytes() for path in (tmp_path / AUDIT_FOLDER).rglob("*") if path.is_file())
     spelled = CANARY.encode()
     assert hashlib.sha256(b'{"what":"%b"}' % spelled).hexdigest().encode() in found
     for secret in (spelled, base64.b64encode(spelled)[:-4], spelled.hex().encode(), spelled[::-1]):
@@ -210,12 +210,12 @@ INJECTIONS = [
 @pytest.mark.parametrize("name", ["caller", "tool", "outcome"])
 async def test_J5_a_filter_is_only_ever_compared(tmp_path: Path, name: str, asked: str) -> None:
     """Whatever is written into a filter finds what is exactly that, and nothing else happens."""
-    wrote(tmp_path / FOLDER, 3)
-    before = calls(tmp_path / FOLDER)
+    wrote(tmp_path / AUDIT_FOLDER, 3)
+    before = calls(tmp_path / AUDIT_FOLDER)
     with Toolhall(config=Config(data=str(tmp_path))) as hall:
         status, told = await search(hall, {name: asked})
     assert (status, told.get("records", [])) in ((200, []), (400, []))
-    assert calls(tmp_path / FOLDER) == before
+    assert calls(tmp_path / AUDIT_FOLDER) == before
 
 
 async def search(hall: Toolhall, asked: dict[str, str]) -> tuple[int, Any]:
@@ -240,14 +240,14 @@ async def test_J6_only_the_owner_can_read_the_audit(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         await answered(tmp_path / "data", ("sell", {"what": "x"}, LOCAL))
-        wrote(tmp_path / "data" / FOLDER, 60)
-        segment = segments_of(tmp_path / "data" / FOLDER / "1")[-1]
+        wrote(tmp_path / "data" / AUDIT_FOLDER, 60)
+        segment = segments_of(tmp_path / "data" / AUDIT_FOLDER / "1")[-1]
         with segment.open("ab") as file:
             file.write(b"half a line")
-        wrote(tmp_path / "data" / FOLDER, 1)
+        wrote(tmp_path / "data" / AUDIT_FOLDER, 1)
     finally:
         os.umask(before)
-    found = [tmp_path / "data" / FOLDER, *(tmp_path / "data" / FOLDER).rglob("*")]
+    found = [tmp_path / "data" / AUDIT_FOLDER, *(tmp_path / "data" / AUDIT_FOLDER).rglob("*")]
     assert any(path.suffix == ".torn" for path in found)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in found}
     assert {name: mode for name, mode in modes.items() if mode not in (0o600, 0o700)} == {}
@@ -266,7 +266,7 @@ async def test_G9_no_text_from_outside_forges_or_fills_a_record(tmp_path: Path) 
     )
     found = recorded(tmp_path)
     assert len(found) == 4
-    assert verified(tmp_path / FOLDER).good
+    assert verified(tmp_path / AUDIT_FOLDER).good
     for each in found:
         assert all(text.isprintable() and len(text) <= 256 for text in each.values() if isinstance(text, str))
     assert found[0]["caller"] == "local"
@@ -278,8 +278,8 @@ async def test_G9_what_is_in_a_record_stays_on_its_line(tmp_path: Path) -> None:
     journal = AuditJournal(tmp_path)
     journal.append(record(1, caller=FORGED))
     await asyncio.to_thread(journal.close)
-    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     text = segment.read_text()
     assert text.count("\n") == 3, "the first line, the record, the checkpoint"
     assert "\x1b" not in text
-    assert [Record(**each).caller for each in recorded(tmp_path)] == [FORGED]
+    assert [AuditRecord(**each).caller for each in recorded(tmp_path)] == [FORGED]

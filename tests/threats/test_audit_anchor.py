@@ -22,23 +22,21 @@ from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import DAY, record
 from tests.unit.transports.pages.browsing import Browser
 from toolhall.app import Toolhall
+from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool
-from toolhall.cli.audit.accept import accept
-from toolhall.cli.audit.folder import anchored
-from toolhall.cli.audit.verify import VerifyOptions, verify
-from toolhall.cli.tools.desk import HallOptions
+from toolhall.cli.commands.audit import AuditVerifyOptions, accept, read_anchor, verify
+from toolhall.cli.options import HallOptions
 from toolhall.config import Config
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Unavailable
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.registrar.keys import NewKey
-from toolhall.registrar.terms import Terms
-from toolhall.stores.audit.anchors import Anchor, compare
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.registration.access import NewKey
+from toolhall.stores.audit.anchors import Anchor, compare_with_anchor
+from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
 from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.segments import FOLDER, segments_of
-from toolhall.stores.base import FILE_NAME
-from toolhall.stores.seal import KEY_NAME
+from toolhall.stores.audit.writer import Retention
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.crypto import ROOT_KEY_FILE
 
 
 @pytest.fixture
@@ -58,8 +56,8 @@ async def look() -> str:
 
 
 async def call(hall: Toolhall, name: str, **arguments: Any) -> Any:
-    answer = await hall.hall.answer(CallTool(name, arguments, "test"), LOCAL)
-    return answer.result.encoded if isinstance(answer, Finished) else answer
+    answer = await hall.dispatcher.answer(CallTool(name, arguments, "test"), LOCAL)
+    return answer.result.encoded if isinstance(answer, CompletedCall) else answer
 
 
 def work(data: Path, *sold: str) -> None:
@@ -68,7 +66,7 @@ def work(data: Path, *sold: str) -> None:
     async def run() -> None:
         with Toolhall(sell, config=Config(data=str(data))) as hall:
             await hall.open()
-            if not (data / FILE_NAME).exists():
+            if not (data / DATABASE_FILE).exists():
                 await hall.access.keys.create(NewKey("ci"), "local")
             for what in sold:
                 assert await call(hall, "sell", what=what) == f'"sold {what}"'.encode()
@@ -79,36 +77,36 @@ def work(data: Path, *sold: str) -> None:
 
 def put_yesterday_back(data: Path) -> None:
     """The whole folder of the audit as it was: logs, witness, key."""
-    shutil.rmtree(data / FOLDER)
-    shutil.copytree(data / "yesterday", data / FOLDER)
+    shutil.rmtree(data / AUDIT_FOLDER)
+    shutil.copytree(data / "yesterday", data / AUDIT_FOLDER)
 
 
 def cut_with_witness(data: Path) -> None:
     """The newest lines of the log and of the witness, up to the checkpoint before."""
-    (segment,) = segments_of(data / FOLDER / "1")
+    (segment,) = segments_of(data / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
     first = next(number for number, line in enumerate(lines) if b'"checkpoint":' in line)
     segment.write_bytes(b"".join(lines[: first + 1]))
-    witness = data / FOLDER / "audit.checkpoints"
+    witness = data / AUDIT_FOLDER / "audit.checkpoints"
     witness.write_bytes(witness.read_bytes().splitlines(keepends=True)[0])
 
 
 def begin_anew(data: Path) -> None:
     """Another audit, with another key, that is whole in itself."""
-    shutil.rmtree(data / FOLDER)
+    shutil.rmtree(data / AUDIT_FOLDER)
     elsewhere = data / "elsewhere"
     work(elsewhere, "tea", "tea", "tea")
-    shutil.copytree(elsewhere / FOLDER, data / FOLDER)
+    shutil.copytree(elsewhere / AUDIT_FOLDER, data / AUDIT_FOLDER)
 
 
 def take_away(data: Path) -> None:
     """Nothing is left of it."""
-    shutil.rmtree(data / FOLDER)
+    shutil.rmtree(data / AUDIT_FOLDER)
 
 
 def remove_store(data: Path) -> None:
     """The database, with the files beside it."""
-    for file in data.glob(f"{FILE_NAME}*"):
+    for file in data.glob(f"{DATABASE_FILE}*"):
         file.unlink()
 
 
@@ -121,7 +119,7 @@ def lose_store(data: Path) -> None:
 def lose_store_and_witness(data: Path) -> None:
     """Nor a witness; the log itself says that there was a database."""
     lose_store(data)
-    (data / FOLDER / "audit.checkpoints").unlink()
+    (data / AUDIT_FOLDER / "audit.checkpoints").unlink()
 
 
 ATTACKS = [
@@ -135,7 +133,7 @@ ATTACKS = [
 
 def attacked(data: Path, attack: Any) -> None:
     work(data, "tea")
-    shutil.copytree(data / FOLDER, data / "yesterday")
+    shutil.copytree(data / AUDIT_FOLDER, data / "yesterday")
     work(data, "silver", "gold")
     attack(data)
 
@@ -176,11 +174,11 @@ async def test_K15_K16_level_4_waits_until_an_operator_accepts(
 def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str], attack: Any, what: str) -> None:
     """Exit code 1 before it was accepted, and a note of who did ever after."""
     attacked(tmp_path, attack)
-    assert verify(options=VerifyOptions(data=tmp_path)) == 1
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 1
     assert what in capsys.readouterr().out
     accept(options=HallOptions(data=tmp_path))
     assert what in capsys.readouterr().out
-    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
     told = capsys.readouterr()
     assert "local accepted the audit as it was" in told.err
     assert "as the store knows them" in told.out
@@ -193,7 +191,7 @@ def test_K15_K16_verify_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 async def test_K16_what_the_store_knows_cannot_be_changed_by_sql(tmp_path: Path, statement: str) -> None:
     """Whoever can write to the database and not make its codes is noticed like whoever writes to the audit."""
     await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection, connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection, connection:
         connection.execute(statement)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
@@ -207,7 +205,7 @@ async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, 
     """A database that is made anew, also with another key, knows nothing of the audit; that is told at every start."""
     await asyncio.to_thread(attacked, tmp_path, lose_store_and_witness)
     if not with_key:
-        (tmp_path / KEY_NAME).unlink()
+        (tmp_path / ROOT_KEY_FILE).unlink()
     for _ in range(2):
         with Toolhall(sell, look, config=Config(data=str(tmp_path))) as hall:
             await hall.open()
@@ -216,7 +214,7 @@ async def test_K16_a_new_database_does_not_pass_for_the_old_one(tmp_path: Path, 
             key, _ = await hall.access.keys.create(NewKey("other"), "local")  # the database is written to all the same
             await hall.access.keys.revoke(key.id)
             await hall.settle()
-        assert (tmp_path / FILE_NAME).exists()
+        assert (tmp_path / DATABASE_FILE).exists()
 
 
 @pytest.mark.threat("K16")
@@ -226,11 +224,11 @@ async def test_K16_an_audit_without_a_database_is_not_blamed(tmp_path: Path) -> 
         journal = AuditJournal(tmp_path)
         await journal.commit(record())
         journal.close()
-    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
     await asyncio.to_thread(work, tmp_path, "silver")
-    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
     remove_store(tmp_path)
-    assert verify(options=VerifyOptions(data=tmp_path)) == 1
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 1
 
 
 @pytest.mark.threat("K16")
@@ -239,8 +237,8 @@ async def test_K16_an_audit_that_was_moved_away_is_verified_where_it_is(
 ) -> None:
     """No hall's folder has neither a database nor its key; there `verify` says so, and finds nothing wrong."""
     await asyncio.to_thread(work, tmp_path / "hall", "tea")
-    shutil.copytree(tmp_path / "hall" / FOLDER, tmp_path / "moved" / FOLDER)
-    assert verify(options=VerifyOptions(data=tmp_path / "moved")) == 0
+    shutil.copytree(tmp_path / "hall" / AUDIT_FOLDER, tmp_path / "moved" / AUDIT_FOLDER)
+    assert verify(options=AuditVerifyOptions(data=tmp_path / "moved")) == 0
     assert "as where an audit was moved to" in capsys.readouterr().err
 
 
@@ -250,8 +248,8 @@ async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None
     await asyncio.to_thread(attacked, tmp_path, cut_with_witness)
     config = Config(data=str(tmp_path))
     with Toolhall(sell, config=config) as one, Toolhall(sell, config=config) as other:
-        await one.open(Terms(family="first"))
-        await other.open(Terms(family="sibling"))
+        await one.open(OpenOptions(role="first"))
+        await other.open(OpenOptions(role="sibling"))
         assert isinstance(await call(other, "sell", what="more"), Unavailable)
         assert (await Browser(one).api("POST", "/api/audit/accept"))[1]["accepted"]
         async with asyncio.timeout(30):
@@ -266,9 +264,9 @@ async def test_K15_what_one_worker_accepts_holds_for_all(tmp_path: Path) -> None
 async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Path) -> None:
     """The log is synced first; what the store missed it takes over at the next start."""
     await asyncio.to_thread(work, tmp_path, "tea")
-    shutil.copy(tmp_path / FILE_NAME, tmp_path / "kept.db")
+    shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
     await asyncio.to_thread(work, tmp_path, "silver")
-    shutil.copy(tmp_path / "kept.db", tmp_path / FILE_NAME)
+    shutil.copy(tmp_path / "kept.db", tmp_path / DATABASE_FILE)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         assert hall.journal.behind == ()
@@ -284,21 +282,21 @@ async def test_K15_a_store_behind_the_log_is_a_crash_and_no_attack(tmp_path: Pat
 async def test_K15_old_files_that_were_dropped_are_not_missed(tmp_path: Path) -> None:
     """Also where the store knows only of a checkpoint that was dropped with them."""
     await asyncio.to_thread(work, tmp_path, "tea")
-    shutil.copy(tmp_path / FILE_NAME, tmp_path / "kept.db")
-    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    shutil.copy(tmp_path / DATABASE_FILE, tmp_path / "kept.db")
+    (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     clock = Clock(segment.stat().st_mtime)
-    journal = AuditJournal(tmp_path, Keeping(days=1), clock=clock)
+    journal = AuditJournal(tmp_path, Retention(days=1), clock=clock)
     for _ in range(3):
         clock.now += 2 * DAY
         await journal.commit(record())
     journal.close()
     assert not segment.exists()
-    shutil.copy(tmp_path / "kept.db", tmp_path / FILE_NAME)
+    shutil.copy(tmp_path / "kept.db", tmp_path / DATABASE_FILE)
     with Toolhall(sell, config=Config(data=str(tmp_path))) as hall:
         await hall.open()
         assert hall.journal.behind == ()
         assert await call(hall, "sell", what="gold") == b'"sold gold"'
-    assert verify(options=VerifyOptions(data=tmp_path)) == 0
+    assert verify(options=AuditVerifyOptions(data=tmp_path)) == 0
 
 
 @pytest.mark.threat("K15")
@@ -306,11 +304,11 @@ async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: P
     """Its intent has a checkpoint that the store hears of as the call begins, not within a minute."""
     data, known = tmp_path / "data", list[Anchor]()
     await asyncio.to_thread(work, data, "tea")
-    shutil.copytree(data / FOLDER, tmp_path / "before")
+    shutil.copytree(data / AUDIT_FOLDER, tmp_path / "before")
 
     @tool(level=7, effect="destroys", timeout=30)
     def scrap() -> str:
-        while compare(tmp_path / "before", anchor := anchored(data)) == []:
+        while compare_with_anchor(tmp_path / "before", anchor := read_anchor(data)) == []:
             time.sleep(0.02)
         known.append(anchor)
         return "scrapped"
@@ -319,8 +317,8 @@ async def test_K15_a_call_of_level_7_cannot_be_cut_off_after_a_crash(tmp_path: P
         await hall.open()
         assert await call(hall, "scrap") == b'"scrapped"'  # before its time is up
         await hall.settle()
-    assert [each.what for each in compare(tmp_path / "before", known[0])] == ["rollback"]
-    assert compare(data / FOLDER, known[0]) == []
+    assert [each.what for each in compare_with_anchor(tmp_path / "before", known[0])] == ["rollback"]
+    assert compare_with_anchor(data / AUDIT_FOLDER, known[0]) == []
 
 
 KILLED = """

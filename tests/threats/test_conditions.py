@@ -13,8 +13,7 @@ import pytest
 
 from tests.properties.callers.house import visit
 from toolhall import Config, Toolhall, Toolkit, tool
-from toolhall.registrar.grants import NewCondition, NewGrant
-from toolhall.registrar.keys import NewKey
+from toolhall.registration.access import NewCondition, NewGrant, NewKey
 
 SERVED: dict[str, Any] = {"profile": "server", "public_url": "http://localhost:8000"}
 USED = "0d9f1a52-6ad0-4a3c-9f6e-8f2d2a6f3a11"

@@ -18,14 +18,14 @@ from tests.threats import isolated_tools as tools
 from tests.threats.test_isolation import Tools, gone
 from tests.unit.runners.test_process import run
 from toolhall.config import Config
+from toolhall.execution import sandbox, worker_process
+from toolhall.execution.executor import hidden_paths, limits_from_config
+from toolhall.execution.worker_pool import WorkerPool
+from toolhall.execution.worker_process import WorkerHandle
+from toolhall.execution.worker_protocol import WorkerLimits, WorkerMessage, WorkerReady
 from toolhall.model.errors import Crashed, Unavailable
-from toolhall.model.requirements import Equipment
+from toolhall.model.requirements import ResolvedCredentials
 from toolhall.model.secret import Secret
-from toolhall.runners import output, sandbox
-from toolhall.runners.child import Child
-from toolhall.runners.staff import hidden_paths, means_of
-from toolhall.runners.wire import Limits, Ready, Report
-from toolhall.runners.workers import Workers
 
 PATIENCE = 30.0
 KEY = "SECRET-4f1c77aa02"
@@ -115,7 +115,7 @@ def test_a_hall_hides_what_its_secrets_are_in(data: Path) -> None:
         "CREDENTIALS_DIRECTORY": "/run/creds",
     }
     assert hidden_paths(str(data), environment) == (str(data.resolve()), "/run/creds", "/run/vault")
-    assert str(data.resolve()) in means_of(Config(data=str(data))).hidden
+    assert str(data.resolve()) in limits_from_config(Config(data=str(data))).hidden_paths
     assert hidden_paths(None, {}) == ()
 
 
@@ -206,13 +206,13 @@ def _signalled(abi: int, *, judged: bool) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize("abi", [0, min(ABI, 2), min(ABI, 5)])
 def test_K13_without_scopes_a_tool_signals_nothing_but_what_it_started(abi: int) -> None:
     """Before Linux 6.12 neither the hall, its threads, its group, those around it nor files' owners are ways."""
-    assert _signalled(abi, judged=True) == ([] if abi >= 2 else [sandbox.NO_DOMAIN], _OWN)
+    assert _signalled(abi, judged=True) == ([] if abi >= 2 else [sandbox.NO_LANDLOCK], _OWN)
 
 
 @pytest.mark.threat("K13")
 def test_K13_where_signals_cannot_be_judged_the_filter_lists_the_hall_and_says_what_is_missing() -> None:
     """Before Linux 5.5 the hall and its family are shielded by their ids, which leaves the ids of threads."""
-    assert _signalled(0, judged=False) == ([sandbox.NO_DOMAIN, sandbox.NO_SCOPE], ["thread", *_OWN])
+    assert _signalled(0, judged=False) == ([sandbox.NO_LANDLOCK, sandbox.NO_THREAD_SIGNAL_FILTER], ["thread", *_OWN])
 
 
 @pytest.mark.threat("K12")
@@ -221,14 +221,14 @@ async def test_K13_what_a_kernel_lacks_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The operator reads what an isolated tool may do on this machine, once for each hall."""
-    lacking = (sandbox.NO_DOMAIN, sandbox.NO_SCOPE)
-    hello = Child.hello
+    lacking = (sandbox.NO_LANDLOCK, sandbox.NO_THREAD_SIGNAL_FILTER)
+    hello = WorkerHandle.handshake
 
-    async def on_an_older_kernel(child: Child) -> Report:
+    async def on_an_older_kernel(child: WorkerHandle) -> WorkerMessage:
         report = await hello(child)
-        return Ready(lacking) if isinstance(report, Ready) else report
+        return WorkerReady(lacking) if isinstance(report, WorkerReady) else report
 
-    monkeypatch.setattr(Child, "hello", on_an_older_kernel)
+    monkeypatch.setattr(WorkerHandle, "hello", on_an_older_kernel)
     made = Tools()
     try:
         with pytest.raises(Crashed):
@@ -290,8 +290,8 @@ async def test_K9_what_a_worker_prints_is_labelled_redacted_and_cannot_forge_a_r
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Prints, raw writes and the output of programs become records that name the tool and hide its secrets."""
-    workers = Workers(Limits())
-    equipment = Equipment({"KEY": Secret(KEY)})
+    workers = WorkerPool(WorkerLimits())
+    equipment = ResolvedCredentials({"KEY": Secret(KEY)})
     try:
         await run(workers, tools.shout, equipment=equipment, text='key {}\r\x1b[2J{{"level":"info"}}')
         said = await printed(caplog, 3)
@@ -307,12 +307,14 @@ async def test_K9_a_secret_is_hidden_also_after_its_call_and_over_the_end_of_a_l
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """What later calls of the same process print of an earlier call's secret is hidden, in lines or cut by them."""
-    workers = Workers(Limits())
+    workers = WorkerPool(WorkerLimits())
     try:
         for secret in (KEY, "another-secret-of-the-tool"):
-            await run(workers, tools.shout, equipment=Equipment({"KEY": Secret(secret)}), text=f"{KEY} {{}}")
+            await run(workers, tools.shout, equipment=ResolvedCredentials({"KEY": Secret(secret)}), text=f"{KEY} {{}}")
         said = await printed(caplog, 6)
-        await run(workers, tools.shout, equipment=Equipment({"KEY": Secret("first line\nsecond line")}), text="{}")
+        await run(
+            workers, tools.shout, equipment=ResolvedCredentials({"KEY": Secret("first line\nsecond line")}), text="{}"
+        )
         said = await printed(caplog, 9)
     finally:
         workers.close()
@@ -322,26 +324,26 @@ async def test_K9_a_secret_is_hidden_also_after_its_call_and_over_the_end_of_a_l
 @pytest.mark.threat("K9")
 async def test_K9_output_is_bounded_and_stops_no_tool(caplog: pytest.LogCaptureFixture) -> None:
     """Ten thousand lines and a line without an end cost a few records, and the tool returns all the same."""
-    workers = Workers(Limits())
-    equipment = Equipment({"KEY": Secret(KEY)})
+    workers = WorkerPool(WorkerLimits())
+    equipment = ResolvedCredentials({"KEY": Secret(KEY)})
     try:
         await run(workers, tools.shout, equipment=equipment, text="line\n", times=10_000)
         await run(workers, tools.shout, equipment=equipment, text="x", times=3_000_000)
     finally:
         workers.close()
     said = await printed(caplog, 1)
-    assert len(said) < 2 * output.BURST_LINES + 20
-    assert all(len(line) < output.LINE_LETTERS + 100 for line in said)
+    assert len(said) < 2 * worker_process.BURST_LINES + 20
+    assert all(len(line) < worker_process.MAX_LINE_LENGTH + 100 for line in said)
     assert any("printed too much" in line for line in said)
 
 
 def test_the_log_shows_output_where_nothing_else_was_asked_for(caplog: pytest.LogCaptureFixture) -> None:
-    made = output.WorkerOutput("mine")
-    assert made.take(b"no end yet")
+    made = worker_process.WorkerOutput("mine")
+    assert made.feed(b"no end yet")
     assert not caplog.records
-    made.take(" \u00e9\n\n".encode())
-    made.take(b"\xff rest")
-    made.end()
+    made.feed(" \u00e9\n\n".encode())
+    made.feed(b"\xff rest")
+    made.finish()
     assert [each.getMessage() for each in caplog.records] == [
         "tool mine printed: no end yet \u00e9",
         "tool mine printed: \ufffd rest",

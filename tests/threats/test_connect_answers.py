@@ -12,12 +12,12 @@ from tests.servers.authority import Authority, authority
 from tests.servers.linking import visited
 from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
 from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
-from toolhall.accounts.broker import Broker
-from toolhall.accounts.links import LINK_SECONDS
-from toolhall.accounts.providers import is_safe
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import NeedsRequirement
-from toolhall.stores.vault.keys import new_key
+from toolhall.oauth.broker import Broker
+from toolhall.oauth.link import LINK_TTL_SECONDS
+from toolhall.oauth.providers import is_safe_url
+from toolhall.stores.vault.key_sources import generate_key
 
 CALLBACK = "/oauth/callback"
 PUBLIC = "https://hall.example"
@@ -92,7 +92,7 @@ async def test_D3_a_provider_that_does_not_name_itself_comes_back_to_its_own_pla
     """There alone its answer counts; nobody needs a key there, as the browser brings none."""
     silent = acme.metadata() | {"authorization_response_iss_parameter_supported": False}
     monkeypatch.setattr(acme, "metadata", lambda: silent)
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         acme.clients["hall"].redirect_uri = f"{ORIGIN}{CALLBACK}/acme"
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
@@ -109,7 +109,7 @@ async def test_D3_a_provider_that_does_not_name_itself_comes_back_to_its_own_pla
 async def test_D5_no_header_chooses_where_the_browser_comes_back(acme: Authority) -> None:
     """The redirect address is the one from the settings, byte for byte, whatever the request says of itself."""
     forged = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         page = await browser.act(path, "sign_in", key=await office.key("mine", owner="alice"))
@@ -147,7 +147,7 @@ async def test_D6_what_is_made_up_uses_nothing_up(office: PostOffice) -> None:
     """A state that is missing, changed, doubled or of another link is refused; the right answer still counts."""
     browser, path = Browser(office.hall), await office.ask()
     right = answer_of(await agreed_there(await agreed(browser, path)))
-    other = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+    other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
     elsewhere = answer_of(await agreed_there(await agreed(Browser(office.hall), f"/connect/{other.id}")))
     link_id, _, random = right["state"].partition(".")
     wrong = [
@@ -191,8 +191,8 @@ async def test_D6_an_answer_comes_in_time(office: PostOffice, monkeypatch: pytes
     browser, path = Browser(office.hall), await office.ask()
     back = await agreed_there(await agreed(browser, path))
     link = await office.link(path)
-    assert link.expires - link.created == LINK_SECONDS == 600
-    store = office.hall.supplies.broker.tokens.store
+    assert link.expires - link.created == LINK_TTL_SECONDS == 600
+    store = office.hall.credentials.broker.tokens.store
     monkeypatch.setattr(store, "_clock", lambda: link.expires + 1)
     assert (await arrive(browser, back)).status == 400
     assert (await browser.get(path)).status == 404
@@ -216,7 +216,7 @@ async def test_D6_the_cookie(acme: Authority, url: str) -> None:
     """No script reads it; where the hall is served by https nobody else can set it; it ends with the link."""
     async with post_office(acme, public_url=url) as office:
         browser = Browser(office.hall)
-        link = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+        link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
         host = {"host": urlsplit(url).netloc, "origin": url}
         page = await browser.get(f"/connect/{link.id}", host=host["host"])
         reply = await browser.post(f"/connect/{link.id}", {"word": page.word("connect"), "action": "connect"}, **host)
@@ -237,7 +237,7 @@ async def test_D7_nobody_is_sent_to_an_address_that_runs_something(
     async def misled(_: Broker, link_id: str, visitor: Caller) -> tuple[str, str]:
         return url, "nonce"
 
-    assert not is_safe(url)
+    assert not is_safe_url(url)
     browser, path = Browser(office.hall), await office.ask()
     page = await browser.get(path)
     monkeypatch.setattr(Broker, "consent", misled)
@@ -253,7 +253,7 @@ async def test_D7_nobody_is_sent_to_an_address_that_runs_something(
 @pytest.mark.parametrize("name", ["x</code><script>alert(1)</script>", 'x" onload="alert(1)', "x\u202ecod.exe"])
 async def test_D7_names_are_text(office: PostOffice, name: str) -> None:
     """Whatever a caller or a tool is called, it is text on the page."""
-    link = await office.hall.supplies.broker.begin(LOCAL, "acme", (), name)
+    link = await office.hall.credentials.broker.start_link(LOCAL, "acme", (), name)
     page = await Browser(office.hall).get(f"/connect/{link.id}")
     assert page.status == 200
     assert not re.search(r"<script(?! src=\"/approve/-/page.js\" defer></script>)|\" onload=|\u202e", page.body)

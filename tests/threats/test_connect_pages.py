@@ -13,7 +13,7 @@ from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
 from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import NeedsRequirement
-from toolhall.stores.vault.keys import new_key
+from toolhall.stores.vault.key_sources import generate_key
 
 CALLBACK = "/oauth/callback"
 PUBLIC = "https://hall.example"
@@ -81,7 +81,7 @@ async def test_D1_pages_of_others_cannot_agree(office: PostOffice, kind: str) ->
 async def test_D1_a_form_brings_its_own_word(office: PostOffice) -> None:
     """Without the word, or with that of another action, link or browser, nobody is sent away."""
     browser, path = Browser(office.hall), await office.ask()
-    other = await office.hall.supplies.broker.begin(LOCAL, "acme", ())
+    other = await office.hall.credentials.broker.start_link(LOCAL, "acme", ())
     words = ["", "x", (await browser.get(f"/connect/{other.id}")).word("connect")]
     words.append((await Browser(office.hall).get(path)).word("connect"))
     for word in words:
@@ -93,15 +93,15 @@ async def test_D1_a_form_brings_its_own_word(office: PostOffice) -> None:
 @pytest.mark.parametrize("shared", [False, True])
 async def test_D1_another_person_is_told_nothing(acme: Authority, shared: bool) -> None:
     """Whoever else is signed in reads that it is not for them, and can send nobody away; so does a shared key."""
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         path, browser = await office.ask(ALICE), Browser(office.hall)
         key = await office.key("alice" if shared else "mallory", "admin", owner=None, shared=shared)
         page = await browser.act(path, "sign_in", key=key)
         assert (page.status, "for another person" in page.text) == (403, True)
         assert not re.search(r"acme|mail\.read|Post\.read", page.text)
-        word = office.hall.people.sessions.word
-        session = office.hall.people.sessions.read({b"cookie": _cookie(browser)})
+        word = office.hall.approval_components.sessions.csrf_token
+        session = office.hall.approval_components.sessions.read({b"cookie": _cookie(browser)})
         assert session is not None
         sent = await browser.post(path, {"word": word(session, f"connect {path}"), "action": "connect"})
         assert (sent.status, sent.header("location")) == (403, "")
@@ -117,7 +117,7 @@ def _cookie(browser: Browser) -> bytes:
 async def test_D12_the_page_names_the_exact_redirect_host(acme: Authority, url: str, host: str, warned: bool) -> None:
     """Where the browser comes back is on the page; that any program of this machine could be there, too."""
     async with post_office(acme, public_url=url) as office:
-        link = await office.hall.supplies.broker.begin(LOCAL, "acme", ("mail.read",))
+        link = await office.hall.credentials.broker.start_link(LOCAL, "acme", ("mail.read",))
         page = await Browser(office.hall).get(f"/connect/{link.id}", host=host)
     assert f"<dt>Leads back to</dt><dd><code>{host}</code></dd>" in page.body
     assert ("the computer that you sit at" in page.text) is warned

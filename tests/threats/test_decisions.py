@@ -14,9 +14,8 @@ from tests.properties.callers.house import visit
 from tests.properties.callers.town import Rule, Town
 from tests.properties.callers.ways import WAYS, Call
 from toolhall import Config, Toolhall, Toolkit, tool
-from toolhall.registrar.grants import NewCondition, NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.journal import MemoryJournal
+from toolhall.registration.access import NewCondition, NewGrant, NewKey
+from toolhall.stores.audit.journal import MemoryJournal
 
 SERVED: dict[str, Any] = {"profile": "server", "public_url": "http://localhost:8000"}
 CEDAR = """

@@ -12,8 +12,8 @@ import pytest
 
 from tests.threats.registered import OUTSIDER, Registry, Told, calls, mcp_calls
 from tests.threats.served import Served, serving, toolhall
-from toolhall.model.levels import FOREIGN, level_of
-from toolhall.registrar.papers import read_definition
+from toolhall.model.caller import EXTERNAL_DEFAULT_LEVEL, effective_level
+from toolhall.registration.records import read_definition
 
 CODE = "from toolhall import tool\n\n\n@tool\ndef idle() -> None:\n    '''Does nothing at all.'''\n"
 # As Invariant Labs published it in April 2025.
@@ -333,7 +333,7 @@ def test_A9_lying_hints_lower_no_level(registry: Registry, hints: dict[str, bool
     told = registry.register(definition)
     assert told.status == 201
     (tool,) = read_definition(definition, "mcp")
-    assert level_of(tool) == FOREIGN
+    assert effective_level(tool) == EXTERNAL_DEFAULT_LEVEL
 
 
 @pytest.mark.threat("A9")

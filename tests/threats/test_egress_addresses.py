@@ -5,12 +5,11 @@ import httpx2
 import pytest
 
 from tests.unit.egress.outside import answering, outside
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.connecting import GuardedBackend
-from toolhall.egress.door import Door
-from toolhall.egress.errors import EgressRefused
-from toolhall.egress.resolving import system
-from toolhall.egress.urls import checked
+from toolhall.egress.addresses import EgressAllowlist, EgressRefused
+from toolhall.egress.client import EgressClient
+from toolhall.egress.resolver import tool_resolver
+from toolhall.egress.transport import GuardedBackend
+from toolhall.egress.urls import parse_url
 
 # Every way to write this machine, its neighbours and the metadata of clouds that some resolver or library understands.
 SPELLINGS = [
@@ -40,11 +39,11 @@ def test_E1_the_table_is_long_enough() -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_E1_no_spelling_of_a_closed_address_is_connected_to(scheme: str) -> None:
     """Nearly seventy spellings, by either way through the door: all refused, and nobody connected."""
-    async with outside() as server, Door(Allowed()).client() as client:
+    async with outside() as server, EgressClient(EgressAllowlist()).http_client() as client:
         for spelling in SPELLINGS:
             url = f"{scheme}://{spelling}:{server.port}/"
             with pytest.raises(EgressRefused):
-                await Door(Allowed()).fetch("GET", url)
+                await EgressClient(EgressAllowlist()).fetch("GET", url)
             with pytest.raises((EgressRefused, httpx2.InvalidURL)):
                 await client.get(url)
     assert server.connections == 0
@@ -58,7 +57,7 @@ async def test_E1_what_a_resolver_makes_of_a_host_is_judged_again(host: str) -> 
     """Even if a spelling got past the reading of the URL, where it leads is judged before anybody connects."""
     async with outside() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
-            await GuardedBackend(Allowed(), system).connect_tcp(host, server.port, timeout=5)
+            await GuardedBackend(EgressAllowlist(), tool_resolver).connect_tcp(host, server.port, timeout=5)
     assert server.connections == 0
 
 
@@ -68,7 +67,9 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
     """A public name that leads inside, alone or beside public addresses, is not connected to."""
     async with outside() as server:
         with pytest.raises(EgressRefused, match="egress_allow"):
-            await Door(Allowed(), answering(addresses)).fetch("GET", f"https://evil.example:{server.port}/")
+            await EgressClient(EgressAllowlist(), answering(addresses)).fetch(
+                "GET", f"https://evil.example:{server.port}/"
+            )
     assert server.connections == 0
 
 
@@ -76,7 +77,7 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
 async def test_E1_what_is_opened_is_opened_for_nobody_else() -> None:
     """A name that leads to an opened host and port is not that host, and neither is another port."""
     async with outside() as server, outside() as other:
-        door = Door(Allowed([server.entry]), answering(["127.0.0.1"]))
+        door = EgressClient(EgressAllowlist([server.entry]), answering(["127.0.0.1"]))
         for url in (f"https://evil.example:{server.port}/", f"http://localhost:{server.port}/", other.url):
             with pytest.raises(EgressRefused):
                 await door.fetch("GET", url)
@@ -88,7 +89,7 @@ async def test_E1_what_is_opened_is_opened_for_nobody_else() -> None:
 async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
     async with outside(host="127.0.0.2") as good, outside(port=good.port) as trap:
-        door = Door(Allowed(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
+        door = EgressClient(EgressAllowlist(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
         url = f"http://rebinding.localhost:{good.port}/"
         assert (await door.fetch("GET", url)).status == 200
         with pytest.raises(EgressRefused, match="egress_allow"):
@@ -114,8 +115,8 @@ async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
 async def test_E9_only_https_is_spoken(url: str) -> None:
     """Other schemes are refused, whoever asks."""
     with pytest.raises(EgressRefused, match="is not an https URL"):
-        await Door(Allowed()).fetch("GET", url)
-    async with Door(Allowed(["127.0.0.1"])).client() as client:
+        await EgressClient(EgressAllowlist()).fetch("GET", url)
+    async with EgressClient(EgressAllowlist(["127.0.0.1"])).http_client() as client:
         with pytest.raises((EgressRefused, httpx2.UnsupportedProtocol)):
             await client.get(url)
 
@@ -125,9 +126,9 @@ async def test_E9_sockets_of_this_machine_are_out_of_reach() -> None:
     """There is no option for one, and what connects refuses them too."""
     options: dict[str, str] = {"uds": "/run/docker.sock"}
     with pytest.raises(TypeError):
-        Door(Allowed()).client(**options)  # type: ignore[arg-type]
+        EgressClient(EgressAllowlist()).http_client(**options)  # type: ignore[arg-type]
     with pytest.raises(EgressRefused, match="not connected to"):
-        await GuardedBackend(Allowed(), system).connect_unix_socket("/run/docker.sock")
+        await GuardedBackend(EgressAllowlist(), tool_resolver).connect_unix_socket("/run/docker.sock")
 
 
 @pytest.mark.threat("D7")
@@ -144,5 +145,5 @@ async def test_E9_sockets_of_this_machine_are_out_of_reach() -> None:
 def test_D7_no_such_url_is_shown_or_redirected_to(url: str) -> None:
     """What a person is sent to is https after a strict reading: no script, no file, no command, no password."""
     with pytest.raises(EgressRefused) as refused:
-        checked(url)
+        parse_url(url)
     assert str(refused.value).isprintable()

@@ -11,9 +11,8 @@ import httpx2
 import pytest
 
 from tests.unit.egress.outside import endless, outside, reply
-from toolhall.egress.addresses import Address, Allowed
-from toolhall.egress.door import Door
-from toolhall.egress.errors import EgressFailed
+from toolhall.egress.addresses import EgressAllowlist, EgressFailed, IpAddress
+from toolhall.egress.client import EgressClient
 
 ROOT = Path(__file__).parents[2]
 HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
@@ -94,7 +93,7 @@ async def test_E7_a_reply_without_end_is_left_at_the_cap(head: bytes) -> None:
     async with outside(endless(HEAD + head + b"\r\n", part)) as server:
         with pytest.raises(EgressFailed, match="larger than 65536 bytes"):
             await server.door.fetch("GET", server.url)
-        async with server.door.client(max_bytes=1_000) as client:
+        async with server.door.http_client(max_bytes=1_000) as client:
             with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
                 await client.get(server.url)
             with pytest.raises(EgressFailed, match="larger than 1000 bytes"):
@@ -115,7 +114,7 @@ async def test_E7_a_slow_reply_ends_with_its_time(head: bytes) -> None:
     async with outside(endless(head, b"1", pause=0.01)) as server:
         with pytest.raises(EgressFailed, match="in time"):
             await server.door.fetch("GET", server.url, seconds=0.3)
-        async with server.door.client(timeout=0.3) as client:
+        async with server.door.http_client(timeout=0.3) as client:
             with pytest.raises(httpx2.ReadTimeout, match=r"within 0\.3 seconds"):
                 await client.get(server.url)
 
@@ -124,9 +123,9 @@ async def test_E7_a_slow_reply_ends_with_its_time(head: bytes) -> None:
 async def test_E7_a_name_that_takes_for_ever_ends_with_its_time() -> None:
     """Looking for the address is part of the time."""
 
-    async def resolve(host: str, port: int) -> list[Address]:
+    async def resolve(host: str, port: int) -> list[IpAddress]:
         await asyncio.Event().wait()
         return []
 
     with pytest.raises(EgressFailed, match="in time"):
-        await Door(Allowed(), resolve).fetch("GET", "https://slow.example/", seconds=0.1)
+        await EgressClient(EgressAllowlist(), resolve).fetch("GET", "https://slow.example/", seconds=0.1)

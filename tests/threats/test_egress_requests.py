@@ -4,9 +4,9 @@
 import pytest
 
 from tests.unit.egress.outside import outside, reply
-from toolhall.egress.door import Door
-from toolhall.egress.errors import EgressFailed, EgressRefused
-from toolhall.egress.urls import segment
+from toolhall.egress.addresses import EgressFailed, EgressRefused
+from toolhall.egress.client import EgressClient
+from toolhall.egress.urls import path_segment
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 ELSEWHERE = (
@@ -25,7 +25,7 @@ async def test_E3_redirects_are_not_followed(status: str) -> None:
     """A redirect inside is an answer like any other; who follows it by choice meets the same guard again."""
     async with outside() as trap, outside(reply(b"", f"Location: {trap.url}/admin", status=status)) as server:
         assert (await server.door.fetch("GET", server.url)).status == int(status[:3])
-        async with server.door.client() as client:
+        async with server.door.http_client() as client:
             assert (await client.get(server.url)).status_code == int(status[:3])
             with pytest.raises(EgressRefused, match="egress_allow"):
                 await client.get(server.url, follow_redirects=True)
@@ -38,19 +38,19 @@ async def test_E3_redirects_are_not_followed(status: str) -> None:
 )
 async def test_E4_a_value_in_a_path_does_not_climb(value: str) -> None:
     """However the steps are written, with or without encoding the value, the server never sees them."""
-    async with outside() as server, server.door.client(base_url=f"{server.url}/v1/items") as client:
+    async with outside() as server, server.door.http_client(base_url=f"{server.url}/v1/items") as client:
         with pytest.raises(EgressRefused):
             await client.get(f"/{value}")
         with pytest.raises(EgressRefused, match="send the plain name or id"):
-            await client.get(f"/{segment(value)}")
+            await client.get(f"/{path_segment(value)}")
     assert server.connections == 0
 
 
 @pytest.mark.threat("E4")
 async def test_E4_a_value_in_a_path_stays_one_part() -> None:
     """Slashes and question marks of a value begin no other part, and no query."""
-    async with outside() as server, server.door.client(base_url=f"{server.url}/v1/items") as client:
-        await client.get(f"/{segment('/admin?all#x')}/name")
+    async with outside() as server, server.door.http_client(base_url=f"{server.url}/v1/items") as client:
+        await client.get(f"/{path_segment('/admin?all#x')}/name")
     assert [head.split()[1] for head in server.heads] == ["/v1/items/%2Fadmin%3Fall%23x/name"]
 
 
@@ -59,7 +59,7 @@ async def test_E4_a_value_in_a_path_stays_one_part() -> None:
 async def test_E5_no_header_chooses_a_destination(name: str) -> None:
     """A header that names another server is only a header: the request goes where its URL says."""
     async with outside() as trap, outside() as server:
-        async with server.door.client(headers={name: trap.url}) as client:
+        async with server.door.http_client(headers={name: trap.url}) as client:
             assert (await client.get(server.url, headers={name: f"127.0.0.1:{trap.port}"})).status_code == 200
         await server.door.fetch("GET", server.url, headers={name: trap.url})
     assert (server.connections, trap.connections) == (2, 0)
@@ -69,7 +69,7 @@ async def test_E5_no_header_chooses_a_destination(name: str) -> None:
 @pytest.mark.threat("E5")
 async def test_E5_the_host_header_is_that_of_the_url() -> None:
     """Another Host, a second one, or what the library offers to choose target and certificate does not get out."""
-    async with outside() as server, server.door.client() as client:
+    async with outside() as server, server.door.http_client() as client:
         for hosts in ([("host", "evil.example")], [("host", server.entry), ("host", "evil.example")]):
             with pytest.raises(EgressRefused, match="leave it out"):
                 await client.get(server.url, headers=hosts)
@@ -90,7 +90,7 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
             monkeypatch.setenv(name, proxy.url)
         monkeypatch.setenv("NO_PROXY", "")
         assert (await server.door.fetch("GET", server.url)).status == 200
-        async with server.door.client() as client:
+        async with server.door.http_client() as client:
             assert (await client.get(server.url)).status_code == 200
     assert (server.connections, proxy.connections) == (2, 0)
 
@@ -99,11 +99,11 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("value", ["a\r\nX-Admin: yes", "a\nb", "a\rb", "a\r\n\r\nGET /admin HTTP/1.1", "\x00"])
 async def test_E8_a_value_cannot_begin_another_header(value: str) -> None:
     """Line breaks in the value or the name of a header are refused with what to do, before anything is sent."""
-    async with outside() as server, server.door.client() as client:
+    async with outside() as server, server.door.http_client() as client:
         with pytest.raises(EgressRefused, match="encode them"):
             await server.door.fetch("GET", server.url, headers={"x-name": value})
         with pytest.raises(EgressRefused, match="encode them"):
-            server.door.client(headers={"x-name": value})
+            server.door.http_client(headers={"x-name": value})
         with pytest.raises(EgressRefused, match="encode them"):
             await client.get(server.url, headers={"x-name": value})
         with pytest.raises(EgressRefused, match="letters, digits"):
@@ -123,7 +123,7 @@ async def test_G8_what_a_request_carries_is_in_no_message(way: str) -> None:
         await fails(server.door, url)
 
 
-async def fails(door: Door, url: str) -> None:
+async def fails(door: EgressClient, url: str) -> None:
     """A request full of secrets that comes to nothing, and tells none of them."""
     headers, form = {"authorization": "Bearer hunter2"}, {"client_secret": "hunter2"}
     with pytest.raises((EgressRefused, EgressFailed)) as raised:

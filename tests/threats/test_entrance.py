@@ -13,19 +13,18 @@ from tests.threats.lines import LEGACY, NOVEMBER, calling, handshake
 from tests.threats.listening import Listener
 from tests.threats.test_identity import WAYS, call, ran
 from toolhall import Context, Toolkit, tool
+from toolhall.auth.credentials import MAX_FAILURES
+from toolhall.auth.profiles import LocalAuthenticator
+from toolhall.http.authentication import MAX_RECORDS
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import Caller
-from toolhall.model.record import Record
-from toolhall.registrar.grants import NewCondition, NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.journal import MemoryJournal
-from toolhall.transports.identity.failures import MOST_FAILURES
-from toolhall.transports.identity.local import LocalIdentity
-from toolhall.transports.strangers import MOST_RECORDS
+from toolhall.registration.access import NewCondition, NewGrant, NewKey
+from toolhall.stores.audit.journal import MemoryJournal
 
 STRANGER = "203.0.113.9"
 
 
-def records(hall: Inside) -> list[Record]:
+def records(hall: Inside) -> list[AuditRecord]:
     """Everything in the audit so far that is about a call that is over."""
     journal = hall.hall.journal
     assert isinstance(journal, MemoryJournal)
@@ -183,10 +182,10 @@ async def test_K6_event_ids_cannot_be_guessed() -> None:
 async def test_B1_a_refused_credential_leaves_a_record(way: str, said: dict[str, str]) -> None:
     """Each refusal is recorded with its dialect; from one address only so many a minute."""
     async with inside() as hall:
-        for _ in range(MOST_RECORDS + 5):
+        for _ in range(MAX_RECORDS + 5):
             assert not ran(await call(hall, way, said))
         found = records(hall)
-    assert len(found) == MOST_RECORDS
+    assert len(found) == MAX_RECORDS
     dialect = "openapi" if way == "rest" else way
     assert {(each.caller, each.dialect, each.verdict) for each in found[:5]} == {("anonymous", dialect, "deny")}
     assert found[0].outcome == "Unauthenticated"
@@ -261,7 +260,7 @@ async def test_B19_a_refused_user_id_counts_and_has_a_verdict(way: str) -> None:
 async def test_B13_guesses_lock_nobody_out(address: str) -> None:
     """Whoever shares an address with a guesser, as behind a proxy, is served with a right key all the same."""
     async with inside() as hall:
-        wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MOST_FAILURES + 5)]
+        wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MAX_FAILURES + 5)]
         replies = [await hall.send("GET", "/tools", headers=each, address=address) for each in wrong]
         assert replies[-1].status_code == (429 if address == STRANGER else 401)
         assert (await hall.send("GET", "/tools", headers=hall.bearer("bob"), address=address)).status_code == 200
@@ -349,7 +348,7 @@ async def at_home(hall: Inside, method: str, path: str, headers: dict[str, str])
 def test_B16_what_a_proxy_forwards_is_not_the_local_user(header: str) -> None:
     """Whichever header a proxy says it with, a request that it forwards proves nobody."""
     scope: Any = {"path": "/mcp", "client": ("127.0.0.1", 1)}
-    found = LocalIdentity().caller(scope, {header.encode(): b"x"})
+    found = LocalAuthenticator().authenticate(scope, {header.encode(): b"x"})
     assert isinstance(found, Caller)
     assert (found.id, found.local) == ("anonymous", False)
 

@@ -8,15 +8,15 @@ from tests.threats import isolated_tools as tools
 from tests.unit.parts import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
+from toolhall.execution.deadline import Deadline
+from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
+from toolhall.execution.function_runner import MAX_ABANDONED_THREADS, FunctionRunner
+from toolhall.execution.thread_pool import ThreadPool
 from toolhall.model.errors import Unavailable
-from toolhall.runners.deadline import Deadline
-from toolhall.runners.function import MOST_LOST, FunctionRunner
-from toolhall.runners.staff import Means, Staff
-from toolhall.runners.threads import Threads
 
 
-async def come_back(threads: Threads) -> None:
-    while threads.lost:  # noqa: ASYNC110 - what ends is a thread
+async def come_back(threads: ThreadPool) -> None:
+    while threads.abandoned:  # noqa: ASYNC110 - what ends is a thread
         await asyncio.sleep(0)
 
 
@@ -41,17 +41,17 @@ async def _timed(work: object, deadline: Deadline) -> object:
 @pytest.mark.threat("R11")
 async def test_R11_a_tool_that_hangs_in_four_threads_is_moved_to_a_process() -> None:  # noqa: N802
     """After four threads were lost, the next call of a tool runs in a process, which can be killed."""
-    staff = Staff(Means(threads=16, seconds=60), lambda _: None)
+    staff = FunctionExecutor(ExecutorLimits(threads=16, default_timeout=60), lambda _: None)
     definition = next(definitions_of(tools.stuck))
-    runner = staff.runner(definition)
+    runner = staff.runner_for(definition)
     assert isinstance(runner, FunctionRunner)
     try:
         here = await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60))
-        await lose(runner, MOST_LOST)
+        await lose(runner, MAX_ABANDONED_THREADS)
         assert await runner.run(definition.tool, call_of(), {"hang": False}, Deadline(60)) != here
     finally:
         tools.GATE.set()
-        await come_back(staff.threads)
+        await come_back(staff.thread_pool)
         tools.GATE.clear()
         staff.close()
 
@@ -64,12 +64,12 @@ async def test_R11_one_that_cannot_be_moved_is_refused_until_its_threads_return(
     def stuck(hang: bool) -> bool:
         return tools.GATE.wait(60) if hang else False
 
-    threads = Threads(16)
+    threads = ThreadPool(16)
     definition = next(definitions_of(stuck))
     runner = FunctionRunner(definition.body, threads, lambda: None)
     tool_of = next(definitions_of(tools.stuck)).tool
     try:
-        await lose(runner, MOST_LOST)
+        await lose(runner, MAX_ABANDONED_THREADS)
         with pytest.raises(Unavailable, match="4 earlier calls of this tool still hang"):
             await runner.run(tool_of, call_of(), {"hang": False}, Deadline(60))
         tools.GATE.set()

@@ -14,7 +14,7 @@ from toolhall.model.content import Reply, Result, Text
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.sanitize import LINKS, SOURCE, Sanitize
 from toolhall.pipeline.states import Raw
-from toolhall.registry.entry import Entry
+from toolhall.registry.snapshot import Entry
 
 # Tags, joiners and spaces of no width, marks of direction, variation selectors, fillers, blanks.
 INVISIBLE = (

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import OctKey
+from toolhall.transports import identity
 
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
 from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers
 from tests.threats.test_tokens import FORGED
 from toolhall import Config, Toolhall, tool
+from toolhall.auth.credentials import MAX_ADDRESSES, MAX_FAILURES, WINDOW_SECONDS, FailureThrottle
+from toolhall.auth.profiles import BadAuthSettings
 from toolhall.config import Issuer as Stated
-from toolhall.registrar.keys import NewKey
-from toolhall.transports import identity
-from toolhall.transports.identity.building import BadIdentity
-from toolhall.transports.identity.failures import MOST_ADDRESSES, MOST_FAILURES, WINDOW_SECONDS, Failures
+from toolhall.registration.access import NewKey
 
 METADATA = f'resource_metadata="{PUBLIC_URL}/.well-known/oauth-protected-resource'
 NEEDED = 'scope="tools:*"'
@@ -223,9 +223,9 @@ async def test_nobody_in_particular_sees_and_calls_level_0_only() -> None:
 @pytest.mark.threat("B13")
 async def test_B13_who_guesses_is_not_listened_to(hall: Inside) -> None:
     """Many wrong keys from one address: the first few hear 401, the rest hear 429 and when to come back."""
-    wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MOST_FAILURES + 30)]
+    wrong = [{"Authorization": f"Bearer tk_{number}"} for number in range(MAX_FAILURES + 30)]
     replies = [await hall.send("GET", "/tools", headers=each, address="203.0.113.7") for each in wrong]
-    assert [reply.status_code for reply in replies] == [401] * MOST_FAILURES + [429] * 30
+    assert [reply.status_code for reply in replies] == [401] * MAX_FAILURES + [429] * 30
     assert 0 < int(replies[-1].headers["retry-after"]) <= WINDOW_SECONDS
     wrong_elsewhere = await hall.send("GET", "/tools", headers=wrong[0], address="203.0.113.8")
     assert wrong_elsewhere.status_code == 401
@@ -236,20 +236,20 @@ async def test_B13_who_guesses_is_not_listened_to(hall: Inside) -> None:
 def test_B13_what_is_remembered_of_guesses_is_bounded() -> None:
     """However many addresses guess, so many are remembered; an IPv6 network is one; after a minute all is forgotten."""
     now = [0.0]
-    failures = Failures(lambda: now[0], most=2)
-    for number in range(MOST_ADDRESSES + 500):
-        failures.add(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(failures) == MOST_ADDRESSES
-    failures.add("2001:db8::1")
-    failures.add("2001:db8::ffff:2%eth0")
-    assert failures.wait("2001:db8::3") == WINDOW_SECONDS
-    assert failures.wait("2001:db8:0:1::3") is None
-    failures.add("::ffff:192.0.2.1")
-    failures.add("192.0.2.1")
-    assert failures.wait("192.0.2.1") == WINDOW_SECONDS
+    failures = FailureThrottle(lambda: now[0], limit=2)
+    for number in range(MAX_ADDRESSES + 500):
+        failures.record(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(failures) == MAX_ADDRESSES
+    failures.record("2001:db8::1")
+    failures.record("2001:db8::ffff:2%eth0")
+    assert failures.retry_after("2001:db8::3") == WINDOW_SECONDS
+    assert failures.retry_after("2001:db8:0:1::3") is None
+    failures.record("::ffff:192.0.2.1")
+    failures.record("192.0.2.1")
+    assert failures.retry_after("192.0.2.1") == WINDOW_SECONDS
     now[0] += WINDOW_SECONDS
-    assert failures.wait("2001:db8::3") is None
-    failures.add("192.0.2.9")
+    assert failures.retry_after("2001:db8::3") is None
+    failures.record("192.0.2.9")
     assert len(failures) == 1
 
 
@@ -300,7 +300,7 @@ async def test_a_missing_scope_is_named_exactly(way: str) -> None:
 )
 def test_settings_that_prove_nobody(settings: dict[str, Any], said: str) -> None:
     stated: dict[str, Any] = {"profile": "server", "public_url": PUBLIC_URL, **settings}
-    with pytest.raises(BadIdentity, match=said):
+    with pytest.raises(BadAuthSettings, match=said):
         Toolhall(config=Config(**stated))
 
 

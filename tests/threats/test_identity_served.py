@@ -17,7 +17,7 @@ from tests.threats.served import toolhall
 from tests.threats.test_identity import by_machine, by_oxp
 from tests.threats.wire import HOST, Connection, http
 from toolhall import Config, Toolhall
-from toolhall.transports.identity.server import PUBLIC, PUBLIC_BELOW
+from toolhall.auth.profiles import PUBLIC_PATHS, PUBLIC_PREFIXES
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 each_legacy = pytest.mark.parametrize("revision", LEGACY)
@@ -44,7 +44,7 @@ def test_B1_every_route_needs_a_credential(guarded: Guarded, method: str) -> Non
     """All routes with all methods, without a credential: only those that anybody may ask answer at all."""
     for path in routes():
         status = guarded.status(method, path, b"{}" if method == "POST" else b"")
-        if path in PUBLIC or path.startswith(PUBLIC_BELOW):
+        if path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIXES):
             assert status < 500
         elif (method, path) == ("POST", "/machine"):
             assert status == 400  # only a message could bring a credential, and this is none

@@ -16,17 +16,15 @@ import pytest
 from tests.threats import isolated_tools as tools
 from tests.threats.guarded import inside
 from toolhall.authoring.definition import definitions_of
-from toolhall.model.call import Call
-from toolhall.model.caller import LOCAL
+from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
+from toolhall.execution.sandbox import worker_environment
+from toolhall.execution.worker_protocol import WorkerLimits
+from toolhall.model.caller import LOCAL, Allow
 from toolhall.model.errors import BadOutput, Crashed, TimedOut
-from toolhall.model.exchange import SILENT
-from toolhall.model.verdict import Allow
+from toolhall.model.messages import NULL_LINK, Call
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped
-from toolhall.registry.entry import compile_entry
-from toolhall.runners.staff import Means, Staff
-from toolhall.runners.surroundings import surroundings
-from toolhall.runners.wire import Limits
+from toolhall.registry.snapshot import compile_entry
 
 MEGABYTE = 1 << 20
 GONE_SECONDS = 10.0
@@ -36,15 +34,17 @@ class Tools:
     """The tools under attack, run as a hall runs them."""
 
     def __init__(self, *hidden: Path) -> None:
-        limits = Limits(file_bytes=2 * MEGABYTE, result_bytes=MEGABYTE)
-        means = Means(threads=4, seconds=60, limits=limits, hidden=tuple(map(str, hidden)))
-        self.staff = Staff(means, Run.tool_in)
+        limits = WorkerLimits(file_bytes=2 * MEGABYTE, result_bytes=MEGABYTE)
+        means = ExecutorLimits(
+            threads=4, default_timeout=60, worker_limits=limits, hidden_paths=tuple(map(str, hidden))
+        )
+        self.staff = FunctionExecutor(means, Run.tool_of_frame)
         self._run = Run(60, self.staff.activity)
 
     async def call(self, function: Any, **arguments: Any) -> Any:
         definition = next(definitions_of(function))
-        entry = compile_entry(definition.tool, self.staff.runner(definition), known_good=True)
-        call = Call("call-1", entry.id, arguments, LOCAL, SILENT, "test", 2, 0.0)
+        entry = compile_entry(definition.tool, self.staff.runner_for(definition), known_good=True)
+        call = Call("call-1", entry.id, arguments, LOCAL, NULL_LINK, "test", 2, 0.0)
         fields: dict[str, Any] = {
             "call": call,
             "entry": entry,
@@ -89,7 +89,7 @@ async def test_I7_a_tool_that_never_returns_is_killed_at_its_deadline(hall: Tool
     with pytest.raises(TimedOut, match=r"within 0\.3 seconds"):
         await hall.call(function)
     assert await hall.call(tools.where) != os.getpid()
-    assert hall.staff.workers.running == 0
+    assert hall.staff.worker_pool.running == 0
 
 
 @pytest.mark.threat("H7")
@@ -180,8 +180,8 @@ async def test_G10_a_worker_sees_no_variable_that_is_not_allowed(  # noqa: N802
         monkeypatch.setenv(name, "CANARY-30ad")
     seen = await hall.call(tools.environment)
     assert "CANARY-30ad" not in seen.values()
-    assert surroundings(seen) == seen
-    assert surroundings({"MINE": "1", "PATH": "/bin"}, ("MINE",)) == {"MINE": "1", "PATH": "/bin"}
+    assert worker_environment(seen) == seen
+    assert worker_environment({"MINE": "1", "PATH": "/bin"}, ("MINE",)) == {"MINE": "1", "PATH": "/bin"}
 
 
 @pytest.mark.threat("G6")

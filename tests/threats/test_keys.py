@@ -17,20 +17,18 @@ import pytest
 import toolhall
 from tests.unit.transports.api.managing import manage
 from toolhall import Config, Toolhall
-from toolhall.stores.base import FILE_NAME
-from toolhall.stores.keys.base import ApiKey
-from toolhall.stores.keys.ring import KeyRing
-from toolhall.stores.keys.text import Key, digest, new_key, written
+from toolhall.stores.api_keys import ApiKey, ApiKeyToken, KeyRing, format_token, generate_token, token_digest
+from toolhall.stores.common import DATABASE_FILE
 
 SOURCE = Path(toolhall.__file__).parent
 # Where values are handled that nobody may learn by trying, and what they are called there.
 GUARDED = (
     "stores/keys",
-    "stores/macs.py",
-    "stores/sql/signing.py",
+    "stores/crypto.py",
+    "stores/sql/base.py",
     "stores/sql/grants.py",
-    "stores/sql/keys.py",
-    "stores/seal.py",
+    "stores/sql/api_keys.py",
+    "stores/crypto.py",
     "transports/identity",
 )
 SECRETS = {"secret", "pepper", "mac", "digest", "_pepper", "_key"}
@@ -43,16 +41,16 @@ INJECTIONS = (
 )
 
 
-def ring_of(key: Key) -> KeyRing:
+def ring_of(key: ApiKeyToken) -> KeyRing:
     ring = KeyRing(bytes(32), lambda: 1.0)
-    ring.load([ApiKey(id=key.id, name="ci", digest=ring.proof_of(key), created_at=1.0, by="local")])
+    ring.load([ApiKey(id=key.id, name="ci", digest=ring.digest_of(key), created_at=1.0, by="local")])
     return ring
 
 
 @pytest.mark.threat("B12")
 def test_B12_unknown_and_wrong_keys_take_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """An unknown id, and a secret that is wrong in its first or in its last character, take the same comparisons."""
-    key = new_key()
+    key = generate_token()
     ring = ring_of(key)
     late = key.secret[:-1] + ("A" if key.secret[-1] != "A" else "B")
     early = ("A" if key.secret[0] != "A" else "B") + key.secret[1:]
@@ -65,9 +63,9 @@ def test_B12_unknown_and_wrong_keys_take_the_same_steps(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(hmac, "compare_digest", counting)
     taken = []
-    for wrong in (Key("x" * 12, key.secret), Key(key.id, early), Key(key.id, late)):
+    for wrong in (ApiKeyToken("x" * 12, key.secret), ApiKeyToken(key.id, early), ApiKeyToken(key.id, late)):
         steps.clear()
-        assert ring.find(written(wrong), 1.0) is None
+        assert ring.find(format_token(wrong), 1.0) is None
         taken.append(list(steps))
     assert taken == [[(6, 6), (32, 32)]] * 3
 
@@ -109,20 +107,20 @@ def _name(node: ast.AST) -> object:
 @pytest.mark.threat("B13")
 def test_B13_ten_thousand_guesses_look_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts that only look like keys are refused by their checksum, before anything is looked up or worked out."""
-    ring = ring_of(new_key())
+    ring = ring_of(generate_token())
     looked_up: list[str] = []
 
-    def counting(pepper: bytes, key: Key) -> bytes:
+    def counting(pepper: bytes, key: ApiKeyToken) -> bytes:
         looked_up.append(key.id)
-        return digest(pepper, key)
+        return token_digest(pepper, key)
 
-    monkeypatch.setattr("toolhall.stores.keys.ring.digest", counting)
+    monkeypatch.setattr("toolhall.stores.api_keys.digest", counting)
     for _ in range(10_000):
-        guess = written(new_key())
+        guess = format_token(generate_token())
         assert ring.find(guess[:-1] + ("A" if guess[-1] != "A" else "B"), 1.0) is None
     assert looked_up == []
-    sound = new_key()
-    assert ring.find(written(sound), 1.0) is None
+    sound = generate_token()
+    assert ring.find(format_token(sound), 1.0) is None
     assert looked_up == [sound.id]
 
 
@@ -144,7 +142,7 @@ async def test_J5_what_looks_like_sql_is_a_text(tmp_path: Path) -> None:
         grants = (await manage(hall, "GET", "/api/grants")).body["grants"]
     assert [key["id"] for key in keys] == [made["id"]]
     assert {grant["conditions"][0]["oneOf"][0] for grant in grants} == set(INJECTIONS)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
         assert connection.execute("SELECT count(*) FROM grants").fetchone() == (len(INJECTIONS),)
 
 
@@ -175,7 +173,7 @@ async def test_J6_only_their_owner_reads_the_files_of_a_hall(tmp_path: Path) -> 
             modes = {str(each): stat.S_IMODE(each.stat().st_mode) for each in found}
     finally:
         os.umask(before)
-    assert (tmp_path / "data" / FILE_NAME) in found
+    assert (tmp_path / "data" / DATABASE_FILE) in found
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
 
 
@@ -189,7 +187,7 @@ async def test_J6_a_hall_names_what_others_can_open(tmp_path: Path, caplog: pyte
         data / "audit": (0o770, "700"),
         data / "audit" / "audit.key": (0o604, "600"),
         data / "state.key": (0o666, "600"),
-        data / FILE_NAME: (0o620, "600"),
+        data / DATABASE_FILE: (0o620, "600"),
     }
     for started in range(2):
         with Toolhall(config=Config(data=str(data))) as hall:

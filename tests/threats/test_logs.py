@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from toolhall.cli.logs import MOST_ERROR, MOST_MESSAGE, start_logging
+from toolhall.cli.logs import MAX_MESSAGE, MAX_TRACEBACK, start_logging
 
 
 class Terminal(io.StringIO):
@@ -68,13 +68,13 @@ def test_tracebacks_stay_with_their_record(monkeypatch: pytest.MonkeyPatch, outp
     lines = output()
     with logged(lines, monkeypatch) as log:
         try:
-            raise RuntimeError(FORGED + "z" * MOST_ERROR)
+            raise RuntimeError(FORGED + "z" * MAX_TRACEBACK)
         except RuntimeError:
             log.exception("failed")
     first, *rest = lines.getvalue().splitlines()
     assert "failed" in first
     assert all(line.startswith("    ") for line in rest)
-    assert len(lines.getvalue()) < 2 * MOST_ERROR
+    assert len(lines.getvalue()) < 2 * MAX_TRACEBACK
     assert "RuntimeError" in lines.getvalue()
 
 
@@ -83,7 +83,7 @@ def test_a_message_is_not_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     with logged(lines, monkeypatch) as log:
         log.error("start%send", "x" * 1_000_000)
     said = json.loads(lines.getvalue())["message"]
-    assert len(said) < MOST_MESSAGE + 100
+    assert len(said) < MAX_MESSAGE + 100
     assert said.startswith("start")
     assert said.endswith("end")
     assert "letters left out" in said

@@ -11,7 +11,7 @@ import pytest
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message, modern_headers
 from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.wire import HOST, http, post
-from toolhall.transports.overload import RequestLimiter
+from toolhall.http.concurrency import ConcurrencyLimiter
 
 NO_TIME, NO_END = 0.0, 600.0  # how long a request waits for a place
 PATHS = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/tools/a/b"]
@@ -37,7 +37,7 @@ def posted(path: str) -> bytes:
 @pytest.mark.parametrize("path", PATHS)
 async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
     """503, when to come back, and an error that the dialect's clients can read; the message was not looked at."""
-    async with shielded(RequestLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(posted(path))
         status, headers, body = await client.reply()
         assert (status, headers["retry-after"]) == (503, "1")
@@ -52,7 +52,7 @@ async def test_I6_refused_in_the_words_of_the_dialect(path: str) -> None:
 @pytest.mark.threat("I6")
 async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
     """Beyond those who wait, a refusal costs no task, and the connection goes on afterwards."""
-    async with shielded(RequestLimiter(1, NO_END)) as served, taken(served) as first, connected(served) as second:
+    async with shielded(ConcurrencyLimiter(1, NO_END)) as served, taken(served) as first, connected(served) as second:
         second.send(served.call("holds"))
         await served.until(lambda: served.tasks == 2)
         async with connected(served) as third:
@@ -69,7 +69,7 @@ async def test_I6_refused_without_a_task_when_the_line_is_full() -> None:
 @pytest.mark.threat("I4")
 async def test_I4_whoever_comes_back_is_served() -> None:
     """A refused call succeeds once there is a place; at no time did more calls run than there are places."""
-    async with shielded(RequestLimiter(1, NO_TIME)) as served, connected(served) as second:
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, connected(served) as second:
         async with taken(served) as first:
             second.send(served.call("holds"))
             assert await second.status() == 503
@@ -84,7 +84,7 @@ async def test_I4_whoever_comes_back_is_served() -> None:
 @pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/oxp/health", "/api/tools"])
 async def test_I6_health_and_management_get_through(path: str) -> None:
     """Whoever has to see what is wrong, and to mend it, is answered while everything is taken."""
-    async with shielded(RequestLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
+    async with shielded(ConcurrencyLimiter(1, NO_TIME)) as served, taken(served), connected(served) as client:
         client.send(served.get(path))
         assert await client.status() == 200
 
@@ -92,7 +92,7 @@ async def test_I6_health_and_management_get_through(path: str) -> None:
 @pytest.mark.threat("I6")
 async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
     """In the older revisions to hang up is not to cancel, so to hang up gives no place back either."""
-    admission = RequestLimiter(1, NO_TIME)
+    admission = ConcurrencyLimiter(1, NO_TIME)
     async with shielded(admission) as served:
         async with connected(served) as client:
             client.send(post(served.port, encoded(handshake(NOVEMBER))))
@@ -112,7 +112,7 @@ async def test_I6_a_call_that_outlives_its_connection_keeps_its_place() -> None:
 async def test_I6_a_stream_that_listens_takes_no_place() -> None:
     """Streams are counted apart: one that stays open keeps no call out."""
     body = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    admission = RequestLimiter(1, NO_TIME)
+    admission = ConcurrencyLimiter(1, NO_TIME)
     async with shielded(admission) as served, connected(served) as listening:
         listening.send(post(served.port, body, *modern_headers(body)))
         assert b" 200 " in await listening.head()
@@ -123,7 +123,7 @@ async def test_I6_a_stream_that_listens_takes_no_place() -> None:
 @pytest.mark.parametrize("how", ["hangs up", "is refused", "is wrong"])
 async def test_I6_every_place_comes_back(how: str) -> None:
     """However a request ends, its place is free again."""
-    admission = RequestLimiter(2, NO_TIME)
+    admission = ConcurrencyLimiter(2, NO_TIME)
     async with shielded(admission) as served:
         for _ in range(5):
             async with connected(served) as client:
@@ -143,7 +143,7 @@ async def test_I6_every_place_comes_back(how: str) -> None:
 @pytest.mark.parametrize("waits", [NO_END, NO_TIME])
 async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> None:
     """Nothing more is read while a message waits for a slot; one that finds none is told when to come back."""
-    admission, sent, left = RequestLimiter(1, waits), list[Any](), asyncio.Event()
+    admission, sent, left = ConcurrencyLimiter(1, waits), list[Any](), asyncio.Event()
     ask = encoded({"type": "request", "id": "1", "method": "health_check", "params": {}}).decode()
     waiting: list[dict[str, Any]] = [{"type": "websocket.receive", "text": ask}, {"type": "websocket.connect"}]
 
@@ -160,7 +160,7 @@ async def test_I6_messages_on_a_socket_wait_in_the_same_queue(waits: float) -> N
         scope = {"type": "websocket", "path": "/hub", "headers": [(b"host", HOST.encode())], "client": (HOST, 1)}
         socket = asyncio.create_task(served.hall(scope, receive, send))
         if waits == NO_END:
-            await served.until(lambda: admission.callers.queue_is_full)
+            await served.until(lambda: admission.callers.is_queue_full)
             assert [said["type"] for said in sent] == ["websocket.accept"]
             served.gate.set()
             assert await client.status() == 200

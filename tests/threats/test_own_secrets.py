@@ -13,8 +13,8 @@ import pytest
 
 from tests.cli.shell import PATIENCE, PROGRAM, Serving, Shell
 from tests.cli.test_serve_ways import INITIALIZE, ask, children
-from toolhall.cli.serving.privacy import secrets_in
 from toolhall.config import Config
+from toolhall.server.process import secret_env_in
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 CLIENT_SECRET = "client-secret-of-the-hall"
@@ -172,4 +172,4 @@ def test_every_setting_that_is_not_shown_is_forgotten_too() -> None:
     value: Any = "canary"  # whatever the setting's own type
     hidden = [name for name in Config.__struct_fields__ if value not in repr(Config(**{name: value}))]
     variables = {f"TOOLHALL_{name.upper()}" for name in [*hidden, "providers"]} | {"TOOLHALL_KEY"}
-    assert secrets_in(dict.fromkeys(variables, "")).keys() == variables == SECRETS.keys()
+    assert secret_env_in(dict.fromkeys(variables, "")).keys() == variables == SECRETS.keys()

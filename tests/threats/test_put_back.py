@@ -13,10 +13,9 @@ import pytest
 from tests.unit.transports.pages.browsing import Browser, House
 from toolhall import Config, Toolhall
 from toolhall.model.errors import NeedsVerification
-from toolhall.registrar.grants import NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.approvals.base import Decision
-from toolhall.stores.base import FILE_NAME, StoreFailed
+from toolhall.registration.access import NewGrant, NewKey
+from toolhall.stores.approvals import Decision
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
 
 YES = Decision("approved", "local", "totp")
 NOW = 1.0
@@ -26,7 +25,7 @@ class Copy:
     """All rows of a table as they were, to be put back."""
 
     def __init__(self, folder: Path, table: str) -> None:
-        self._file, self._table = folder / FILE_NAME, table
+        self._file, self._table = folder / DATABASE_FILE, table
         self._rows: list[tuple[Any, ...]] = []
 
     async def take(self) -> None:
@@ -53,7 +52,7 @@ async def test_J7_a_used_yes_that_was_put_back_is_used(tmp_path: Path) -> None:
     with house.hall:
         await house.hall.open()
         path = await house.ask("burn")
-        assert await house.hall.people.approvals.store.decide(path.rpartition("/")[2], YES)
+        assert await house.hall.approval_components.approvals.store.decide(path.rpartition("/")[2], YES)
         await copy.take()
         assert await house.call("burn") == b'"burn attic"'
         await copy.put_back()
@@ -87,16 +86,16 @@ async def test_J7_an_authenticator_that_was_removed_stays_away(tmp_path: Path) -
     with house.hall:
         await house.hall.open()
         await house.generator("local")
-        factors = house.hall.people.factors
+        factors = house.hall.approval_components.factors
         word, _ = await factors.invite("ann", "local")
         await copy.take()
-        for each in await factors.of("local"):
+        for each in await factors.factors_of("local"):
             assert await factors.store.remove(each.id)
         invitation = await factors.invitation(word)
         assert invitation is not None
         assert await factors.add_passkey(invitation, b"key", 0)
         await copy.put_back()
-        assert (await factors.of("local"), await factors.invitation(word)) == ((), None)
+        assert (await factors.factors_of("local"), await factors.invitation(word)) == ((), None)
         assert await factors.add_passkey(invitation, b"key", 0) is None
 
 
@@ -111,7 +110,7 @@ async def test_J7_a_revoked_key_that_was_put_back_is_revoked(tmp_path: Path, cap
         await hall.access.keys.revoke(key.id)
         await copy.put_back()
         with caplog.at_level(logging.ERROR):
-            await hall.access.keys.follow()
+            await hall.access.keys.reload()
         assert hall.access.ring.find(secret, NOW) is None
     assert f"the key {key.id} was revoked" in caplog.text
 

@@ -13,12 +13,12 @@ from tests.threats.guarded import PUBLIC_URL, Inside, inside
 from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers, stdio
 from tests.threats.test_entrance import records
 from tests.threats.test_identity import WAYS
+from toolhall.auth.credentials import WINDOW_SECONDS
+from toolhall.http.authentication import MAX_RECORDS, UnauthenticatedAudit
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Unauthenticated
-from toolhall.model.exchange import CallTool
-from toolhall.pipeline.audit import Draft
-from toolhall.transports.identity.failures import WINDOW_SECONDS
-from toolhall.transports.strangers import MOST_RECORDS, Strangers
+from toolhall.model.messages import CallTool
+from toolhall.pipeline.audit import RecordDraft
 
 TOOL = "hostile_tools.nonce"
 JSON = {"Content-Type": "application/json"}
@@ -237,7 +237,7 @@ def test_J4_a_credential_in_the_name_of_a_caller_is_not_in_the_record() -> None:
     """Also not in the names that a token or a message brings."""
     secret = "ghp_" + "0123456789" * 4
     caller = Caller(f"corp:{secret}", person=f"corp:{secret}2", acting_for=secret)
-    record = Draft(0.0, "1", caller, "oxp", "Shop.sell", "ok", None, b"", 0, 0).record()
+    record = RecordDraft(0.0, "1", caller, "oxp", "Shop.sell", "ok", None, b"", 0, 0).record()
     assert "0123456789" not in str(record)
     assert (record.caller, record.acting_for) == ("corp:[redacted]", "[redacted]")
 
@@ -251,13 +251,13 @@ class Counted:
     def __init__(self, hall: Inside) -> None:
         self.hall = hall
         self.now = 0.0
-        self.strangers = Strangers(hall.hall.hall, lambda: self.now)
+        self.strangers = UnauthenticatedAudit(hall.hall.dispatcher, lambda: self.now)
 
     def refuse(self, times: int, address: str = "203.0.113.9") -> None:
         """So many wrong credentials."""
         for _ in range(times):
             asked = CallTool("/mcp", {}, "mcp", 0)
-            self.strangers.refused(asked, Caller("anonymous", address=address), Unauthenticated("no"))
+            self.strangers.record(asked, Caller("anonymous", address=address), Unauthenticated("no"))
 
     @property
     def reasons(self) -> list[str | None]:
@@ -271,8 +271,8 @@ async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
     """Beyond twenty a minute there is one record a minute, which says how many more there were."""
     async with inside(calls_per_second=0.001, call_burst=100) as hall:
         counted = Counted(hall)
-        counted.refuse(MOST_RECORDS + 37)
-        assert counted.reasons == ["no"] * MOST_RECORDS
+        counted.refuse(MAX_RECORDS + 37)
+        assert counted.reasons == ["no"] * MAX_RECORDS
         counted.now = WINDOW_SECONDS + 1
         finish: dict[str, Callable[[], None]] = {
             "another address": lambda: counted.refuse(1, "203.0.113.10"),
@@ -280,11 +280,11 @@ async def test_B13_what_is_not_recorded_is_counted(end: str) -> None:
             "the end": counted.strangers.close,
         }
         finish[end]()
-        reasons = counted.reasons[MOST_RECORDS:]
+        reasons = counted.reasons[MAX_RECORDS:]
         told = [each for each in reasons if each and each.startswith("37 more")]
         assert (len(told), len(reasons)) == (1, 1 if end == "the end" else 2)
         counted.strangers.close()
-        assert len(counted.reasons) == MOST_RECORDS + len(reasons)
+        assert len(counted.reasons) == MAX_RECORDS + len(reasons)
 
 
 @pytest.mark.threat("B13")
@@ -294,8 +294,8 @@ async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
         counted = Counted(hall)
         for minute in range(2):
             counted.now = minute * (WINDOW_SECONDS + 1)
-            counted.refuse(MOST_RECORDS + 3 + minute)
-            counted.refuse(MOST_RECORDS + 5 + minute, "203.0.113.10")
+            counted.refuse(MAX_RECORDS + 3 + minute)
+            counted.refuse(MAX_RECORDS + 5 + minute, "203.0.113.10")
         counted.strangers.close()
         told = [each.split()[0] for each in counted.reasons if each and "more" in each]
     assert told == ["3", "5", "4", "6"]
@@ -305,9 +305,9 @@ async def test_B13_each_minute_and_each_address_is_counted_alone() -> None:
 async def test_B13_the_count_is_written_when_the_hall_stops() -> None:
     """Nothing that was refused is lost with the server's end."""
     async with inside() as hall:
-        for _ in range(MOST_RECORDS + 2):
+        for _ in range(MAX_RECORDS + 2):
             await hall.send("GET", "/tools", headers={"Authorization": "Bearer tk_x"})
         hall.hall.close()
         reasons = [each.reason or "" for each in records(hall)]
-    assert len(reasons) == MOST_RECORDS + 1
+    assert len(reasons) == MAX_RECORDS + 1
     assert reasons[-1].startswith("2 more")

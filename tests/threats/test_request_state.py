@@ -9,7 +9,7 @@ import pytest
 from tests.threats.callers import Guest, Halls
 from tests.threats.lines import MODERN, Answer, HttpLine, calling, encoded
 from tests.threats.served import Served
-from toolhall.transports.mcp.rounds import MAX_ROUNDS, STATE_SECONDS
+from toolhall.mcp.request_state import MAX_ROUNDS, STATE_SECONDS
 
 STALE = -32602
 NORTH = {"wall": "north", "coats": 2}

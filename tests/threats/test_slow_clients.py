@@ -9,11 +9,16 @@ import pytest
 from tests.threats.lines import MODERN, encoded, message, modern_headers
 from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.wire import HOST, http, post
-from toolhall.cli.serving.connection import MOST_HEAD_BYTES, MOST_PIPELINED
-from toolhall.cli.serving.deadlines import ENOUGH_BYTES, Deadlines, Wait
-from toolhall.cli.serving.entrance import Entrance, connections_possible
+from toolhall.server.context import (
+    MIN_PROGRESS_BYTES,
+    ConnectionLimiter,
+    ConnectionTimeouts,
+    TimeoutTracker,
+    raise_connection_limit,
+)
+from toolhall.server.protocol import MAX_HEADER_BYTES, MAX_PIPELINED_REQUESTS
 
-LIMITS = Deadlines()
+LIMITS = ConnectionTimeouts()
 HEAD = b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 CROWD = 300
 
@@ -30,7 +35,7 @@ async def given(served: Shielded, client: Client, data: bytes) -> None:
 async def test_I1_a_connection_that_says_nothing() -> None:
     """It is closed after five seconds, and not before."""
     async with shielded() as served, connected(served) as client:
-        served.after(LIMITS.silent - 0.1)
+        served.after(LIMITS.first_byte - 0.1)
         assert not served.connections[0].transport.is_closing()
         served.after(0.1)
         assert await client.rest() == b""
@@ -41,7 +46,7 @@ async def test_I1_headers_that_trickle_in() -> None:
     """More bytes buy no more time: the deadline is for the whole head."""
     async with shielded() as served, connected(served) as client:
         await given(served, client, HEAD)
-        served.after(LIMITS.head - 1)
+        served.after(LIMITS.headers - 1)
         (connection,) = served.connections
         before = len(connection.headers)
         client.send(b"X-More: of the same\r\n")
@@ -77,9 +82,9 @@ async def test_I1_a_connection_that_idles(more: bytes) -> None:
         client.send(more)
         for _ in range(20):
             await asyncio.sleep(0)
-        served.after(LIMITS.idle - 0.1)
+        served.after(LIMITS.keep_alive - 0.1)
         assert served.connections
-        served.after(LIMITS.head)
+        served.after(LIMITS.headers)
         assert (await client.rest())[:13] in (b"", b"HTTP/1.1 408 ")
 
 
@@ -92,7 +97,7 @@ async def test_I1_a_call_that_takes_long_is_nobodys_fault() -> None:
         served.after(1_000)
         served.gate.set()
         assert await client.status() == 200
-        served.after(LIMITS.idle - 1)
+        served.after(LIMITS.keep_alive - 1)
         client.send(served.call("holds"))
         assert await client.status() == 200
 
@@ -109,7 +114,7 @@ async def test_I1_many_half_open_connections() -> None:
             served.gate.set()
             client.send(served.call("holds"))
             assert await client.status() == 200
-        served.after(LIMITS.head)
+        served.after(LIMITS.headers)
         await served.until(lambda: not served.connections)
 
 
@@ -118,7 +123,7 @@ async def test_I1_many_half_open_connections() -> None:
 async def test_I1_headers_without_end(line: bytes) -> None:
     """More than 64 kB of headers, or more than a hundred, are refused, however they come."""
     async with shielded() as served, connected(served) as client:
-        many = line * (MOST_HEAD_BYTES // len(line) * 2 if len(line) > 100 else 101)
+        many = line * (MAX_HEADER_BYTES // len(line) * 2 if len(line) > 100 else 101)
         client.send(HEAD + many + b"Content-Length: 2\r\n\r\n{}")
         # The connection ends before all was read, so that the words may be lost on their way.
         assert (await client.rest())[:13] in (b"", b"HTTP/1.1 431 ")
@@ -129,8 +134,8 @@ async def test_I1_headers_without_end(line: bytes) -> None:
 async def test_I1_requests_in_line_without_end() -> None:
     """Whoever sends requests without waiting for answers may have some in line, and not any number."""
     async with shielded() as served, connected(served) as client:
-        client.send(served.call("holds") + served.get("/health/live") * MOST_PIPELINED)
-        await served.until(lambda: len(served.connections[0].pipeline) == MOST_PIPELINED)
+        client.send(served.call("holds") + served.get("/health/live") * MAX_PIPELINED_REQUESTS)
+        await served.until(lambda: len(served.connections[0].pipeline) == MAX_PIPELINED_REQUESTS)
         client.send(served.get("/health/live"))
         assert await client.rest() == b""
         await served.until(lambda: served.ended == served.held == 1)
@@ -139,7 +144,7 @@ async def test_I1_requests_in_line_without_end() -> None:
 @pytest.mark.threat("I1")
 async def test_I1_more_connections_than_there_is_room_for() -> None:
     """One too many is told so at once; when another leaves, there is room again."""
-    async with shielded(entrance=Entrance(most=2)) as served, connected(served), connected(served) as second:
+    async with shielded(entrance=ConnectionLimiter(limit=2)) as served, connected(served), connected(served) as second:
         third = Client(*await asyncio.open_connection(HOST, served.port))
         said = await third.rest()
         assert said.startswith(b"HTTP/1.1 503 ")
@@ -155,31 +160,31 @@ async def test_I1_more_connections_than_there_is_room_for() -> None:
 @pytest.mark.threat("I1")
 def test_I1_connections_of_one_address() -> None:
     """An address that has too many keeps only itself out; this machine's own, where proxies are, is not counted."""
-    entrance = Entrance(most=100, most_per_address=2)
-    assert [entrance.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
-    assert entrance.enter("192.0.2.2")
-    assert all(entrance.enter(address) for address in ["127.0.0.1", "127.0.0.9", "::1", None] * 4)
-    assert [entrance.enter("fe80::1%eth0") for _ in range(3)] == [True, True, False]
-    entrance.leave("192.0.2.1")
-    assert entrance.enter("192.0.2.1")
-    assert not entrance.enter("192.0.2.1")
+    entrance = ConnectionLimiter(limit=100, limit_per_address=2)
+    assert [entrance.acquire("192.0.2.1") for _ in range(3)] == [True, True, False]
+    assert entrance.acquire("192.0.2.2")
+    assert all(entrance.acquire(address) for address in ["127.0.0.1", "127.0.0.9", "::1", None] * 4)
+    assert [entrance.acquire("fe80::1%eth0") for _ in range(3)] == [True, True, False]
+    entrance.release("192.0.2.1")
+    assert entrance.acquire("192.0.2.1")
+    assert not entrance.acquire("192.0.2.1")
 
 
 @pytest.mark.threat("R10")
 def test_R10_an_entrance_forgets_who_is_gone() -> None:
     """Ten thousand addresses that came and went leave nothing behind, and the room is the same as before."""
-    entrance = Entrance(most=2)
+    entrance = ConnectionLimiter(limit=2)
     for number in range(10_000):
         address = f"192.0.{number // 256}.{number % 256}"
-        assert entrance.enter(address)
-        entrance.leave(address)
-    assert (entrance.inside, entrance.addresses) == (0, 0)
-    assert [entrance.enter("192.0.2.1") for _ in range(3)] == [True, True, False]
+        assert entrance.acquire(address)
+        entrance.release(address)
+    assert (entrance.open_connections, entrance.tracked_addresses) == (0, 0)
+    assert [entrance.acquire("192.0.2.1") for _ in range(3)] == [True, True, False]
 
 
 def test_there_is_room_for_connections() -> None:
     """The process asks for as many files as it serves connections, as far as it may."""
-    assert 1 <= connections_possible() <= 10_000
+    assert 1 <= raise_connection_limit() <= 10_000
 
 
 @pytest.mark.threat("F7")
@@ -214,12 +219,12 @@ async def test_F14_an_upgrade_behind_a_request_that_runs() -> None:
 @pytest.mark.threat("I2")
 def test_I2_slow_is_not_stuck() -> None:
     """Who takes 64 kB within the deadline has another one; who takes less is cut off."""
-    wait = Wait()
-    assert wait.begins("stall", None, 0.0, ENOUGH_BYTES * 2)
-    assert not wait.stuck(30.0, ENOUGH_BYTES * 2, 29.9)
-    assert not wait.stuck(30.0, ENOUGH_BYTES, 30.0)
-    assert not wait.stuck(30.0, 1, 59.9)
-    assert wait.stuck(30.0, 1, 60.0)
+    wait = TimeoutTracker()
+    assert wait.start("stall", None, 0.0, MIN_PROGRESS_BYTES * 2)
+    assert not wait.is_stalled(30.0, MIN_PROGRESS_BYTES * 2, 29.9)
+    assert not wait.is_stalled(30.0, MIN_PROGRESS_BYTES, 30.0)
+    assert not wait.is_stalled(30.0, 1, 59.9)
+    assert wait.is_stalled(30.0, 1, 60.0)
 
 
 @pytest.mark.threat("I2")
@@ -230,7 +235,7 @@ async def test_I2_a_reader_that_stops() -> None:
         (connection,) = served.connections
         await served.until(lambda: connection.flow.write_paused)
         assert connection.transport.get_write_buffer_size() < 1_100_000
-        served.after(LIMITS.stall - 0.1)
+        served.after(LIMITS.write_stall - 0.1)
         assert served.connections
         served.after(0.1)
         await served.until(lambda: not served.connections and served.tasks == 0)
@@ -243,8 +248,8 @@ async def test_I2_a_reader_that_goes_on_is_served_to_the_end() -> None:
         client.send(served.call("large", size=900_000) * 20)
         (connection,) = served.connections
         await served.until(lambda: connection.flow.write_paused)
-        served.after(LIMITS.stall - 1)
+        served.after(LIMITS.write_stall - 1)
         for _ in range(20):
             assert await client.status() == 200
-        served.after(LIMITS.idle - 1)
+        served.after(LIMITS.keep_alive - 1)
         assert served.connections

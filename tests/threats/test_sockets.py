@@ -10,11 +10,10 @@ import pytest
 from tests.threats.lines import encoded
 from tests.threats.shielded import Client, Shielded, connected, shielded
 from tests.threats.wire import HOST, Header, http
-from toolhall.cli.serving.deadlines import Deadlines
-from toolhall.cli.serving.entrance import Entrance
-from toolhall.cli.serving.socket_connection import MOST_FRAGMENTS, GuardedSocket
+from toolhall.server.context import ConnectionLimiter, ConnectionTimeouts
+from toolhall.server.websocket_protocol import MAX_FRAGMENTS, WebSocketProtocol
 
-LIMITS = Deadlines()
+LIMITS = ConnectionTimeouts()
 TEXT, MORE, LAST = 0x01, 0x00, 0x80
 POSTED = ["/mcp", "/oxp/tools/call", "/hub", "/machine", "/machine/tools", "/tools/shielded/holds", "/api/tools"]
 
@@ -38,13 +37,13 @@ def frame(kind: int, data: bytes = b"") -> bytes:
 
 
 @asynccontextmanager
-async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, GuardedSocket]]:
+async def opened(served: Shielded) -> AsyncGenerator[tuple[Client, WebSocketProtocol]]:
     """A WebSocket, and the server's side of it."""
     async with connected(served) as client:
         client.send(upgrade())
         assert b" 101 " in await client.head()
         (socket,) = served.connections
-        assert isinstance(socket, GuardedSocket)
+        assert isinstance(socket, WebSocketProtocol)
         yield client, socket
 
 
@@ -124,7 +123,7 @@ async def test_K20_an_invalid_frame_closes_the_socket_without_a_traceback(
 async def test_I1_fragments_without_end() -> None:
     """Even empty ones take memory, so a message has a bound on them too."""
     async with shielded() as served, opened(served) as (client, _):
-        client.send(frame(TEXT, b"{") + frame(MORE) * (MOST_FRAGMENTS + 1))
+        client.send(frame(TEXT, b"{") + frame(MORE) * (MAX_FRAGMENTS + 1))
         said = await client.rest()
         assert said[:1] == b"\x88"
         assert said[2:4] == (1009).to_bytes(2, "big")
@@ -158,7 +157,7 @@ async def test_I1_a_quiet_socket_stays() -> None:
 async def test_I2_a_socket_that_is_not_read() -> None:
     """After thirty seconds it is cut, not closed, which would wait for the reader; nothing of it is left."""
     ask = {"type": "tool_request", "tool": "shielded", "method": "large", "params": {"size": 900_000}}
-    entrance = Entrance()
+    entrance = ConnectionLimiter()
     async with shielded(entrance=entrance) as served:
         async with connected(served, limit=1024) as client:
             client.send(upgrade())
@@ -167,17 +166,17 @@ async def test_I2_a_socket_that_is_not_read() -> None:
             for number in range(20):
                 client.send(frame(TEXT | LAST, encoded({**ask, "id": str(number)})))
             await served.until(lambda: not socket.writable.is_set())
-            served.after(LIMITS.stall - 0.1)
+            served.after(LIMITS.write_stall - 0.1)
             assert served.connections
             served.after(0.1)
             await served.until(lambda: not served.connections and served.tasks == 0)
-        assert entrance.inside == 0
+        assert entrance.open_connections == 0
 
 
 @pytest.mark.threat("K4")
 async def test_K4_a_socket_that_never_answers_the_close() -> None:
     """Five seconds after we closed it the connection is cut, whatever else its client sends meanwhile."""
-    large, entrance = b"x" * 1_100_000, Entrance()
+    large, entrance = b"x" * 1_100_000, ConnectionLimiter()
     async with shielded(entrance=entrance) as served:
         async with opened(served) as (client, socket):
             client.send(bytes([TEXT | LAST, 0xFF]) + len(large).to_bytes(8, "big") + bytes(4) + large)
@@ -190,4 +189,4 @@ async def test_K4_a_socket_that_never_answers_the_close() -> None:
             served.after(0.1)
             assert socket.transport.is_closing()
             await served.until(lambda: not served.connections and served.tasks == 0)
-        assert entrance.inside == 0
+        assert entrance.open_connections == 0

@@ -9,17 +9,15 @@ import pytest
 from tests.threats.callers import Guest, Halls, Visit
 from tests.threats.lines import MODERN, NOVEMBER, encoded, handshake, message
 from tests.unit.parts import Clock
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import LIMITED
-from toolhall.dialects.mcp.revisions import LEGACY
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.mcp.protocol import RATE_LIMITED, STATEFUL_REVISIONS, JsonRpcRequest
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.http import sse as streams
+from toolhall.http import websocket
+from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.sse import EventStream
+from toolhall.mcp import sessions, subscriptions
+from toolhall.mcp.stateful import McpSession
 from toolhall.model.caller import Caller
-from toolhall.transports import stream as streams
-from toolhall.transports import websocket
-from toolhall.transports.mcp import sessions, subscriptions
-from toolhall.transports.mcp.legacy import Session
-from toolhall.transports.overload import RequestLimiter
-from toolhall.transports.stream import Stream
 
 LISTEN = encoded(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
 INITIALIZE = encoded(handshake(NOVEMBER))
@@ -33,10 +31,10 @@ async def halls() -> AsyncGenerator[Halls]:
     held.close()
 
 
-def session_of(halls: Halls, caller: str) -> Session:
+def session_of(halls: Halls, caller: str) -> McpSession:
     """A session of this caller, before it has an id."""
-    writer = Writer(Server(name="hostile", version="0"), LEGACY[NOVEMBER])
-    return Session(halls.hall.hall, writer, Caller(caller), {})
+    writer = McpEncoder(ServerInfo(name="hostile", version="0"), STATEFUL_REVISIONS[NOVEMBER])
+    return McpSession(halls.hall.dispatcher, writer, Caller(caller), {})
 
 
 async def listening(guest: Guest) -> Visit:
@@ -52,7 +50,7 @@ async def test_I3_the_sixth_stream_of_a_caller(halls: Halls) -> None:
     ann, bob = Guest(halls, "ann", MODERN), Guest(halls, "bob", MODERN)
     visits = [await listening(ann) for _ in range(subscriptions.MAX_PER_CALLER)]
     answer = await ann.ask(message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}))
-    assert (answer.status, answer.code, len(visits)) == (429, LIMITED, 5)
+    assert (answer.status, answer.code, len(visits)) == (429, RATE_LIMITED, 5)
     visits.append(await listening(bob))
     await visits.pop(0).hang_up()
     visits.append(await listening(ann))
@@ -69,7 +67,7 @@ async def test_I3_all_streams_of_a_process(halls: Halls, monkeypatch: pytest.Mon
     answer = await Guest(halls, "ann", MODERN).ask(
         message(MODERN, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     )
-    assert (answer.status, answer.code) == (429, LIMITED)
+    assert (answer.status, answer.code) == (429, RATE_LIMITED)
     for visit in visits:
         await visit.hang_up()
     await (await listening(local)).hang_up()
@@ -112,7 +110,7 @@ async def test_I8_sessions_that_are_all_at_work(halls: Halls, monkeypatch: pytes
 @pytest.mark.threat("I8")
 async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
     """A caller that opens and ends sessions leaves nothing behind."""
-    kept = sessions.Sessions(Clock())
+    kept = sessions.McpSessions(Clock())
     for _ in range(300):
         kept.end(kept.open(session_of(halls, "ann")))
     opened = [kept.open(session_of(halls, name)) for name in ("ann", "bob", "bob")]
@@ -125,10 +123,10 @@ async def test_I8_ended_sessions_are_forgotten(halls: Halls) -> None:
 @pytest.mark.threat("I2")
 async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
     """Of notices 256 kB are kept, the latest; the answer is never dropped."""
-    stream = Stream()
+    stream = EventStream()
     for _ in range(1_000):
         stream.send(b"n" * 10_000)
-    assert stream.kept_bytes <= streams.MAX_KEPT_BYTES
+    assert stream.buffered_bytes <= streams.MAX_BUFFERED_BYTES
     stream.finish(b"a" * 1_000_000)
     items = [item.message async for item in stream.read()]
     assert items == [b"a" * 1_000_000]
@@ -137,13 +135,13 @@ async def test_I2_what_is_kept_for_a_reader_that_stops() -> None:
 @pytest.mark.threat("I2")
 async def test_I2_small_notices_are_counted_too() -> None:
     """Many empty notices cost no more than a few."""
-    stream = Stream()
+    stream = EventStream()
     for _ in range(10_000):
         stream.send(b"{}")
     stream.finish(b"answer")
     items = [item async for item in stream.read()]
-    assert len(items) == streams.MAX_KEPT
-    assert stream.kept_bytes == sum(len(item.message) for item in items)
+    assert len(items) == streams.MAX_BUFFERED
+    assert stream.buffered_bytes == sum(len(item.message) for item in items)
 
 
 @pytest.mark.threat("P7")
@@ -151,8 +149,8 @@ async def test_P7_answers_kept_for_a_session(halls: Halls) -> None:
     """A session keeps its last streams so that a client can come back, and few of them when they are large."""
     held = sessions.HttpSession(session_of(halls, "ann"), 0.0)
     for _ in range(50):
-        held.begin(Request(1, "tools/call", {}), 0, None).stream.finish(b"x" * 900_000)
-        assert held.kept_bytes < sessions.MAX_KEPT_BYTES + 1_000_000
+        held.begin(JsonRpcRequest(1, "tools/call", {}), 0, None).stream.finish(b"x" * 900_000)
+        assert held.buffered_bytes < sessions.MAX_BUFFERED_BYTES + 1_000_000
     held.close()
 
 
@@ -161,7 +159,7 @@ async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.Monkey
     """WebSockets are bounded for each caller and in all; one too many is refused before it is accepted."""
     monkeypatch.setattr(websocket, "MAX_PER_CALLER", 1)
     sent: list[Any] = []
-    hub = websocket.WebSocket(halls.hall.hub, 1_000)
+    hub = websocket.HubWebSocket(halls.hall.hub, 1_000)
 
     async def left() -> dict[str, Any]:
         return {"type": "websocket.disconnect"}
@@ -169,10 +167,10 @@ async def test_I3_sockets_of_one_caller(halls: Halls, monkeypatch: pytest.Monkey
     async def send(said: Any) -> None:
         sent.append(said["type"])
         if said["type"] == "websocket.accept":  # while it is open, another comes
-            await hub.serve(caller, RequestLimiter(), left, send)
+            await hub.serve(caller, ConcurrencyLimiter(), left, send)
 
     caller = Caller("ann")
-    await hub.serve(caller, RequestLimiter(), left, send)
+    await hub.serve(caller, ConcurrencyLimiter(), left, send)
     assert sent == ["websocket.accept", "websocket.close"]
-    await hub.serve(caller, RequestLimiter(), left, send)
+    await hub.serve(caller, ConcurrencyLimiter(), left, send)
     assert sent[2:] == ["websocket.accept", "websocket.close"]

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from tests.unit.parts import call_of, entry_named
+from toolhall.execution.schema_worker import ProcessValidator
+from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments
 from toolhall.model.json import JsonObject
-from toolhall.model.verdict import Allow
 from toolhall.pipeline.states import Admitted, Valid
 from toolhall.pipeline.validate import Validate
-from toolhall.registry.entry import Entry
-from toolhall.runners.checker import ProcessChecker
+from toolhall.registry.snapshot import Entry
 
 OPEN: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
 # What each schema names, and what it does not.
@@ -53,14 +53,14 @@ def at(level: int, schema: JsonObject, arguments: dict[str, Any], *, foreign: bo
     """A call of a tool with this schema that was allowed at this level."""
     entry = entry_named(input=schema)
     tool = msgspec.structs.replace(entry.tool, foreign=foreign)
-    shown = Entry(tool, entry.runner, entry.accepts, entry.returns, entry.id)
+    shown = Entry(tool, entry.runner, entry.input_validator, entry.output_validator, entry.id)
     return Admitted(call_of(arguments=arguments, size=10), shown, Allow("grant-7", level))
 
 
 @pytest.fixture
 def validate() -> Validate:
     """The stage; no check here is so costly that it would be made elsewhere."""
-    return Validate(ProcessChecker())
+    return Validate(ProcessValidator())
 
 
 @pytest.mark.threat("F13")

@@ -10,11 +10,10 @@ import pytest
 
 from tests.unit.transports.api.managing import PICK, activated, definition, manage, place, registered
 from toolhall import Config, Toolhall
-from toolhall.registrar.grants import NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.registrar.terms import Terms
-from toolhall.stores.base import FILE_NAME, StoreFailed
-from toolhall.stores.seal import KEY_NAME
+from toolhall.app.data_dir import OpenOptions
+from toolhall.registration.access import NewGrant, NewKey
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
+from toolhall.stores.crypto import ROOT_KEY_FILE
 
 NOW = 1.0
 COPIED = """
@@ -29,7 +28,7 @@ def hall_in(folder: Path) -> Toolhall:
 
 def altered(folder: Path, statement: str, *values: object) -> None:
     """An insider with a SQL shell."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement, values).rowcount == 1
 
 
@@ -150,14 +149,14 @@ async def test_J7_who_only_reads_the_store_is_not_deceived_either(folder: Path) 
     with hall_in(folder) as writer, hall_in(folder) as reader:
         await writer.open()
         altered(folder, "UPDATE tools SET state = 'active'")
-        await reader.open(Terms(share=True))
-        assert reader.registrar.find(PICK).state == "quarantined"
-        assert not reader.registrar.serves(reader.registrar.find(PICK))
+        await reader.open(OpenOptions(allow_readonly=True))
+        assert reader.registration.find(PICK).state == "quarantined"
+        assert not reader.registration.is_served(reader.registration.find(PICK))
 
 
 @pytest.mark.threat("J7")
 async def test_J7_a_file_with_another_key_is_not_trusted(folder: Path) -> None:
     """A file that was brought from elsewhere, or whose key is gone, opens nothing and says so."""
-    (folder / KEY_NAME).unlink()
+    (folder / ROOT_KEY_FILE).unlink()
     with hall_in(folder) as hall, pytest.raises(StoreFailed, match=r"state\.key is another"):
         await hall.open()

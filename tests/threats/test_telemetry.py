@@ -6,10 +6,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from tests.unit.parts import call_of
-from toolhall.telemetry import figures
-from toolhall.telemetry.figures import Telemetry
-from toolhall.telemetry.prometheus import written
-from toolhall.telemetry.spans import Spans
+from toolhall.telemetry import metrics
+from toolhall.telemetry.metrics import Telemetry, render
+from toolhall.telemetry.spans import CallTracer
 
 CANARY = "CANARY-77aa"
 
@@ -19,18 +18,18 @@ def test_I10_names_that_callers_make_up_are_one_label() -> None:  # noqa: N802
     """Calls of tools that do not exist are counted under one name, however many names there are."""
     telemetry = Telemetry()
     for number in range(1_000):
-        telemetry.ended(call_of(f"made-up-{number}"), None, "NotFound", 0)
+        telemetry.record_call(call_of(f"made-up-{number}"), None, "NotFound", 0)
     assert telemetry.calls == {("unknown", "test", "NotFound"): 1000}
-    assert b"made-up" not in written(telemetry)
+    assert b"made-up" not in render(telemetry)
 
 
 @pytest.mark.threat("I10")
 def test_I10_tools_that_come_and_go_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: N802
     """However many tools are registered over time, the number of series stops growing and no call is left uncounted."""
-    monkeypatch.setattr(figures, "_MOST_SERIES", 10)
+    monkeypatch.setattr(metrics, "_MOST_SERIES", 10)
     telemetry = Telemetry()
     for number in range(500):
-        telemetry.ended(call_of(), f"Kit.t{number}@1.0.0", f"outcome{number % 20}", 0)
+        telemetry.record_call(call_of(), f"Kit.t{number}@1.0.0", f"outcome{number % 20}", 0)
     assert len(telemetry.calls) <= 21
     assert sum(telemetry.calls.values()) == 500
     assert len(telemetry.durations) == 11
@@ -41,9 +40,9 @@ def test_G8_no_argument_and_no_made_up_name_is_in_a_span() -> None:  # noqa: N80
     """Neither arguments nor the name of a tool that does not exist reach a trace."""
     exported, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exported))
-    spans = Spans(provider, ours=True)
-    spans.begin(call_of(arguments={"secret": CANARY})).end(("pick", "Kit.pick@1.0.0"), "Crashed")
-    spans.begin(call_of(CANARY)).end(None, "NotFound")
+    spans = CallTracer(provider, owns_provider=True)
+    spans.start_span(call_of(arguments={"secret": CANARY})).end(("pick", "Kit.pick@1.0.0"), "Crashed")
+    spans.start_span(call_of(CANARY)).end(None, "NotFound")
     spans.close()
     assert exported.get_finished_spans()[1].name == "tools/call"
     assert CANARY not in "".join(span.to_json() for span in exported.get_finished_spans())

@@ -13,13 +13,12 @@ import pytest
 from joserfc.jwk import OctKey
 
 from tests.threats.issuer import DISCOVERY, EVERY, FOREIGN, KEYS, Issuer, issuing, published, sign
+from toolhall.auth import settings
+from toolhall.auth.authenticator import AuthenticationFailed
+from toolhall.auth.key_sets import FRESH_SECONDS, REFETCH_SECONDS, STALE_SECONDS, JsonFetcher
+from toolhall.auth.tokens import CACHE_SECONDS, IssuedTokenVerifier, SharedSecretVerifier
 from toolhall.model.caller import Caller
 from toolhall.model.secret import Secret
-from toolhall.transports.identity import settings
-from toolhall.transports.identity.base import Unproven
-from toolhall.transports.identity.fetching import Fetcher
-from toolhall.transports.identity.keysets import AGAIN_SECONDS, FRESH_SECONDS, STALE_SECONDS
-from toolhall.transports.identity.tokens import REMEMBERED_SECONDS, IssuedTokens, SharedTokens
 
 HERE = "https://hall.example"
 SECRET = "a secret of thirty-two bytes or more"
@@ -41,12 +40,12 @@ class Checked:
     def __init__(self, issuer: Issuer, **stated: Any) -> None:
         self.issuer = issuer
         self.clock = Clock()
-        told = settings.Issuer(name="idp", issuer=issuer.url, **stated)
-        self.tokens = IssuedTokens([told], {HERE}, Fetcher([told]), self.clock)
+        told = settings.TokenIssuer(name="idp", issuer=issuer.url, **stated)
+        self.tokens = IssuedTokenVerifier([told], {HERE}, JsonFetcher([told]), self.clock)
 
     async def caller(self, text: str) -> Caller | None:
         """Whom a token proves."""
-        found = self.tokens.find(text)
+        found = self.tokens.verify(text)
         return found if found is None or isinstance(found, Caller) else await found
 
     @property
@@ -76,7 +75,7 @@ async def test_a_right_token_proves_its_subject(checked: Checked, algorithm: str
         short_lived=True,
         credential=Secret(text),
     )
-    assert checked.tokens.find(text) is found  # without asking anybody
+    assert checked.tokens.verify(text) is found  # without asking anybody
 
 
 async def test_a_refreshed_token_is_no_new_sign_in(checked: Checked) -> None:
@@ -264,7 +263,7 @@ async def test_B5_a_thousand_unknown_keys_ask_the_issuer_once(checked: Checked) 
     tokens = [checked.issuer.token(header={"kid": f"unknown-{number}"}) for number in range(1_000)]
     assert await asyncio.gather(*map(checked.caller, tokens)) == [None] * 1_000
     assert checked.fetched == 1
-    checked.clock.now += AGAIN_SECONDS - 1
+    checked.clock.now += REFETCH_SECONDS - 1
     assert await checked.caller(tokens[0]) is None
     assert checked.fetched == 1
 
@@ -283,10 +282,10 @@ async def test_B5_the_keys_are_never_fetched_from_elsewhere(checked: Checked) ->
     for answer in wrong:
         issuer.documents["/evil"] = answer
         stated = Checked(issuer, jwks_url=f"{issuer.url}/evil")
-        with pytest.raises(Unproven, match="cannot be fetched now"):
+        with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
             await stated.caller(issuer.token())
     issuer.documents[DISCOVERY] = lambda: (200, b'{"issuer":"https://evil.example","jwks_uri":"https://evil.example/"}')
-    with pytest.raises(Unproven, match="cannot be fetched now"):
+    with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
         await checked.caller(issuer.token())
 
 
@@ -313,7 +312,7 @@ async def test_keys_are_renewed_and_old_ones_do_while_the_issuer_is_away(checked
     assert await ask()
     assert checked.fetched == 3  # not again with every call
     checked.clock.now += STALE_SECONDS
-    with pytest.raises(Unproven, match="cannot be fetched now"):
+    with pytest.raises(AuthenticationFailed, match="cannot be fetched now"):
         await ask()
 
 
@@ -321,7 +320,7 @@ async def test_a_new_key_is_found_and_a_withdrawn_one_is_good_no_longer(checked:
     await checked.caller(checked.issuer.token())
     old = checked.issuer.token(sub="old")
     checked.issuer.keys = {"RS256": KEYS["RS256"]}
-    checked.clock.now += AGAIN_SECONDS
+    checked.clock.now += REFETCH_SECONDS
     assert await checked.caller(checked.issuer.token("RS256"))  # was known already
     assert await checked.caller(checked.issuer.token("RS256", header={"kid": "new"})) is None  # asks again
     assert await checked.caller(old) is None
@@ -333,11 +332,11 @@ async def test_a_checked_token_is_remembered_for_a_minute_and_never_beyond_its_e
     assert await checked.caller(long)
     assert await checked.caller(short)
     checked.issuer.keys = dict(FOREIGN)
-    checked.clock.now += AGAIN_SECONDS
+    checked.clock.now += REFETCH_SECONDS
     await checked.caller(checked.issuer.token(header={"kid": "new"}))  # the old keys are gone
-    assert checked.tokens.find(long)
+    assert checked.tokens.verify(long)
     assert await checked.caller(short) is None
-    checked.clock.now += REMEMBERED_SECONDS
+    checked.clock.now += CACHE_SECONDS
     assert await checked.caller(long) is None
 
 
@@ -349,18 +348,18 @@ def shared(**changed: Any) -> str:
 
 
 def test_an_oxp_client_is_known_by_its_secret() -> None:
-    tokens = SharedTokens(SECRET, {HERE}, time.time)
-    found = tokens.find(shared(sub="agent"))
+    tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
+    found = tokens.verify(shared(sub="agent"))
     assert found
     assert (found.id, found.proof, found.scopes) == ("oxp:agent", "shared", frozenset({"tools:*"}))
-    assert tokens.find(shared(sub="agent", aud=HERE))
-    nameless = tokens.find(shared())
+    assert tokens.verify(shared(sub="agent", aud=HERE))
+    nameless = tokens.verify(shared())
     assert nameless
     assert nameless.id == "oxp:client"
 
 
 def test_an_oxp_client_cannot_give_itself_more_than_tools() -> None:
-    found = SharedTokens(SECRET, {HERE}, time.time).find(shared(scope="admin act_as approve tools:Shop"))
+    found = SharedSecretVerifier(SECRET, {HERE}, time.time).verify(shared(scope="admin act_as approve tools:Shop"))
     assert found
     assert found.scopes == frozenset({"tools:Shop"})
 
@@ -368,11 +367,11 @@ def test_an_oxp_client_cannot_give_itself_more_than_tools() -> None:
 @pytest.mark.threat("B4")
 def test_B4_oxp_tokens_without_an_end_or_for_others_prove_nobody() -> None:
     """HS256 tokens must end, must be signed with the secret, and must name this server if they name any."""
-    tokens = SharedTokens(SECRET, {HERE}, time.time)
-    assert tokens.find(shared(exp=None)) is None
-    assert tokens.find(shared(exp=int(time.time()) - 61)) is None
-    assert tokens.find(shared(aud="https://other.example")) is None
-    assert tokens.find(shared(sub="a\nb")) is None
+    tokens = SharedSecretVerifier(SECRET, {HERE}, time.time)
+    assert tokens.verify(shared(exp=None)) is None
+    assert tokens.verify(shared(exp=int(time.time()) - 61)) is None
+    assert tokens.verify(shared(aud="https://other.example")) is None
+    assert tokens.verify(shared(sub="a\nb")) is None
     other = OctKey.import_key("another secret of thirty-two bytes")
-    assert tokens.find(sign("HS256", other, {"exp": int(time.time()) + 60})) is None
-    assert tokens.find(sign("ES256", FOREIGN["ES256"], {"exp": int(time.time()) + 60})) is None
+    assert tokens.verify(sign("HS256", other, {"exp": int(time.time()) + 60})) is None
+    assert tokens.verify(sign("ES256", FOREIGN["ES256"], {"exp": int(time.time()) + 60})) is None

@@ -11,19 +11,19 @@ import pytest
 
 from tests.unit.runners.hub.peer import LAST, STREAM, Peer, Wire, chunk, peer, whole
 from toolhall import Annotations, Config, Toolhall
-from toolhall.dialects.hub.declaring import declaration
-from toolhall.model.caller import LOCAL, SERVE_ALL, TRUSTED, Caller
-from toolhall.model.exchange import CallTool, Event, Finished, Silent
+from toolhall.dialects.hub.catalog import write_declaration
+from toolhall.http.tool_server_join import HttpPeer
+from toolhall.model.caller import LOCAL, SERVE_ALL, TRUSTED_SERVER, Caller
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import CallEvent, CallTool, CompletedCall, NullLink
 from toolhall.model.names import ToolId, published_name
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Output, Tool
-from toolhall.transports.sender import Posting
 
-HERE = Posting({"client": ("127.0.0.1", 9)}, {})
+HERE = HttpPeer({"client": ("127.0.0.1", 9)}, {})
 TOKEN = "token-0123456789"
-ADA = Caller("ada", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED}))
-EVE = Caller("eve", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED}))
+ADA = Caller("ada", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED_SERVER}))
+EVE = Caller("eve", proof="key", scopes=frozenset({SERVE_ALL, TRUSTED_SERVER}))
 OBJECT: JsonObject = {"type": "object"}
 
 
@@ -39,7 +39,7 @@ async def say(hall: Toolhall, by: Caller, method: str, **params: Any) -> Any:
 
 
 async def join(hall: Toolhall, url: str, *tools: Tool, by: Caller = ADA, replica: str = "replica-0123456789") -> Any:
-    documents = [declaration(tools or (written(),))]
+    documents = [write_declaration(tools or (written(),))]
     return await say(hall, by, "join", server="s", replica=replica, url=url, token=TOKEN, tools=documents)
 
 
@@ -177,7 +177,7 @@ async def test_G6_a_tool_server_says_too_much(size: int) -> None:
     """More than is passed on, and more than is even read."""
     async with joined(returning(result={"a": "x" * size})) as (hall, _):
         assert (await call(hall))["code"] in ("INTERNAL_ERROR", "UNAVAILABLE")
-        assert hall.servers.pools.lost <= 1
+        assert hall.tool_servers.pools.lost_calls <= 1
 
 
 @pytest.mark.threat("G7")
@@ -188,7 +188,7 @@ async def test_G7_a_secret_comes_back_from_a_tool_server() -> None:
         wire.write(whole(ending(message, result={"said": message["context"]["secrets"]["KEY"]})))
 
     async with joined(echo, needs) as (hall, found):
-        await hall.supplies.vault.set("KEY", Secret("canary-0123456789"), None, "eve")
+        await hall.credentials.vault.set("KEY", Secret("canary-0123456789"), None, "eve")
         assert "canary" not in json.dumps(await call(hall))
         assert _calls(found)[0]["context"]["secrets"] == {"KEY": "canary-0123456789"}
 
@@ -204,15 +204,15 @@ async def test_I11_a_tool_server_floods_its_caller() -> None:
             wire.write(chunk(line * 500))
         wire.write(chunk(ending(message, result={"done": True}) + b"\n"), LAST)
 
-    class Heard(Silent):
+    class Heard(NullLink):
         events = 0
 
-        def emit(self, event: Event) -> None:
+        def emit(self, event: CallEvent) -> None:
             Heard.events += 1
 
     async with joined(flood) as (hall, _):
-        answer = await hall.hall.answer(CallTool("Calendar_create", {}, "hub"), LOCAL, Heard())
-        assert isinstance(answer, Finished)
+        answer = await hall.dispatcher.answer(CallTool("Calendar_create", {}, "hub"), LOCAL, Heard())
+        assert isinstance(answer, CompletedCall)
         assert 0 < Heard.events < 500
 
 

@@ -13,12 +13,16 @@ import pytest
 
 from tests.unit.runners.disguised import EVERY, SECRET
 from toolhall.model.secret import Secret
-from toolhall.stores.base import FILE_NAME, StoreFailed
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.macs import COLUMN, Macs
-from toolhall.stores.seal import KEY_NAME
-from toolhall.stores.vault.keys import Keks, Profile, find_keks, new_key
-from toolhall.stores.vault.places import written
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
+from toolhall.stores.crypto import MAC_COLUMN, ROOT_KEY_FILE, RowMac
+from toolhall.stores.open import open_stores
+from toolhall.stores.vault.key_sources import (
+    KeyEncryptionKeys,
+    KeyProfile,
+    find_key_encryption_keys,
+    format_key,
+    generate_key,
+)
 from toolhall.stores.vault.vault import Vault
 
 COPIED = """
@@ -30,9 +34,9 @@ FROM secrets WHERE user = 'alice'
 class Opened:
     """A vault in a folder, as a hall opens it."""
 
-    def __init__(self, folder: Path, profile: Profile = "local") -> None:
-        self._stores = choose_stores(folder, share=False)
-        self.vault = Vault(find_keks(None, folder, profile=profile, environment={}))
+    def __init__(self, folder: Path, profile: KeyProfile = "local") -> None:
+        self._stores = open_stores(folder, allow_readonly=False)
+        self.vault = Vault(find_key_encryption_keys(None, folder, profile=profile, environment={}))
 
     async def __aenter__(self) -> Vault:
         try:
@@ -62,17 +66,17 @@ def files_of(folder: Path) -> list[Path]:
 
 def altered(folder: Path, statement: str, *values: object) -> None:
     """An insider with a SQL shell."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         assert connection.execute(statement, values).rowcount == 1
 
 
 def sign_again(folder: Path, table: str, row_id: str) -> None:
     """An insider who has the key of the folder's codes as well, though not the vault's."""
-    macs = Macs((folder / KEY_NAME).read_bytes())
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection, connection:
+    macs = RowMac((folder / ROOT_KEY_FILE).read_bytes())
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection, connection:
         connection.row_factory = sqlite3.Row
         (row,) = connection.execute(f"SELECT * FROM {table} WHERE id = ?", [row_id])
-        code = macs.signed(table, dict(row))[COLUMN]
+        code = macs.with_mac(table, dict(row))[MAC_COLUMN]
         connection.execute(f"UPDATE {table} SET mac = ? WHERE id = ?", [code, row_id])
 
 
@@ -96,7 +100,7 @@ async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: p
             await vault.set("TOKEN", Secret(SECRET + SECRET), None, "local")
             assert vault.get("TOKEN", "alice") == Secret(SECRET)
             look()
-            await vault.rotate(new_key())
+            await vault.rotate(generate_key())
             await vault.remove("TOKEN", None)
             look()
     look()
@@ -104,14 +108,14 @@ async def test_J4_no_file_holds_a_secret_in_any_spelling(folder: Path, caplog: p
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("profile", ["local", "server"])
-async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, profile: Profile) -> None:
+async def test_J4_a_backup_without_the_vault_key_opens_nothing(folder: Path, profile: KeyProfile) -> None:
     """Whoever has every other file of the folder has ciphertext, and a hall does not start with it."""
-    keks = find_keks(None, folder, profile="local", environment={})
-    assert isinstance(keks, Keks)
+    keks = find_key_encryption_keys(None, folder, profile="local", environment={})
+    assert isinstance(keks, KeyEncryptionKeys)
     (folder / "vault.key").unlink()
     found = [path.read_bytes() for path in files_of(folder)]
     assert not [
-        each for each in found for form in (bytes(keks.keys[0]), written(keks.keys[0]).encode()) if form in each
+        each for each in found for form in (bytes(keks.keys[0]), format_key(keks.keys[0]).encode()) if form in each
     ]
     with pytest.raises(StoreFailed, match="the key that opens them is not: put it back"):
         async with Opened(folder, profile):
@@ -128,11 +132,11 @@ async def test_J6_only_its_owner_reads_the_key_and_the_secrets(tmp_path: Path) -
     try:
         async with Opened(data) as vault:
             await vault.set("TOKEN", Secret(SECRET), None, "local")
-            await vault.rotate(new_key())
+            await vault.rotate(generate_key())
             modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (data, *data.rglob("*"))}
     finally:
         os.umask(before)
-    assert {"data", "vault.key", FILE_NAME, f"{FILE_NAME}-wal"} <= modes.keys()
+    assert {"data", "vault.key", DATABASE_FILE, f"{DATABASE_FILE}-wal"} <= modes.keys()
     assert {name: oct(mode) for name, mode in modes.items() if mode != (0o700 if name == "data" else 0o600)} == {}
 
 
@@ -147,7 +151,7 @@ async def test_J7_alices_secret_is_not_bobs_whatever_its_row_says(
     folder: Path, statement: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's secret, copied or moved to Bob by SQL, does not open, and the log says so; even with a valid code."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute("SELECT id FROM secrets WHERE user = 'alice'")
     altered(folder, statement)
     if signed:
@@ -181,7 +185,7 @@ async def test_J7_no_column_of_a_secret_can_be_exchanged(
     folder: Path, change: str, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Bob's row with Alice's value, another name, or less than all of itself is good for nothing."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM secrets WHERE user = 'bob'")
     altered(folder, f"UPDATE secrets SET {change} WHERE id = ?", bobs)
     if signed:
@@ -199,7 +203,7 @@ async def test_J7_a_data_key_given_to_another_opens_nothing(
     folder: Path, signed: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Alice's data key, written down as Bob's so that his secrets are sealed with what she has, is left out."""
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((bobs,),) = connection.execute("SELECT id FROM data_keys WHERE tenant = 'user:bob'")
     alices = "(SELECT wrapped FROM data_keys WHERE tenant = 'user:alice')"
     altered(folder, f"UPDATE data_keys SET wrapped = {alices} WHERE id = ?", bobs)
@@ -220,7 +224,7 @@ async def test_J7_what_was_spoiled_is_not_replaced_by_the_halls(folder: Path, ta
     async with Opened(folder) as vault:
         await vault.set("TOKEN", Secret("what everybody has"), None, "local")
     owner, column = ("user = 'alice'", "sealed") if table == "secrets" else ("tenant = 'user:alice'", "wrapped")
-    with closing(sqlite3.connect(folder / FILE_NAME)) as connection:
+    with closing(sqlite3.connect(folder / DATABASE_FILE)) as connection:
         ((alices,),) = connection.execute(f"SELECT id FROM {table} WHERE {owner}")
     altered(folder, f"UPDATE {table} SET {column} = zeroblob(60) WHERE id = ?", alices)
     if signed:
@@ -231,6 +235,6 @@ async def test_J7_what_was_spoiled_is_not_replaced_by_the_halls(folder: Path, ta
             assert vault.get("TOKEN", "bob") == Secret("what everybody has")
             usable = {each.user: each.usable for each in await vault.list() if each.name == "TOKEN"}
             assert usable == {None: True, "alice": False}
-            await vault.rotate(new_key())
+            await vault.rotate(generate_key())
         await vault.set("TOKEN", Secret(SECRET), "alice", "alice")
         assert vault.get("TOKEN", "alice") == Secret(SECRET)

@@ -15,11 +15,10 @@ from tests.properties.callers.ways import WAYS, Call, Mcp, Oxp
 from tests.unit.parts import tool_named
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.dialects.findings import BadDocument
-from toolhall.model.caller import Caller
+from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.model.verdict import Allow
-from toolhall.registrar.papers import read_definition
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.registration.records import read_definition
 
 SOURCE = Path(__file__).parents[2] / "src/toolhall"
 MODERN = "2026-07-28"
@@ -157,7 +156,7 @@ async def test_G12_no_answer_is_kept_for_another_caller(call_id: str | None) -> 
 
 async def answers(hall: Toolhall, name: str, caller: str, count: int) -> list[str]:
     ask, who = CallTool(name, {}, "test"), Caller(caller, proof="key")
-    return [type(await hall.hall.answer(ask, who)).__name__ for _ in range(count)]
+    return [type(await hall.dispatcher.answer(ask, who)).__name__ for _ in range(count)]
 
 
 @pytest.mark.threat("I4")
@@ -182,7 +181,7 @@ async def test_I5_an_expensive_tool_uses_up_more() -> None:
     config = Config(calls_per_second=0.001, call_burst=20, costs={"*.whoami": 10})
     with Toolhall(whoami, config=config) as hall:
         ended = await answers(hall, "whoami", "ada", 3)
-        assert ended == [Finished.__name__, Finished.__name__, Limited.__name__]
+        assert ended == [CompletedCall.__name__, CompletedCall.__name__, Limited.__name__]
 
 
 @pytest.mark.threat("B9")
@@ -195,7 +194,7 @@ async def test_B9_a_tool_that_works_for_a_user_needs_one(caller: str, may: bool)
         proof: Any = "shared" if caller == "crew" else "key"
         who = Caller(caller, proof=proof, expires_at=4e9, scopes=frozenset({"tools:*"}))
         needy = tool_named("inbox", level=1, requirements={"user_id": True})
-        assert isinstance(town.hall.hall.policy.judge(who, needy), Allow) is may
+        assert isinstance(town.hall.dispatcher.policy.authorize(who, needy), Allow) is may
 
 
 @pytest.mark.threat("S1")

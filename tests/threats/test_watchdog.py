@@ -12,13 +12,13 @@ import pytest
 from tests.unit.parts import call_of
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.model.verdict import Allow
+from toolhall.execution.function_runner import MAX_LOOP_BLOCKS, FunctionRunner
+from toolhall.execution.thread_pool import ThreadPool
+from toolhall.execution.watchdog import CallActivity, Watchdog
+from toolhall.model.caller import Allow
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped
-from toolhall.registry.entry import Entry, compile_entry
-from toolhall.runners.function import MOST_BLOCKED, FunctionRunner
-from toolhall.runners.threads import Threads
-from toolhall.runners.watchdog import Activity, Watchdog
+from toolhall.registry.snapshot import Entry, compile_entry
 
 
 class Hearing(logging.Handler):
@@ -57,15 +57,15 @@ class AsyncWatched:
 
     def __init__(self) -> None:
         self.blocked: list[str] = []
-        self.activity = Activity()
-        self.dog = Watchdog(self.activity, Run.tool_in, self.blocked.append)
+        self.activity = CallActivity()
+        self.dog = Watchdog(self.activity, Run.tool_of_frame, self.blocked.append)
         self.run = Run(60, self.activity)
         self.dog.watch()
 
 
 def entry_of(function: Callable[..., object]) -> Entry:
     definition = next(definitions_of(function))
-    return compile_entry(definition.tool, FunctionRunner(definition.body, Threads(1)))
+    return compile_entry(definition.tool, FunctionRunner(definition.body, ThreadPool(1)))
 
 
 def equipped(entry: Entry) -> Equipped:
@@ -99,7 +99,7 @@ async def test_I7_a_tool_that_blocks_the_loop_is_named_with_the_fix(  # noqa: N8
 
 
 async def test_what_is_no_tool_is_shown_too(gate: threading.Event, hearing: Hearing, watched: AsyncWatched) -> None:
-    watched.activity.begun += 1
+    watched.activity.started += 1
     watched.activity.wake()
     gate.wait(30)
     watched.dog.close()
@@ -117,7 +117,7 @@ async def test_calls_that_end_leave_no_trace(watched: AsyncWatched, hearing: Hea
     await watched.run(equipped(entry_of(fine)))
     with pytest.raises(Exception, match="the tool failed"):
         await watched.run(equipped(entry_of(raises)))
-    assert (watched.activity.begun, watched.activity.running) == (2, 0)
+    assert (watched.activity.started, watched.activity.running) == (2, 0)
     watched.dog.close()
     assert not any(thread.name == "toolhall-watchdog" for thread in threading.enumerate())
 
@@ -132,7 +132,7 @@ async def test_without_a_call_there_is_no_thread(watched: AsyncWatched) -> None:
 def test_a_loop_that_has_ended_is_not_watched() -> None:
     async def begin() -> AsyncWatched:
         watched = AsyncWatched()
-        watched.activity.begun += 1
+        watched.activity.started += 1
         watched.activity.wake()
         return watched
 
@@ -151,14 +151,14 @@ async def test_one_that_blocks_again_and_again_is_moved() -> None:
         return "there"
 
     definition = next(definitions_of(freeze))
-    threads = Threads(1)
+    threads = ThreadPool(1)
     elsewhere = FunctionRunner(next(definitions_of(thaw)).body, threads)
     runner = FunctionRunner(definition.body, threads, lambda: elsewhere)
     answers: list[object] = []
-    for _ in range(MOST_BLOCKED):
+    for _ in range(MAX_LOOP_BLOCKS):
         answers.append(await runner.run(definition.tool, call_of(), {}, _Never()))
-        runner.blocked(definition.tool)
-    assert answers == ["here"] * MOST_BLOCKED
+        runner.record_loop_block(definition.tool)
+    assert answers == ["here"] * MAX_LOOP_BLOCKS
     assert await runner.run(definition.tool, call_of(), {}, _Never()) == "there"
 
 

@@ -4,18 +4,17 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
-from toolhall.authoring.context import Patience
+from toolhall.authoring.context import PausableDeadline
 from toolhall.authoring.definition import definitions_of
-from toolhall.model.call import Call
+from toolhall.execution.function_runner import FunctionRunner
+from toolhall.execution.thread_pool import ThreadPool
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.exchange import SILENT, Event, Link
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import NULL_LINK, Call, CallEvent, ClientLink
 from toolhall.model.names import ToolId
-from toolhall.model.question import Answered, Question
+from toolhall.model.questions import Answered, Question
 from toolhall.model.tool import Output, Tool
-from toolhall.registry.entry import Entry, compile_entry
-from toolhall.runners.function import FunctionRunner
-from toolhall.runners.threads import Threads
+from toolhall.registry.snapshot import Entry, compile_entry
 
 
 class Clock:
@@ -32,11 +31,11 @@ class Hearing:
     """A link that keeps what it hears, and answers as the test says."""
 
     def __init__(self, answers: Callable[[str, Question], Answered] | None = None) -> None:
-        self.events: list[Event] = []
+        self.events: list[CallEvent] = []
         self.retries: list[int] = []
         self._answers = answers
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: CallEvent) -> None:
         self.events.append(event)
 
     def can(self, feature: str) -> bool:
@@ -56,7 +55,7 @@ class Returning:
         self.value = value
         self.calls: list[JsonObject] = []
 
-    async def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> object:
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: PausableDeadline) -> object:
         self.calls.append(arguments)
         return self.value
 
@@ -76,13 +75,17 @@ def entry_named(name: str = "pick", *, returns: JsonObject | None = None, **stat
 @contextmanager
 def entry_of(function: Any) -> Generator[Entry]:
     """A marked function, registered as it would be in a hall."""
-    with closing(Threads(2)) as threads:
+    with closing(ThreadPool(2)) as threads:
         definition = next(definitions_of(function))
         yield compile_entry(definition.tool, FunctionRunner(definition.body, threads))
 
 
 def call_of(
-    tool: str = "pick", arguments: JsonObject | None = None, caller: Caller = LOCAL, link: Link = SILENT, size: int = 2
+    tool: str = "pick",
+    arguments: JsonObject | None = None,
+    caller: Caller = LOCAL,
+    link: ClientLink = NULL_LINK,
+    size: int = 2,
 ) -> Call:
     """A call as a transport would make it."""
     return Call("call-1", tool, arguments or {}, caller, link, "test", size, 1_000.0)

@@ -13,8 +13,8 @@ from toolhall.authoring.declaration import tool
 from toolhall.config import Config
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import NeedsVerification
-from toolhall.model.exchange import CallTool, Finished
 from toolhall.model.json import Json
+from toolhall.model.messages import CallTool, CompletedCall
 from toolhall.registry.registry import Conflict
 
 
@@ -30,7 +30,7 @@ def ask(name: str, size: int = 0, **arguments: Json) -> CallTool:
 async def test_a_data_folder_is_made_and_kept_private(tmp_path: Path) -> None:
     folder = tmp_path / "inner" / "data"
     with Toolhall(add, config=Config(data=str(folder))) as hall:
-        await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+        await hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)
     assert folder.stat().st_mode & 0o777 == 0o700
     assert {each.name: each.stat().st_mode & 0o777 for each in folder.iterdir()} == {
         "audit": 0o700,
@@ -50,13 +50,13 @@ async def test_the_key_outlives_the_hall(tmp_path: Path) -> None:
 def test_without_a_data_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Toolhall(add) as hall:
-        assert isinstance(asyncio.run(hall.hall.answer(ask("add", a=1, b=2), LOCAL)), Finished)
+        assert isinstance(asyncio.run(hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)), CompletedCall)
     assert list(tmp_path.iterdir()) == []
 
 
 async def test_closing_ends_idle_threads() -> None:
     hall = Toolhall(add)
-    await asyncio.gather(*(hall.hall.answer(ask("add", a=1, b=n), LOCAL) for n in range(20)))
+    await asyncio.gather(*(hall.dispatcher.answer(ask("add", a=1, b=n), LOCAL) for n in range(20)))
     workers = [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-tool")]
     assert workers
     hall.close()
@@ -80,7 +80,7 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_closing(
         return close
 
     await hall.open()
-    await hall.hall.answer(ask("add", a=1, b=2), LOCAL)
+    await hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)
     with monkeypatch.context() as patch:
         for name in ("servers", "registrar", "access"):
             patch.setattr(getattr(hall, name), "close", broken(name))
@@ -100,14 +100,14 @@ async def test_there_are_no_more_threads_than_configured() -> None:
         release.wait(10)
 
     with Toolhall(block, config=Config(threads=2)) as hall:
-        calls = [asyncio.ensure_future(hall.hall.answer(ask("block"), LOCAL)) for _ in range(4)]
+        calls = [asyncio.ensure_future(hall.dispatcher.answer(ask("block"), LOCAL)) for _ in range(4)]
         try:
             for _ in range(2):
                 assert await asyncio.to_thread(running.acquire, timeout=10)
             assert not running.acquire(blocking=False)
         finally:
             release.set()
-        assert all(isinstance(answer, Finished) for answer in await asyncio.gather(*calls))
+        assert all(isinstance(answer, CompletedCall) for answer in await asyncio.gather(*calls))
 
 
 async def test_without_an_approver_high_levels_are_refused() -> None:
@@ -115,7 +115,7 @@ async def test_without_an_approver_high_levels_are_refused() -> None:
     def risky() -> None: ...
 
     with Toolhall(risky) as hall:
-        answer = await hall.hall.answer(ask("risky"), LOCAL)
+        answer = await hall.dispatcher.answer(ask("risky"), LOCAL)
     assert isinstance(answer, NeedsVerification)
     assert (answer.how, answer.id) == ("step_up", (answer.url or "").rpartition("/approve/")[2])
 
@@ -126,8 +126,8 @@ async def test_costly_arguments_are_checked_in_a_process_of_their_own() -> None:
         return len(arguments["rows"])
 
     with Toolhall(pick) as hall:
-        answer = await hall.hall.answer(ask("pick", size=1_500, rows=[[4_999]] * 2), LOCAL)
-    assert isinstance(answer, Finished)
+        answer = await hall.dispatcher.answer(ask("pick", size=1_500, rows=[[4_999]] * 2), LOCAL)
+    assert isinstance(answer, CompletedCall)
     assert answer.result.encoded == b"2"
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import BadConfig, Config, Issuer, load_config
-from toolhall.pipeline.ladder import Steps
+from toolhall.oauth.providers import ProviderSettings
 from toolhall.pipeline.limit import Concurrency, Rate
+from toolhall.pipeline.policy import LevelRequirements
 
 DEFAULTS = Config()
 
@@ -68,7 +68,7 @@ STRUCTURED: dict[str, tuple[str, Any]] = {
     "costs": ('{"Image.*": 10}', {"Image.*": 10}),
     "levels": ('{"Mail.*": 6}', {"Mail.*": 6}),
     "concurrency": ('{"per_caller": 20}', Concurrency(per_caller=20)),
-    "steps": ('{"recent": 5}', Steps(recent=5)),
+    "steps": ('{"recent": 5}', LevelRequirements(recent=5)),
     "providers": ('{"google": {"client_id": "hall"}}', {"google": ProviderSettings(client_id="hall")}),
     "issuers": ('[{"name": "corp", "issuer": "https://id"}]', (Issuer(name="corp", issuer="https://id"),)),
 }

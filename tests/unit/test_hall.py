@@ -10,30 +10,37 @@ import pytest
 from tests.unit.parts import Clock, Hearing, entry_named, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
-from toolhall.hall import Hall
+from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Broken, Malformed, NotFound, Problem, ToolFailed
-from toolhall.model.exchange import Asked, Asking, CallTool, Finished, ListTools, Page, Progress
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.question import Roots
+from toolhall.model.messages import (
+    CallTool,
+    CompletedCall,
+    InputRequired,
+    InputRequiredSignal,
+    ListTools,
+    ProgressEvent,
+    ToolPage,
+)
+from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
+from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
-from toolhall.pipeline.limit import Limit, Rate, Rates
+from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
-from toolhall.pipeline.policy import LevelPolicy
-from toolhall.pipeline.rulings import NoRules
+from toolhall.pipeline.policy import LevelPolicy, NoRules
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
-from toolhall.registry.entry import Entry
 from toolhall.registry.registry import Registry
-from toolhall.runners.checker import ProcessChecker
-from toolhall.stores.journal import MemoryJournal
+from toolhall.registry.snapshot import Entry
+from toolhall.stores.audit.journal import MemoryJournal
 
 STRANGER = Caller("stranger", proof="key")
 NAMES = ["find", "authorize", "limit", "validate", "verify", "equip", "run", "check", "sanitize"]
@@ -48,8 +55,8 @@ class Built:
         self.stages: dict[str, Any] = {
             "find": Find(self.registry, policy, time.time),
             "authorize": Authorize(policy),
-            "limit": Limit(Rates(caller=Rate(100, 100)), clock),
-            "validate": Validate(ProcessChecker()),
+            "limit": Limit(RateLimits(caller=Rate(100, 100)), clock),
+            "validate": Validate(ProcessValidator()),
             "verify": Verify(policy),
             "equip": Equip(),
             "run": Run(10),
@@ -59,7 +66,7 @@ class Built:
         }
         pipeline = Pipeline(Stages(**{**self.stages, **replaced}))
         ids = iter(range(1, 1_000))
-        self.hall = Hall(self.registry, policy, pipeline, new_id=lambda: f"call-{next(ids)}", timer=clock)
+        self.hall = Dispatcher(self.registry, policy, pipeline, new_id=lambda: f"call-{next(ids)}", timer=clock)
 
     async def call(self, name: str = "pick", caller: Caller = LOCAL, **arguments: Any) -> Any:
         return await self.hall.answer(CallTool(name, arguments, "test"), caller)
@@ -72,7 +79,7 @@ async def test_a_call_is_answered_by_its_result_and_its_tool() -> None:
 
     with entry_of(pick) as entry:
         answer = await Built(entry).call(n=1)
-    assert isinstance(answer, Finished)
+    assert isinstance(answer, CompletedCall)
     assert (answer.tool.name, answer.result.encoded) == ("pick", b"2")
 
 
@@ -84,10 +91,10 @@ async def test_an_error_is_an_answer() -> None:
 async def test_a_question_is_an_answer() -> None:
     @tool
     async def pick() -> None:
-        raise Asking({"where": Roots()})
+        raise InputRequiredSignal({"where": Roots()})
 
     with entry_of(pick) as entry:
-        assert await Built(entry).call() == Asked({"where": Roots()})
+        assert await Built(entry).call() == InputRequired({"where": Roots()})
 
 
 async def test_details_are_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -119,7 +126,7 @@ async def test_a_costly_check_is_waited_for() -> None:
     with entry_of(pick) as entry:
         hall = Built(entry, validate=Validate(Elsewhere())).hall
         answer = await hall.answer(CallTool("pick", {"n": 1}, "test", 10**8), LOCAL)
-    assert isinstance(answer, Finished)
+    assert isinstance(answer, CompletedCall)
 
 
 class Raising:
@@ -173,17 +180,17 @@ async def test_events_go_to_the_link_of_the_call() -> None:
     link = Hearing()
     with entry_of(pick) as entry:
         await Built(entry).hall.answer(CallTool("pick", {}, "test"), LOCAL, link)
-    assert link.events == [Progress(1, None, None)]
+    assert link.events == [ProgressEvent(1, None, None)]
 
 
 async def test_tools_are_listed_in_pages() -> None:
     hall = Built(*(entry_named(name) for name in "abc")).hall
     first = await hall.answer(ListTools(), LOCAL)
-    assert isinstance(first, Page)
-    second = await hall.answer(ListTools(first.next), LOCAL)
-    assert isinstance(second, Page)
+    assert isinstance(first, ToolPage)
+    second = await hall.answer(ListTools(first.next_cursor), LOCAL)
+    assert isinstance(second, ToolPage)
     assert [tool.name for tool in (*first.tools, *second.tools)] == ["a", "b", "c"]
-    assert (first.shared, second.next) == (True, None)
+    assert (first.shared, second.next_cursor) == (True, None)
 
 
 async def test_a_bad_cursor_is_an_answer() -> None:
@@ -193,7 +200,7 @@ async def test_a_bad_cursor_is_an_answer() -> None:
 async def test_a_stranger_sees_nothing_and_its_page_is_its_own() -> None:
     hall = Built(entry_named(level=4)).hall
     page = await hall.answer(ListTools(), STRANGER)
-    assert isinstance(page, Page)
+    assert isinstance(page, ToolPage)
     assert (page.tools, page.shared) == ((), False)
     assert hall.find("pick", STRANGER) is None
     found = hall.find("pick", LOCAL)
@@ -206,10 +213,10 @@ def test_what_is_made_for_one_caller_outlives_another_of_its_credentials() -> No
     narrow = Caller("stranger", proof="key", scopes=frozenset({"tools:Other"}))
     again = Caller("stranger", proof="key", credential=Secret("its second key"))
     for caller in (STRANGER, narrow, again, STRANGER, narrow):
-        hall.once(caller, "list", lambda: made.append(""))
+        hall.cached_for(caller, "list", lambda: made.append(""))
     assert len(made) == 2
-    hall.follow(NoRules())
-    hall.once(STRANGER, "list", lambda: made.append(""))
+    hall.set_rules(NoRules())
+    hall.cached_for(STRANGER, "list", lambda: made.append(""))
     assert len(made) == 3
 
 
@@ -226,5 +233,5 @@ async def test_stages_come_in_their_order() -> None:
 
     built = Built(entry_named())
     noting = {name: noted(name, stage) for name, stage in built.stages.items() if name in NAMES}
-    assert isinstance(await Built(**noting).call(), Finished)
+    assert isinstance(await Built(**noting).call(), CompletedCall)
     assert order == NAMES

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolhall import Config, Toolhall
-from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import BadConfig
 from toolhall.model.secret import Secret
-from toolhall.stores.base import StoreFailed
+from toolhall.oauth.providers import ProviderSettings
+from toolhall.stores.common import StoreFailed
 
 GOOGLE = {"google": ProviderSettings(client_id="hall", client_secret="secret")}
 KEY = base64.b64encode(bytes(range(32))).decode()
@@ -36,13 +36,13 @@ def test_settings_that_cannot_work_are_refused_with_the_fix(config: Config, fix:
 async def test_a_hall_with_secrets_and_no_key_for_them_does_not_open(tmp_path: Path) -> None:
     with Toolhall(config=Config(data=str(tmp_path), vault_key=KEY)) as hall:
         await hall.open()
-        await hall.supplies.vault.set("NAME", Secret("value"), None, "test")
+        await hall.credentials.vault.set("NAME", Secret("value"), None, "test")
     for config in (Config(data=str(tmp_path)), Config(data=str(tmp_path), vault_key=OTHER)):
         with Toolhall(config=config) as hall, pytest.raises(StoreFailed, match="secrets"):
             await hall.open()
     with Toolhall(config=Config(data=str(tmp_path), vault_key=KEY)) as hall:
         await hall.open()
-        assert hall.supplies.vault.get("NAME") == Secret("value")
+        assert hall.credentials.vault.get("NAME") == Secret("value")
 
 
 OPENING = """
@@ -60,7 +60,7 @@ importing = []
 
 class Watching:
     def find_spec(self, name, path=None, target=None):
-        if name in ("toolhall.egress.door", "httpx2"):
+        if name in ("toolhall.egress.client", "httpx2"):
             importing.append(threading.current_thread() is threading.main_thread())
 
 sys.meta_path.insert(0, Watching())

@@ -1,3 +1,3 @@
-"""The composition root: the only place that knows every part."""
+"""Composition root: the only package that knows every component, and builds a Toolhall from them."""
 
 from toolhall.app.toolhall import Toolhall as Toolhall

@@ -1,1 +1,1 @@
-"""What a tool author imports: @tool, Toolkit, Context."""
+"""The tool author's API: `@tool`, Toolkit, BaseTool and Context."""

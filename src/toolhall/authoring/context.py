@@ -1,4 +1,4 @@
-"""The line from a running tool to whoever called it; an unconnected one does nothing."""
+"""Context, a running tool's access to its caller, credentials and outbound HTTP; unconnected, it does nothing."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -6,20 +6,78 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, Ty
 
 import msgspec
 
-from toolhall.authoring.supplied import Linked, account_in, accounts_in, secret_in
-from toolhall.egress.outside import Outside
+from toolhall.egress.lazy_client import LazyEgressClient
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import Malformed, Unsupported
-from toolhall.model.exchange import SILENT, Link, Log, LogLevel, Progress
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
-from toolhall.model.requirements import NOTHING, Equipment
-from toolhall.schema.flat import flat_form, refuse_secrets
+from toolhall.model.messages import NULL_LINK, ClientLink, LogEvent, LogLevel, ProgressEvent
+from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.requirements import NO_CREDENTIALS, AccountToken, ResolvedCredentials
+from toolhall.schema.elicitation_form import form_schema, reject_secret_fields
 from toolhall.schema.types import decoder_of, to_json
 from toolhall.schema.validator import Validator
 
 if TYPE_CHECKING:
     import httpx2
+
+
+class LinkedAccount:
+    """An account of the user at a provider, for as long as the call runs."""
+
+    __slots__ = ("_account", "_egress")
+
+    def __init__(self, account: AccountToken, egress: LazyEgressClient) -> None:
+        self._account = account
+        self._egress = egress
+
+    @property
+    def provider(self) -> str:
+        """As the tool declared it."""
+        return self._account.provider
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the user agreed to."""
+        return self._account.scopes
+
+    @property
+    def token(self) -> str:
+        """The access token; send it to the provider and to nobody else."""
+        return self._account.token.reveal()
+
+    def client(self, base_url: str, **options: Any) -> "httpx2.AsyncClient":
+        """An HTTP client that brings the token to `base_url`, and to no other host."""
+        from toolhall.egress.client import BearerAuth  # lazy: httpx2
+
+        auth = BearerAuth(base_url, self._account.token)
+        return self._egress.http_client(base_url=base_url, auth=auth, **options)
+
+    def __repr__(self) -> str:
+        return f"LinkedAccount({self.provider!r})"
+
+
+def get_secret(credentials: ResolvedCredentials, id: str) -> str:  # noqa: A002 - as OXP calls it
+    """The value of a secret; only of one that the tool declared."""
+    found = credentials.secrets.get(id)
+    if found is None:
+        raise LookupError(f"the tool does not declare the secret {id!r}; write @tool(secrets=[{id!r}])")
+    return found.reveal()
+
+
+def get_accounts(credentials: ResolvedCredentials, egress: LazyEgressClient) -> Mapping[str, LinkedAccount]:
+    """All accounts that the tool declared, by provider."""
+    return {provider: LinkedAccount(account, egress) for provider, account in credentials.accounts.items()}
+
+
+def get_account(credentials: ResolvedCredentials, egress: LazyEgressClient) -> LinkedAccount:
+    """The only account."""
+    linked = list(get_accounts(credentials, egress).values())
+    if len(linked) != 1:
+        said = "declares no account" if not linked else "declares several accounts"
+        fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
+        raise LookupError(f"the tool {said}; write {fix}")
+    return linked[0]
+
 
 T = TypeVar("T")
 Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
@@ -45,7 +103,7 @@ class Given(Generic[T]):
         return self._value
 
 
-class Patience(Protocol):
+class PausableDeadline(Protocol):
     """What can wait while a person thinks."""
 
     def hold(self) -> AbstractContextManager[None]:
@@ -53,7 +111,7 @@ class Patience(Protocol):
         ...
 
 
-class _Endless:
+class _NoDeadline:
     """Nothing to hold: an unconnected context has no deadline."""
 
     def hold(self) -> AbstractContextManager[None]:
@@ -61,8 +119,8 @@ class _Endless:
         return nullcontext()
 
 
-_ENDLESS = _Endless()
-_OUTSIDE = Outside()
+_NO_DEADLINE = _NoDeadline()
+_DEFAULT_EGRESS = LazyEgressClient()
 
 
 class Context:
@@ -70,19 +128,19 @@ class Context:
 
     def __init__(
         self,
-        link: Link = SILENT,
+        link: ClientLink = NULL_LINK,
         caller: Caller = LOCAL,
         tool: str = "",
-        patience: Patience = _ENDLESS,
-        equipment: Equipment | None = None,
-        outside: Outside = _OUTSIDE,
+        patience: PausableDeadline = _NO_DEADLINE,
+        equipment: ResolvedCredentials | None = None,
+        outside: LazyEgressClient = _DEFAULT_EGRESS,
     ) -> None:
         self._link = link
-        self._patience = patience
+        self._deadline = patience
         self._tool = tool
-        self._asked = 0
-        self._equipment = equipment
-        self._outside = outside
+        self._question_count = 0
+        self._credentials = equipment
+        self._egress = outside
         self.caller = caller
         self.cancelled = False  # becomes True while a tool in a thread still runs for nobody
 
@@ -92,40 +150,40 @@ class Context:
 
     def need(self, feature: Feature) -> None:
         """Refuse the call, in the caller's dialect, unless its program can do this."""
-        if self._link is not SILENT and not self._link.can(feature):
+        if self._link is not NULL_LINK and not self._link.can(feature):
             raise Unsupported(feature)
 
     def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
         """The value of a secret that the tool declares: `@tool(secrets=["TWILIO_API_KEY"])`."""
-        return secret_in(self._equipment or NOTHING, id)
+        return get_secret(self._credentials or NO_CREDENTIALS, id)
 
     @property
-    def account(self) -> Linked:
+    def account(self) -> LinkedAccount:
         """The user's account that the tool declares: `@tool(account="google:calendar.events")`."""
-        return account_in(self._equipment or NOTHING, self._outside)
+        return get_account(self._credentials or NO_CREDENTIALS, self._egress)
 
     @property
-    def accounts(self) -> Mapping[str, Linked]:
+    def accounts(self) -> Mapping[str, LinkedAccount]:
         """The user's accounts, by provider, for a tool that declares several."""
-        return accounts_in(self._equipment or NOTHING, self._outside)
+        return get_accounts(self._credentials or NO_CREDENTIALS, self._egress)
 
     @property
     def user_id(self) -> str | None:
         """Who is called for, as proven; always there for a tool that declares `user_id=True`."""
-        return self.caller.user if self._equipment is None else self._equipment.user_id or self.caller.user
+        return self.caller.user if self._credentials is None else self._credentials.user_id or self.caller.user
 
     def http(self, **options: Any) -> "httpx2.AsyncClient":
         """An HTTP client that reaches public addresses only, follows no redirect and reads no proxy settings."""
-        return self._outside.client(**options)
+        return self._egress.http_client(**options)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the caller how far the work has come; `done` must rise."""
-        self._link.emit(Progress(done, total, message))
+        self._link.emit(ProgressEvent(done, total, message))
 
     def log(self, message: Json, level: LogLevel = "info") -> None:
         """Tell the caller something while the tool runs."""
         to_json(message)  # what cannot be written fails here, also where nobody listens
-        self._link.emit(Log(level, message, self._tool or None))
+        self._link.emit(LogEvent(level, message, self._tool or None))
 
     @overload
     async def ask(self, message: str, form: type[T], *, key: str | None = None) -> Given[T]: ...
@@ -136,16 +194,16 @@ class Context:
 
         In the newest MCP revision the tool starts again with the answer, so do nothing irreversible before asking.
         """
-        schema = form if isinstance(form, dict) else flat_form(form)
-        refuse_secrets(schema)
-        filled = await self._one(Form(message, schema), key)
+        schema = form if isinstance(form, dict) else form_schema(form)
+        reject_secret_fields(schema)
+        filled = await self._ask_one(Form(message, schema), key)
         if not isinstance(filled, Filled) or filled.action != "accept":
             return Given(getattr(filled, "action", "cancel"))
-        return Given("accept", _filled(filled.content or {}, form))
+        return Given("accept", _parse_form(filled.content or {}, form))
 
     async def visit(self, message: str, url: str, *, key: str) -> bool:
         """Ask the person to open a page; True once they agree. What happens there does not pass through the client."""
-        filled = await self._one(Visit(message, url, key), key)
+        filled = await self._ask_one(Visit(message, url, key), key)
         return isinstance(filled, Filled) and filled.action == "accept"
 
     async def sample(
@@ -154,30 +212,30 @@ class Context:
         """Let the client's model answer (deprecated by MCP 2026-07-28; prefer a model of your own)."""
         text = {"role": "user", "content": {"type": "text", "text": prompt}}
         messages = (text,) if isinstance(prompt, str) else prompt
-        sampled = await self._one(Sample(messages=messages, max_tokens=max_tokens), key)
+        sampled = await self._ask_one(Sample(messages=messages, max_tokens=max_tokens), key)
         return sampled if isinstance(sampled, Sampled) else Sampled("assistant", [], "")
 
     async def roots(self, *, key: str | None = None) -> tuple[Root, ...]:
         """The folders the client works in (deprecated by MCP 2026-07-28)."""
-        rooted = await self._one(Roots(), key)
+        rooted = await self._ask_one(Roots(), key)
         return rooted.roots if isinstance(rooted, Rooted) else ()
 
     async def ask_all(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         """Put several questions at once, each under its own key."""
-        with self._patience.hold():
+        with self._deadline.hold():
             return await self._link.ask(questions)
 
     async def detach(self, retry_ms: int = 500) -> None:
         """Before a long wait: let the client hang up and fetch the answer later, where its revision can."""
         await self._link.detach(retry_ms)
 
-    async def _one(self, question: Question, key: str | None) -> Answered | None:
-        self._asked += 1
-        key = key or f"{type(question).__name__.lower()}_{self._asked}"
+    async def _ask_one(self, question: Question, key: str | None) -> Answered | None:
+        self._question_count += 1
+        key = key or f"{type(question).__name__.lower()}_{self._question_count}"
         return (await self.ask_all({key: question})).get(key)
 
 
-def _filled(content: JsonObject, form: Any) -> Any:
+def _parse_form(content: JsonObject, form: Any) -> Any:
     if isinstance(form, dict):
         problems = Validator(form).problems(content, 0)
         if problems:

@@ -1,26 +1,86 @@
-"""`@tool`: marks a function as a tool and checks it at once; the function stays a function."""
+"""The `@tool` decorator: checks a function and its options at once, and attaches a Declaration to it.
+
+The function stays a function and can be called as before.
+"""
 
 import inspect
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, Unpack, get_args, get_type_hints, overload
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypedDict, TypeVar, Unpack, get_args, get_type_hints, overload
 
 import msgspec
 
 from toolhall.authoring.context import Context
-from toolhall.authoring.requiring import RequiringOptions, options_of, requiring_problems
 from toolhall.model.json import JsonObject
-from toolhall.model.names import meta_problem, name_problem, version_problem
+from toolhall.model.names import meta_key_problem, name_problem
+from toolhall.model.requirements import AccountRequirement, Requirements, requirements_from_json, requirements_to_json
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
-from toolhall.schema.bounds import BadSchema
-from toolhall.schema.headers import header_parameters
+from toolhall.model.versions import version_problem
+from toolhall.schema.cost import BadSchema
+from toolhall.schema.elicitation_form import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 from toolhall.schema.validator import Validator
 
-_MARK = "__toolhall__"
+_SECRET_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+OAUTH_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749: one of them
+_ACCOUNT_SPEC = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}(?::{OAUTH_SCOPE.pattern}(?: {OAUTH_SCOPE.pattern})*)?")
+
+
+class RequirementOptions(TypedDict, total=False):
+    """What `@tool(...)` and a Toolkit's class line take alike; a tool needs what both say."""
+
+    secrets: tuple[str, ...] | list[str]  # ids in the vault, for ctx.secret(...)
+    account: str | tuple[str, ...] | list[str]  # "google:scope1 scope2", for ctx.account
+    user_id: bool  # only for a caller that is a proven user; ctx.user_id
+
+
+def option_names(declared: Any) -> tuple[str, ...]:
+    """Everything that such a declaration takes, what is its own first."""
+    shared = RequirementOptions.__annotations__
+    return (*(name for name in declared.__annotations__ if name not in shared), *shared)
+
+
+def requirement_problems(options: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with these options, each with the fix."""
+    secrets = options.get("secrets", ())
+    if not isinstance(secrets, list | tuple) or not all(isinstance(each, str) for each in secrets):
+        yield f"secrets is {secrets!r}; use a list such as ['TWILIO_API_KEY']"
+    else:
+        for each in secrets:
+            if not _SECRET_ID.fullmatch(each):
+                yield f"the secret {each!r}: use letters, digits, '_', '.' and '-', such as 'TWILIO_API_KEY'"
+    accounts = _account_specs(options)
+    for account in accounts:
+        if not isinstance(account, str) or not _ACCOUNT_SPEC.fullmatch(account):
+            yield f"account is {account!r}; write the provider and its scopes, such as 'google:calendar.events'"
+    if type(options.get("user_id", False)) is not bool:
+        yield f"user_id is {options['user_id']!r}; use True or False"
+
+
+def merged_requirements(*declared: Mapping[str, Any]) -> JsonObject | None:
+    """Everything that is needed by what a toolkit and its tool say, in OXP's words."""
+    accounts = [_account_requirement(account) for options in declared for account in _account_specs(options)]
+    secrets = [secret for options in declared for secret in options.get("secrets", ())]
+    needs = Requirements(tuple(accounts), tuple(secrets), any(options.get("user_id", False) for options in declared))
+    merged = requirements_from_json(requirements_to_json(needs))  # what both say is there once
+    return None if merged is None else requirements_to_json(merged)
+
+
+def _account_specs(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    stated = options.get("account", ())
+    return tuple(stated) if isinstance(stated, list | tuple) else (stated,)
+
+
+def _account_requirement(account: str) -> AccountRequirement:
+    provider, _, scopes = account.partition(":")
+    return AccountRequirement(provider, tuple(scopes.split()))
+
+
+_DECLARATION_ATTRIBUTE = "__toolhall__"
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class ToolOptions(RequiringOptions, total=False):
+class ToolOptions(RequirementOptions, total=False):
     """Everything `@tool(...)` takes; each has a sensible meaning when left out."""
 
     name: str  # the function's own name
@@ -40,7 +100,7 @@ class ToolOptions(RequiringOptions, total=False):
     output: JsonObject  # a JSON Schema to publish as it is
 
 
-_KNOWN = options_of(ToolOptions)
+_OPTION_NAMES = option_names(ToolOptions)
 
 
 class BadDeclaration(TypeError):
@@ -65,23 +125,29 @@ class Declaration(msgspec.Struct, frozen=True):
         """The tool's part of its id."""
         return self.options.get("name") or self.function.__name__
 
-    def resolved(self) -> Signature:
+    def resolve_signature(self) -> Signature:
         """The signature; a type that still cannot be found is an error now."""
         try:
-            return self.signature or _read(self.function, self.options, self.is_method)[1]
+            return self.signature or _read_function(self.function, self.options, self.is_method)[1]
         except NameError as error:
-            raise _located(self.function, f"{error}; import or define the type that an annotation names") from None
+            raise _declaration_error(
+                self.function, f"{error}; import or define the type that an annotation names"
+            ) from None
 
 
 @overload
 def tool(function: _F, /) -> _F: ...
+
+
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[_F], _F]: ...
+
+
 def tool(function: _F | None = None, /, **options: Unpack[ToolOptions]) -> _F | Callable[[_F], _F]:
     """Mark a function or a Toolkit's method as a tool; it can still be called as before."""
 
     def mark(function: _F) -> _F:
-        setattr(function, _MARK, _declare(function, options))
+        setattr(function, _DECLARATION_ATTRIBUTE, _declare(function, options))
         return function
 
     return mark if function is None else mark(function)
@@ -89,7 +155,7 @@ def tool(function: _F | None = None, /, **options: Unpack[ToolOptions]) -> _F | 
 
 def declaration_of(candidate: object) -> Declaration | None:
     """What `@tool` left on this function, if it is one."""
-    found = getattr(candidate, _MARK, None)
+    found = getattr(candidate, _DECLARATION_ATTRIBUTE, None)
     return found if isinstance(found, Declaration) else None
 
 
@@ -102,7 +168,7 @@ def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
     _check_kind(function, first)
     is_method = first == "self"
     try:
-        takes_context, signature = _read(function, options, is_method)
+        takes_context, signature = _read_function(function, options, is_method)
     except NameError:  # a type defined further down: looked up again when the tool is registered
         return Declaration(function, options, is_method, _first_is_named_context(function, is_method), None)
     return Declaration(function, options, is_method, takes_context, signature)
@@ -111,22 +177,22 @@ def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
 def _check_kind(function: Callable[..., Any], first: str | None) -> None:
     """Functions that look like tools and cannot be one."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise _located(function, "a tool cannot 'yield'; return a list, and report steps with ctx.progress")
+        raise _declaration_error(function, "a tool cannot 'yield'; return a list, and report steps with ctx.progress")
     if first == "cls":
-        raise _located(function, "a class method cannot be a tool; make it a plain method with 'self'")
+        raise _declaration_error(function, "a class method cannot be a tool; make it a plain method with 'self'")
 
 
 def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
-    unknown = sorted(set(options) - set(_KNOWN))
+    unknown = sorted(set(options) - set(_OPTION_NAMES))
     if unknown:
-        known = ", ".join(_KNOWN)
-        raise _located(function, f"@tool does not know {unknown[0]!r}; it takes {known}")
+        known = ", ".join(_OPTION_NAMES)
+        raise _declaration_error(function, f"@tool does not know {unknown[0]!r}; it takes {known}")
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
-        raise _located(function, f"level is {level!r}; use a whole number from 0 to 10")
+        raise _declaration_error(function, f"level is {level!r}; use a whole number from 0 to 10")
     problem = next(_option_problems(function, options), None)
     if problem:
-        raise _located(function, problem)
+        raise _declaration_error(function, problem)
 
 
 def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iterator[str]:
@@ -135,8 +201,8 @@ def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iter
         yield named
     if "version" in options and (versioned := version_problem(options["version"])):
         yield versioned
-    yield from requiring_problems(options)
-    for option, (fits, fix) in _KINDS.items():
+    yield from requirement_problems(options)
+    for option, (fits, fix) in _OPTION_CHECKS.items():
         if option in options and not fits(value := options[option]):  # type: ignore[literal-required]
             yield f"{option} is {value!r}; {fix}"
             return
@@ -144,11 +210,11 @@ def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iter
         if not icon.src.startswith(("https://", "data:image/")):
             yield f"icon {icon.src[:40]!r}: use an https: address or a data:image/ one"
     for key in options.get("meta", {}):
-        if described := meta_problem(key):
+        if described := meta_key_problem(key):
             yield described
 
 
-def _is(kind: type) -> Callable[[Any], bool]:
+def _is_instance(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
@@ -160,11 +226,11 @@ def _is_json_object(value: Any) -> bool:
         return False
 
 
-def _all(kind: type) -> Callable[[Any], bool]:
+def _is_list_of(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list | tuple) and all(isinstance(part, kind) for part in value)
 
 
-def _is_object(schema: Any) -> bool:
+def _is_object_schema(schema: Any) -> bool:
     match schema:
         case {"type": "object"}:
             return True
@@ -172,22 +238,22 @@ def _is_object(schema: Any) -> bool:
             return False
 
 
-_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "title": (_is(str), "use a string"),
-    "description": (_is(str), "use a string"),
+_OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "title": (_is_instance(str), "use a string"),
+    "description": (_is_instance(str), "use a string"),
     "effect": (lambda value: value in get_args(Effect), f"use one of {', '.join(get_args(Effect))}"),
-    "annotations": (_is(Annotations), "use Annotations(...)"),
+    "annotations": (_is_instance(Annotations), "use Annotations(...)"),
     "timeout": (lambda value: isinstance(value, int | float) and value > 0, "use a number of seconds, more than 0"),
-    "isolated": (_is(bool), "use True or False"),
-    "tags": (_all(str), "use a list of strings"),
-    "icons": (_all(Icon), "use a list of Icon(...)"),
+    "isolated": (_is_instance(bool), "use True or False"),
+    "tags": (_is_list_of(str), "use a list of strings"),
+    "icons": (_is_list_of(Icon), "use a list of Icon(...)"),
     "meta": (_is_json_object, "use a dict of plain JSON values"),
-    "input": (_is_object, "use a JSON Schema of an object"),
-    "output": (_is(dict), "use a JSON Schema"),
+    "input": (_is_object_schema, "use a JSON Schema of an object"),
+    "output": (_is_instance(dict), "use a JSON Schema"),
 }
 
 
-def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:
+def _read_function(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:
     """Whether the function wants a context, and its signature without it."""
     try:
         hints = get_type_hints(function, include_extras=True)
@@ -195,12 +261,12 @@ def _read(function: Callable[..., Any], options: ToolOptions, is_method: bool) -
         contexts = [parameter for parameter in visible if hints.get(parameter.name) is Context]
         _check_contexts(contexts, visible)
         hidden = int(is_method) + len(contexts)
-        read = _given if "input" in options else _inferred
+        read = _explicit_signature if "input" in options else _inferred_signature
         signature = read(function, hidden, options)
         _check_schemas(signature)
         return bool(contexts), signature
     except BadSignature as error:
-        raise _located(function, str(error)) from None
+        raise _declaration_error(function, str(error)) from None
 
 
 def _check_contexts(contexts: list[inspect.Parameter], visible: list[inspect.Parameter]) -> None:
@@ -218,24 +284,24 @@ def _check_schemas(signature: Signature) -> None:
             raise BadSignature(f"its {what} schema cannot be served: {error}") from None
 
 
-def _inferred(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
+def _inferred_signature(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
     signature = read_signature(function, hidden, options.get("returns"))
-    return msgspec.structs.replace(signature, output=_given_output(options)) if "output" in options else signature
+    return msgspec.structs.replace(signature, output=_explicit_output(options)) if "output" in options else signature
 
 
-def _given(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
+def _explicit_signature(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
     """A signature whose schema was written by hand; arguments reach the function as they are."""
     parameters = list(inspect.signature(function).parameters.values())[hidden:]
     if [parameter.kind for parameter in parameters] != [inspect.Parameter.VAR_KEYWORD]:
         raise BadSignature("a tool with input=... takes its arguments as '**arguments'")
     read = read_signature(function, hidden + 1, options.get("returns"))
-    output = _given_output(options) if "output" in options else read.output
+    output = _explicit_output(options) if "output" in options else read.output
     given = options.get("input", {})
     taken = given if "properties" in given else {**given, "properties": {}}  # clients read them without asking
     return Signature(taken, output, lambda arguments: arguments)
 
 
-def _given_output(options: ToolOptions) -> Output:
+def _explicit_output(options: ToolOptions) -> Output:
     return Output("schema", options.get("output", {}))
 
 
@@ -244,7 +310,7 @@ def _first_is_named_context(function: Callable[..., Any], is_method: bool) -> bo
     return bool(first) and str(first[0].annotation).rpartition(".")[2] == Context.__name__
 
 
-def _located(function: Callable[..., Any], problem: str) -> BadDeclaration:
+def _declaration_error(function: Callable[..., Any], problem: str) -> BadDeclaration:
     code = getattr(function, "__code__", None)
     place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
     return BadDeclaration(f"{place}tool '{function.__name__}': {problem}", problem)

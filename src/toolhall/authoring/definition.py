@@ -1,4 +1,4 @@
-"""From marked functions, toolkits and BaseTools to definitions: the tool as everybody sees it, and how to run it."""
+"""Turns decorated functions, toolkits and BaseTools into Definitions: the Tool and the FunctionBody that runs it."""
 
 import functools
 import inspect
@@ -10,18 +10,17 @@ from typing import Any
 
 import msgspec
 
-from toolhall.authoring.base_tool import BaseTool
-from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of
-from toolhall.authoring.methods import methods_of, resources_of
-from toolhall.authoring.requiring import required
+from toolhall.authoring.base_tool import BaseTool, methods_of, resources_of
+from toolhall.authoring.declaration import BadDeclaration, Declaration, ToolOptions, declaration_of, merged_requirements
 from toolhall.authoring.toolkit import Toolkit, ToolkitOptions
 from toolhall.model.json import JsonObject
-from toolhall.model.names import DEFAULT_VERSION, ToolId, published_name
-from toolhall.model.tool import HINTS, About, Annotations, Tool
-from toolhall.schema.headers import header_parameters
+from toolhall.model.names import ToolId, published_name
+from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
+from toolhall.model.versions import DEFAULT_VERSION
+from toolhall.schema.elicitation_form import header_parameters
 
 
-class Body(msgspec.Struct, frozen=True):
+class FunctionBody(msgspec.Struct, frozen=True):
     """How to run a tool that is a Python function."""
 
     function: Callable[..., Any]
@@ -29,47 +28,49 @@ class Body(msgspec.Struct, frozen=True):
     takes_context: bool
     is_async: bool
     isolated: bool = False  # its author wants it in a process of its own
-    fresh: bool = False  # a method of a toolkit that was made for it from the class, so that another can be made
+    recreatable: bool = False  # a method of a toolkit that was made for it from the class, so that another can be made
 
 
 class Definition(msgspec.Struct, frozen=True):
     """A tool and its body."""
 
     tool: Tool
-    body: Body
+    body: FunctionBody
     versioned: bool = True  # its author stated a version
-    health: Callable[[], Any] | None = None  # how its BaseTool is; runs the author's own code: see runners/checkup.py
-    context: AbstractAsyncContextManager[Any] | None = None  # its toolkit, where that must be entered before a call
-    place: str = ""  # where its function is written: FILE:LINE
+    health_check: Callable[[], Any] | None = (
+        None  # how its BaseTool is; runs the author's own code: see execution/health_checks.py
+    )
+    lifespan: AbstractAsyncContextManager[Any] | None = None  # its toolkit, where that must be entered before a call
+    source_location: str = ""  # where its function is written: FILE:LINE
 
     @property
-    def undocumented(self) -> str | None:
+    def missing_description(self) -> str | None:
         """What to do where nothing tells a model what the tool is for; None where something does."""
         if (self.tool.description or "").strip():
             return None
         return (
-            f"{self.place}: tool '{self.tool.name}' has no docstring, and a model chooses tools by what it says;"
+            f"{self.source_location}: tool '{self.tool.name}' has no docstring, and a model chooses tools by what it says;"
             " write one into the function, or pass @tool(description=...)"
         )
 
 
-class _Home(msgspec.Struct, frozen=True):
+class _Placement(msgspec.Struct, frozen=True):
     """Where a tool belongs: its toolkit, the name it is published under, what the toolkit says for all its tools."""
 
     toolkit: str
     published: str
     options: ToolkitOptions
-    about: About = About()
-    fresh: bool = False
+    about: ToolkitInfo = ToolkitInfo()
+    recreatable: bool = False
 
 
 def definitions_of(target: object) -> Iterator[Definition]:
     """Every tool in a function, a toolkit or a BaseTool (class or instance), or a module."""
     if isinstance(target, ModuleType):
-        for part in _own_parts(target):
+        for part in _defined_in(target):
             yield from definitions_of(part)
     elif isinstance(target, type) and issubclass(target, Toolkit):
-        yield from _from_toolkit(target(), fresh=True)
+        yield from _from_toolkit(target(), recreatable=True)
     elif isinstance(target, Toolkit):
         yield from _from_toolkit(target)
     elif isinstance(target, type) and issubclass(target, BaseTool):
@@ -84,7 +85,7 @@ def definitions_of(target: object) -> Iterator[Definition]:
         )
 
 
-def _own_parts(module: ModuleType) -> Iterator[object]:
+def _defined_in(module: ModuleType) -> Iterator[object]:
     """What a module defines itself, in the order it is written; imported tools belong to where they were written."""
     instances = [part for part in vars(module).values() if isinstance(part, Toolkit | BaseTool)]
     served = {type(instance) for instance in instances}
@@ -106,7 +107,7 @@ def _is_base(part: type, classes: list[type]) -> bool:
     )
 
 
-def _from_toolkit(toolkit: Toolkit, *, fresh: bool = False) -> Iterator[Definition]:
+def _from_toolkit(toolkit: Toolkit, *, recreatable: bool = False) -> Iterator[Definition]:
     for name in dict.fromkeys(name for parent in type(toolkit).__mro__[::-1] for name in vars(parent)):
         if isinstance(inspect.getattr_static(toolkit, name), property | functools.cached_property):
             continue  # looking at it would run it
@@ -116,17 +117,17 @@ def _from_toolkit(toolkit: Toolkit, *, fresh: bool = False) -> Iterator[Definiti
                 raise BadDeclaration(
                     f"tool '{declaration.name}' of {toolkit.toolkit_name}: its first parameter must be 'self'"
                 )
-            yield _from_method(declaration, method, toolkit, fresh=fresh)
+            yield _from_method(declaration, method, toolkit, recreatable=recreatable)
 
 
-def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, fresh: bool = False) -> Definition:
+def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, recreatable: bool = False) -> Definition:
     published = published_name(toolkit.toolkit_name, declaration.name)
-    about = About(description=_docstring(type(toolkit)))
-    home = _Home(toolkit.toolkit_name, published, toolkit.toolkit_options, about, fresh)
-    return msgspec.structs.replace(_definition(declaration, method, home), context=context_of(toolkit))
+    about = ToolkitInfo(description=_docstring(type(toolkit)))
+    home = _Placement(toolkit.toolkit_name, published, toolkit.toolkit_options, about, recreatable)
+    return msgspec.structs.replace(_definition(declaration, method, home), lifespan=lifespan_of(toolkit))
 
 
-def context_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
+def lifespan_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
     """The toolkit itself, if it is an asynchronous context manager; BadDeclaration for half of one.
 
     The methods of an ordinary context manager would never be called, so they are refused where they stand alone.
@@ -144,13 +145,16 @@ def context_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
     return toolkit if isinstance(toolkit, AbstractAsyncContextManager) else None
 
 
-def _from_base_tool(served: BaseTool) -> Iterator[Definition]:
-    about, options = About(description=_docstring(type(served)), resources=resources_of(served)), ToolkitOptions()
-    for declaration, call in methods_of(served):
-        options["version"] = served.version
-        home = _Home(served.name, published_name(served.name, declaration.name), options, about)
+def _from_base_tool(instance: BaseTool) -> Iterator[Definition]:
+    about, options = (
+        ToolkitInfo(description=_docstring(type(instance)), resources=resources_of(instance)),
+        ToolkitOptions(),
+    )
+    for declaration, call in methods_of(instance):
+        options["version"] = instance.version
+        home = _Placement(instance.name, published_name(instance.name, declaration.name), options, about)
         definition = _definition(declaration, call, home)
-        yield msgspec.structs.replace(definition, health=served.health_check, context=context_of(served))
+        yield msgspec.structs.replace(definition, health_check=instance.health_check, lifespan=lifespan_of(instance))
 
 
 def _from_function(declaration: Declaration, function: Any) -> Definition:
@@ -159,20 +163,20 @@ def _from_function(declaration: Declaration, function: Any) -> Definition:
     if declaration.is_method:
         raise BadDeclaration(f"tool '{declaration.name}' is a method; serve an instance of its Toolkit")
     file = PurePath(declaration.function.__code__.co_filename).stem
-    return _definition(declaration, function, _Home(_toolkit_name(file), declaration.name, {}))
+    return _definition(declaration, function, _Placement(_toolkit_name(file), declaration.name, {}))
 
 
 def _toolkit_name(stem: str) -> str:
     return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in stem)[:64] or "tools"
 
 
-def _definition(declaration: Declaration, function: Any, home: _Home) -> Definition:
-    options, toolkit = declaration.options, home.options
-    signature = declaration.resolved()
+def _definition(declaration: Declaration, function: Any, placement: _Placement) -> Definition:
+    options, toolkit = declaration.options, placement.options
+    signature = declaration.resolve_signature()
     stated = options.get("version") or toolkit.get("version")
     tool = Tool(
-        id=ToolId(home.toolkit, declaration.name, stated or DEFAULT_VERSION),
-        name=home.published,
+        id=ToolId(placement.toolkit, declaration.name, stated or DEFAULT_VERSION),
+        name=placement.published,
         input=signature.input,
         output=signature.output,
         title=options.get("title"),
@@ -185,19 +189,19 @@ def _definition(declaration: Declaration, function: Any, home: _Home) -> Definit
         level=options.get("level", toolkit.get("level")),
         timeout=options.get("timeout"),
         header_parameters=header_parameters(signature.input),
-        requirements=required(toolkit, options),
-        about=home.about,
+        requirements=merged_requirements(toolkit, options),
+        about=placement.about,
     )
-    body = Body(
+    body = FunctionBody(
         function,
         signature.bind,
         declaration.takes_context,
         _is_async(declaration),
         options.get("isolated", toolkit.get("isolated", False)),
-        home.fresh,
+        placement.recreatable,
     )
     code = declaration.function.__code__
-    return Definition(tool, body, stated is not None, place=f"{code.co_filename}:{code.co_firstlineno}")
+    return Definition(tool, body, stated is not None, source_location=f"{code.co_filename}:{code.co_firstlineno}")
 
 
 def _docstring(toolkit: type) -> str | None:
@@ -215,7 +219,7 @@ def _annotations(options: ToolOptions) -> Annotations | None:
     stated = options.get("annotations")
     if "effect" not in options:
         return stated
-    implied = HINTS[options["effect"]]
+    implied = EFFECT_ANNOTATIONS[options["effect"]]
     if stated is None:
         return implied
     said = {field: getattr(stated, field) for field in stated.__struct_fields__ if getattr(stated, field) is not None}

@@ -1,15 +1,15 @@
-"""`Toolkit`: tools that ship, are versioned and configured together."""
+"""Toolkit, the base class of tools that ship, are versioned and configured together."""
 
 import sys
 from typing import Any, ClassVar, Unpack
 
-from toolhall.authoring.declaration import BadDeclaration
-from toolhall.authoring.requiring import RequiringOptions, options_of, requiring_problems
-from toolhall.model.names import name_problem, version_problem
+from toolhall.authoring.declaration import BadDeclaration, RequirementOptions, option_names, requirement_problems
+from toolhall.model.names import name_problem
 from toolhall.model.tool import LEVELS
+from toolhall.model.versions import version_problem
 
 
-class ToolkitOptions(RequiringOptions, total=False):
+class ToolkitOptions(RequirementOptions, total=False):
     """Everything a Toolkit subclass takes in its class line."""
 
     name: str  # the class's own name
@@ -19,7 +19,7 @@ class ToolkitOptions(RequiringOptions, total=False):
     tags: tuple[str, ...] | list[str]
 
 
-_KNOWN = options_of(ToolkitOptions)
+_OPTION_NAMES = option_names(ToolkitOptions)
 
 
 class Toolkit:
@@ -30,7 +30,7 @@ class Toolkit:
 
     def __init_subclass__(cls, **options: Unpack[ToolkitOptions]) -> None:
         super().__init_subclass__()
-        problem = _problem(cls.__name__, options)
+        problem = _options_problem(cls.__name__, options)
         if problem:
             file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
             raise BadDeclaration(f"{file}: toolkit '{cls.__name__}': {problem}")
@@ -38,10 +38,10 @@ class Toolkit:
         cls.toolkit_options = {**cls.toolkit_options, **options}
 
 
-def _problem(class_name: str, options: ToolkitOptions) -> str | None:
-    unknown: Any = sorted(set(options) - set(_KNOWN))
+def _options_problem(class_name: str, options: ToolkitOptions) -> str | None:
+    unknown: Any = sorted(set(options) - set(_OPTION_NAMES))
     if unknown:
-        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(_KNOWN)}"
+        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(_OPTION_NAMES)}"
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         return f"level is {level!r}; use a whole number from 0 to 10"
@@ -50,6 +50,6 @@ def _problem(class_name: str, options: ToolkitOptions) -> str | None:
         return f"isolated is {isolated!r}; use True or False"
     if isinstance(options.get("tags", ()), str):
         return "tags is a text; use a list such as ['travel']"
-    if problem := next(requiring_problems(options), None):
+    if problem := next(requirement_problems(options), None):
         return problem
     return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

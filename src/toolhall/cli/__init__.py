@@ -1,4 +1,4 @@
-"""The command line: parse, call the hall, print."""
+"""The command line: parses the arguments, calls the hall, prints the result."""
 
 from toolhall.cli.entry import main
 

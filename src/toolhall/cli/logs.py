@@ -1,4 +1,4 @@
-"""The log of a command: lines on the error output, plain for a person, JSON for a collector."""
+"""Configures logging of a command: text for terminals, JSON lines for collectors, both on stderr."""
 
 import contextlib
 import logging
@@ -11,19 +11,19 @@ from typing import Literal, TextIO, TypeAlias
 
 import msgspec
 
-from toolhall.cli.failure import WrongUsage
-from toolhall.cli.screen import visible
+from toolhall.cli.errors import UsageError
+from toolhall.cli.output import visible
 
 LEVEL_VARIABLE = "TOOLHALL_LOG_LEVEL"
 ACCESS_LOGGER = "toolhall.access"
 LogFormat: TypeAlias = Literal["auto", "text", "json"]
 _LEVELS = ("debug", "info", "warning", "error", "critical")
 _LOGGERS = ("toolhall", "uvicorn.error")
-_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
-MOST_MESSAGE = 8_192
-MOST_ERROR = 64 * 1024
+_LINE_BREAKS = re.compile("[\x7f-\x9f\u2028\u2029]")  # JSON may hold them, and some readers take them for line breaks
+MAX_MESSAGE = 8_192
+MAX_TRACEBACK = 64 * 1024
 # Who, and what for, is often in an address: `https://user:password@host/path?token=...`.
-_ADDRESS = re.compile(
+_URL = re.compile(
     r"(?i)\b([a-z][a-z0-9+.-]{1,15}://)(?:[^\s/?#\"'<>]{1,256}@)?([^\s?#\"'<>]{0,2048})(?:[?#][^\s\"'<>]*)?"
 )
 
@@ -38,7 +38,7 @@ def start_logging(default: str | None) -> None:
         logging.getLogger("toolhall").addHandler(logging.NullHandler())
         return
     if level not in _LEVELS:
-        raise WrongUsage(f"{LEVEL_VARIABLE} is {level!r}; set it to one of {', '.join(_LEVELS)}")
+        raise UsageError(f"{LEVEL_VARIABLE} is {level!r}; set it to one of {', '.join(_LEVELS)}")
     lines = logging.StreamHandler(sys.stderr)
     lines.setFormatter(_formatter("auto"))
     for name in _LOGGERS:
@@ -61,17 +61,17 @@ def apply_log_settings(level: str, form: LogFormat, *, access: bool) -> None:
 
 def _formatter(form: LogFormat) -> logging.Formatter:
     plain = sys.stderr.isatty() if form == "auto" else form == "text"
-    return _PlainLines() if plain else _JsonLines()
+    return _TextFormatter() if plain else _JsonFormatter()
 
 
 @contextlib.contextmanager
-def crashes_shown() -> Generator[list[logging.LogRecord], None, None]:
+def print_crashes() -> Generator[list[logging.LogRecord], None, None]:
     """Meanwhile the traceback of a tool that crashes is printed for the person at the terminal; those that were.
 
     Where a level of the log was chosen, the log has them, and none is printed again.
     """
-    handler = _Crashes(sys.stderr)
-    handler.setFormatter(_Tracebacks())
+    handler = _CrashHandler(sys.stderr)
+    handler.setFormatter(_TracebackFormatter())
     logger = logging.getLogger("toolhall.run")
     if not os.environ.get(LEVEL_VARIABLE):
         logger.addHandler(handler)
@@ -81,29 +81,21 @@ def crashes_shown() -> Generator[list[logging.LogRecord], None, None]:
         logger.removeHandler(handler)
 
 
-def move_log(before: TextIO, after: TextIO) -> None:
-    """Write the log to another stream from now on."""
-    for name in _LOGGERS:
-        for handler in logging.getLogger(name).handlers:
-            if isinstance(handler, logging.StreamHandler) and handler.stream is before:
-                handler.setStream(after)
-
-
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """One record is one line that nobody can forge or fill."""
 
     def message(self, record: logging.LogRecord) -> str:
         """What is said, without what addresses carry."""
-        return _told(record.getMessage(), MOST_MESSAGE)
+        return _sanitized(record.getMessage(), MAX_MESSAGE)
 
     def error(self, record: logging.LogRecord) -> str | None:
         """The traceback, if there is one; its end tells most."""
         if record.exc_info:
-            return _told(self.formatException(record.exc_info), MOST_ERROR)
-        return _told(record.exc_text, MOST_ERROR) if record.exc_text else None
+            return _sanitized(self.formatException(record.exc_info), MAX_TRACEBACK)
+        return _sanitized(record.exc_text, MAX_TRACEBACK) if record.exc_text else None
 
 
-class _Crashes(logging.StreamHandler[TextIO]):
+class _CrashHandler(logging.StreamHandler[TextIO]):
     """Prints the records of crashes, and remembers them."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -117,7 +109,7 @@ class _Crashes(logging.StreamHandler[TextIO]):
             super().emit(record)
 
 
-class _Tracebacks(_Lines):
+class _TracebackFormatter(_LineFormatter):
     """Of a record, its traceback alone."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -125,7 +117,7 @@ class _Tracebacks(_Lines):
         return "\n".join(map(visible, (self.error(record) or "").splitlines()))
 
 
-class _PlainLines(_Lines):
+class _TextFormatter(_LineFormatter):
     """For a person at a terminal; the lines of a traceback are set apart, so that none looks like a record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -136,7 +128,7 @@ class _PlainLines(_Lines):
         return "\n    ".join([said, *map(visible, error.splitlines())]) if error else said
 
 
-class _JsonLines(_Lines):
+class _JsonFormatter(_LineFormatter):
     """For a collector: one JSON object a line, whatever the message holds."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -149,15 +141,15 @@ class _JsonLines(_Lines):
             "message": self.message(record),
         }
         error = self.error(record)
-        return _BREAKS.sub(_escape, msgspec.json.encode(line | ({"error": error} if error else {})).decode())
+        return _LINE_BREAKS.sub(_escape, msgspec.json.encode(line | ({"error": error} if error else {})).decode())
 
 
 def _escape(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def _told(text: str, most: int) -> str:
-    if len(text) > most:
-        text = f"{text[: most // 2]} [{len(text) - most} letters left out] {text[-most // 2 :]}"
-    bare = _ADDRESS.sub(r"\1\2", text) if "://" in text else text
+def _sanitized(text: str, limit: int) -> str:
+    if len(text) > limit:
+        text = f"{text[: limit // 2]} [{len(text) - limit} letters left out] {text[-limit // 2 :]}"
+    bare = _URL.sub(r"\1\2", text) if "://" in text else text
     return bare.encode(errors="replace").decode()  # a name of a file may be no text

@@ -1,21 +1,222 @@
-"""`toolhall serve`, as the parser sees it."""
+"""`toolhall serve`: ServeOptions, their checks, and the choice between HTTP, stdio, reload, workers and joining."""
 
-from typing import Annotated
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
 
-from cyclopts import Parameter
+import msgspec
 
-from toolhall.cli.serving.plan import ServeOptions
-from toolhall.cli.serving.start import start
+from toolhall.cli.documents.definitions import reject_unsupported_target
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.listen import base_url, listen_as_configured, print_serve_banner
+from toolhall.cli.logs import apply_log_settings, start_logging
+from toolhall.cli.output import note
+from toolhall.cli.settings import (
+    check_not_exposed,
+    ensure_data_folder,
+    read_config,
+    with_default_data,
+    with_example_services,
+)
+from toolhall.config import Config, stated_in
+from toolhall.model.errors import LifespanFailed
+from toolhall.server.process import ServeConfig, protect_process
 
-_DEFAULTS = ServeOptions()
 
-
-def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] = _DEFAULTS) -> int:
-    """Serve tools over HTTP, or over standard input and output.
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `toolhall serve` takes besides its targets.
 
     Parameters
     ----------
-    targets
-        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
+    host
+        Where to listen; this machine only. [default: 127.0.0.1]
+    port
+        0 picks a free one. [default: 8000, with --join 0]
+    data
+        Folder of records and keys. [default: one per project, shown at the start]
+    config
+        Settings file. [default: toolhall.toml, if there is one]
+    profile
+        Who may call. [default: local]
+    stdio
+        Serve one dialect on standard input and output.
+    dialect
+        Which one, with --stdio. [default: mcp]
+    reload
+        Start again when a file changes.
+    workers
+        Processes that share the port.
+    join
+        Run the tools for the hall at this URL, as its tool server, such as --join http://127.0.0.1:8000.
+    name
+        What this tool server is called, with --join. [default: its first toolkit]
+    key_file
+        File that holds the key for the hall, with --join. [default: the variable TOOLHALL_KEY]
+    socket
+        With --join: be called over a socket to the hall, and listen on no port.
+    advertise
+        With --join: the URL at which the hall reaches this server. [default: http://HOST:PORT]
+    json
+        Print one JSON line with the url and the pid, and with --join the hall.
     """
-    return start(targets, options)
+
+    host: str | None = None
+    port: int | None = None
+    data: Path | None = None
+    config: Path | None = None
+    profile: Literal["local", "server"] | None = None
+    stdio: bool = False
+    dialect: Literal["mcp", "machine", "hub"] | None = None
+    reload: bool = False
+    workers: int = 1
+    join: str | None = None
+    name: str | None = None
+    key_file: Path | None = None
+    socket: bool = False
+    advertise: str | None = None
+    json: bool = False
+
+
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
+ServeMode: TypeAlias = Literal["http", "stdio", "reload", "workers"]
+
+
+def run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
+    """Check what was asked for, then serve until told to stop."""
+    protect_process()
+    try:
+        return _run_serve(targets, options)
+    except (CommandError, LifespanFailed) as failed:
+        if options.stdio and options.dialect in (None, "mcp") and options.join is None:
+            reply_startup_error(str(failed))
+        raise
+
+
+def reply_startup_error(reason: str) -> None:
+    """Answer the first request of the MCP client on standard input with the reason why the server cannot start."""
+    from toolhall.cli.serve_stdio import reply_startup_error_to_client  # lazy: only where a client waits
+
+    reply_startup_error_to_client(" ".join(reason.split()))
+
+
+def _run_serve(targets: tuple[str, ...], options: ServeOptions) -> int:
+    _check_options(options)
+    for target in targets:
+        reject_unsupported_target(target)
+    start_logging("warning")
+    if options.join is not None:
+        from toolhall.cli.join import run_tool_server  # lazy: the tool server's side
+
+        return run_tool_server(targets, options)
+    given = {
+        "host": options.host,
+        "port": options.port,
+        "data": str(options.data) if options.data else None,
+        "profile": options.profile,
+    }
+    named = read_config(options.config, **given)
+    config = with_default_data(named, targets)
+    apply_log_settings(config.log_level, config.log_format, access=config.access_log)
+    check_not_exposed(config.profile, config.host)
+    ensure_data_folder(config)
+    stated = {*stated_in(options.config), *(name for name, value in given.items() if value is not None)}
+    with with_example_services(targets, _allow_own_host(config)) as completed:
+        plan = ServeConfig(
+            targets=targets,
+            config=completed,
+            host=options.host,
+            port=options.port,
+            data=str(options.data) if options.data else None,
+            file=str(options.config) if options.config else None,
+            stated=tuple(sorted(stated)),
+            unnamed=named.data is None,
+            workers=options.workers,
+            json=options.json,
+            stdio=options.stdio,
+            dialect=options.dialect or "mcp",
+        )
+        return _serve_as(_serve_mode(options), plan)
+
+
+def _serve_as(mode: ServeMode, config: ServeConfig) -> int:
+    """Serve in one of four ways, each imported on its own: uvicorn takes as long to import as the hall."""
+    match mode:
+        case "stdio":
+            from toolhall.cli.serve_stdio import serve_stdio  # lazy: the hall without uvicorn
+
+            return serve_stdio(config)
+        case "reload":
+            from toolhall.server.reload import run_reloading  # lazy: neither the hall nor uvicorn
+
+            _check_sockets_can_be_shared()
+            with listen_as_configured(config.config) as listening:
+                return run_reloading(config, listening, _TerminalOutput(config))
+        case "workers":
+            from toolhall.server.supervisor import run_workers  # lazy: neither the hall nor uvicorn
+
+            _check_sockets_can_be_shared()
+            with listen_as_configured(config.config) as listening:
+                return run_workers(config, listening, _TerminalOutput(config))
+        case "http":
+            from toolhall.cli.serve_http import serve_http  # lazy: the hall and uvicorn
+
+            return serve_http(config)
+
+
+class _TerminalOutput:
+    """What a supervisor of worker processes prints."""
+
+    def __init__(self, config: ServeConfig) -> None:
+        self._config = config
+
+    def ready(self, listening: socket.socket) -> None:
+        print_serve_banner(base_url(listening), self._config.config, self._config)
+
+    def note(self, text: str) -> None:
+        note(text)
+
+
+def _check_sockets_can_be_shared() -> None:
+    if sys.platform == "win32":
+        raise CommandError("--reload and --workers need a system that can share sockets; serve without them")
+
+
+def _allow_own_host(config: Config) -> Config:
+    """It answers for the address it listens on, as 127.0.0.2; which names an address has nobody can tell."""
+    if config.host in _ANY_ADDRESS and config.public_url is None:
+        refused = (
+            "" if config.allowed_hosts else ", and requests by a name that allowed_hosts does not list are refused"
+        )
+        note(f"public_url is not set, so links for people lead to this machine{refused}; set it to what others use")
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    if host in config.allowed_hosts:
+        return config
+    return msgspec.structs.replace(config, allowed_hosts=(*config.allowed_hosts, host))
+
+
+def _serve_mode(options: ServeOptions) -> ServeMode:
+    if options.stdio:
+        return "stdio"
+    if options.reload:
+        return "reload"
+    return "workers" if options.workers > 1 else "http"
+
+
+def _check_options(options: ServeOptions) -> None:
+    if options.stdio and (options.host, options.port, options.reload, options.workers) != (None, None, False, 1):
+        raise UsageError("--stdio listens on no port: leave out --host, --port, --reload and --workers")
+    if options.dialect and not options.stdio:
+        raise UsageError("--dialect goes with --stdio; over HTTP every dialect is served at once")
+    if options.reload and options.workers != 1:
+        raise UsageError("--reload works with one process: leave out --workers")
+    if options.workers < 1:
+        raise UsageError("--workers must be 1 or more")
+    if options.join is None and (options.name, options.key_file, options.advertise) != (None, None, None):
+        raise UsageError("--name, --key-file and --advertise go with --join: name the hall with --join URL")
+    if options.join is None and options.socket:
+        raise UsageError("--socket goes with --join: name the hall with --join URL")
+    if options.port is not None and not 0 <= options.port <= 65_535:
+        raise UsageError("--port must be between 0 and 65535")

@@ -1,85 +1,87 @@
-"""The settings of one command: file, environment and command line together, and where its data are kept."""
+"""Reads the settings of one command and finds its data folder; starts the services of the example toolkit."""
 
+import contextlib
 import hashlib
+import importlib
 import ipaddress
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from toolhall.cli.failure import EXIT_CONFIG, CommandFailed, WrongUsage
+from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
 from toolhall.config import BadConfig, Config, load_config
 
-_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
-_OLD = ("toolhall.db", "state.key", "audit")  # what a folder has that a hall was in
-_MOST_NAME = 40
+_PROJECT_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
+_LEGACY_FILES = ("toolhall.db", "state.key", "audit")  # what a folder has that a hall was in
+_MAX_NAME = 40
 
 
-def read_settings(file: Path | None = None, targets: Sequence[str] = (), **given: Any) -> Config:
+def read_config_with_data(file: Path | None = None, targets: Sequence[str] = (), **given: Any) -> Config:
     """The configuration for what was given; a data folder is always named, else it is the project's own."""
-    return completed_with(read_named(file, **given), targets)
+    return with_default_data(read_config(file, **given), targets)
 
 
-def read_named(file: Path | None = None, **given: Any) -> Config:
+def read_config(file: Path | None = None, **given: Any) -> Config:
     """The configuration for what was given; without a data folder where nobody named one."""
     if file is not None and not file.is_file():
-        raise WrongUsage(f"there is no file {file}; leave out --config, or create it")
+        raise UsageError(f"there is no file {file}; leave out --config, or create it")
     try:
         return load_config(file, **given)
     except BadConfig as error:
-        raise CommandFailed(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
-def completed_with(config: Config, targets: Sequence[str]) -> Config:
+def with_default_data(config: Config, targets: Sequence[str]) -> Config:
     """The configuration with the data folder of the targets' project, if it has none."""
-    return config if config.data else msgspec.structs.replace(config, data=str(default_folder(targets)))
+    return config if config.data else msgspec.structs.replace(config, data=str(default_data_folder(targets)))
 
 
-def data_folder(config: Config) -> Path:
+def ensure_data_folder(config: Config) -> Path:
     """The data folder, there and writable."""
-    folder = Path(config.data or default_folder())
+    folder = Path(config.data or default_data_folder())
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(0, "permission denied")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise CommandFailed(
+        raise CommandError(
             f"the data folder {folder} cannot be used ({reason}); choose another with --data or TOOLHALL_DATA"
         ) from None
     return folder
 
 
-def default_folder(targets: Sequence[str] = ()) -> Path:
+def default_data_folder(targets: Sequence[str] = ()) -> Path:
     """The data folder of the project that the first target is in, or without a target the working folder.
 
     Earlier versions had one folder for all projects. Where that is in use it stays everybody's, so that no key, grant,
     secret or record is lost.
     """
-    base = _base_folder()
-    if any((base / name).exists() for name in _OLD):
+    base = _base_data_folder()
+    if any((base / name).exists() for name in _LEGACY_FILES):
         return base
-    project = project_of(_place_of(targets[0]) if targets else Path.cwd())
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-.")[:_MOST_NAME] or "project"
+    project = project_root(_target_folder(targets[0]) if targets else Path.cwd())
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", project.name).strip("-.")[:_MAX_NAME] or "project"
     return base / "projects" / f"{name}-{hashlib.sha256(os.fsencode(project)).hexdigest()[:12]}"
 
 
-def project_of(place: Path) -> Path:
+def project_root(place: Path) -> Path:
     """The nearest folder above that a project begins with, or the folder itself; a home folder is no project."""
     place = place.resolve()
     home = Path.home().resolve()
     for folder in (place, *place.parents):
         if folder == home or folder in home.parents:
             break
-        if any((folder / marker).exists() for marker in _MARKERS):
+        if any((folder / marker).exists() for marker in _PROJECT_MARKERS):
             return folder
     return place
 
 
-def _place_of(target: str) -> Path:
+def _target_folder(target: str) -> Path:
     """The folder that a target is in; a module is looked for from the working folder."""
     file, colon, _ = target.partition(".py:")
     path = Path(f"{file}.py" if colon else target)
@@ -88,16 +90,16 @@ def _place_of(target: str) -> Path:
     return path.parent if path.suffix and path.is_file() else Path.cwd()
 
 
-def _base_folder() -> Path:
+def _base_data_folder() -> Path:
     # freedesktop.org, base directories: a relative path there is to be ignored.
     home = Path(os.environ.get("XDG_DATA_HOME", ""))
     return (home if home.is_absolute() else Path.home() / ".local" / "share") / "toolhall"
 
 
-def refuse_exposure(profile: str, host: str) -> None:
+def check_not_exposed(profile: str, host: str) -> None:
     """In the profile `local` whoever can connect is the person at this machine, so nobody else may."""
     if profile == "local" and not _is_loopback(host):
-        raise CommandFailed(
+        raise CommandError(
             f"--host {host} can be reached by others, who need a credential each: use --profile server,"
             " or use --host 127.0.0.1",
             EXIT_CONFIG,
@@ -111,3 +113,17 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+EXAMPLES_PACKAGE = "toolhall.examples"
+
+
+@contextlib.contextmanager
+def with_example_services(targets: Sequence[str], config: Config) -> Generator[Config, None, None]:
+    """The settings of a hall with these targets, and for the examples their stand-ins, for as long as this lasts."""
+    if targets and EXAMPLES_PACKAGE not in targets:
+        yield config
+        return
+    # By its name, as every target: no command depends on the examples.
+    with importlib.import_module(f"{EXAMPLES_PACKAGE}._fakes.services").run_fake_services(config) as completed:
+        yield completed

@@ -1,4 +1,4 @@
-"""From TARGET on the command line to the objects it names: files, objects in files, modules, folders, definitions."""
+"""Loads TARGET arguments: files, objects in files, modules, folders and definition files."""
 
 import ast
 import importlib
@@ -15,42 +15,58 @@ from toolhall.app import Toolhall
 from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
-from toolhall.cli.beside import EXAMPLES
-from toolhall.cli.definitions import SUFFIXES, YAML, is_url, load_definitions, refuse_unserved
-from toolhall.cli.failure import CommandFailed, WrongUsage
+from toolhall.cli.documents.definitions import (
+    DEFINITION_SUFFIXES,
+    YAML_SUFFIXES,
+    is_url,
+    load_definitions,
+    reject_unsupported_target,
+)
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.settings import EXAMPLES_PACKAGE
 
-_DEFINED = re.compile(r"(?m)^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
-_SKIPPED = ("test_", "conftest.", "setup.", "_")
-_EXTRAS = {"pydantic": "pydantic", "cedarpy": "cedar", "keyring": "keyring", "opentelemetry": "otel"}  # by module
+_FUNCTION_DEF = re.compile(r"(?m)^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
+_SKIPPED_PREFIXES = ("test_", "conftest.", "setup.", "_")
+_EXTRA_OF_MODULE = {
+    "pydantic": "pydantic",
+    "cedarpy": "cedar",
+    "keyring": "keyring",
+    "opentelemetry": "otel",
+}  # by module
 
 
 def load_targets(targets: Sequence[str]) -> list[object]:
     """What `Toolhall(...)` takes, for every target; a Toolhall of the author's own comes as it is."""
-    return [found for target in targets or (EXAMPLES,) for found in _load(target)]
+    return [found for target in targets or (EXAMPLES_PACKAGE,) for found in _load(target)]
 
 
 def looks_like_target(word: str) -> bool:
     """Whether a word names a file, a folder or a module rather than a tool."""
-    if word.endswith((".py", *SUFFIXES, *YAML)) or ".py:" in word or is_url(word) or Path(word).exists():
+    if (
+        word.endswith((".py", *DEFINITION_SUFFIXES, *YAML_SUFFIXES))
+        or ".py:" in word
+        or is_url(word)
+        or Path(word).exists()
+    ):
         return True
     package, dot, _ = word.partition(".")
     # A tool id has a dot as well; only a package that is really there makes it a module.
-    return bool(dot) and "@" not in word and package.isidentifier() and _is_there(package)
+    return bool(dot) and "@" not in word and package.isidentifier() and _package_exists(package)
 
 
-def _is_there(package: str) -> bool:
+def _package_exists(package: str) -> bool:
     return Path(package).is_dir() or Path(f"{package}.py").is_file() or importlib.util.find_spec(package) is not None
 
 
 def _load(target: str) -> Iterator[object]:
-    refuse_unserved(target)
-    if target.lower().endswith(SUFFIXES):
+    reject_unsupported_target(target)
+    if target.lower().endswith(DEFINITION_SUFFIXES):
         yield from load_definitions(target)
         return
-    place, colon, name = _split(target)
+    place, colon, name = _split_object(target)
     if Path(place).is_dir():
         if colon:
-            raise WrongUsage(f"{place} is a folder; name the file in it: {place}/FILE.py:{name}")
+            raise UsageError(f"{place} is a folder; name the file in it: {place}/FILE.py:{name}")
         yield from _from_folder(Path(place))
         return
     module = _from_file(Path(place)) if place.endswith(".py") else _from_name(place)
@@ -60,7 +76,7 @@ def _load(target: str) -> Iterator[object]:
         yield from _from_module(module, place)
 
 
-def _split(target: str) -> tuple[str, str, str]:
+def _split_object(target: str) -> tuple[str, str, str]:
     """`place:object`; the colon of a Windows drive is part of the place."""
     file, colon, name = target.partition(".py:")
     if colon:
@@ -71,7 +87,7 @@ def _split(target: str) -> tuple[str, str, str]:
 def _from_module(module: ModuleType, place: str) -> Iterator[object]:
     halls = {id(part): part for part in vars(module).values() if isinstance(part, Toolhall)}
     if len(halls) > 1:
-        raise WrongUsage(f"{place} holds {len(halls)} Toolhall objects; choose one with {place}:NAME")
+        raise UsageError(f"{place} holds {len(halls)} Toolhall objects; choose one with {place}:NAME")
     if halls:
         yield from halls.values()
     elif _holds_tools(module):
@@ -79,34 +95,34 @@ def _from_module(module: ModuleType, place: str) -> Iterator[object]:
     elif module.__spec__ is not None and module.__spec__.submodule_search_locations:
         yield from _from_folder(Path(module.__spec__.submodule_search_locations[0]))
     else:
-        raise CommandFailed(f"{place} defines no tools; mark a function with @tool, or write a Toolkit with some")
+        raise CommandError(f"{place} defines no tools; mark a function with @tool, or write a Toolkit with some")
 
 
 def _from_folder(folder: Path) -> Iterator[object]:
     """Every file in it that defines tools; one that never mentions toolhall cannot, and is not even run."""
     found = False
     for file in sorted(folder.glob("*.py")):
-        if file.name.startswith(_SKIPPED) or b"toolhall" not in file.read_bytes():
+        if file.name.startswith(_SKIPPED_PREFIXES) or b"toolhall" not in file.read_bytes():
             continue
         module = _from_file(file)
         if _holds_tools(module) or any(isinstance(part, Toolhall) for part in vars(module).values()):
             found = True
             yield from _from_module(module, str(file))
     if not found:
-        raise CommandFailed(f"no file in the folder {folder} defines a tool; mark a function with @tool")
+        raise CommandError(f"no file in the folder {folder} defines a tool; mark a function with @tool")
 
 
 def _from_file(file: Path) -> ModuleType:
     if not file.is_file():
-        raise WrongUsage(f"there is no file {file}; give a file, a folder or a module that defines tools")
-    root, name = _home(file.resolve())
+        raise UsageError(f"there is no file {file}; give a file, a folder or a module that defines tools")
+    root, name = _module_name(file.resolve())
     _make_importable(root)
     if "." in name or _is_loaded(name, file):
-        return _without_twins(_guarded(lambda: importlib.import_module(name), str(file)))
-    return _without_twins(_guarded(lambda: _execute(file.resolve(), name), str(file)))
+        return _check_duplicates(_import_guarded(lambda: importlib.import_module(name), str(file)))
+    return _check_duplicates(_import_guarded(lambda: _execute(file.resolve(), name), str(file)))
 
 
-def _home(file: Path) -> tuple[Path, str]:
+def _module_name(file: Path) -> tuple[Path, str]:
     """The folder to import from and the full name there, so that relative imports in a package work."""
     parts = [file.stem]
     folder = file.parent
@@ -128,7 +144,7 @@ def _execute(file: Path, name: str) -> ModuleType:
     name = f"toolhall_target_{name}" if name in sys.modules or name in sys.stdlib_module_names else name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise CommandFailed(f"{file} is not Python")
+        raise CommandError(f"{file} is not Python")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -137,9 +153,9 @@ def _execute(file: Path, name: str) -> ModuleType:
 
 def _from_name(name: str) -> ModuleType:
     if not all(part.isidentifier() for part in name.split(".")):
-        raise WrongUsage(f"{name!r} is no file, folder or module; give one that defines tools")
+        raise UsageError(f"{name!r} is no file, folder or module; give one that defines tools")
     _make_importable(Path.cwd())
-    return _without_twins(_guarded(lambda: importlib.import_module(name), name))
+    return _check_duplicates(_import_guarded(lambda: importlib.import_module(name), name))
 
 
 def _make_importable(folder: Path) -> None:
@@ -154,10 +170,10 @@ def _member(module: ModuleType, name: str, target: str) -> object:
     for part in name.split("."):
         if not hasattr(found, part):
             known = ", ".join(key for key, value in vars(module).items() if is_servable(value, module.__name__))
-            raise WrongUsage(f"{target}: there is no {part!r}; it has {known or 'nothing that could be served'}")
+            raise UsageError(f"{target}: there is no {part!r}; it has {known or 'nothing that could be served'}")
         found = getattr(found, part)
     if not isinstance(found, ModuleType | Toolhall | Toolkit | BaseTool) and not _is_definition(found):
-        raise CommandFailed(f"{target} holds no tool; mark it with @tool, or name a Toolkit, a module or a Toolhall")
+        raise CommandError(f"{target} holds no tool; mark it with @tool, or name a Toolkit, a module or a Toolhall")
     return found
 
 
@@ -176,36 +192,36 @@ def _is_definition(part: object) -> bool:
     return declaration_of(part) is not None or (isinstance(part, type) and issubclass(part, Toolkit | BaseTool))
 
 
-def _without_twins(module: ModuleType) -> ModuleType:
+def _check_duplicates(module: ModuleType) -> ModuleType:
     """The module; CommandFailed where one of its tools is lost, because a later function has the same name."""
     try:
         with tokenize.open(module.__file__ or "") as file:
             source = file.read()
     except (OSError, SyntaxError, UnicodeDecodeError):  # no source, or none that is there still
         return module
-    names = _DEFINED.findall(source)
+    names = _FUNCTION_DEF.findall(source)
     if len(set(names)) < len(names):  # two in one class or file, or in two of them: only then it is worth a parser
         tree = ast.parse(source)
         for body in (tree.body, *(part.body for part in tree.body if isinstance(part, ast.ClassDef))):
-            _refuse_twins(body, module.__file__)
+            _reject_duplicate_functions(body, module.__file__)
     return module
 
 
-def _refuse_twins(body: list[ast.stmt], file: str | None) -> None:
+def _reject_duplicate_functions(body: list[ast.stmt], file: str | None) -> None:
     known: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
     for part in body:
         if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         first = known.get(part.name)
-        if first is not None and any(map(_is_tool_mark, first.decorator_list)):
-            raise CommandFailed(
+        if first is not None and any(map(_is_tool_decorator, first.decorator_list)):
+            raise CommandError(
                 f"two functions are called {part.name!r}, {file}:{_lines(first)} and {file}:{_lines(part)};"
                 " Python keeps the second only, and the first one's tool would be lost: rename one of them"
             )
         known[part.name] = part
 
 
-def _is_tool_mark(decorator: ast.expr) -> bool:
+def _is_tool_decorator(decorator: ast.expr) -> bool:
     named = decorator.func if isinstance(decorator, ast.Call) else decorator
     return (isinstance(named, ast.Name) and named.id == "tool") or (
         isinstance(named, ast.Attribute) and named.attr == "tool"
@@ -216,24 +232,24 @@ def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     return f"{min(each.lineno for each in (function, *function.decorator_list))}-{function.end_lineno}"
 
 
-def _guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
+def _import_guarded(load: Callable[[], ModuleType], what: str) -> ModuleType:
     """Run code that is not ours: whatever it raises becomes one line that names the place."""
     try:
         return load()
-    except (BadDeclaration, CommandFailed) as error:
-        raise CommandFailed(str(error)) from None
+    except (BadDeclaration, CommandError) as error:
+        raise CommandError(str(error)) from None
     except ModuleNotFoundError as error:
         if error.name and (what == error.name or what.startswith(f"{error.name}.")):
-            raise WrongUsage(f"there is no module {what!r}; give a file, a folder or a module") from None
-        known = _EXTRAS.get((error.name or "").partition(".")[0])
+            raise UsageError(f"there is no module {what!r}; give a file, a folder or a module") from None
+        known = _EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
         fix = f"pip install 'toolhall[{known}]'" if known else "is it installed here?"
-        raise CommandFailed(f"{what} cannot be imported: {_place(error)}{error}; {fix}") from None
+        raise CommandError(f"{what} cannot be imported: {_error_location(error)}{error}; {fix}") from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module may raise anything while it is imported
-        said = f"{_place(error)}{type(error).__name__}: {_said(error)}"
-        raise CommandFailed(f"{what} cannot be imported: {said}") from None
+        said = f"{_error_location(error)}{type(error).__name__}: {_error_text(error)}"
+        raise CommandError(f"{what} cannot be imported: {said}") from None
 
 
-def _place(error: BaseException) -> str:
+def _error_location(error: BaseException) -> str:
     """The last line of the author's code on the way to the error."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: "
@@ -242,5 +258,5 @@ def _place(error: BaseException) -> str:
     return f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return error.msg if isinstance(error, SyntaxError) else str(error)

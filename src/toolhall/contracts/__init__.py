@@ -1,1 +1,1 @@
-"""What a tool promises, as pure functions: how two definitions differ, the digests of one, and the lock file."""
+"""A tool's contract as pure functions: definition diff, semantic version bump, digests and the lock file."""

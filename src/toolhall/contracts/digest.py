@@ -1,20 +1,117 @@
-"""Two digests of a tool: one of what a model reads, one of what the contract says.
+"""SHA-256 digests of a tool (compute_digests): one of what a model reads, one of what the contract promises.
 
-Both are SHA-256 over canonical JSON. What means the same has the same digests: the order of keys, the spelling of
+Both are computed over canonical JSON. What means the same has the same digests: the order of keys, the spelling of
 numbers, of empty parts and of tuples, and the dialect of the document do not matter.
+
+A schema is split into texts, which a model reads, and constraints, by which a value is validated. Every part of a
+schema is on at least one side, so nothing can change unseen. Choices (`enum`, `const`, `default`) are on both, and
+so is every keyword that is not JSON Schema's own: whoever writes one may mean anything by it.
 """
 
 import hashlib
+from collections.abc import Callable
 
 import msgspec
 
-from toolhall.contracts.canonical import canonical
-from toolhall.contracts.sides import rules, words
+from toolhall.contracts.canonical_json import canonical_json
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Effect, Remainder, Tool
+from toolhall.schema.keywords import SINGLE_SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP
+from toolhall.schema.references import DEFINITION_KEYWORDS, DRAFTS, LATEST_DRAFT, REFERENCE_KEYWORDS
+from toolhall.schema.types import is_closed_tuple
 
-PREFIX = "sha256-"
-_SAID: dict[Effect | None, JsonObject] = {
+_TEXT_KEYWORDS = frozenset({"title", "description", "examples", "example", "$comment"})
+_CONSTRAINT_KEYWORDS = frozenset({
+    "type", "required", "dependentRequired", "pattern", "format", "uniqueItems", "multipleOf", "minimum", "maximum",
+    "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties",
+    "maxProperties", "minContains", "maxContains", "contentEncoding", "contentMediaType", "readOnly", "writeOnly",
+    "deprecated", "$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", *REFERENCE_KEYWORDS,
+})  # fmt: skip
+_ONE_SCHEMA = SINGLE_SUBSCHEMA | {"additionalItems"}
+_SCHEMA_LIST = SUBSCHEMA_LIST | {"items"}  # before 2020-12 a list of schemas stood there too
+_SCHEMA_MAP = SUBSCHEMA_MAP | {"dependencies", *DEFINITION_KEYWORDS}
+
+
+def schema_texts(schema: Json) -> JsonObject:
+    """What a schema says in words and choices, each where it says it; nothing where it says nothing."""
+    said: JsonObject = {}
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        held = _subschemas(key, value)
+        if held is None:
+            said |= {} if key in _CONSTRAINT_KEYWORDS else {key: value}
+        elif found := {name: inner for name, part in held.items() if (inner := schema_texts(part))}:
+            said[key] = found
+    return said
+
+
+def schema_constraints(schema: Json, *, tuples_as_written: bool = False) -> Json:
+    """What a schema demands; `{}` demands as little as `true`, and lists without an order have none.
+
+    A tuple that `maxItems` closes has `items: false`, whether or not its author wrote so; `literally`, it has what its
+    author wrote, as in digests that were made before both spellings counted as one, and in drafts without tuples.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    kept: JsonObject = {}
+    tuples_as_written = tuples_as_written or ("$schema" in schema and not _is_no_op("$schema", schema["$schema"]))
+    for key, value in schema.items():
+        if key not in _TEXT_KEYWORDS and not _is_no_op(key, value):
+            kept[key] = _normalized(key, value, tuples_as_written=tuples_as_written)
+    if "prefixItems" in kept and "items" not in kept and not tuples_as_written and is_closed_tuple(schema):
+        kept["items"] = False
+    return kept or True
+
+
+def _subschemas(key: str, value: Json) -> dict[str, Json] | None:
+    """The schemas that a keyword holds, by name or number; None for one that holds none."""
+    if key in _SCHEMA_MAP and isinstance(value, dict):
+        return value
+    if key in _SCHEMA_LIST and isinstance(value, list):
+        return {str(number): part for number, part in enumerate(value)}
+    return {"": value} if key in _ONE_SCHEMA and isinstance(value, dict | bool) else None
+
+
+def _normalized(key: str, value: Json, *, tuples_as_written: bool) -> Json:
+    if key in _SCHEMA_MAP and isinstance(value, dict):
+        read = _sorted_set if key == "dependencies" else schema_constraints
+        return {name: read(part, tuples_as_written=tuples_as_written) for name, part in value.items()}
+    if key in _SCHEMA_LIST and isinstance(value, list):
+        return [schema_constraints(part, tuples_as_written=tuples_as_written) for part in value]
+    if key in _ONE_SCHEMA:
+        return schema_constraints(value, tuples_as_written=tuples_as_written)
+    return _UNORDERED[key](value) if key in _UNORDERED else value
+
+
+def _is_no_op(key: str, value: Json) -> bool:
+    if key == "$schema":
+        return isinstance(value, str) and DRAFTS.get(value.rstrip("#")) == LATEST_DRAFT
+    return value in ({}, []) and (key in _SCHEMA_MAP or key in ("required", "dependentRequired"))
+
+
+def _sorted_set(value: Json, *, tuples_as_written: bool = False) -> Json:
+    """A list in an order that says nothing; a schema that may stand in its place, as one."""
+    if not isinstance(value, list):
+        return schema_constraints(value, tuples_as_written=tuples_as_written)
+    return [part for _, part in sorted({canonical_json(part): part for part in value}.items())]
+
+
+def _normalized_type(value: Json) -> Json:
+    kinds = _sorted_set(value)
+    return kinds[0] if isinstance(kinds, list) and len(kinds) == 1 else kinds
+
+
+def _sorted_sets(value: Json) -> Json:
+    return {name: _sorted_set(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+_UNORDERED: dict[str, Callable[[Json], Json]] = {
+    "type": _normalized_type,
+    "required": _sorted_set,
+    "enum": _sorted_set,
+    "dependentRequired": _sorted_sets,
+}
+DIGEST_PREFIX = "sha256-"
+_EFFECT_HINTS: dict[Effect | None, JsonObject] = {
     "reads": {"read_only": True},
     "writes": {"read_only": False, "destructive": False},
     "destroys": {"read_only": False, "destructive": True},
@@ -28,57 +125,59 @@ class Digests(msgspec.Struct, frozen=True):
     contract: str
 
 
-def digests(tool: Tool) -> Digests:
+def compute_digests(tool: Tool) -> Digests:
     """The digests of one tool."""
-    return Digests(_digest({"shown": shown(tool)}), _digest({"contract": contract(tool)}))
+    return Digests(_digest({"shown": visible_members(tool)}), _digest({"contract": contract_members(tool)}))
 
 
-def former_digests(tool: Tool) -> Digests:
+def compute_legacy_digests(tool: Tool) -> Digests:
     """The digests of one tool as stores and locks may still hold them: tuples counted as they were written."""
-    return Digests(_digest({"shown": shown(tool)}), _digest({"contract": contract(tool, literally=True)}))
+    return Digests(
+        _digest({"shown": visible_members(tool)}), _digest({"contract": contract_members(tool, tuples_as_written=True)})
+    )
 
 
-def shown(tool: Tool) -> JsonObject:
+def visible_members(tool: Tool) -> JsonObject:
     """Everything that is there to be read, by a model or by the person beside it."""
-    return _stated({
+    return _without_empty({
         "name": tool.name,
         "called": tool.stated,
         "title": tool.title,
         "description": tool.description,
         "hint": tool.annotations.title if tool.annotations else None,
-        "input": words(tool.input),
-        "output": words(tool.output.schema),
+        "input": schema_texts(tool.input),
+        "output": schema_texts(tool.output.schema),
         "returns": tool.output.description,
         "tags": sorted(set(tool.tags)),
-        "icons": [_stated(msgspec.to_builtins(icon)) for icon in tool.icons],
-        "toolkit": _stated({"title": tool.about.title, "description": tool.about.description}),
+        "icons": [_without_empty(msgspec.to_builtins(icon)) for icon in tool.icons],
+        "toolkit": _without_empty({"title": tool.about.title, "description": tool.about.description}),
     })  # fmt: skip
 
 
-def contract(tool: Tool, *, literally: bool = False) -> JsonObject:
+def contract_members(tool: Tool, *, tuples_as_written: bool = False) -> JsonObject:
     """Everything that a tool promises and demands; `header_parameters` are in the input schema already."""
-    return _stated({
+    return _without_empty({
         "id": [tool.id.toolkit, tool.id.tool, tool.id.version],
-        "input": rules(tool.input, literally=literally),
-        "output": [tool.output.kind, rules(tool.output.schema, literally=literally)],
+        "input": schema_constraints(tool.input, tuples_as_written=tuples_as_written),
+        "output": [tool.output.kind, schema_constraints(tool.output.schema, tuples_as_written=tuples_as_written)],
         "hints": _hints(tool),
         "level": tool.level,
         "timeout": tool.timeout,
         "requirements": tool.requirements,
         "permissions": None if tool.permissions is None else sorted(set(tool.permissions)),
         "meta": tool.meta,
-        "toolkit": _stated({"resources": tool.about.resources, "metadata": tool.about.metadata}),
-        "beyond": _beyond(tool.remainder),
+        "toolkit": _without_empty({"resources": tool.about.resources, "metadata": tool.about.metadata}),
+        "beyond": _remainder_members(tool.remainder),
     })  # fmt: skip
 
 
 def _hints(tool: Tool) -> JsonObject:
     """What the effect says, and what the annotations say more exactly; most dialects know only those."""
     said = {} if tool.annotations is None else msgspec.structs.asdict(tool.annotations)
-    return _SAID.get(tool.effect, {}) | _stated(said | {"title": None})
+    return _EFFECT_HINTS.get(tool.effect, {}) | _without_empty(said | {"title": None})
 
 
-def _beyond(remainder: Remainder | None) -> list[Json]:
+def _remainder_members(remainder: Remainder | None) -> list[Json]:
     """What the document said that the model has no place for: not understood, so not to be changed either."""
     if remainder is None:
         return []
@@ -86,10 +185,10 @@ def _beyond(remainder: Remainder | None) -> list[Json]:
     return [[change.path, *([] if change.value is msgspec.UNSET else [change.value])] for change in changes]
 
 
-def _stated(members: JsonObject) -> JsonObject:
+def _without_empty(members: JsonObject) -> JsonObject:
     """Without what says nothing."""
     return {key: value for key, value in members.items() if value is not None and value not in ({}, [], ())}
 
 
 def _digest(value: Json) -> str:
-    return PREFIX + hashlib.sha256(canonical(value)).hexdigest()
+    return DIGEST_PREFIX + hashlib.sha256(canonical_json(value)).hexdigest()

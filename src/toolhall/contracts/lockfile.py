@@ -1,22 +1,29 @@
-"""`tools.lock`: the digests of tools as they were when somebody looked at them, and how they differ from those now."""
+"""`tools.lock`: reads, writes and compares the digests of tools as they were when somebody reviewed them."""
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.contracts.digest import PREFIX, Digests
-from toolhall.dialects.findings import BadDocument, Finding, Reading
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.patch import escape
+from toolhall.contracts.digest import DIGEST_PREFIX, Digests, compute_digests
+from toolhall.dialects.findings import BadDocument, DocumentReader, Finding, checked_json
+from toolhall.dialects.mcp.catalog import id_from_name, read_tool, write_tool
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
+from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.json_diff import diff_json
+from toolhall.model.tool import Remainder, Tool
 
-FORMAT = 1
+LOCK_FORMAT = 1
 Lock: TypeAlias = Mapping[str, Digests]  # by the tool's id
-Kind: TypeAlias = Literal["added", "removed", "shown", "contract", "both"]
-_DIGEST = re.compile(PREFIX + "[0-9a-f]{64}")
-_KINDS: dict[tuple[bool, bool], Kind] = {(True, False): "shown", (False, True): "contract", (True, True): "both"}
+DriftKind: TypeAlias = Literal["added", "removed", "shown", "contract", "both"]
+_DIGEST_PATTERN = re.compile(DIGEST_PREFIX + "[0-9a-f]{64}")
+_DRIFT_KINDS: dict[tuple[bool, bool], DriftKind] = {
+    (True, False): "shown",
+    (False, True): "contract",
+    (True, True): "both",
+}
 _FIX = "write the lock anew with 'toolhall lock'"
 
 
@@ -24,10 +31,10 @@ class Drift(msgspec.Struct, frozen=True):
     """A tool that is not what it was, and what about it changed."""
 
     tool: str
-    kind: Kind
+    kind: DriftKind
 
 
-class Twice(ValueError):
+class DuplicateTool(ValueError):
     """Two tools with one id; one of them would go unseen."""
 
     def __init__(self, tool: str) -> None:
@@ -35,81 +42,83 @@ class Twice(ValueError):
         super().__init__(f"two tools are called {tool}; a lock can hold one of them only")
 
 
-def locked(tools: Iterable[tuple[str, Digests]]) -> Lock:
+def build_lock(tools: Iterable[tuple[str, Digests]]) -> Lock:
     """A lock of these tools."""
     lock: dict[str, Digests] = {}
     for tool, found in tools:
         if tool in lock:
-            raise Twice(tool)
+            raise DuplicateTool(tool)
         lock[tool] = found
     return lock
 
 
-def compare(lock: Lock, found: Lock, former: Lock | None = None) -> list[Drift]:
+def compare_locks(lock: Lock, current: Lock, legacy: Lock | None = None) -> list[Drift]:
     """Every tool that is not as it was locked, by id; `former` has the same tools' digests as older locks have them."""
-    same = {tool for tool, before in (former or {}).items() if lock.get(tool) == before}
-    tools = sorted({*lock, *found} - same)
-    return [Drift(tool, kind) for tool in tools if (kind := _kind(lock.get(tool), found.get(tool)))]
+    same = {tool for tool, before in (legacy or {}).items() if lock.get(tool) == before}
+    tools = sorted({*lock, *current} - same)
+    return [Drift(tool, kind) for tool in tools if (kind := _drift_kind(lock.get(tool), current.get(tool)))]
 
 
-def document_of(lock: Lock) -> JsonObject:
+def lock_document(lock: Lock) -> JsonObject:
     """The lock as a JSON document, sorted by id."""
-    return {"lock": FORMAT, "tools": {tool: msgspec.to_builtins(lock[tool]) for tool in sorted(lock)}}
+    return {"lock": LOCK_FORMAT, "tools": {tool: msgspec.to_builtins(lock[tool]) for tool in sorted(lock)}}
 
 
 def write_lock(lock: Lock) -> bytes:
     """The bytes of the file: plain ASCII, so that nothing hides from whoever reads it."""
-    return (json.dumps(document_of(lock), indent=2) + "\n").encode("ascii")
+    return (json.dumps(lock_document(lock), indent=2) + "\n").encode("ascii")
 
 
 def read_lock(body: bytes) -> Lock:
     """The lock in a file; BadDocument with the path and the fix of everything that is wrong."""
-    reading = Reading("lock")
+    reading = DocumentReader("lock")
     document = reading.object(_decoded(body), "")
     version = document.get("lock")
-    if type(version) is not int or version != FORMAT:
-        newer = type(version) is int and version > FORMAT
+    if type(version) is not int or version != LOCK_FORMAT:
+        newer = type(version) is int and version > LOCK_FORMAT
         fix = (
-            "this lock is of a newer toolhall; update yours" if newer else f'write {{"lock": {FORMAT}, "tools": {{}}}}'
+            "this lock is of a newer toolhall; update yours"
+            if newer
+            else f'write {{"lock": {LOCK_FORMAT}, "tools": {{}}}}'
         )
         raise BadDocument([Finding("/lock", "lock/format", fix)])
     for key in document.keys() - {"lock", "tools"}:
-        reading.fault(f"/{escape(key)}", "unknown", f"a lock has no {key!r}; remove it")
+        reading.add_error(f"/{escape_pointer(key)}", "unknown", f"a lock has no {key!r}; remove it")
     tools = reading.object(document.get("tools"), "/tools")
-    lock = {tool: _digests(reading, value, f"/tools/{escape(tool)}") for tool, value in tools.items()}
-    reading.done()
+    lock = {tool: _read_digests(reading, value, f"/tools/{escape_pointer(tool)}") for tool, value in tools.items()}
+    reading.raise_findings()
     return lock
 
 
-def _kind(before: Digests | None, after: Digests | None) -> Kind | None:
+def _drift_kind(before: Digests | None, after: Digests | None) -> DriftKind | None:
     if before is None or after is None:
         return "added" if before is None else "removed"
-    return _KINDS.get((before.shown != after.shown, before.contract != after.contract))
+    return _DRIFT_KINDS.get((before.shown != after.shown, before.contract != after.contract))
 
 
-def _digests(reading: Reading, value: Json, path: str) -> Digests:
+def _read_digests(reading: DocumentReader, value: Json, path: str) -> Digests:
     stated = reading.object(value, path)
     for key in stated.keys() - {"shown", "contract"}:
-        reading.fault(f"{path}/{escape(key)}", "unknown", f"a locked tool has no {key!r}; remove it")
-    return Digests(_digest(reading, stated, "shown", path), _digest(reading, stated, "contract", path))
+        reading.add_error(f"{path}/{escape_pointer(key)}", "unknown", f"a locked tool has no {key!r}; remove it")
+    return Digests(_read_digest(reading, stated, "shown", path), _read_digest(reading, stated, "contract", path))
 
 
-def _digest(reading: Reading, stated: JsonObject, key: str, path: str) -> str:
+def _read_digest(reading: DocumentReader, stated: JsonObject, key: str, path: str) -> str:
     value = stated.get(key)
-    if isinstance(value, str) and _DIGEST.fullmatch(value):
+    if isinstance(value, str) and _DIGEST_PATTERN.fullmatch(value):
         return value
-    reading.fault(f"{path}/{key}", "digest", f"this is no digest ({PREFIX} and 64 digits); {_FIX}")
+    reading.add_error(f"{path}/{key}", "digest", f"this is no digest ({DIGEST_PREFIX} and 64 digits); {_FIX}")
     return ""
 
 
 def _decoded(body: bytes) -> Json:
     try:
-        return json.loads(body, object_pairs_hook=_unique)
+        return json.loads(body, object_pairs_hook=_reject_duplicate_keys)
     except (ValueError, RecursionError):
         raise BadDocument([Finding("", "lock/json", f"this is not JSON; {_FIX}")]) from None
 
 
-def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
+def _reject_duplicate_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
     """A key that is there twice says one thing to a reader and another to a program."""
     found: JsonObject = {}
     for key, value in pairs:
@@ -117,3 +126,19 @@ def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
             raise BadDocument([Finding("", "lock/twice", f"{key[:64]!r} is there twice; {_FIX}")])
         found[key] = value
     return found
+
+
+def lock_entry(document: Json, compute: Callable[[Tool], Digests] = compute_digests) -> tuple[str, Digests]:
+    """The id of a tool (its name where the server states none) and its digests; BadDocument if it cannot be read."""
+    tool = read_tool(checked_json(document))
+    return _lock_key(tool), compute(msgspec.structs.replace(tool, remainder=_unknown_members(tool, document)))
+
+
+def _lock_key(tool: Tool) -> str:
+    return tool.name if tool.id == id_from_name(tool.name) else str(tool.id)
+
+
+def _unknown_members(tool: Tool, document: Json) -> Remainder:
+    """Members that we do not know may mean something to others; null is how some servers leave one out."""
+    found = diff_json(write_tool(tool, REVISION_2026_07_28), document)
+    return Remainder("mcp", item=tuple(change for change in found if change.value is not None))

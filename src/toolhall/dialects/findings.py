@@ -1,17 +1,16 @@
-"""What is wrong with a document: every finding at once, each with its path, its rule and its fix."""
+"""Collects everything wrong with a document: DocumentReader, Finding, and BadDocument, which carries all findings."""
 
 import re
 from typing import Literal
 
 import msgspec
 
-from toolhall.dialects.strict import MAX_DEPTH
+from toolhall.dialects.strict_json import MAX_DEPTH
 from toolhall.model.errors import Malformed
-from toolhall.model.json import Json, JsonObject, encode, levels
-from toolhall.model.names import version_problem
-from toolhall.model.patch import escape
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer, walk_levels
+from toolhall.model.versions import version_problem
 
-VERSION_LIMIT = 64
+MAX_VERSION_LENGTH = 64
 # A date or a count will do where no semantic version is asked for.
 _NUMBERS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12}){0,2}")
 
@@ -36,23 +35,23 @@ class BadDocument(Malformed):
         super().__init__("; ".join(str(finding) for finding in findings[:20]))
 
 
-def sound(document: Json) -> Json:
+def checked_json(document: Json) -> Json:
     """The document itself; BadDocument if it is not JSON, or nested so deeply that reading it would fail."""
     try:
         text = encode(document)
     except (RecursionError, TypeError, ValueError):
         raise BadDocument([Finding("", "json/value", "write JSON, nested a few levels deep at most")]) from None
-    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and sum(1 for _ in levels(document)) > MAX_DEPTH:
+    if text.count(b"{") + text.count(b"[") > MAX_DEPTH and sum(1 for _ in walk_levels(document)) > MAX_DEPTH:
         raise BadDocument([Finding("", "json/depth", f"nest it at most {MAX_DEPTH} levels deep")])
     return document
 
 
 def is_version(text: str) -> bool:
     """Whether this is a semantic version, or one to three numbers."""
-    return len(text) <= VERSION_LIMIT and (version_problem(text) is None or _NUMBERS.fullmatch(text) is not None)
+    return len(text) <= MAX_VERSION_LENGTH and (version_problem(text) is None or _NUMBERS.fullmatch(text) is not None)
 
 
-class Reading:
+class DocumentReader:
     """Reads the members of a document and collects what is wrong, so that an author sees all of it at once."""
 
     __slots__ = ("_dialect", "findings")
@@ -61,16 +60,16 @@ class Reading:
         self._dialect = dialect
         self.findings: list[Finding] = []
 
-    def fault(self, path: str, rule: str, fix: str) -> None:
+    def add_error(self, path: str, rule: str, fix: str) -> None:
         """Note an error."""
         self.findings.append(Finding(path, f"{self._dialect}/{rule}", fix))
 
-    def done(self) -> None:
+    def raise_findings(self) -> None:
         """Refuse the document if anything was wrong."""
         if self.findings:
             raise BadDocument(self.findings)
 
-    def text(self, holder: JsonObject, key: str, path: str, *, required: bool = True) -> str | None:
+    def string(self, holder: JsonObject, key: str, path: str, *, required: bool = True) -> str | None:
         """A member that is a text; an empty one counts as missing where it is required."""
         value = holder.get(key)
         if isinstance(value, str) and (value or not required):
@@ -78,32 +77,32 @@ class Reading:
         if value is None and not required:
             return None
         rule = "missing" if value is None or value == "" else "not-text"
-        self.fault(f"{path}/{escape(key)}", rule, f"give {key!r} as a text")
+        self.add_error(f"{path}/{escape_pointer(key)}", rule, f"give {key!r} as a text")
         return None
 
     def object(self, value: Json, path: str, fix: str = "write an object here") -> JsonObject:
         """A member that is an object."""
         if isinstance(value, dict):
             return value
-        self.fault(path, "not-object", fix)
+        self.add_error(path, "not-object", fix)
         return {}
 
-    def items(self, value: Json, path: str) -> list[Json]:
+    def array(self, value: Json, path: str) -> list[Json]:
         """A member that is a list."""
         if isinstance(value, list):
             return value
-        self.fault(path, "not-list", "write a list here")
+        self.add_error(path, "not-list", "write a list here")
         return []
 
-    def texts(self, value: Json, path: str) -> tuple[str, ...]:
+    def strings(self, value: Json, path: str) -> tuple[str, ...]:
         """A member that is a list of texts."""
-        listed = self.items(value, path)
+        listed = self.array(value, path)
         for index, each in enumerate(listed):
             if not isinstance(each, str):
-                self.fault(f"{path}/{index}", "not-text", "write a text here")
+                self.add_error(f"{path}/{index}", "not-text", "write a text here")
         return tuple(listed)
 
-    def unique(self, listed: list[Json], path: str, what: str) -> None:
+    def check_unique_names(self, listed: list[Json], path: str, plural: str) -> None:
         """No two items of a list have the same name."""
         names = [item.get("name") if isinstance(item, dict) else item for item in listed]
         texts = [name for name in names if isinstance(name, str)]
@@ -112,12 +111,12 @@ class Reading:
         for index, name in enumerate(names):
             if isinstance(name, str) and name in names[:index]:
                 at = f"{path}/{index}/name" if isinstance(listed[index], dict) else f"{path}/{index}"
-                self.fault(at, "twice", f"{name[:64]!r} is the name of two {what}; rename one")
+                self.add_error(at, "twice", f"{name[:64]!r} is the name of two {plural}; rename one")
 
-    def arguments(self, schema: JsonObject, path: str) -> JsonObject:
+    def arguments_schema(self, schema: JsonObject, path: str) -> JsonObject:
         """A schema that arguments can have: its root is an object, said or not."""
         if schema.get("type") == "object":
             return schema
         if "type" in schema:
-            self.fault(f"{path}/type", "root", 'arguments are an object: write the type "object", or none')
+            self.add_error(f"{path}/type", "root", 'arguments are an object: write the type "object", or none')
         return {**schema, "type": "object"}

@@ -1,1 +1,1 @@
-"""The way out of the hall: what it connects to on behalf of others is checked first, and what comes back is bounded."""
+"""SSRF-safe outbound HTTP: resolve once, check every address, connect to the checked address."""

@@ -1,4 +1,4 @@
-"""A doorbell: a tool that does something and has nothing to say about it."""
+"""A doorbell: a tool that does something and returns nothing."""
 
 from typing import Annotated
 

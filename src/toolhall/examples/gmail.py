@@ -1,4 +1,4 @@
-"""Mail: a tool that needs an account of the user, and gets it for the time of one call."""
+"""Mail: a tool that uses a linked account of the user for the time of one call."""
 
 import html
 import os
@@ -8,12 +8,12 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from toolhall import Context, ToolFailed, Toolkit, tool
-from toolhall.egress.urls import segment
-from toolhall.examples.standins.addresses import GMAIL_ADDRESS
+from toolhall.egress.urls import path_segment
+from toolhall.examples._fakes import GMAIL_ADDRESS
 
 _GMAIL = "https://gmail.googleapis.com"  # for a hall whose operator has set up Google as a provider
 _MESSAGES = "/gmail/v1/users/me/messages"
-_MOST = 10
+_MAX_RESULTS = 10
 _T = TypeVar("_T")
 
 
@@ -53,11 +53,11 @@ class Gmail(
     ) -> Emails:
         """Retrieves emails from Gmail using OAuth 2.0 authentication."""
         async with ctx.account.client(self._address) as gmail:
-            found = await gmail.get(_MESSAGES, params={"q": query, "maxResults": _MOST})
-            references = _read(found.status_code, found.content, _Found).messages[:_MOST]
+            found = await gmail.get(_MESSAGES, params={"q": query, "maxResults": _MAX_RESULTS})
+            references = _read(found.status_code, found.content, _Found).messages[:_MAX_RESULTS]
             emails: list[Email] = []
             for reference in references:
-                place = f"{_MESSAGES}/{segment(reference.id)}"
+                place = f"{_MESSAGES}/{path_segment(reference.id)}"
                 one = await gmail.get(place, params={"format": "metadata", "metadataHeaders": "Subject"})
                 emails.append(_read(one.status_code, one.content, _Message).email)
         return Emails(emails)

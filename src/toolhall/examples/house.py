@@ -5,14 +5,14 @@ from typing import Annotated, Literal
 
 from toolhall import Toolkit, tool
 
-_MOST_NOTES = 20
+_MAX_NOTES = 20
 
 
 class House(Toolkit, version="1.0.0", tags=["levels"]):
     """From the garden gate to the vault: the further in, the higher the level."""
 
     def __init__(self) -> None:
-        self._notes: deque[str] = deque(maxlen=_MOST_NOTES)
+        self._notes: deque[str] = deque(maxlen=_MAX_NOTES)
 
     @tool(name="Look", level=0, effect="reads")
     async def look(self) -> str:

@@ -1,4 +1,4 @@
-"""Messages to phones: a tool that needs a secret, which nobody but the hall and the tool ever sees."""
+"""Messages to phones: a tool that uses a secret, which only the hall and the tool see."""
 
 import os
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 
 from toolhall import Context, ToolFailed, Toolkit, tool
-from toolhall.examples.standins.addresses import TEXTING_ADDRESS
+from toolhall.examples._fakes import SMS_ADDRESS
 
 _MESSAGES = "/2010-04-01/Messages.json"
 _NOWHERE = "nobody takes messages here; serve the examples with 'toolhall serve', which starts a stand-in for Twilio"
@@ -33,7 +33,7 @@ class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
     """Sends short messages to phones."""
 
     def __init__(self, address: str | None = None) -> None:
-        self._address = address or os.environ.get(TEXTING_ADDRESS)
+        self._address = address or os.environ.get(SMS_ADDRESS)
 
     # Level 4: a message reaches a stranger, costs money and cannot be called back, so somebody says who may send.
     @tool(name="Send", title="Send an SMS", level=4, effect="writes")

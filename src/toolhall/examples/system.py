@@ -1,4 +1,4 @@
-"""This machine: a tool that takes nothing and returns an object."""
+"""This machine: a tool without parameters that returns an object."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

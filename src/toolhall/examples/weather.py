@@ -1,4 +1,4 @@
-"""The weather: a plain function that is a tool, and keeps its bare name."""
+"""The weather: a plain function as a tool, which keeps its bare name."""
 
 from typing import Annotated
 

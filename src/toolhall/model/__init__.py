@@ -1,1 +1,1 @@
-"""Plain frozen data that every layer shares: tools, calls, callers, results, errors."""
+"""Plain frozen data that every layer shares: tools, calls, callers, results and errors."""

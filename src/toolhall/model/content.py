@@ -1,4 +1,4 @@
-"""What a tool can hand back besides a plain value: text, images, audio, links, embedded resources."""
+"""Content blocks of a tool's result (text, image, audio, resource), and the Reply and Result around them."""
 
 from typing import Literal, TypeAlias
 

@@ -1,20 +1,21 @@
-"""Every way a call can end badly, as one tree with two branches.
+"""The error tree: every way in which a call can end badly.
 
 ToolhallError
 ├── Refused            the caller must change something
 │   ├── Malformed      the message is not valid in its dialect
 │   ├── NotFound       no such tool, or none this caller may see
-│   │   └── NotActive (said to the operator only) · Retired (its last day is over; names what to call instead)
+│   │   └── NotActive (shown to the operator only) · Retired (past its sunset date; names the successor)
 │   ├── BadArguments   the arguments do not match the input schema (all problems, with paths)
-│   ├── Unsupported    the caller's program lacks a feature that the tool needs
+│   ├── Unsupported    the client lacks a feature that the tool needs
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed (ToolError: in the hub's words; Crashed: it did not mean to) · TimedOut · Cancelled · BadOutput
+    ├── ToolFailed (ToolError: with a code of the author's; Crashed: an unexpected exception) · TimedOut · Cancelled · BadOutput
     ├── Unavailable    upstream down, circuit open
-    └── Broken         a fault of ours; the details are in the log only
+    └── Broken         internal error; the details are in the log only
 
-`message` may be shown to anyone; `detail` never leaves the log.
+`message` may be shown to anyone; `detail` never leaves the log. The class names are data: they are sent to clients, to
+worker processes and to the audit log.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ from typing import Literal
 import msgspec
 
 from toolhall.model.json import JsonObject
-from toolhall.model.requirements import Missing
+from toolhall.model.requirements import MissingRequirement
 
-MOST_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
+MAX_RETRY_AFTER_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -167,7 +168,7 @@ class NeedsRequirement(Refused):
     message = "this tool needs something that has not been set up"
 
     def __init__(
-        self, message: str | None = None, *, missing: Sequence[Missing] = (), detail: str | None = None
+        self, message: str | None = None, *, missing: Sequence[MissingRequirement] = (), detail: str | None = None
     ) -> None:
         self.missing = tuple(missing)
         super().__init__(message, detail=detail)
@@ -199,8 +200,8 @@ class ToolFailed(Failed):
         can_retry: bool = False,
         prompt: str | None = None,
     ) -> None:
-        if retry_after is not None and not 0 <= retry_after <= MOST_SECONDS:
-            raise ValueError(f"retry_after is in seconds, from 0 to {MOST_SECONDS}")
+        if retry_after is not None and not 0 <= retry_after <= MAX_RETRY_AFTER_SECONDS:
+            raise ValueError(f"retry_after is in seconds, from 0 to {MAX_RETRY_AFTER_SECONDS}")
         super().__init__(message, detail=detail)
         self.retry_after = retry_after  # in how many seconds the same call may succeed
         self.can_retry = can_retry or retry_after is not None  # it may, but nobody knows when

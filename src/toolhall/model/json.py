@@ -1,4 +1,4 @@
-"""The type of a JSON value, and the one encoder that every layer shares."""
+"""JSON types, the shared encoder, level-order traversal and JSON Pointer escaping (RFC 6901)."""
 
 from collections.abc import Iterator
 from typing import Any, TypeAlias
@@ -8,9 +8,7 @@ import msgspec
 # Any is deliberate: JSON from outside has no shape until a schema has been checked.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Json]
-
 encode = msgspec.json.Encoder().encode
-
 _CONTAINERS = (dict, list)
 # A bool is an int to Python, so it comes first.
 _TYPE_NAMES = (
@@ -24,7 +22,7 @@ def type_name(value: Json) -> str:
     return next((name for kinds, name in _TYPE_NAMES if isinstance(value, kinds)), "null")
 
 
-def levels(value: Json) -> Iterator[list[Json]]:
+def walk_levels(value: Json) -> Iterator[list[Json]]:
     """The objects and lists in a value, level by level: a crowded one costs little, a deep one no stack."""
     level = [value] if type(value) in _CONTAINERS else []
     while level:
@@ -35,3 +33,12 @@ def levels(value: Json) -> Iterator[list[Json]]:
             if not _PLAIN.issuperset(map(type, parts)):
                 inner.extend([each for each in parts if type(each) in _CONTAINERS])
         level = inner
+
+
+def escape_pointer(part: str) -> str:
+    """One part of a JSON pointer (RFC 6901)."""
+    return part.replace("~", "~0").replace("/", "~1") if "~" in part or "/" in part else part
+
+
+def unescape_pointer(part: str) -> str:
+    return part.replace("~1", "/").replace("~0", "~")

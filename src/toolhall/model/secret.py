@@ -1,33 +1,41 @@
-"""A value that must not be shown: it can be used, and neither printed, logged, copied, pickled nor encoded."""
+"""Secret, a value that cannot be printed, logged, copied or pickled; and names that secrets go by.
 
+`is_secret_name` recognizes `password`, `X-API-Key`, `dbPassWord` and `user_pin` in any spelling.
+"""
+
+import re
+import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
-SHORTEST = 4
+MIN_SECRET_LENGTH = 4
 
 
 class Secret:
     """Says nothing of itself but whether it equals another; `reveal()` is the one way to its value."""
 
-    __slots__ = ("_known", "_value")
+    __slots__ = ("_derived", "_value")
 
     def __init__(self, value: str) -> None:
-        if len(value) < SHORTEST:
-            raise ValueError(f"a secret has at least {SHORTEST} characters: a shorter one cannot be kept out of texts")
+        if len(value) < MIN_SECRET_LENGTH:
+            raise ValueError(
+                f"a secret has at least {MIN_SECRET_LENGTH} characters: a shorter one cannot be kept out of texts"
+            )
         self._value = value
-        self._known: Any = None
+        self._derived: Any = None
 
     def reveal(self) -> str:
         """The value; only for whoever sends it where it belongs."""
         return self._value
 
-    def known(self, work_out: Callable[[str], T]) -> T:
+    def derived(self, compute: Callable[[str], T]) -> T:
         """What is worked out from the value: once, then kept with it and gone with it."""
-        if self._known is None:
-            self._known = work_out(self._value)
-        return self._known  # type: ignore[no-any-return]
+        if self._derived is None:
+            self._derived = compute(self._value)
+        return self._derived  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
@@ -49,3 +57,43 @@ class Secret:
 
 def _bytes(value: str) -> bytes:
     return value.encode(errors="surrogatepass")
+
+
+# Anywhere in a name whose letters and digits have been pushed together.
+_SECRET_SUBSTRING = re.compile(
+    r"passw(?:or)?d|passphrase|passcode|passwort|kennwort|contrasena|motdepasse|senha"
+    r"|secret|credential|authoriz|authoris|bearer|cookie|connectionstring|sessionid|sessid|jwt"
+    r"|token(?!i[sz])"  # a tokenizer holds none
+    r"|(?:api|app|access|account|activation|auth|client|deploy|encryption|hmac|license|master|pass|private|recovery"
+    r"|service|session|shared|signing|ssh|storage|webhook)key"
+    r"|(?:auth|mfa|otp|pin|recovery|security|verification)code|onetimecode|clientassertion|samlresponse"
+    r"|seedphrase|mnemonic|creditcard|cardnumber"
+)
+# These are parts of harmless words too, so they must stand alone: `user_pin`, but not `pinned`.
+_SECRET_WORDS = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pw", "pwd", "sid", "ssn", "totp"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MAX_NAME_LENGTH = 256
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name must not be shown; one that is too long to be looked at counts as such."""
+    return len(name) > _MAX_NAME_LENGTH or _matches_secret_name(name)
+
+
+@lru_cache(maxsize=1024)
+def _matches_secret_name(name: str) -> bool:
+    plain = _normalized(name)
+    joined = "".join(filter(str.isalnum, plain)).casefold()
+    return bool(_SECRET_SUBSTRING.search(joined)) or any(
+        word.casefold() in _SECRET_WORDS for word in _WORD.findall(plain)
+    )
+
+
+def is_count_name(name: str) -> bool:
+    """Whether a number by this name says how many there are: `max_tokens` is no secret."""
+    return "".join(filter(str.isalnum, _normalized(name))).casefold().endswith("tokens")
+
+
+def _normalized(name: str) -> str:
+    """Without accents and other forms of the same letters."""
+    return unicodedata.normalize("NFKD", name)

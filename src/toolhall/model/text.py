@@ -1,7 +1,7 @@
-"""What may stand in a text that goes back to a model or a screen: nothing that steers a terminal, nothing that hides.
+"""Text sanitizing (TextSanitizer): removes control sequences, invisible characters and excess combining marks.
 
 Kept: tab, newline and return; emoji with their joiners and styles, the flags of England, Scotland and Wales; joiners
-between letters of the scripts that are written with them. Everything is put into NFC, with at most 8 marks on a letter.
+between letters of the scripts that are written with them. The result is in NFC, with at most 8 marks on a letter.
 """
 
 import re
@@ -13,56 +13,52 @@ import msgspec
 
 from toolhall.model.json import Json, encode
 
-MOST_MARKS = 8
-
-_ESCAPES = re.compile(
+MAX_COMBINING_MARKS = 8
+_TERMINAL_ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x9b[0-?]*[ -/]*[@-~]"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROL_BYTES = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
-
 # Letters, marks and symbols by their category, that print as nothing or as a blank all the same.
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
-_BLANKS = re.compile(f"[{_BLANK}]")
+_BLANK_PATTERN = re.compile(f"[{_BLANK}]")
 # Every mark that is written on a letter stands in one of these ranges, beside letters.
-_MARKED = (
+_MARK_RANGES = (
     (0x0300, 0x036F), (0x0483, 0x0489), (0x0591, 0x1DFF), (0x20D0, 0x20F0), (0x2CEF, 0x2CF1), (0x2D7F, 0x2D7F),
     (0x2DE0, 0x2DFF), (0x302A, 0x302D), (0x3099, 0x309A), (0xA66F, 0xABED), (0xFB1E, 0xFB1E), (0xFE20, 0xFE2F),
 )  # fmt: skip
-_RARELY_MARKED = (
+_RARE_MARK_RANGES = (
     (0x101FD, 0x1037A), (0x10A01, 0x10F85), (0x11000, 0x11FFF), (0x16AF0, 0x16FE4), (0x1BC9D, 0x1BC9E),
     (0x1CF00, 0x1D244), (0x1DA00, 0x1E94A),
 )  # fmt: skip
-_RARE = "\U000101fd-\U0001e94a"
-
+_RARE_MARKS = "\U000101fd-\U0001e94a"
 # What emoji are made of; new ones come into these blocks every year, so that here nothing counts as unassigned.
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
-_STYLED = f"{_EMOJI}\u00a9\u00ae\u203c\u2049\u2122\u2139\u24c2\u3030\u303d\u3297\u3299"
+_EMOJI_WITH_STYLE = f"{_EMOJI}\u00a9\u00ae\u203c\u2049\u2122\u2139\u24c2\u3030\u303d\u3297\u3299"
 _ARABIC = "\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc\u06df-\u06ef\u06fa-\u06ff\u0710-\u077f\u08a0-\u08e1\u08e3-\u08ff"
 _INDIC = "\u0900-\u0963\u0971-\u09e3\u0a01-\u0a65\u0a70-\u0ae3\u0b01-\u0be5\u0c00-\u0c65\u0c80-\u0d65\u0d81-\u0df3"
 _FLAGS = "|".join(
     "(?<=\U0001f3f4)" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 )
-_SOMETIMES = "\u200c\u200d\ufe0f\U000e007f"  # what any of these is found by
-
+_CONTEXTUAL = "\u200c\u200d\ufe0f\U000e007f"  # what any of these is found by
 # Of category Cf, and drawn: the signs that Arabic puts around numbers.
-_DRAWN = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2")
-_SPACES = "\n\t\r\u3000\u00a0"  # harmless, and common in clean texts; yet Python does not call them printable
+_VISIBLE_FORMAT_CHARS = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2")
+_HARMLESS_SPACES = "\n\t\r\u3000\u00a0"  # harmless, and common in clean texts; yet Python does not call them printable
 
 
 def clean_text(text: str) -> str:
     """The text without what steers or hides; the same object where there is nothing to do."""
-    return Sweep().text(text)
+    return TextSanitizer().clean(text)
 
 
 def clean_json(encoded: bytes) -> bytes:
     """The same JSON with clean texts."""
-    return Sweep().json(encoded)
+    return TextSanitizer().clean_json(encoded)
 
 
-class Sweep:
+class TextSanitizer:
     """Cleans several texts, and counts the characters it takes out of them."""
 
     __slots__ = ("removed",)
@@ -70,33 +66,33 @@ class Sweep:
     def __init__(self) -> None:
         self.removed = 0
 
-    def text(self, text: str) -> str:
+    def clean(self, text: str) -> str:
         """The text, clean."""
-        return self._cleaned(text) if _is_suspect(text) else text
+        return self._sanitize(text) if _is_suspect(text) else text
 
-    def json(self, encoded: bytes) -> bytes:
+    def clean_json(self, encoded: bytes) -> bytes:
         """The JSON with clean texts; byte for byte as it was where all of them are."""
         if is_clean_json(encoded):
             return encoded
-        return encode(self.value(msgspec.json.decode(encoded)))
+        return encode(self.clean_value(msgspec.json.decode(encoded)))
 
-    def value(self, value: Json) -> Json:
+    def clean_value(self, value: Json) -> Json:
         """The value with clean texts, also in its keys."""
         match value:
             case str():
-                return self.text(value)
+                return self.clean(value)
             case dict():
-                return {self.text(key): self.value(part) for key, part in value.items()}
+                return {self.clean(key): self.clean_value(part) for key, part in value.items()}
             case list():
-                return [self.value(part) for part in value]
+                return [self.clean_value(part) for part in value]
             case _:
                 return value
 
-    def _cleaned(self, text: str) -> str:
+    def _sanitize(self, text: str) -> str:
         """Marks come last: what is composed, and what stands beside what, is known only then."""
-        plain = _visible(_ESCAPES.sub("", text))
+        plain = _strip_invisible(_TERMINAL_ESCAPES.sub("", text))
         composed = unicodedata.normalize("NFC", plain)
-        capped = _piles_in(composed).sub(r"\1", composed)
+        capped = _excess_marks(composed).sub(r"\1", composed)
         self.removed += len(text) - len(plain) + len(composed) - len(capped)
         return capped
 
@@ -105,10 +101,10 @@ def _is_suspect(text: str) -> bool:
     """Whether anything may be wrong with it; told without looking at each letter in Python."""
     if text.isascii():
         return not text.isprintable() and _has_controls(text.encode())
-    for space in _SPACES:
+    for space in _HARMLESS_SPACES:
         if space in text:
             text = text.replace(space, "")
-    return not text.isprintable() or _is_odd(text)
+    return not text.isprintable() or _needs_normalizing(text)
 
 
 def is_clean_json(encoded: bytes) -> bool:
@@ -124,72 +120,74 @@ def _has_controls(text: bytes) -> bool:
     return len(text.translate(None, _CONTROL_BYTES)) != len(text)
 
 
-def _is_odd(text: str) -> bool:
+def _needs_normalizing(text: str) -> bool:
     """Printable, as Python sees it, and still not clean."""
     if not unicodedata.is_normalized("NFC", text):
         return True
-    return bool(_noticeable().search(text)) and bool(_BLANKS.search(text) or _piles_in(text).search(text))
+    return bool(_suspicious_pattern().search(text)) and bool(
+        _BLANK_PATTERN.search(text) or _excess_marks(text).search(text)
+    )
 
 
-def _visible(text: str) -> str:
+def _strip_invisible(text: str) -> str:
     """Without what is invisible; a joiner or a style stays where it belongs."""
-    hidden = [letter for letter in set(text) if _hides(letter)]
+    hidden = [letter for letter in set(text) if _is_invisible(letter)]
     if not hidden:
         return text
     table = dict.fromkeys(map(ord, hidden))
-    if any(letter in _SOMETIMES for letter in hidden):
-        parts = _proper().split(text)  # every other one is a joiner to keep
+    if any(letter in _CONTEXTUAL for letter in hidden):
+        parts = _allowed_invisible_pattern().split(text)  # every other one is a joiner to keep
         return "".join(part if index % 2 else part.translate(table) for index, part in enumerate(parts))
     return text.translate(table)
 
 
 @lru_cache(maxsize=4096)
-def _hides(letter: str) -> bool:
+def _is_invisible(letter: str) -> bool:
     if letter.isprintable():
-        return bool(_BLANKS.match(letter))
-    if letter in _DRAWN or letter in "\t\n\r":
+        return bool(_BLANK_PATTERN.match(letter))
+    if letter in _VISIBLE_FORMAT_CHARS or letter in "\t\n\r":
         return False
     category = unicodedata.category(letter)
     if category == "Cn":
-        return not _is_reserved(ord(letter))
+        return not _may_be_assigned_later(ord(letter))
     return category[0] == "C"
 
 
-def _is_reserved(code: int) -> bool:
+def _may_be_assigned_later(code: int) -> bool:
     """For emoji and ideographs that are newer than this Python; the last two of a plane are never letters."""
     return 0x1F000 <= code <= 0x1FAFF or (0x20000 <= code <= 0x3FFFF and code & 0xFFFF < 0xFFFE)
 
 
 # These are made when the first text that is not ASCII comes by: many commands end before one does.
-
-
 @cache
-def _proper() -> re.Pattern[str]:
+def _allowed_invisible_pattern() -> re.Pattern[str]:
     """What is invisible, and where it belongs."""
     return re.compile(
-        f"((?:(?<=[{_EMOJI}])|(?<=[{_STYLED}]\ufe0f))\u200d(?=[{_EMOJI}])|(?<=[{_STYLED}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|{_FLAGS}"
+        f"((?:(?<=[{_EMOJI}])|(?<=[{_EMOJI_WITH_STYLE}]\ufe0f))\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI_WITH_STYLE}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|{_FLAGS}"
         f"|(?<=[{_ARABIC}])[\u200c\u200d](?=[{_ARABIC}])|(?<=[{_INDIC}])[\u200c\u200d](?=[{_INDIC}]))"
     )
 
 
 @cache
-def _noticeable() -> re.Pattern[str]:
+def _suspicious_pattern() -> re.Pattern[str]:
     """What is not seen, or may be a mark; few texts have any."""
-    return re.compile(f"[{_BLANK}{''.join(f'{chr(first)}-{chr(last)}' for first, last in _MARKED)}{_RARE}]")
+    return re.compile(f"[{_BLANK}{''.join(f'{chr(first)}-{chr(last)}' for first, last in _MARK_RANGES)}{_RARE_MARKS}]")
 
 
-def _piles_in(text: str) -> re.Pattern[str]:
+def _excess_marks(text: str) -> re.Pattern[str]:
     """More marks than a letter carries; a search for rare ones too takes ten times as long."""
-    return _piles((*_MARKED, *_RARELY_MARKED) if re.search(f"[{_RARE}]", text) else _MARKED)
+    return _excess_marks_pattern(
+        (*_MARK_RANGES, *_RARE_MARK_RANGES) if re.search(f"[{_RARE_MARKS}]", text) else _MARK_RANGES
+    )
 
 
 @cache
-def _piles(ranges: tuple[tuple[int, int], ...]) -> re.Pattern[str]:
+def _excess_marks_pattern(ranges: tuple[tuple[int, int], ...]) -> re.Pattern[str]:
     codes = [code for first, last in ranges for code in range(first, last + 1) if _is_mark(chr(code))]
     starts = [code for before, code in pairwise([-1, *codes]) if code != before + 1]
     ends = [code for code, after in pairwise([*codes, 0]) if after != code + 1]
     marks = "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
-    return re.compile(f"([{marks}][{marks}]{{{MOST_MARKS - 1}}})[{marks}]+")
+    return re.compile(f"([{marks}][{marks}]{{{MAX_COMBINING_MARKS - 1}}})[{marks}]+")
 
 
 def _is_mark(letter: str) -> bool:

@@ -1,4 +1,4 @@
-"""What is known of a tool: its names, its promises, how risky it is."""
+"""Tool, the definition of one callable tool: id, schemas, annotations, effect, level and requirements."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from toolhall.model.json import JsonObject
+from toolhall.model.json_diff import JsonChange
 from toolhall.model.names import ToolId
-from toolhall.model.patch import Change
 
 Effect: TypeAlias = Literal["reads", "writes", "destroys"]
 LEVELS = range(11)
@@ -24,7 +24,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 # What an effect says in the words of MCP.
-HINTS: Mapping[Effect, Annotations] = {
+EFFECT_ANNOTATIONS: Mapping[Effect, Annotations] = {
     "reads": Annotations(read_only=True),
     "writes": Annotations(read_only=False, destructive=False),
     "destroys": Annotations(read_only=False, destructive=True),
@@ -48,7 +48,7 @@ class Output(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class ToolkitInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is said of a toolkit as a whole; every tool of it carries the same."""
 
     title: str | None = None
@@ -76,8 +76,8 @@ class Remainder(msgspec.Struct, frozen=True):
     """What the dialect that a tool was read in said beyond the model: of its toolkit, and of the tool itself."""
 
     dialect: str
-    group: tuple[Change, ...] = ()
-    item: tuple[Change, ...] = ()
+    group: tuple[JsonChange, ...] = ()
+    item: tuple[JsonChange, ...] = ()
     bare: bool = False  # the document had no wrapper around it
 
 
@@ -101,7 +101,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     header_parameters: tuple[HeaderParameter, ...] = ()
     requirements: JsonObject | None = None
     permissions: tuple[str, ...] | None = None
-    about: About = About()
+    about: ToolkitInfo = ToolkitInfo()
     foreign: bool = False  # it came from outside the operator's own code
     deprecation: Deprecation | None = None  # said by who runs the hall, not by the definition
     remainder: Remainder | None = None

@@ -1,1 +1,1 @@
-"""What happens to every call, in order."""
+"""The stages that every tool call passes, their typed states, and the dispatcher in front of them."""

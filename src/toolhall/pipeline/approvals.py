@@ -1,32 +1,47 @@
-"""Finds the yes that a person said to this exact call, or asks for one; nothing that the caller sends counts."""
+"""ApprovalService asks a person to approve a call; ApprovalDecisions records who approved or denied it.
+
+An approval is bound to the caller, the tool's definition and code, and the canonical bytes (RFC 8785) of the arguments,
+and is used once. Nothing that the caller sends counts as approval.
+"""
 
 import base64
 import hashlib
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from math import isfinite
+from typing import TypeAlias
 
 import msgspec
 
-from toolhall.contracts.canonical import canonical
-from toolhall.model.call import Call
-from toolhall.model.errors import BadArguments, Limited, NeedsVerification, Problem, Unavailable
+from toolhall.contracts.canonical_json import canonical_json
+from toolhall.model.caller import APPROVE, Caller, RequireVerification
+from toolhall.model.errors import (
+    BadArguments,
+    Denied,
+    Limited,
+    Malformed,
+    NeedsVerification,
+    NotFound,
+    Problem,
+    Unavailable,
+)
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.requirements import Brought
-from toolhall.model.verdict import Verify
-from toolhall.registry.entry import Entry
-from toolhall.stores.approvals.base import Approval, ApprovalStore, NotNow, Wanted
-from toolhall.stores.base import StoreFailed
+from toolhall.model.messages import Call
+from toolhall.model.requirements import CallerCredentials
+from toolhall.pipeline.admin import AdminExecutor, AdminOperation
+from toolhall.registry.snapshot import Entry
+from toolhall.stores.approvals import Approval, ApprovalMethod, ApprovalRequest, ApprovalStore, CoolingDown, Decision
+from toolhall.stores.common import StoreFailed
 
-PATH = "/approve/"
+APPROVE_PATH = "/approve/"
 _ID_BYTES = 16
-_EXACT = 2**53 - 1  # RFC 8785: beyond this, two programs may read two numbers
-_BROUGHT = "credentials that the caller brings"
-_SAID = {
+_MAX_SAFE_INTEGER = 2**53 - 1  # RFC 8785: beyond this, two programs may read two numbers
+_CREDENTIALS_MEMBER = "credentials that the caller brings"
+_COOLDOWN_MESSAGES = {
     "pending": "too many calls of this caller wait for a person's yes; the oldest of them ends in {:.0f} seconds",
     "denied": "a person has just said no to this tool; it can be asked for again in {:.0f} seconds",
 }
-_ASKED = {
+_QUESTIONS = {
     "step_up": "needs a person who has just verified again: let {person} open {url}, then repeat the call",
     "approval": "needs a person's yes to exactly this call: let {person} open {url}, then repeat the call unchanged",
     "second_person": "needs the yes of another person than {person} to exactly this call: let somebody with the scope"
@@ -37,47 +52,47 @@ _ASKED = {
 class TooManyPending(Limited):
     """People are asked a few questions at a time, and not again right after they said no."""
 
-    def __init__(self, refused: NotNow) -> None:
+    def __init__(self, refused: CoolingDown) -> None:
         super().__init__(refused.seconds)
-        self.message = _SAID[refused.why].format(refused.seconds)
+        self.message = _COOLDOWN_MESSAGES[refused.reason].format(refused.seconds)
         self.args = (self.message,)
 
 
-class Approvals:
+class ApprovalService:
     """The way to any person, by a page of the hall; `address` is where that is served now."""
 
-    def __init__(self, store: ApprovalStore, address: Callable[[], str]) -> None:
+    def __init__(self, store: ApprovalStore, base_url: Callable[[], str]) -> None:
         self.store = store
-        self._address = address
+        self._base_url = base_url
 
-    async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) -> str:
+    async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> str:
         """The id of the approval that this call used up; NeedsVerification says where to get one."""
-        wanted = wanted_by(call, entry, arguments, verdict)
+        wanted = approval_request(call, entry, arguments, verdict)
         try:
-            found = await self.store.claim(wanted, new_id())
-        except NotNow as refused:
+            found = await self.store.claim(wanted, new_approval_id())
+        except CoolingDown as refused:
             raise TooManyPending(refused) from None
         except StoreFailed as failed:
             raise Unavailable("nobody can be asked now: approvals cannot be kept", detail=str(failed)) from None
         if found.state != "pending":
             return found.id
-        raise self._question(found)
+        raise self._needs_verification(found)
 
-    def url_of(self, approval_id: str) -> str:
+    def url_for(self, approval_id: str) -> str:
         """Where the person says yes or no; it carries no authority, so whoever else gets it can do nothing with it."""
-        return f"{self._address()}{PATH}{approval_id}"
+        return f"{self._base_url()}{APPROVE_PATH}{approval_id}"
 
-    def _question(self, found: Approval) -> NeedsVerification:
-        url = self.url_of(found.id)
-        asked = _ASKED[found.how].format(person=found.person, url=url)
+    def _needs_verification(self, found: Approval) -> NeedsVerification:
+        url = self.url_for(found.id)
+        asked = _QUESTIONS[found.how].format(person=found.person, url=url)
         return NeedsVerification(f"level {found.level} {asked}", how=found.how, url=url, id=found.id)
 
 
-def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) -> Wanted:
+def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> ApprovalRequest:
     """What a person is asked to agree to; BadArguments if two programs could read these arguments in two ways."""
-    exact = exact_bytes(arguments, call.brought)
+    exact = canonical_arguments(arguments, call.caller_credentials)
     caller = call.caller
-    return Wanted(
+    return ApprovalRequest(
         how=verdict.how,
         caller=caller.id,
         person=caller.person or caller.id,
@@ -86,54 +101,57 @@ def wanted_by(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) 
         definition_sha256=entry.definition_sha256,
         code_sha256=entry.code_sha256,
         arguments_sha256=hashlib.sha256(exact).hexdigest(),
-        shown=shown_bytes(exact),
+        shown=pretty_json(exact),
         level=verdict.level,
         effect=entry.tool.effect,
         dialect=call.dialect,
     )
 
 
-def call_sha256(call: Call, entry: Entry, arguments: JsonObject, verdict: Verify) -> str:
+def call_sha256(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> str:
     """What stands for everything that a yes to this call is bound to."""
-    caller, brought = call.caller, call.brought.names if call.brought else None
+    caller, brought = call.caller, call.caller_credentials.labels if call.caller_credentials else None
     who = [verdict.how, caller.id, caller.person, caller.acting_for]
     what = [entry.id, entry.definition_sha256, entry.code_sha256, arguments, brought]
     return hashlib.sha256(msgspec.json.encode([who, what], order="sorted")).hexdigest()
 
 
-def exact_bytes(arguments: JsonObject, brought: Brought | None = None) -> bytes:
+def canonical_arguments(arguments: JsonObject, brought: CallerCredentials | None = None) -> bytes:
     """The arguments in the one spelling of RFC 8785; where credentials were brought, a list with what these are for."""
-    problems = [Problem(path, reason) for path, reason in _inexact("", arguments)]
+    problems = [Problem(path, reason) for path, reason in _non_canonical("", arguments)]
     if problems:
         raise BadArguments(problems[:10])
     # Arguments are an object, so none of them can look like such a list.
-    return canonical([arguments, {_BROUGHT: brought.names}] if brought else arguments)
+    return canonical_json([arguments, {_CREDENTIALS_MEMBER: brought.labels}] if brought else arguments)
 
 
-def shown_bytes(exact: bytes) -> bytes:
+def pretty_json(encoded: bytes) -> bytes:
     """The same with line breaks, as a person can read it."""
-    return msgspec.json.format(exact, indent=2)
+    return msgspec.json.format(encoded, indent=2)
 
 
-def new_id() -> str:
+def new_approval_id() -> str:
     """128 random bits, which no dash begins: a person types it behind a command."""
     made = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).rstrip(b"=").decode()
-    return new_id() if made.startswith("-") else made
+    return new_approval_id() if made.startswith("-") else made
 
 
-def _inexact(path: str, value: Json) -> Iterator[tuple[str, str]]:
+def _non_canonical(path: str, value: Json) -> Iterator[tuple[str, str]]:
     """Where a value has no one spelling; JSON from outside is at most 64 levels deep."""
     match value:
         case bool() | None:
             return
         case dict():
             for key, part in value.items():
-                yield from _inexact(f"{path}/{key.replace('~', '~0').replace('/', '~1')}", part)
+                yield from _non_canonical(f"{path}/{key.replace('~', '~0').replace('/', '~1')}", part)
         case list() | tuple():
             for number, part in enumerate(value):
-                yield from _inexact(f"{path}/{number}", part)
-        case int() if abs(value) > _EXACT:
-            yield path, f"use whole numbers within {_EXACT} here, or a text: a person cannot approve what is not exact"
+                yield from _non_canonical(f"{path}/{number}", part)
+        case int() if abs(value) > _MAX_SAFE_INTEGER:
+            yield (
+                path,
+                f"use whole numbers within {_MAX_SAFE_INTEGER} here, or a text: a person cannot approve what is not exact",
+            )
         case float() if not isfinite(value):
             yield path, "use a number"
         case str() if not _is_unicode(value):
@@ -150,3 +168,116 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+PresenceCheck: TypeAlias = Callable[[str, Approval], Awaitable[None]]  # raises unless this person is there
+UNKNOWN_APPROVAL = "there is no such approval; it may have been forgotten since"
+NOT_YOUR_CALL = "this call is not yours to decide"
+NEEDS_SECOND_PERSON = "a call of level 10 needs the yes of another person than the one who asks for it"
+_BOUND_FIELDS = ("definition_sha256", "code_sha256", "arguments_sha256", "shown_sha256")
+_RECORDED_FIELDS = ("id", "tool", "caller", "person", "acting_for", *_BOUND_FIELDS)
+
+
+class TooLate(Malformed):
+    """It is no longer pending; `state` says what became of it."""
+
+    def __init__(self, state: str) -> None:
+        self.state = state
+        super().__init__(f"this approval is {state}; nothing was changed")
+
+
+class ApprovalDecisions:
+    """Decides nothing for a person who has not proved to be there."""
+
+    def __init__(self, approvals: ApprovalService, admin: AdminExecutor) -> None:
+        self.approvals = approvals
+        self._admin = admin
+
+    async def get_visible(self, approval_id: str, caller: Caller) -> Approval:
+        """The approval, if this caller may see it; NotFound or Denied otherwise."""
+        found = await self.approvals.store.find(approval_id)
+        if found is None:
+            raise NotFound(UNKNOWN_APPROVAL)
+        if not can_view(caller, found):
+            raise Denied(NOT_YOUR_CALL)
+        return found
+
+    async def pending_for(self, caller: Caller) -> list[Approval]:
+        """Everything that is pending and may be seen by this caller."""
+        return [each for each in await self.approvals.store.pending() if can_view(caller, each)]
+
+    async def approve(
+        self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod, check_presence: PresenceCheck
+    ) -> Approval:
+        """Say yes; `prove` is asked whether the person is there, which is then known by `method`."""
+
+        async def apply() -> Approval:
+            found = await self._pending(approval_id, caller)
+            if not can_approve(caller, found):
+                raise Denied(NEEDS_SECOND_PERSON)
+            await check_presence(decision.approver, found)
+            return await self._decide(found, decision)
+
+        decision = Decision("approved", person_of(caller), method)
+        return await self._admin(await self._operation("approve", approval_id, decision, dialect), caller, apply)
+
+    async def deny(
+        self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod | None = None
+    ) -> Approval:
+        """Say no; whoever may see it may do that."""
+
+        async def apply() -> Approval:
+            return await self._decide(await self._pending(approval_id, caller), decision)
+
+        decision = Decision("denied", person_of(caller), method)
+        return await self._admin(await self._operation("deny", approval_id, decision, dialect), caller, apply)
+
+    async def _operation(self, verb: str, approval_id: str, decision: Decision, dialect: str) -> AdminOperation:
+        """What the record says: which call of which tool is decided by whom, and how that is known."""
+        found = await self.approvals.store.find(approval_id)
+        if found is None:
+            return AdminOperation(f"{verb} {approval_id}", dialect, {}, personal=True)
+        facts = {name: getattr(found, name) for name in _RECORDED_FIELDS}
+        given = {**facts, "approver": decision.approver, "method": decision.method}
+        return AdminOperation(f"{verb} {found.id} {found.tool}", dialect, given, personal=True)
+
+    async def _pending(self, approval_id: str, caller: Caller) -> Approval:
+        found = await self.get_visible(approval_id, caller)
+        if found.state != "pending":
+            raise TooLate(found.state)
+        return found
+
+    async def _decide(self, found: Approval, decision: Decision) -> Approval:
+        done = await self.approvals.store.decide(found.id, decision)
+        if done is None:
+            now = await self.approvals.store.find(found.id)
+            raise TooLate(now.state if now else "forgotten")
+        return done
+
+
+def person_of(caller: Caller) -> str:
+    """Who answers for a caller."""
+    return caller.person or caller.id
+
+
+def can_view(caller: Caller, approval: Approval) -> bool:
+    """The person who is asked; of what a second person decides, also who may be that."""
+    return _is_asked_person(caller, approval) or (
+        approval.how == "second_person" and _is_second_person(caller, approval)
+    )
+
+
+def can_approve(caller: Caller, approval: Approval) -> bool:
+    """The person who is asked; at level 10 never the one who answers for the call."""
+    return (
+        _is_second_person(caller, approval) if approval.how == "second_person" else _is_asked_person(caller, approval)
+    )
+
+
+def _is_asked_person(caller: Caller, approval: Approval) -> bool:
+    return caller.proof != "none" and person_of(caller) == approval.person
+
+
+def _is_second_person(caller: Caller, approval: Approval) -> bool:
+    stranger = person_of(caller) != approval.person and caller.id != approval.caller
+    return caller.proof != "none" and stranger and APPROVE in caller.scopes

@@ -1,4 +1,4 @@
-"""Writes one record for every call, however it ends; and one before a side effect, which is there before it can be."""
+"""Audit: writes one record for every call, and a durable intent record before side effects from level 4 up."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
@@ -7,30 +7,30 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from toolhall.model.call import Call
-from toolhall.model.caller import Caller
+from toolhall.model.call_records import AuditRecord
+from toolhall.model.caller import Allow, Caller, Deny, RequireVerification, Verdict
 from toolhall.model.errors import Denied, NeedsVerification, NotFound, Unauthenticated, Unavailable
 from toolhall.model.json import encode
-from toolhall.model.record import Record
-from toolhall.model.secret_shapes import hide
-from toolhall.model.verdict import Allow, Deny, Verdict, Verify
-from toolhall.pipeline.find import Hidden
+from toolhall.model.messages import Call
+from toolhall.pipeline.find import NotVisible
 from toolhall.pipeline.states import Allowed, Equipped, Found
-from toolhall.registry.entry import Entry
-from toolhall.stores.audit.anchors import BEHIND
+from toolhall.redaction.secret_patterns import redact_patterns
+from toolhall.registry.snapshot import Entry
+from toolhall.stores.audit.anchors import BEHIND_MESSAGE
 
-SIGNED_FROM = 7  # the level from which an intent gets a checkpoint of its own, which the store hears of at once
-MOST_NAME = 128  # of a tool that was not found
-MOST_TEXT = 256
-MOST_SECRET = 1_024  # of a secret that begins where a name is cut
-MOST_REMEMBERED = 1_024  # names; most callers come again
-MOST_KEPT = 1_024  # bytes of arguments that wait for their digest; more would fill the memory, where a disk is slow
-_UNSEEN = "\ufffd"
+SIGNED_FROM_LEVEL = 7  # the level from which an intent gets a checkpoint of its own, which the store hears of at once
+MAX_TOOL_NAME = 128  # of a tool that was not found
+MAX_TEXT = 256
+MAX_SECRET = 1_024  # of a secret that begins where a name is cut
+MAX_CACHED_NAMES = 1_024  # names; most callers come again
+MAX_KEPT_BYTES = (
+    1_024  # bytes of arguments that wait for their digest; more would fill the memory, where a disk is slow
+)
+_REPLACEMENT = "\ufffd"
+StageReached: TypeAlias = Found | Allowed | Equipped | str | None  # how far a call came, or the id of what is no more
 
-Reached: TypeAlias = Found | Allowed | Equipped | str | None  # how far a call came, or the id of what is no more
 
-
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class RecordDraft(msgspec.Struct, frozen=True, gc=False):
     """All that a record says of a call, taken down quickly; the record itself is made by whoever writes it."""
 
     time: float
@@ -48,16 +48,16 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
     redactions: int = 0
     phase: Literal["intent"] | None = None
 
-    def record(self) -> Record:
+    def record(self) -> AuditRecord:
         """The record; no text from outside can fill or forge one."""
         verdict, caller, given = self.verdict, self.caller, self.arguments
         entry = None if isinstance(self.tool, str) else self.tool
-        return Record(
+        return AuditRecord(
             self.time,
             self.call,
-            named(caller.id),
+            clean_name(caller.id),
             self.dialect,
-            named(self.tool, MOST_NAME) if isinstance(self.tool, str) else self.tool.id,
+            clean_name(self.tool, MAX_TOOL_NAME) if isinstance(self.tool, str) else self.tool.id,
             self.outcome,
             None if verdict is None else verdict.by,
             given if isinstance(given, str) else sha256(given).hexdigest(),
@@ -66,11 +66,11 @@ class Draft(msgspec.Struct, frozen=True, gc=False):
             self.bytes_out,
             None if entry is None else entry.definition_sha256,
             None if verdict is None else verdict.level,
-            None if verdict is None else _SAID[type(verdict)],
-            plain(verdict.reason) if isinstance(verdict, Deny) else None,
+            None if verdict is None else _VERDICT_NAMES[type(verdict)],
+            printable(verdict.reason) if isinstance(verdict, Deny) else None,
             self.approval,
-            None if caller.person is None or caller.person == caller.id else named(caller.person),
-            None if caller.acting_for is None else named(caller.acting_for),
+            None if caller.person is None or caller.person == caller.id else clean_name(caller.person),
+            None if caller.acting_for is None else clean_name(caller.acting_for),
             self.redactions,
             self.phase,
         )
@@ -84,11 +84,11 @@ class Journal(Protocol):
         """What the store knows of the audit that is not there; as long as there is anything, level 4 and up wait."""
         ...
 
-    def append(self, record: Draft) -> None:
+    def append(self, record: RecordDraft) -> None:
         """Keep this record."""
         ...
 
-    def commit(self, record: Draft, *, sign: bool = False) -> Awaitable[None]:
+    def commit(self, record: RecordDraft, *, sign: bool = False) -> Awaitable[None]:
         """Keep this record; done once it survives whatever happens next, Unavailable if it cannot.
 
         With `sign`, nobody can cut it off unnoticed from then on.
@@ -103,24 +103,24 @@ class Audit:
         self._journal = journal
         self._clock = clock
         self.timer = timer
-        self._kept: dict[str, bytes | str] = {}  # what was given to calls that run
+        self._arguments: dict[str, bytes | str] = {}  # what was given to calls that run
 
-    def keep(self, call: Call) -> None:
+    def keep_arguments(self, call: Call) -> None:
         """Remember a call's arguments as they are now, until it ends: a tool may change them."""
-        self._kept[call.id] = _given(call)
+        self._arguments[call.id] = _encoded_arguments(call)
 
-    def refuse_behind(self) -> None:
+    def check_complete(self) -> None:
         """Raise Unavailable while the audit is not what the store knows of it; an operator has to look at it."""
         if self._journal.behind:
-            raise Unavailable(BEHIND)
+            raise Unavailable(BEHIND_MESSAGE)
 
     def intent(self, call: Call, reached: Equipped | None = None) -> Awaitable[None]:
         """What is about to happen; wait for this before it does. Raises Unavailable if it cannot be recorded."""
         if reached is not None:
-            self.refuse_behind()
-        given = self._kept[call.id] = _given(call)
+            self.check_complete()
+        given = self._arguments[call.id] = _encoded_arguments(call)
         return self._journal.commit(
-            Draft(
+            RecordDraft(
                 time=self._clock(),
                 call=call.id,
                 caller=call.caller,
@@ -134,13 +134,13 @@ class Audit:
                 approval=None if reached is None else reached.approval,
                 phase="intent",
             ),
-            sign=reached is not None and reached.verdict.level >= SIGNED_FROM,
+            sign=reached is not None and reached.verdict.level >= SIGNED_FROM_LEVEL,
         )
 
     def write(
         self,
         call: Call,
-        reached: Reached,
+        reached: StageReached,
         outcome: str,
         bytes_out: int = 0,
         ended: BaseException | None = None,
@@ -155,12 +155,12 @@ class Audit:
         elif isinstance(reached, Found | Allowed):
             tool = reached.entry
             verdict = _denial(ended) or (reached.verdict if isinstance(reached, Allowed) else None)
-        elif isinstance(ended, NotFound) and isinstance(ended.hidden, Hidden):
+        elif isinstance(ended, NotFound) and isinstance(ended.hidden, NotVisible):
             tool, verdict = ended.hidden.entry, ended.hidden.verdict
         else:
             tool, verdict = reached if isinstance(reached, str) else call.tool, _denial(ended)
         self._journal.append(
-            Draft(
+            RecordDraft(
                 self._clock(),
                 call.id,
                 call.caller,
@@ -168,7 +168,7 @@ class Audit:
                 tool,
                 outcome,
                 verdict,
-                self._kept.pop(call.id, b"") or _given(call),
+                self._arguments.pop(call.id, b"") or _encoded_arguments(call),
                 int((self.timer() - call.started) * 1e6),
                 call.size,
                 bytes_out,
@@ -178,28 +178,28 @@ class Audit:
         )
 
 
-@lru_cache(MOST_REMEMBERED)
-def named(name: str, most: int = MOST_TEXT) -> str:
+@lru_cache(MAX_CACHED_NAMES)
+def clean_name(name: str, limit: int = MAX_TEXT) -> str:
     """A name from outside as a record has it: plain, and without what has the shape of a secret."""
-    return plain(hide(name[: most + MOST_SECRET], _forget), most)
+    return printable(redact_patterns(name[: limit + MAX_SECRET], _ignore), limit)
 
 
-def plain(text: str, most: int = MOST_TEXT) -> str:
+def printable(text: str, limit: int = MAX_TEXT) -> str:
     """Text from outside that can neither fill nor forge a record: cut, and without what does not print."""
-    if len(text) > most:
-        text = text[:most]
+    if len(text) > limit:
+        text = text[:limit]
     if text.isprintable():
         return text
-    return "".join(letter if letter.isprintable() else _UNSEEN for letter in text)
+    return "".join(letter if letter.isprintable() else _REPLACEMENT for letter in text)
 
 
-def _forget(_: str) -> None:
+def _ignore(_: str) -> None:
     """Which secret it was does not matter."""
 
 
-def _given(call: Call) -> bytes | str:
+def _encoded_arguments(call: Call) -> bytes | str:
     given = encode(call.arguments)
-    return given if len(given) <= MOST_KEPT else sha256(given).hexdigest()
+    return given if len(given) <= MAX_KEPT_BYTES else sha256(given).hexdigest()
 
 
 def _denial(ended: BaseException | None) -> Deny | None:
@@ -209,4 +209,8 @@ def _denial(ended: BaseException | None) -> Deny | None:
     return Deny(ended.message) if isinstance(ended, Unauthenticated) else None
 
 
-_SAID: dict[type[Verdict], Literal["allow", "deny", "verify"]] = {Allow: "allow", Deny: "deny", Verify: "verify"}
+_VERDICT_NAMES: dict[type[Verdict], Literal["allow", "deny", "verify"]] = {
+    Allow: "allow",
+    Deny: "deny",
+    RequireVerification: "verify",
+}

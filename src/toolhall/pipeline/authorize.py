@@ -1,45 +1,46 @@
-"""Decides whether this caller may call this tool; no rule that says yes means no."""
+"""The authorize stage, and Policy: what decides whether a caller may see and call a tool."""
 
 from collections.abc import Hashable
 from typing import Protocol
 
-from toolhall.model.caller import Caller
+from toolhall.model.caller import Allow, Caller, Deny, RequireVerification, Verdict
 from toolhall.model.errors import Denied, Unauthenticated
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow, Deny, Verdict, Verify
-from toolhall.pipeline.rulings import Rules
+from toolhall.pipeline.policy import AccessRules
 from toolhall.pipeline.states import Allowed, Found
 
 
 class Policy(Protocol):
     """Who may see and call what."""
 
-    def sees(self, caller: Caller, tool: Tool) -> bool:
+    def can_see(self, caller: Caller, tool: Tool) -> bool:
         """Whether the tool exists for this caller."""
         ...
 
-    def sees_everything(self, caller: Caller) -> bool:
+    def can_see_all(self, caller: Caller) -> bool:
         """Whether every tool exists for this caller, so that lists need no filter."""
         ...
 
-    def judge(self, caller: Caller, tool: Tool) -> Verdict:
+    def authorize(self, caller: Caller, tool: Tool) -> Verdict:
         """Whether the caller may call it."""
         ...
 
-    def settle(self, verdict: Allow | Verify, caller: Caller, tool: Tool, arguments: JsonObject) -> Verdict:
+    def authorize_arguments(
+        self, verdict: Allow | RequireVerification, caller: Caller, tool: Tool, arguments: JsonObject
+    ) -> Verdict:
         """The same for these arguments, where the verdict depends on them."""
         ...
 
-    def epoch(self, caller: Caller) -> Hashable:
+    def cache_key(self, caller: Caller) -> Hashable:
         """The same for as long as nothing that this caller, by whichever of its credentials, sees can have changed."""
         ...
 
-    def follow(self, rules: Rules) -> None:
+    def set_rules(self, rules: AccessRules) -> None:
         """Let these rules decide from now on."""
         ...
 
-    def manages(self, caller: Caller) -> bool:
+    def is_admin(self, caller: Caller) -> bool:
         """Whether the caller may change the hall itself, and see what is registered there but not served."""
         ...
 
@@ -52,13 +53,13 @@ class Authorize:
 
     def __call__(self, found: Found) -> Allowed:
         """Allowed, or Denied with the reason."""
-        verdict = self._policy.judge(found.call.caller, found.entry.tool)
+        verdict = self._policy.authorize(found.call.caller, found.entry.tool)
         if isinstance(verdict, Deny):
-            raise refusal(verdict)
+            raise denial_error(verdict)
         return Allowed(found.call, found.entry, verdict)
 
 
-def refusal(verdict: Deny) -> Denied | Unauthenticated:
+def denial_error(verdict: Deny) -> Denied | Unauthenticated:
     """What the caller hears; whoever proved nothing hears that a credential is needed."""
     if verdict.anonymous:
         return Unauthenticated()

@@ -1,4 +1,4 @@
-"""Cedar policies in place of grants: parsed once, asked about every call with its arguments, and an error is a no."""
+"""CedarRules: Cedar policies in place of grants; any error in a policy denies the call."""
 
 import importlib
 import logging
@@ -9,20 +9,20 @@ from typing import Any
 from toolhall.model.caller import Caller
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.tool import Tool
-from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.pipeline.policy import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 
 _log = logging.getLogger("toolhall.cedar")
-_MISSING = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
-_LARGEST = 2**63
+_INSTALL_HINT = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
+_INT64_LIMIT = 2**63
 _ACTION = {"type": "Action", "id": "call"}
-_ESCAPES = {"__entity", "__extn", "__expr"}  # members that make of an object something else than it says
+_ESCAPE_MEMBERS = {"__entity", "__extn", "__expr"}  # members that make of an object something else than it says
 
 
 class BadPolicies(Exception):
     """Policies that cannot be used; the message says which file and why."""
 
 
-class _Unsayable(Exception):
+class _NotExpressible(Exception):
     """Arguments that Cedar cannot be told as they are."""
 
 
@@ -30,7 +30,7 @@ class CedarRules:
     """`Caller::"ci"` (in `Group::` its scopes), `Action::"call"`, `Tool::"Kit.pick@1.0.0"` in `Toolkit::"Kit"`."""
 
     def __init__(self, text: str, name: str = "policies") -> None:
-        self._cedar = _library()
+        self._cedar = _import_cedarpy()
         try:
             self._policies = self._cedar.PolicySet.from_str(text)
         except ValueError as error:
@@ -44,11 +44,15 @@ class CedarRules:
         except (OSError, UnicodeDecodeError) as error:
             raise BadPolicies(f"{path} cannot be read: {error}") from None
 
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+    def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         """Only what no argument could change is decided here: a no. Every yes waits for the arguments."""
         if not caller.id.isprintable() or set('"\\') & set(caller.id):
             return Forbidden("cedar:name")  # what would have to be escaped is not compared as it stands
-        request = {"principal": _name("Caller", caller.id), "action": 'Action::"call"', "resource": _tool_name(tool)}
+        request = {
+            "principal": _entity_uid("Caller", caller.id),
+            "action": 'Action::"call"',
+            "resource": _tool_uid(tool),
+        }
         try:
             said = self._cedar.is_authorized_partial(request, self._policies, _entities(caller, tool, level))
         except (ValueError, TypeError):
@@ -57,13 +61,13 @@ class CedarRules:
         if said.decision is not self._cedar.Decision.Deny:
             return Conditional()
         found = said.diagnostics
-        return Forbidden(_named(found, found.must_be_determining)) if found.must_be_determining else Unmatched()
+        return Forbidden(_policy_ids(found, found.must_be_determining)) if found.must_be_determining else Unmatched()
 
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
+    def decide_arguments(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> RuleDecision:
         """What the policies say of the whole call."""
         try:
-            told = _value(arguments)
-        except _Unsayable:
+            told = _cedar_value(arguments)
+        except _NotExpressible:
             return Forbidden("cedar:arguments")
         request = {
             "principal": {"type": "Caller", "id": caller.id},
@@ -78,19 +82,19 @@ class CedarRules:
             _log.warning("%s was refused, because a Cedar policy failed: %.500s", tool.id, errors[0])
             return Forbidden("cedar:error")
         if said.allowed:
-            return Permitted(_named(said.diagnostics, said.diagnostics.reasons))
+            return Permitted(_policy_ids(said.diagnostics, said.diagnostics.reasons))
         reasons = said.diagnostics.reasons
-        return Forbidden(_named(said.diagnostics, reasons)) if reasons else Unmatched()
+        return Forbidden(_policy_ids(said.diagnostics, reasons)) if reasons else Unmatched()
 
 
-def _library() -> Any:
+def _import_cedarpy() -> Any:
     try:
         return importlib.import_module("cedarpy")
     except ImportError:
-        raise BadPolicies(_MISSING) from None
+        raise BadPolicies(_INSTALL_HINT) from None
 
 
-def _named(diagnostics: Any, policies: Sequence[str]) -> str:
+def _policy_ids(diagnostics: Any, policies: Sequence[str]) -> str:
     """The policies that decided, by the name that `@id` gives them."""
     named: Mapping[str, str] = diagnostics.id_annotations_by_reason
     return ",".join(f"cedar:{named.get(policy) or policy}" for policy in sorted(policies))
@@ -122,29 +126,29 @@ def _entities(caller: Caller, tool: Tool, level: int) -> str:
     ).decode()
 
 
-def _name(kind: str, name: str) -> str:
+def _entity_uid(kind: str, name: str) -> str:
     """As Cedar writes it."""
     return f'{kind}::"{name}"'
 
 
-def _tool_name(tool: Tool) -> str:
-    return _name("Tool", str(tool.id))
+def _tool_uid(tool: Tool) -> str:
+    return _entity_uid("Tool", str(tool.id))
 
 
-def _value(value: Json) -> Json:
+def _cedar_value(value: Json) -> Json:
     """JSON as Cedar knows it: it has neither null nor fractions, so these are left out and written as texts."""
     match value:
         case dict():
-            if not _ESCAPES.isdisjoint(value):
-                raise _Unsayable
-            return {key: _value(each) for key, each in value.items() if each is not None}
+            if not _ESCAPE_MEMBERS.isdisjoint(value):
+                raise _NotExpressible
+            return {key: _cedar_value(each) for key, each in value.items() if each is not None}
         case list():
-            return [_value(each) for each in value if each is not None]
+            return [_cedar_value(each) for each in value if each is not None]
         case bool() | str():
             return value
         case int():
-            return value if -_LARGEST <= value < _LARGEST else str(value)
+            return value if -_INT64_LIMIT <= value < _INT64_LIMIT else str(value)
         case float():  # 5.0 is the same number as 5
-            return _value(int(value)) if value.is_integer() else str(value)
+            return _cedar_value(int(value)) if value.is_integer() else str(value)
         case _:  # a default that nobody can tell
-            raise _Unsayable
+            raise _NotExpressible

@@ -1,4 +1,4 @@
-"""Checks that a tool returned what it promises, and writes the value as JSON once for every dialect."""
+"""The check stage: validates a tool's return value against size and output schema, and encodes it as JSON once."""
 
 import logging
 from typing import TypeGuard
@@ -20,8 +20,8 @@ from toolhall.model.content import (
 from toolhall.model.errors import BadOutput
 from toolhall.model.json import Json, type_name
 from toolhall.pipeline.states import Checked, Raw
-from toolhall.registry.entry import Entry
-from toolhall.runners.discretion import hush, unhush
+from toolhall.redaction.log_redaction import start_redaction, stop_redaction
+from toolhall.registry.snapshot import Entry
 from toolhall.schema.types import to_json_within
 
 _log = logging.getLogger("toolhall.check")
@@ -41,11 +41,11 @@ class Check:
         redactor = raw.redactor
         if redactor is None:
             return Checked(raw.entry, self._result(raw.value, raw.entry))
-        hushed = hush(redactor)  # what is wrong with a value goes to the log
+        hushed = start_redaction(redactor)  # what is wrong with a value goes to the log
         try:
             return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
         finally:
-            unhush(hushed)
+            stop_redaction(hushed)
 
     def _result(self, value: object, entry: Entry) -> Result:
         if type(value) is dict:  # what most tools return
@@ -55,26 +55,26 @@ class Check:
         blocks = _blocks(value)
         if blocks:
             return self._without_value(Result(None, blocks), entry)
-        if entry.returns is None and (value is None or type(value) is str):
-            return Result(None, () if value is None else (Text(self._sized(value, entry)),))
+        if entry.output_validator is None and (value is None or type(value) is str):
+            return Result(None, () if value is None else (Text(self._check_size(value, entry)),))
         return self._value(value, entry)
 
     def _reply(self, reply: Reply, entry: Entry) -> Result:
         if reply.value is msgspec.UNSET:
             return self._without_value(Result(None, reply.content, meta=reply.meta, is_error=reply.is_error), entry)
         checked = self._value(reply.value, entry)
-        return self._sized_blocks(
+        return self._check_blocks(
             Result(checked.encoded, reply.content, checked.text, reply.meta, reply.is_error), entry
         )
 
     def _without_value(self, result: Result, entry: Entry) -> Result:
-        if entry.returns is not None and not result.is_error:
+        if entry.output_validator is not None and not result.is_error:
             _log.error("tool %s declares an output schema and returned no value", entry.id)
             raise BadOutput("the tool returned no value, and its output schema promises one")
-        return self._sized_blocks(result, entry)
+        return self._check_blocks(result, entry)
 
-    def _sized_blocks(self, result: Result, entry: Entry) -> Result:
-        if not _is_sound(result) or not all(map(_is_sound, result.content)):
+    def _check_blocks(self, result: Result, entry: Entry) -> Result:
+        if not _has_valid_fields(result) or not all(map(_has_valid_fields, result.content)):
             _log.error("tool %s returned a block of content with a part of the wrong type", entry.id)
             raise BadOutput("the tool returned content that cannot be written")
         metas = [
@@ -89,8 +89,8 @@ class Check:
 
     def _value(self, value: Json, entry: Entry) -> Result:
         encoded = self._encoded(value, entry)
-        if entry.returns is not None:
-            self._conforms(encoded, entry)
+        if entry.output_validator is not None:
+            self._check_schema(encoded, entry)
         return Result(encoded, text=value if type(value) is str else None)
 
     def _encoded(self, value: object, entry: Entry) -> bytes:
@@ -105,16 +105,16 @@ class Check:
             raise self._too_large(entry)
         return encoded
 
-    def _conforms(self, encoded: bytes, entry: Entry) -> None:
+    def _check_schema(self, encoded: bytes, entry: Entry) -> None:
         plain = _decode(encoded)
-        if entry.returns is not None and not entry.returns.accepts(plain):
-            problems = entry.returns.problems(plain, len(encoded))
-            listed = "; ".join(f"{problem}{_came(plain, problem.path)}" for problem in problems)
+        if entry.output_validator is not None and not entry.output_validator.accepts(plain):
+            problems = entry.output_validator.problems(plain, len(encoded))
+            listed = "; ".join(f"{problem}{_actual_type(plain, problem.path)}" for problem in problems)
             _log.error("tool %s broke its output schema: %s", entry.id, listed)
             why = f": {listed}" if self._explain else ""
             raise BadOutput(f"the tool returned something other than its output schema promises{why}")
 
-    def _sized(self, text: str, entry: Entry) -> str:
+    def _check_size(self, text: str, entry: Entry) -> str:
         # No character takes less than a byte: what is too long is not written to be measured.
         if len(text) > self._max_bytes or _bytes(text) > self._max_bytes:
             raise self._too_large(entry)
@@ -125,7 +125,7 @@ class Check:
         return BadOutput(f"the tool returned more than {self._max_bytes} bytes; no more are passed on")
 
 
-def _came(value: Json, path: str) -> str:
+def _actual_type(value: Json, path: str) -> str:
     """What stands where a problem was found, by its type."""
     for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
@@ -148,20 +148,26 @@ def _blocks(value: object) -> tuple[Content, ...]:
     return ()
 
 
-def _is_sound(block: object) -> bool:
+def _has_valid_fields(block: object) -> bool:
     """Whether every part has the type that dialects rely on: an author's slip must not cost the caller its answer."""
-    parts = _PARTS.get(type(block))
+    parts = _FIELD_TYPES.get(type(block))
     return parts is not None and all(isinstance(getattr(block, name), types) for name, types in parts.items())
 
 
-_TEXT, _MAYBE_TEXT = (str,), (str, type(None))
-_EVERY = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
-_PARTS: dict[type, dict[str, tuple[type, ...]]] = {
-    Text: {"text": _TEXT, **_EVERY},
-    Image: {"data": (bytes,), "mime_type": _TEXT, **_EVERY},
-    Audio: {"data": (bytes,), "mime_type": _TEXT, **_EVERY},
-    ResourceLink: {"uri": _TEXT, "name": _TEXT, "title": _MAYBE_TEXT, "description": _MAYBE_TEXT, **_EVERY},
-    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _MAYBE_TEXT, **_EVERY},
+_TEXT, _OPTIONAL_TEXT = (str,), (str, type(None))
+_COMMON_FIELDS = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
+_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
+    Text: {"text": _TEXT, **_COMMON_FIELDS},
+    Image: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    Audio: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    ResourceLink: {
+        "uri": _TEXT,
+        "name": _TEXT,
+        "title": _OPTIONAL_TEXT,
+        "description": _OPTIONAL_TEXT,
+        **_COMMON_FIELDS,
+    },
+    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _OPTIONAL_TEXT, **_COMMON_FIELDS},
     Result: {"content": (list, tuple), "meta": (dict, type(None))},
 }
 

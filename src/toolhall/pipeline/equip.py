@@ -1,26 +1,37 @@
-"""Supplies what the tool requires, and nothing else: fetched late, held for this call, hidden in all that it says."""
+"""The equip stage: resolves the secrets and account tokens that a tool requires, and the redactor that hides them.
+
+To equip a call is to fetch its credentials as late as possible and to keep them for this call only. NeedsRequirement
+lists everything that is missing.
+"""
 
 from collections.abc import Awaitable, Iterable
 from typing import Protocol
 
-from toolhall.model.call import Call
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NeedsRequirement
-from toolhall.model.globs import means
-from toolhall.model.requirements import AccountNeed, Brought, Equipment, Missing, Needs, Token
-from toolhall.model.secret import SHORTEST, Secret
+from toolhall.model.messages import Call
+from toolhall.model.names import matches_any
+from toolhall.model.requirements import (
+    AccountRequirement,
+    AccountToken,
+    CallerCredentials,
+    MissingRequirement,
+    Requirements,
+    ResolvedCredentials,
+)
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
 from toolhall.pipeline.states import Equipped, Valid, Verified
-from toolhall.runners.redactor import redactor_for
+from toolhall.redaction.redactor import redactor_for
 
 _NOT_SET = "the secret {} has not been set up here: whoever runs this hall does that with 'toolhall secret set {}'"
 _NO_USER = "this tool acts for a user, and nobody is proven to be one: call with a credential of your own"
-_NOT_TAKEN = (
+_NOT_ACCEPTED = (
     "this tool takes no credentials from its callers: leave them out of the context, or let whoever runs this hall"
     " list the tool in accept_credentials"
 )
 
 
-class Secrets(Protocol):
+class SecretSource(Protocol):
     """Where secrets are kept."""
 
     def get(self, name: str, user: str | None) -> Secret | None:
@@ -28,71 +39,87 @@ class Secrets(Protocol):
         ...
 
 
-class Accounts(Protocol):
+class AccountTokenSource(Protocol):
     """Where the linked accounts of users are kept fresh."""
 
-    def ready(self, user: str, need: AccountNeed) -> Token | None:
+    def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
         """A token that is good now, if one is at hand."""
         ...
 
-    async def fresh(self, user: str, need: AccountNeed) -> Token | None:
+    async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
         """A token that is good now; None where the user has linked no such account, or not with these scopes."""
         ...
 
-    async def wanted(self, caller: Caller, need: AccountNeed, tool: str) -> tuple[Missing, str]:
+    async def link_requirement(
+        self, caller: Caller, need: AccountRequirement, tool: str
+    ) -> tuple[MissingRequirement, str]:
         """Where the user links the account, and the words that say so."""
         ...
 
 
-class Empty:
+class NoCredentials:
     """Where nothing is kept: every requirement is missing."""
 
     def get(self, name: str, user: str | None) -> Secret | None:  # noqa: ARG002
         """There is none."""
         return None
 
-    def ready(self, user: str, need: AccountNeed) -> Token | None:  # noqa: ARG002
+    def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:  # noqa: ARG002
         """There is none."""
         return None
 
-    async def fresh(self, user: str, need: AccountNeed) -> Token | None:  # noqa: ARG002
+    async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:  # noqa: ARG002
         """There is none."""
         return None
 
-    async def wanted(self, caller: Caller, need: AccountNeed, tool: str) -> tuple[Missing, str]:  # noqa: ARG002
+    async def link_requirement(
+        self,
+        caller: Caller,  # noqa: ARG002
+        need: AccountRequirement,
+        tool: str,  # noqa: ARG002
+    ) -> tuple[MissingRequirement, str]:
         """Nowhere."""
-        return Missing("account", account=need), f"no account at {need.provider!r} can be linked here"
+        return MissingRequirement("account", account=need), f"no account at {need.provider!r} can be linked here"
 
 
-_EMPTY = Empty()
+_NO_CREDENTIALS = NoCredentials()
 
 
 class Equip:
     """`accepts`: globs of tools whose callers may bring credentials of their own."""
 
-    def __init__(self, secrets: Secrets = _EMPTY, accounts: Accounts = _EMPTY, accepts: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        secrets: SecretSource = _NO_CREDENTIALS,
+        accounts: AccountTokenSource = _NO_CREDENTIALS,
+        accept_credentials: tuple[str, ...] = (),
+    ) -> None:
         self._secrets = secrets
         self._accounts = accounts
-        self._accepts = accepts
+        self._accept_credentials = accept_credentials
 
     def __call__(self, verified: Verified) -> Equipped | Awaitable[Equipped]:
         """Equipped at once, or after a token was fetched; NeedsRequirement lists what is missing."""
-        call, needs = verified.call, verified.entry.needs
-        if needs is None and call.brought is None:
+        call, needs = verified.call, verified.entry.requirements
+        if needs is None and call.caller_credentials is None:
             return _equipped(verified, None)
-        equipment = self._at_once(verified, needs or Needs())
-        return self._later(verified, needs or Needs()) if equipment is None else _equipped(verified, equipment)
+        equipment = self._resolve_now(verified, needs or Requirements())
+        return (
+            self._equip_later(verified, needs or Requirements())
+            if equipment is None
+            else _equipped(verified, equipment)
+        )
 
-    async def ready(self, valid: Valid) -> None:
+    async def check_ready(self, valid: Valid) -> None:
         """Raise what `__call__` would raise, before a person is asked to agree to what could not run."""
-        needs = valid.entry.needs or Needs()
-        if self._at_once(valid, needs) is None:
-            await self._fetched(valid, needs)
+        needs = valid.entry.requirements or Requirements()
+        if self._resolve_now(valid, needs) is None:
+            await self._resolve(valid, needs)
 
-    def _at_once(self, asked: Valid | Verified, needs: Needs) -> Equipment | None:
+    def _resolve_now(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials | None:
         """The usual case: everything is at hand."""
-        call, user = asked.call, asked.call.caller.user
-        brought = self._taken(call, asked.entry.id, needs)
+        call, user = state.call, state.call.caller.user
+        brought = self._caller_credentials(call, state.entry.id, needs)
         secrets, accounts = {}, {}
         for name in needs.secrets:
             secret = brought.secrets.get(name) or self._secrets.get(name, user)
@@ -100,72 +127,78 @@ class Equip:
                 return None
             secrets[name] = secret
         for need in needs.accounts:
-            token = _lent(brought, need) or (None if user is None else self._accounts.ready(user, need))
+            token = _caller_token(brought, need) or (None if user is None else self._accounts.cached_token(user, need))
             if token is None:
                 return None
             accounts[need.provider] = token
-        return None if needs.user_id and user is None else Equipment(secrets, accounts, user)
+        return None if needs.user_id and user is None else ResolvedCredentials(secrets, accounts, user)
 
-    async def _later(self, verified: Verified, needs: Needs) -> Equipped:
-        return _equipped(verified, await self._fetched(verified, needs))
+    async def _equip_later(self, verified: Verified, needs: Requirements) -> Equipped:
+        return _equipped(verified, await self._resolve(verified, needs))
 
-    async def _fetched(self, asked: Valid | Verified, needs: Needs) -> Equipment:
+    async def _resolve(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials:
         """As `_at_once`, with what takes a while; everything that is missing is found out before anybody is told."""
-        call, user = asked.call, asked.call.caller.user
-        brought = self._taken(call, asked.entry.id, needs)
-        missing: list[tuple[Missing, str]] = []
+        call, user = state.call, state.call.caller.user
+        brought = self._caller_credentials(call, state.entry.id, needs)
+        missing: list[tuple[MissingRequirement, str]] = []
         secrets = {name: brought.secrets.get(name) or self._secrets.get(name, user) for name in needs.secrets}
-        missing += [(Missing("secret", name), _NOT_SET.format(name, name)) for name in secrets if not secrets[name]]
+        missing += [
+            (MissingRequirement("secret", name), _NOT_SET.format(name, name)) for name in secrets if not secrets[name]
+        ]
         accounts = {need.provider: await self._token(brought, user, need) for need in needs.accounts}
         if user is None and (needs.user_id or None in accounts.values()):
-            missing.append((Missing("user_id"), _NO_USER))
+            missing.append((MissingRequirement("user_id"), _NO_USER))
         else:
             unlinked = [need for need in needs.accounts if accounts[need.provider] is None]
-            missing += [await self._accounts.wanted(call.caller, need, asked.entry.id) for need in unlinked]
+            missing += [await self._accounts.link_requirement(call.caller, need, state.entry.id) for need in unlinked]
         if missing:
             raise NeedsRequirement("; ".join(words for _, words in missing), missing=[each for each, _ in missing])
-        return Equipment(
+        return ResolvedCredentials(
             {name: secret for name, secret in secrets.items() if secret is not None},
             {provider: token for provider, token in accounts.items() if token is not None},
             user,
         )
 
-    async def _token(self, brought: Brought, user: str | None, need: AccountNeed) -> Token | None:
-        token = _lent(brought, need)
-        return token if token is not None or user is None else await self._accounts.fresh(user, need)
+    async def _token(
+        self, brought: CallerCredentials, user: str | None, need: AccountRequirement
+    ) -> AccountToken | None:
+        token = _caller_token(brought, need)
+        return token if token is not None or user is None else await self._accounts.get_token(user, need)
 
-    def _taken(self, call: Call, tool: str, needs: Needs) -> Brought:
+    def _caller_credentials(self, call: Call, tool: str, needs: Requirements) -> CallerCredentials:
         """What the caller brought, if it may, and for exactly what the tool declares."""
-        brought = call.brought
+        brought = call.caller_credentials
         if brought is None:
-            return _NOTHING
-        if not means(self._accepts, tool):
-            raise Malformed(_NOT_TAKEN)
-        if brought.short:
-            raise Malformed(f"the credential for {brought.short[0][:64]!r} is shorter than {SHORTEST} characters")
-        _refuse_undeclared(brought.secrets, needs.secrets)
-        _refuse_undeclared(brought.tokens, [need.provider for need in needs.accounts])
+            return _NO_CALLER_CREDENTIALS
+        if not matches_any(self._accept_credentials, tool):
+            raise Malformed(_NOT_ACCEPTED)
+        if brought.too_short:
+            raise Malformed(
+                f"the credential for {brought.too_short[0][:64]!r} is shorter than {MIN_SECRET_LENGTH} characters"
+            )
+        _check_declared(brought.secrets, needs.secrets)
+        _check_declared(brought.tokens, [need.provider for need in needs.accounts])
         return brought
 
 
-_NOTHING = Brought()
+_NO_CALLER_CREDENTIALS = CallerCredentials()
 
 
-def _lent(brought: Brought, need: AccountNeed) -> Token | None:
+def _caller_token(brought: CallerCredentials, need: AccountRequirement) -> AccountToken | None:
     token = brought.tokens.get(need.provider)
-    return None if token is None else Token(need.provider, token, need.scopes)
+    return None if token is None else AccountToken(need.provider, token, need.scopes)
 
 
-def _refuse_undeclared(brought: Iterable[str], declared: Iterable[str]) -> None:
+def _check_declared(brought: Iterable[str], declared: Iterable[str]) -> None:
     undeclared = sorted(set(brought) - set(declared))
     if undeclared:
         raise Malformed(f"this tool does not require {undeclared[0][:64]!r}; leave it out of the context")
 
 
-def _equipped(verified: Verified, equipment: Equipment | None) -> Equipped:
+def _equipped(verified: Verified, equipment: ResolvedCredentials | None) -> Equipped:
     """With what hides every secret of the call: a tool that gets hold of one must not show it to anyone."""
     credential = verified.call.caller.credential
-    redactor = redactor_for(credential, () if equipment is None else equipment.hidden)
+    redactor = redactor_for(credential, () if equipment is None else equipment.secret_values)
     return Equipped(
         verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, equipment
     )

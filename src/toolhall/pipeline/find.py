@@ -1,30 +1,29 @@
-"""Finds the tool; one that the caller may not see does not exist."""
+"""The find stage: finds the tool by published name or id; a tool that the caller may not see is NotFound."""
 
 import time
 from collections.abc import Callable
 
 import msgspec
 
-from toolhall.model.call import Call
+from toolhall.model.caller import Verdict
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
+from toolhall.model.messages import Call
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Verdict
 from toolhall.pipeline.authorize import Policy
 from toolhall.pipeline.states import Found
-from toolhall.registry.entry import Entry
-from toolhall.registry.registry import Registry
-from toolhall.registry.withheld import RETIRED
+from toolhall.registry.registry import RETIRED, Registry
+from toolhall.registry.snapshot import Entry
 
-_NEXT = {
+_NEXT_STEPS = {
     "quarantined": "look at it with 'toolhall tool show {0}', then 'toolhall tool activate {0}'",
     "registered": "'toolhall tool activate {0}' serves it",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
-_UNSERVED = "it is not among what is served here"
+_NOT_SERVED = "it is not among what is served here"
 
 
-class Hidden(msgspec.Struct, frozen=True):
+class NotVisible(msgspec.Struct, frozen=True):
     """A tool that a caller asked for and may not see, and the verdict that says so."""
 
     entry: Entry
@@ -43,20 +42,20 @@ class Find:
         """The tool, or NotFound."""
         entry = self._registry.snapshot.find(call.tool)
         if entry is None:
-            raise self._missing(call)
-        if not self._policy.sees(call.caller, entry.tool):
-            raise self._missing(call, Hidden(entry, self._policy.judge(call.caller, entry.tool)))
+            raise self._not_found(call)
+        if not self._policy.can_see(call.caller, entry.tool):
+            raise self._not_found(call, NotVisible(entry, self._policy.authorize(call.caller, entry.tool)))
         if entry.tool.deprecation is not None:
-            self._refuse_over(entry.tool)
+            self._check_sunset(entry.tool)
         return Found(call, entry)
 
-    def _refuse_over(self, tool: Tool) -> None:
+    def _check_sunset(self, tool: Tool) -> None:
         """The day may have begun since the list was made."""
         sunset = tool.deprecation.sunset if tool.deprecation else None
         if sunset is not None and sunset <= time.strftime("%Y-%m-%d", time.gmtime(self._clock())):
             raise _retired(tool)
 
-    def _missing(self, call: Call, hidden: Hidden | None = None) -> NotFound | Unauthenticated:
+    def _not_found(self, call: Call, hidden: NotVisible | None = None) -> NotFound | Unauthenticated:
         """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
 
         Whoever proved nothing hears the same of every name: with a credential, the tool may be there. The message
@@ -64,12 +63,12 @@ class Find:
         """
         if call.caller.proof == "none" and not call.caller.local:
             return Unauthenticated()
-        name = call.tool if call.asked_name is None else call.asked_name
-        reason = self._registry.withheld.find(name)
-        if reason is not None and reason.state == RETIRED and self._policy.sees(call.caller, reason.tool):
+        name = call.tool if call.requested_name is None else call.requested_name
+        reason = self._registry.inactive.find(name)
+        if reason is not None and reason.state == RETIRED and self._policy.can_see(call.caller, reason.tool):
             return _retired(reason.tool)
-        if reason is not None and self._policy.manages(call.caller):
-            then = _NEXT.get(reason.state, _UNSERVED).format(reason.tool.id)
+        if reason is not None and self._policy.is_admin(call.caller):
+            then = _NEXT_STEPS.get(reason.state, _NOT_SERVED).format(reason.tool.id)
             return NotActive(clean_text(f"{reason.tool.id} is {reason.state}: {then}"), state=reason.state)
         return NotFound(f"unknown tool: {clean_text(name[:128])}", hidden=hidden)
 

@@ -1,4 +1,7 @@
-"""Counts what each caller asks for, also what a later stage refuses, and says when to come back."""
+"""The limit stage: rate limits by generic cell rate (GCRA) per caller and tool, and calls in progress per tool.
+
+A call takes from every bucket or from none. Refused attempts count, too; Limited says when to try again.
+"""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -6,14 +9,14 @@ from typing import Annotated
 
 import msgspec
 
-from toolhall.model.call import Call
 from toolhall.model.errors import Limited
-from toolhall.model.globs import means
+from toolhall.model.messages import Call
+from toolhall.model.names import matches_any
 from toolhall.pipeline.states import Admitted, Allowed
-from toolhall.registry.entry import Entry
+from toolhall.registry.snapshot import Entry
 
-MOST_KEYS = 10_000
-MOST_COSTS = 4_096
+MAX_KEYS = 10_000
+MAX_TRACKED_TOOLS = 4_096
 BUSY_SECONDS = 1.0  # after which to try a tool again that runs as often as it may
 
 
@@ -31,7 +34,7 @@ class Concurrency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     per_tool: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class Bucket:
+class RateBucket:
     """A generic cell rate: for each key only the time is kept at which its allowance would be full again."""
 
     def __init__(self, rate: Rate, key: Callable[[str, str], str]) -> None:
@@ -41,7 +44,7 @@ class Bucket:
         self._rounding = 0.001 / rate.per_second  # a sum of spacings may be larger than their product by a hair
         self._full_at: dict[str, float] = {}
 
-    def wait(self, key: str, cost: float, now: float) -> float:
+    def wait_time(self, key: str, cost: float, now: float) -> float:
         """How long until this much may be taken; what costs more than a whole burst waits for a full one."""
         ahead = self._full_at.get(key, now) - now
         over = (max(0.0, ahead)) + min(self._spacing * cost, self._tolerance) - self._tolerance
@@ -50,41 +53,41 @@ class Bucket:
     def take(self, key: str, cost: float, now: float) -> None:
         """Take this much."""
         full_at = self._full_at.get(key, now)
-        if len(self._full_at) >= MOST_KEYS and key not in self._full_at:
-            self._forget(now)
+        if len(self._full_at) >= MAX_KEYS and key not in self._full_at:
+            self._evict(now)
         self._full_at[key] = max(now, full_at) + self._spacing * cost
 
-    def taken(self, key: str, cost: float, now: float) -> float:
+    def try_take(self, key: str, cost: float, now: float) -> float:
         """Take this much, or say how long until then: `wait` and `take` in one, because every call does both."""
         ahead = max(0.0, self._full_at.get(key, now) - now)
         share = self._spacing * cost
         over = ahead + min(share, self._tolerance) - self._tolerance
         if over > self._rounding:
             return over
-        if len(self._full_at) >= MOST_KEYS and key not in self._full_at:
-            self._forget(now)
+        if len(self._full_at) >= MAX_KEYS and key not in self._full_at:
+            self._evict(now)
         self._full_at[key] = now + ahead + share
         return 0.0
 
-    def _forget(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         """Keys whose allowance is full again need no memory; if few are, the oldest tenth goes too."""
         kept = [(key, full_at) for key, full_at in self._full_at.items() if full_at > now]
-        self._full_at = dict(kept[-(MOST_KEYS * 9 // 10) :])
+        self._full_at = dict(kept[-(MAX_KEYS * 9 // 10) :])
 
 
-def _caller(caller: str, tool: str) -> str:  # noqa: ARG001 - one of three ways to make a key
+def _caller_key(caller: str, tool: str) -> str:  # noqa: ARG001 - one of three ways to make a key
     return caller
 
 
-def _tool(caller: str, tool: str) -> str:  # noqa: ARG001
+def _tool_key(caller: str, tool: str) -> str:  # noqa: ARG001
     return tool
 
 
-def _pair(caller: str, tool: str) -> str:
+def _pair_key(caller: str, tool: str) -> str:
     return f"{caller}\n{tool}"  # neither has a line break
 
 
-class Rates(msgspec.Struct, frozen=True, kw_only=True):
+class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Every limit there is; None: no limit. `costs` says of tools (by a glob) that one call counts for several."""
 
     caller: Rate | None = None
@@ -97,16 +100,16 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 class Limit:
     """A call takes from every bucket, or from none: what one refuses costs nothing in the others."""
 
-    def __init__(self, rates: Rates, clock: Callable[[], float]) -> None:
-        self._callers = Bucket(rates.caller, _caller) if rates.caller else None
-        tools = Bucket(rates.tool, _tool) if rates.tool else None
-        pairs = Bucket(rates.pair, _pair) if rates.pair else None
+    def __init__(self, rates: RateLimits, clock: Callable[[], float]) -> None:
+        self._callers = RateBucket(rates.caller, _caller_key) if rates.caller else None
+        tools = RateBucket(rates.tool, _tool_key) if rates.tool else None
+        pairs = RateBucket(rates.pair, _pair_key) if rates.pair else None
         self._buckets = tuple(bucket for bucket in (self._callers, tools, pairs) if bucket is not None)
         self._only = self._callers if len(self._buckets) == 1 else None
         self._costs = rates.costs
-        self._known: dict[str, float] = {}
+        self._tool_costs: dict[str, float] = {}
         self._clock = clock
-        self._most_running = sys.maxsize if rates.running is None else rates.running
+        self._max_running = sys.maxsize if rates.running is None else rates.running
         self._running: dict[str, int] = {}  # by tool
 
     def __call__(self, allowed: Allowed) -> Admitted:
@@ -114,59 +117,59 @@ class Limit:
         caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
         running = self._running.get(entry.id)
         if running is None:
-            running = self._first(entry.id)
-        if running >= self._most_running:
-            raise _tool_is_busy()
-        account = caller.id if caller.address is None else caller.account
+            running = self._track(entry.id)
+        if running >= self._max_running:
+            raise _busy_error()
+        account = caller.id if caller.address is None else caller.rate_limit_key
         cost = self._cost(entry) if self._costs else 1.0
         if self._only is not None:  # the usual case
-            wait = self._only.taken(account, cost, now)
+            wait = self._only.try_take(account, cost, now)
         else:
-            wait = self._all(account, entry.id, cost, now)
+            wait = self._take_all(account, entry.id, cost, now)
         if wait > 0.0:
             raise Limited(wait)
         self._running[entry.id] = running + 1
         return Admitted(allowed.call, entry, allowed.verdict)
 
-    def end(self, admitted: Admitted) -> None:
+    def release(self, admitted: Admitted) -> None:
         """A call that was admitted is over: its tool may run once more."""
         self._running[admitted.entry.id] -= 1
 
-    def _first(self, tool: str) -> int:
+    def _track(self, tool: str) -> int:
         """A tool that was not called before; those of which no call runs are forgotten where there are many."""
-        if len(self._running) >= MOST_COSTS:
+        if len(self._running) >= MAX_TRACKED_TOOLS:
             self._running = {known: count for known, count in self._running.items() if count}
         self._running[tool] = 0
         return 0
 
-    def _all(self, caller: str, tool: str, cost: float, now: float) -> float:
+    def _take_all(self, caller: str, tool: str, cost: float, now: float) -> float:
         """Take from every bucket, or from none if any has too little."""
         keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
-        wait = max([bucket.wait(key, cost, now) for bucket, key in keyed], default=0.0)
+        wait = max([bucket.wait_time(key, cost, now) for bucket, key in keyed], default=0.0)
         if wait <= 0.0:
             for bucket, key in keyed:
                 bucket.take(key, cost, now)
         return wait
 
-    def refused(self, call: Call) -> None:
+    def count_refusal(self, call: Call) -> None:
         """An attempt that came to no tool counts too, so that nobody can go on guessing; Limited when too many."""
         if self._callers is not None:
-            wait = self._callers.taken(call.caller.account, 1.0, self._clock())
+            wait = self._callers.try_take(call.caller.rate_limit_key, 1.0, self._clock())
             if wait > 0.0:
                 raise Limited(wait)
 
     def _cost(self, entry: Entry) -> float:
         """The highest cost that is said of it; found out once per tool."""
-        cost = self._known.get(entry.id)
+        cost = self._tool_costs.get(entry.id)
         if cost is None:
-            if len(self._known) >= MOST_COSTS:
-                self._known.clear()
-            said = [each for glob, each in self._costs.items() if means((glob,), entry.id)]
-            cost = self._known[entry.id] = max(said, default=1.0)
+            if len(self._tool_costs) >= MAX_TRACKED_TOOLS:
+                self._tool_costs.clear()
+            said = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
+            cost = self._tool_costs[entry.id] = max(said, default=1.0)
         return cost
 
 
-def _tool_is_busy() -> Limited:
+def _busy_error() -> Limited:
     error = Limited(BUSY_SECONDS)
     error.message = "this tool runs as many calls at once as it may: try again in a second"
     return error

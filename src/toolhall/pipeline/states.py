@@ -1,14 +1,17 @@
-"""The promises a call collects on its way: each stage takes the one before and adds its own, so none can be skipped."""
+"""The typed states of a call: each stage takes the state before and returns its own, so none can be skipped.
+
+Found, Allowed, Admitted, Valid, Verified, Equipped, Raw, Checked. Skipping a stage does not type-check.
+"""
 
 import msgspec
 
-from toolhall.model.call import Call
+from toolhall.model.caller import Allow, RequireVerification
 from toolhall.model.content import Result
 from toolhall.model.json import JsonObject
-from toolhall.model.requirements import Equipment
-from toolhall.model.verdict import Allow, Verify
-from toolhall.registry.entry import Entry
-from toolhall.runners.redactor import Redactor
+from toolhall.model.messages import Call
+from toolhall.model.requirements import ResolvedCredentials
+from toolhall.redaction.redactor import Redactor
+from toolhall.registry.snapshot import Entry
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
@@ -23,7 +26,7 @@ class Allowed(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
-    verdict: Allow | Verify
+    verdict: Allow | RequireVerification
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
@@ -31,7 +34,7 @@ class Admitted(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
-    verdict: Allow | Verify
+    verdict: Allow | RequireVerification
 
 
 class Valid(msgspec.Struct, frozen=True, gc=False):
@@ -39,7 +42,7 @@ class Valid(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
-    verdict: Allow | Verify
+    verdict: Allow | RequireVerification
     arguments: JsonObject
 
 
@@ -48,7 +51,7 @@ class Verified(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
-    verdict: Allow | Verify
+    verdict: Allow | RequireVerification
     arguments: JsonObject
     approval: str | None = None
 
@@ -58,11 +61,11 @@ class Equipped(msgspec.Struct, frozen=True, gc=False):
 
     call: Call
     entry: Entry
-    verdict: Allow | Verify
+    verdict: Allow | RequireVerification
     arguments: JsonObject
     approval: str | None = None
     redactor: Redactor | None = None  # hides the secrets that the call uses; None: it uses none
-    equipment: Equipment | None = None  # what the tool declares to need; None: nothing
+    credentials: ResolvedCredentials | None = None  # what the tool declares to need; None: nothing
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):

@@ -1,22 +1,21 @@
-"""The last word before a tool runs: grants with conditions, and a person's yes to this exact call."""
+"""The verify stage: authorizes the arguments, and obtains a person's approval of this exact call."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
-from toolhall.model.call import Call
+from toolhall.model.caller import Allow, Deny
+from toolhall.model.caller import RequireVerification as NeedsPerson
 from toolhall.model.errors import NeedsVerification
-from toolhall.model.exchange import CallConsent
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call, CallConsent
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow, Deny
-from toolhall.model.verdict import Verify as NeedsPerson
 from toolhall.pipeline.approvals import call_sha256
-from toolhall.pipeline.authorize import Policy, refusal
+from toolhall.pipeline.authorize import Policy, denial_error
 from toolhall.pipeline.states import Valid, Verified
-from toolhall.registry.entry import Entry
-from toolhall.schema.readings import readings
+from toolhall.registry.snapshot import Entry
+from toolhall.schema.defaults import argument_readings
 
 
 class Approver(Protocol):
@@ -27,7 +26,7 @@ class Approver(Protocol):
         ...
 
 
-class Approvals(Protocol):
+class ApprovalVerifier(Protocol):
     """The way to any person: a page, where they prove who they are."""
 
     async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: NeedsPerson) -> str:
@@ -42,11 +41,11 @@ class Verify:
         self,
         policy: Policy,
         approver: Approver | None = None,
-        approvals: Approvals | None = None,
-        ready: Callable[[Valid], Awaitable[None]] | None = None,
+        approvals: ApprovalVerifier | None = None,
+        check_ready: Callable[[Valid], Awaitable[None]] | None = None,
     ) -> None:
         self._policy = policy
-        self._ready = ready
+        self._check_ready = check_ready
         self.approver = approver
         self.approvals = approvals
 
@@ -54,34 +53,34 @@ class Verify:
         """Verified at once, or after a person said yes; Denied or NeedsVerification otherwise."""
         verdict = valid.verdict
         if verdict.conditional:
-            verdict = self.settled(valid)
+            verdict = self.authorize_arguments(valid)
         if isinstance(verdict, NeedsPerson):
-            return self._ask(valid, verdict)
+            return self._verify_with_person(valid, verdict)
         return Verified(valid.call, valid.entry, verdict, valid.arguments)
 
-    def settled(self, valid: Valid) -> Allow | NeedsPerson:
+    def authorize_arguments(self, valid: Valid) -> Allow | NeedsPerson:
         """A grant's conditions see what was sent and what the tool gets for it: a no to either is a no."""
         entry, verdict = valid.entry, valid.verdict
-        for arguments in readings(entry.tool.input, valid.arguments, entry.bind):
-            settled = self._policy.settle(valid.verdict, valid.call.caller, entry.tool, arguments)
+        for arguments in argument_readings(entry.tool.input, valid.arguments, entry.bind):
+            settled = self._policy.authorize_arguments(valid.verdict, valid.call.caller, entry.tool, arguments)
             if isinstance(settled, Deny):
-                raise refusal(settled)
+                raise denial_error(settled)
             verdict = settled
         return verdict
 
-    async def _ask(self, valid: Valid, verdict: NeedsPerson) -> Verified:
+    async def _verify_with_person(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         call, entry = valid.call, valid.entry
-        if self._ready is not None:
-            await self._ready(valid)  # nobody is asked to agree to what could not run
+        if self._check_ready is not None:
+            await self._check_ready(valid)  # nobody is asked to agree to what could not run
         bound = call_sha256(call, entry, valid.arguments, verdict)
         consent = call.consent
         if consent is None or consent.call_sha256 != bound:
-            consent = CallConsent(await self._agreed(valid, verdict), bound)
+            consent = CallConsent(await self._obtain_approval(valid, verdict), bound)
         # The tool may ask a question that is answered in a later request, which is the same call still.
         call = msgspec.structs.replace(call, consent=consent)
         return Verified(call, entry, verdict, valid.arguments, consent.approval)
 
-    async def _agreed(self, valid: Valid, verdict: NeedsPerson) -> str:
+    async def _obtain_approval(self, valid: Valid, verdict: NeedsPerson) -> str:
         """The approval of a person who is asked now, or was before; NeedsVerification otherwise."""
         call, entry = valid.call, valid.entry
         if call.caller.local and self.approver is not None:

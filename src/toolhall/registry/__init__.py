@@ -1,1 +1,1 @@
-"""The tools known now: an immutable snapshot, swapped on every change."""
+"""The tools that are served now: an immutable snapshot, replaced as a whole by every change."""

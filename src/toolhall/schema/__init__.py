@@ -1,1 +1,1 @@
-"""JSON Schema: made from Python types, bounded at registration, compiled for the call."""
+"""JSON Schema: from Python types, cost limits, validation, defaults, and adaptation for weaker targets."""

@@ -1,39 +1,39 @@
-"""Two schemas as one: what both accept, what either accepts, and whether they can accept the same value."""
+"""Intersection and union of two schemas, and whether they are disjoint."""
 
 from collections.abc import Callable
 
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.keywords import ANNOTATIONS, HOLDERS, TYPE_OF, TYPES
+from toolhall.schema.keywords import ANNOTATIONS, KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, TYPES
 
 # Keywords that are read together: of two schemas, only one may have any of a group, or both say the same.
-_TOGETHER = (("if", "then", "else"), ("contains", "minContains", "maxContains"), ("items", "prefixItems"))
-_NEVER = ("unevaluatedProperties", "unevaluatedItems", "$ref")  # they look at what stands beside them
-_OBJECT = ("properties", "additionalProperties")
-_OPEN: tuple[Json, ...] = (True, {})
+_KEYWORD_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"), ("items", "prefixItems"))
+_NOT_MERGEABLE = ("unevaluatedProperties", "unevaluatedItems", "$ref")  # they look at what stands beside them
+_MEMBER_KEYWORDS = ("properties", "additionalProperties")
+_ACCEPTS_ALL: tuple[Json, ...] = (True, {})
 
 
-def both(one: JsonObject, other: JsonObject) -> JsonObject | None:
+def intersect(one: JsonObject, other: JsonObject) -> JsonObject | None:
     """The schema of what both accept, exactly; None where no plain schema says it."""
     if not one or not other:
         return one or other
-    if any(key in one or key in other for key in _NEVER) or _apart(one, other):
+    if any(key in one or key in other for key in _NOT_MERGEABLE) or _have_split_groups(one, other):
         return None
     one, other = const_as_enum(one), const_as_enum(other)
     merged = {**one, **other}
     for key in one.keys() & other.keys():
-        if key in _OBJECT or one[key] is other[key]:
+        if key in _MEMBER_KEYWORDS or one[key] is other[key]:
             continue
-        value = _rule(key)(one[key], other[key])
+        value = _merge_rule(key)(one[key], other[key])
         if value is None:
             return None
         merged[key] = value
-    if any(key in one or key in other for key in _OBJECT):
-        members = _members(one, other)
+    if any(key in one or key in other for key in _MEMBER_KEYWORDS):
+        members = _intersect_members(one, other)
         return None if members is None else {**merged, **members}
     return merged
 
 
-def either(schemas: list[JsonObject]) -> JsonObject:
+def unite(schemas: list[JsonObject]) -> JsonObject:
     """The schema of what any of them accepts: itself, one list of values, or `anyOf`."""
     distinct: list[JsonObject] = []
     for schema in schemas:
@@ -41,7 +41,7 @@ def either(schemas: list[JsonObject]) -> JsonObject:
             distinct.append(schema)
     if len(distinct) == 1:
         return distinct[0]
-    return _one_enum(distinct) or {"anyOf": distinct}
+    return _united_enum(distinct) or {"anyOf": distinct}
 
 
 def const_as_enum(schema: JsonObject) -> JsonObject:
@@ -50,45 +50,45 @@ def const_as_enum(schema: JsonObject) -> JsonObject:
         return schema
     value = schema["const"]
     rest = {key: part for key, part in schema.items() if key != "const"}
-    return {**rest, "enum": [value] if "enum" not in rest or _among(value, rest["enum"]) else []}
+    return {**rest, "enum": [value] if "enum" not in rest or _contains(value, rest["enum"]) else []}
 
 
-def disjoint(one: JsonObject, other: JsonObject) -> bool:
+def are_disjoint(one: JsonObject, other: JsonObject) -> bool:
     """Whether no value can be accepted by both, as far as types, values and required members tell."""
-    if not _types(one) & _types(other):
+    if not _type_set(one) & _type_set(other):
         return True
     one, other = const_as_enum(one), const_as_enum(other)
     if "enum" in one and "enum" in other:
-        return not any(_among(value, other["enum"]) for value in one["enum"])
+        return not any(_contains(value, other["enum"]) for value in one["enum"])
     if one.get("type") != "object" or other.get("type") != "object":
         return False
     shared = set(one.get("required", ())) & set(other.get("required", ()))
     members, others = one.get("properties", {}), other.get("properties", {})
     return any(
-        disjoint(members[name], others[name])
+        are_disjoint(members[name], others[name])
         for name in shared
         if isinstance(members.get(name), dict) and isinstance(others.get(name), dict)
     )
 
 
-def same(one: Json, other: Json) -> bool:
+def json_equal(one: Json, other: Json) -> bool:
     """Whether two values are equal in JSON, where true is not 1 but 1.0 is."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
-def _among(value: Json, values: list[Json]) -> bool:
-    return any(same(value, each) for each in values)
+def _contains(value: Json, values: list[Json]) -> bool:
+    return any(json_equal(value, each) for each in values)
 
 
-def _types(schema: JsonObject) -> set[str]:
+def _type_set(schema: JsonObject) -> set[str]:
     """The types a schema names, integers among the numbers; all where it names none."""
     stated = schema.get("type", TYPES)
     return {"number" if each == "integer" else each for each in ([stated] if isinstance(stated, str) else stated)}
 
 
-def _apart(one: JsonObject, other: JsonObject) -> bool:
+def _have_split_groups(one: JsonObject, other: JsonObject) -> bool:
     """Whether each has a part of what must be read together."""
-    for group in _TOGETHER:
+    for group in _KEYWORD_GROUPS:
         mine = {key: one[key] for key in group if key in one}
         theirs = {key: other[key] for key in group if key in other}
         # Two `items` alone can be merged; everything else only if it is the same.
@@ -97,14 +97,16 @@ def _apart(one: JsonObject, other: JsonObject) -> bool:
     return False
 
 
-def _members(one: JsonObject, other: JsonObject) -> JsonObject | None:
+def _intersect_members(one: JsonObject, other: JsonObject) -> JsonObject | None:
     mine, theirs = one.get("properties", {}), other.get("properties", {})
     rest, others = one.get("additionalProperties", True), other.get("additionalProperties", True)
-    if (rest not in _OPEN or others not in _OPEN) and ("patternProperties" in one or "patternProperties" in other):
+    if (rest not in _ACCEPTS_ALL or others not in _ACCEPTS_ALL) and (
+        "patternProperties" in one or "patternProperties" in other
+    ):
         return None
-    members = {name: _and(part, theirs.get(name, others)) for name, part in mine.items()}
-    members |= {name: _and(rest, part) for name, part in theirs.items() if name not in mine}
-    closing = _and(rest, others)
+    members = {name: _intersect_subschemas(part, theirs.get(name, others)) for name, part in mine.items()}
+    members |= {name: _intersect_subschemas(rest, part) for name, part in theirs.items() if name not in mine}
+    closing = _intersect_subschemas(rest, others)
     if closing is False:  # what is forbidden need not be listed
         members = {name: part for name, part in members.items() if part is not False}
     merged: JsonObject = {"properties": members} if "properties" in one or "properties" in other else {}
@@ -113,86 +115,91 @@ def _members(one: JsonObject, other: JsonObject) -> JsonObject | None:
     return merged
 
 
-def _and(one: Json, other: Json) -> Json:
+def _intersect_subschemas(one: Json, other: Json) -> Json:
     """What both accept, as a subschema: there `allOf` is always possible."""
-    if other in _OPEN or one is other:
+    if other in _ACCEPTS_ALL or one is other:
         return one
-    if one in _OPEN:
+    if one in _ACCEPTS_ALL:
         return other
     if one is False or other is False:
         return False
     if isinstance(one, dict) and isinstance(other, dict):
-        return both(one, other) or {"allOf": [one, other]}
+        return intersect(one, other) or {"allOf": [one, other]}
     return one if isinstance(one, dict) else other  # what is no schema says nothing
 
 
-def _both_types(one: Json, other: Json) -> Json:
+def _intersect_types(one: Json, other: Json) -> Json:
     ones, others = ([each] if isinstance(each, str) else each for each in (one, other))
     kept = [each for each in ones if each in others or (each == "integer" and "number" in others)]
     kept += [each for each in others if each == "integer" and "number" in ones and each not in kept]
     return (kept[0] if len(kept) == 1 else kept) or None
 
 
-def _both_enums(one: list[Json], other: list[Json]) -> Json:
-    return [value for value in one if _among(value, other)] or None
+def _intersect_enums(one: list[Json], other: list[Json]) -> Json:
+    return [value for value in one if _contains(value, other)] or None
 
 
-def _both_maps(one: JsonObject, other: JsonObject) -> JsonObject:
-    return {**one, **{key: _and(one[key], part) if key in one else part for key, part in other.items()}}
+def _intersect_maps(one: JsonObject, other: JsonObject) -> JsonObject:
+    return {
+        **one,
+        **{key: _intersect_subschemas(one[key], part) if key in one else part for key, part in other.items()},
+    }
 
 
-def _texts(one: str, other: str) -> str:
+def _join_texts(one: str, other: str) -> str:
     return one if other in one else f"{one} {other}"
 
 
-def _first(one: Json, other: Json) -> Json:  # noqa: ARG001 - the rule is to ignore the second
+def _keep_first(one: Json, other: Json) -> Json:  # noqa: ARG001 - the rule is to ignore the second
     return one
 
 
-def _if_same(one: Json, other: Json) -> Json:
-    return one if same(one, other) else None
+def _keep_if_equal(one: Json, other: Json) -> Json:
+    return one if json_equal(one, other) else None
 
 
-_RULES: dict[str, Callable[[Json, Json], Json]] = {
-    "type": _both_types,
-    "enum": _both_enums,
+_MERGE_RULES: dict[str, Callable[[Json, Json], Json]] = {
+    "type": _intersect_types,
+    "enum": _intersect_enums,
     "required": lambda one, other: list(dict.fromkeys([*one, *other])),
-    "items": _and,
-    "propertyNames": _and,
-    "patternProperties": _both_maps,
-    "dependentSchemas": _both_maps,
+    "items": _intersect_subschemas,
+    "propertyNames": _intersect_subschemas,
+    "patternProperties": _intersect_maps,
+    "dependentSchemas": _intersect_maps,
     "allOf": lambda one, other: [*one, *other],
     "uniqueItems": lambda one, other: one or other,
     **dict.fromkeys(("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"), max),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties"), min),
-    "description": _texts,
+    "description": _join_texts,
 }
 
 
-def _rule(key: str) -> Callable[[Json, Json], Json]:
-    judges = (key in TYPE_OF or key in HOLDERS) and key not in ANNOTATIONS
-    return _RULES.get(key) or (_if_same if judges else _first)
+def _merge_rule(key: str) -> Callable[[Json, Json], Json]:
+    judges = (key in KEYWORD_TYPE or key in SUBSCHEMA_KEYWORDS) and key not in ANNOTATIONS
+    return _MERGE_RULES.get(key) or (_keep_if_equal if judges else _keep_first)
 
 
-def _one_enum(schemas: list[JsonObject]) -> JsonObject | None:
+def _united_enum(schemas: list[JsonObject]) -> JsonObject | None:
     """One list of values, where that is all that the schemas give."""
     listed = [const_as_enum(schema) for schema in schemas]
     if not all("enum" in schema and not schema.keys() - {"enum", "type"} - ANNOTATIONS for schema in listed):
         return None
     kinds = {schema["type"] for schema in listed if isinstance(schema.get("type"), str)}
     kind = {"type": kinds.pop()} if len(kinds) == 1 and all("type" in schema for schema in listed) else {}
-    values = [value for schema in listed for value in schema["enum"] if not kind or kind["type"] in kinds_of(value)]
-    return {**kind, "enum": [value for index, value in enumerate(values) if not _among(value, values[:index])]}
+    values = [
+        value for schema in listed for value in schema["enum"] if not kind or kind["type"] in json_types_of(value)
+    ]
+    return {**kind, "enum": [value for index, value in enumerate(values) if not _contains(value, values[:index])]}
 
 
-def kinds_of(value: Json) -> tuple[str, ...]:
+def json_types_of(value: Json) -> tuple[str, ...]:
     """The JSON Schema types of a value, the narrowest first."""
     if isinstance(value, float):
         return ("integer", "number") if value.is_integer() else ("number",)
-    return _KINDS_OF.get(type(value), ("object",))
+    return _JSON_TYPES.get(type(value), ("object",))
 
 
-_KINDS_OF = {
+_JSON_TYPES = {
     bool: ("boolean",),
     int: ("integer", "number"),
     str: ("string",),

@@ -1,32 +1,235 @@
-"""Turns a Python type into JSON Schema, and values into JSON and back, pydantic models included."""
+"""Python types to JSON Schema, and values to JSON and back, pydantic models included.
 
+The schemas are written for real clients: references inlined unless they recurse, no `items: false` behind `prefixItems`.
+"""
+
+import dataclasses
 import datetime
 import functools
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 import msgspec
 
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.schema.fields import annotate_fields
-from toolhall.schema.inline import drop_closing_items, hoist, inline
+from toolhall.schema.keywords import escape_pointer, subschemas
+
+_DEFS_PREFIX = "#/$defs/"
+MAX_INLINED = 500
+
+
+def inline_references(schema: JsonObject) -> JsonObject:
+    """The same schema without `$defs`, but for those that refer to themselves."""
+    definitions = schema.get("$defs", {})
+    kept = {name for name in definitions if _is_recursive(name, definitions)}
+    budget = [MAX_INLINED]
+    result = _inline_part({key: part for key, part in schema.items() if key != "$defs"}, definitions, kept, budget)
+    if budget[0] <= 0:  # inlining would blow the schema up; references are the lesser evil
+        return schema
+    if kept:
+        result["$defs"] = {
+            name: _inline_part(part, definitions, kept, budget) for name, part in definitions.items() if name in kept
+        }
+    return result  # type: ignore[no-any-return]  # an object in, an object out
+
+
+def drop_closing_items(schema: JsonObject) -> JsonObject:
+    """The schema, changed in place, without `items: false` where `maxItems` leaves no room behind `prefixItems`.
+
+    Several clients look into `items` as into an object, and lose the whole list of tools when it is a boolean.
+    """
+    pending: list[Json] = [schema]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, dict):
+            if part.get("items") is False and is_closed_tuple(part):
+                del part["items"]
+            pending.extend(child.schema for child in subschemas(part, ""))
+    return schema
+
+
+def is_closed_tuple(schema: JsonObject) -> bool:
+    """Whether `maxItems` leaves no room behind `prefixItems`, so that nothing can ever be judged by `items`."""
+    first, most = schema.get("prefixItems"), schema.get("maxItems")
+    return isinstance(first, list) and isinstance(most, int | float) and most <= len(first)
+
+
+def hoist_definitions(part: Json, definitions: JsonObject) -> Json:
+    """Move the `$defs` of embedded schemas (whose references start at their own root) up to `definitions`."""
+    match part:
+        case {"$defs": dict(inner), **rest}:
+            names = {name: _free_name(name, value, definitions) for name, value in inner.items()}
+            for name, value in inner.items():
+                definitions[names[name]] = _rename_references(value, names)
+            return hoist_definitions(_rename_references(rest, names), definitions)
+        case dict():
+            return {key: hoist_definitions(value, definitions) for key, value in part.items()}
+        case list():
+            return [hoist_definitions(value, definitions) for value in part]
+        case _:
+            return part
+
+
+def _free_name(name: str, part: Json, definitions: JsonObject) -> str:
+    free, count = name, 2
+    while free in definitions and definitions[free] != part:
+        free, count = f"{name}_{count}", count + 1
+    return free
+
+
+def _rename_references(part: Json, names: dict[str, str]) -> Json:
+    match part:
+        case {"$ref": str(reference), **rest} if reference.removeprefix(_DEFS_PREFIX) in names:
+            return {
+                "$ref": f"{_DEFS_PREFIX}{names[reference.removeprefix(_DEFS_PREFIX)]}",
+                **_rename_references(rest, names),
+            }
+        case dict():
+            return {key: _rename_references(value, names) for key, value in part.items()}
+        case list():
+            return [_rename_references(value, names) for value in part]
+        case _:
+            return part
+
+
+def _referenced_names(part: Json) -> set[str]:
+    match part:
+        case dict():
+            found = {part["$ref"].removeprefix(_DEFS_PREFIX)} if isinstance(part.get("$ref"), str) else set()
+            return found.union(*(_referenced_names(value) for value in part.values()))
+        case list():
+            return set().union(*(_referenced_names(value) for value in part))
+        case _:
+            return set()
+
+
+def _is_recursive(name: str, definitions: JsonObject) -> bool:
+    pending, seen = [name], set[str]()
+    while pending:
+        for target in _referenced_names(definitions.get(pending.pop(), {})):
+            if target == name:
+                return True
+            if target not in seen:
+                seen.add(target)
+                pending.append(target)
+    return False
+
+
+def _inline_part(part: Json, definitions: JsonObject, kept: set[str], budget: list[int]) -> Json:
+    if budget[0] <= 0:
+        return part
+    match part:
+        case {"$ref": str(reference), **rest} if (name := reference.removeprefix(_DEFS_PREFIX)) in definitions:
+            if name in kept:
+                return {"$ref": f"{_DEFS_PREFIX}{escape_pointer(name)}", **rest}
+            budget[0] -= 1
+            return {**_inline_part(definitions[name], definitions, kept, budget), **rest}
+        case dict():
+            return {key: _inline_part(value, definitions, kept, budget) for key, value in part.items()}
+        case list():
+            return [_inline_part(value, definitions, kept, budget) for value in part]
+        case _:
+            return part
+
+
+_KEYWORD_BY_ATTRIBUTE = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+    "title": "title",
+    "description": "description",
+}
+_LENGTH_KEYWORDS = {"min_length": ("minLength", "minItems"), "max_length": ("maxLength", "maxItems")}
+
+
+def annotate_fields(hints: list[Any], definitions: JsonObject) -> None:
+    """Add what annotations say to the definitions of the classes that these types lead to."""
+    for kind in _reachable_classes(hints):
+        properties = definitions.get(kind.__name__, {}).get("properties", {})
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            found = properties.get(_wire_name(kind, name))
+            if isinstance(found, dict):
+                for keyword, value in _field_keywords(hint, found).items():
+                    found.setdefault(keyword, value)
+
+
+def _reachable_classes(hints: list[Any]) -> list[type]:
+    """Every class with fields that is reached from these types."""
+    found: dict[type, None] = {}
+    pending = list(hints)
+    while pending:
+        hint = pending.pop()
+        pending.extend(get_args(hint))
+        if isinstance(hint, type) and hint not in found and has_fields(hint):
+            found[hint] = None
+            pending.extend(get_type_hints(hint, include_extras=True).values())
+    return list(found)
+
+
+def has_fields(hint: type) -> bool:
+    """Whether it is a dataclass, a TypedDict or a msgspec Struct."""
+    return dataclasses.is_dataclass(hint) or is_typeddict(hint) or issubclass(hint, msgspec.Struct)
+
+
+def field_hints(kind: type) -> dict[str, Any]:
+    """The types of a class's fields, by the names that they have in JSON."""
+    return {_wire_name(kind, name): hint for name, hint in get_type_hints(kind, include_extras=True).items()}
+
+
+def _wire_name(kind: type, name: str) -> str:
+    if not issubclass(kind, msgspec.Struct):
+        return name
+    return dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)).get(name, name)
+
+
+def _field_keywords(hint: Any, schema: JsonObject) -> JsonObject:
+    """The keywords that a field's notes stand for."""
+    said: JsonObject = {}
+    base, notes = (get_args(hint)[0], get_args(hint)[1:]) if get_origin(hint) is Annotated else (hint, ())
+    if base is datetime.datetime:
+        said["format"] = "date-time"
+    for note in _flatten_notes(notes):
+        if isinstance(note, str):
+            said["description"] = note
+            continue
+        for attribute, keyword in _KEYWORD_BY_ATTRIBUTE.items():
+            value = getattr(note, attribute, None)
+            if isinstance(value, int | float | str) and not callable(value):
+                said[keyword] = value
+        for attribute, keywords in _LENGTH_KEYWORDS.items():
+            if isinstance(value := getattr(note, attribute, None), int):
+                said[keywords[schema.get("type") == "array"]] = value
+    return said
+
+
+def _flatten_notes(notes: tuple[Any, ...]) -> Iterator[Any]:
+    """Every note, and those that a pydantic Field holds; msgspec has read its own."""
+    for note in notes:
+        if isinstance(note, msgspec.Meta):
+            continue
+        yield note
+        yield from getattr(note, "metadata", ())
+
 
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of", "min_length", "max_length", "pattern")
 _TEXTS = ("title", "description", "examples")
-_FEW = 4
-_SHORT = 1_000
+_SMALL_MEMBERS = 4
+_SMALL_TEXT = 1_000
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _FIRST_BUFFER = 4_096
 _BUFFER_GROWTH = 16
-Mode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases and defaults differ between the two
+SchemaMode: TypeAlias = Literal["validation", "serialization"]  # pydantic: aliases and defaults differ between the two
 
 
-def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObject]:
+def schemas_of(hints: Sequence[Any], mode: SchemaMode = "validation") -> list[JsonObject]:
     """One self-contained schema per type, of what is taken or given; raises TypeError where JSON cannot express it."""
     try:
         schemas, components = msgspec.json.schema_components(
-            [prepared(hint) for hint in hints],
+            [to_msgspec_type(hint) for hint in hints],
             schema_hook=functools.partial(_schema_hook, mode),
             ref_template="#/$defs/{name}",
         )
@@ -35,8 +238,10 @@ def schemas_of(hints: Sequence[Any], mode: Mode = "validation") -> list[JsonObje
     annotate_fields(list(hints), components)
     definitions: JsonObject = {}
     for name, component in components.items():
-        definitions[name] = hoist(component, definitions)
-    inlined = [inline({**hoist(schema, definitions), "$defs": definitions}) for schema in schemas]
+        definitions[name] = hoist_definitions(component, definitions)
+    inlined = [
+        inline_references({**hoist_definitions(schema, definitions), "$defs": definitions}) for schema in schemas
+    ]
     return [drop_closing_items(schema) for schema in inlined]
 
 
@@ -52,9 +257,9 @@ def to_json_within(value: object, limit: int) -> bytes | None:
     BufferError where the buffer ends, however much of the value is left. Small buffers are tried first, because each
     is filled with zeros before it is written to.
     """
-    if type(value) is dict and len(value) <= _FEW:  # what most tools return
+    if type(value) is dict and len(value) <= _SMALL_MEMBERS:  # what most tools return
         for part in value.values():
-            if type(part) not in _NUMBERS and (type(part) is not str or len(part) > _SHORT):
+            if type(part) not in _NUMBERS and (type(part) is not str or len(part) > _SMALL_TEXT):
                 break
         else:  # too small to be worth counting
             encoded = _encoder.encode(value)
@@ -81,20 +286,20 @@ def decoder_of(hint: Any) -> Callable[[Json], Any]:
 
     A decoder is compiled once; `msgspec.convert` would look the type up on every call and take five times as long.
     """
-    decode = msgspec.json.Decoder(prepared(hint), dec_hook=_decode_hook).decode
+    decode = msgspec.json.Decoder(to_msgspec_type(hint), dec_hook=_decode_hook).decode
     return lambda value: decode(encode(value))
 
 
-def prepared(hint: Any) -> Any:
+def to_msgspec_type(hint: Any) -> Any:
     """The same type in msgspec's words: descriptions and bounds of any common notation become `Meta`."""
     if hint is datetime.datetime:  # msgspec leaves the format unsaid, because it also takes times without a zone
         return Annotated[hint, msgspec.Meta(extra_json_schema={"format": "date-time"})]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _annotated(prepared(arguments[0]), arguments[1:])
+        return _with_metas(to_msgspec_type(arguments[0]), arguments[1:])
     if not arguments or origin is None or _is_literal(origin):
         return hint
-    changed = tuple(prepared(argument) for argument in arguments)
+    changed = tuple(to_msgspec_type(argument) for argument in arguments)
     if changed == arguments:
         return hint
     return Union[changed] if origin in (Union, types.UnionType) else origin[changed]  # noqa: UP007 - built at run time
@@ -104,14 +309,14 @@ def _is_literal(origin: Any) -> bool:
     return str(origin) == "typing.Literal"
 
 
-def _annotated(base: Any, notes: tuple[Any, ...]) -> Any:
+def _with_metas(base: Any, notes: tuple[Any, ...]) -> Any:
     for note in notes:
-        for meta in _metas(note):
+        for meta in _metas_of_note(note):
             base = Annotated[base, meta]
     return base
 
 
-def _metas(note: Any) -> list[msgspec.Meta]:
+def _metas_of_note(note: Any) -> list[msgspec.Meta]:
     """A plain string, msgspec's Meta, an annotated-types bound or a pydantic Field, as Metas."""
     if isinstance(note, msgspec.Meta):
         return [note]
@@ -127,29 +332,29 @@ def _metas(note: Any) -> list[msgspec.Meta]:
         found["extra_json_schema"] = extra
     metas = [msgspec.Meta(**found)] if found else []
     for inner in getattr(note, "metadata", ()):
-        metas.extend(_metas(inner))
+        metas.extend(_metas_of_note(inner))
     return metas
 
 
-def is_pydantic(hint: Any) -> bool:
+def is_pydantic_model(hint: Any) -> bool:
     """Whether this is a pydantic model, told without importing pydantic."""
     return isinstance(hint, type) and hasattr(hint, "model_json_schema") and hasattr(hint, "model_validate")
 
 
-class OldModel(TypeError):
+class PydanticV1Model(TypeError):
     """A model of pydantic 1, or of `pydantic.v1`; the message names the fix."""
 
 
-def _is_old_model(hint: Any) -> bool:
+def _is_pydantic_v1(hint: Any) -> bool:
     return isinstance(hint, type) and hasattr(hint, "__fields__") and hasattr(hint, "parse_obj")
 
 
-def is_path(hint: Any) -> bool:
+def is_path_type(hint: Any) -> bool:
     """Whether this is `pathlib.Path` or one of its kin, told without importing what can read files."""
     return isinstance(hint, type) and hasattr(hint, "__fspath__") and hasattr(hint, "joinpath")
 
 
-def _path(kind: Any, value: Json) -> Any:
+def _decode_path(kind: Any, value: Json) -> Any:
     if not isinstance(value, str):
         raise TypeError("a path is a string")
     if "\0" in value:  # no system has such a path, and every use would fail
@@ -157,30 +362,30 @@ def _path(kind: Any, value: Json) -> Any:
     return kind(value)
 
 
-def _schema_hook(mode: Mode, hint: Any) -> JsonObject:
-    if is_pydantic(hint):
+def _schema_hook(mode: SchemaMode, hint: Any) -> JsonObject:
+    if is_pydantic_model(hint):
         schema: JsonObject = hint.model_json_schema(ref_template="#/$defs/{model}", mode=mode)
         return schema
-    if _is_old_model(hint):
+    if _is_pydantic_v1(hint):
         fix = "derive it from BaseModel of pydantic 2: pip install 'toolhall[pydantic]'"
-        raise OldModel(f"{hint.__name__} is a model of pydantic 1; {fix}")
-    if is_path(hint):
+        raise PydanticV1Model(f"{hint.__name__} is a model of pydantic 1; {fix}")
+    if is_path_type(hint):
         return {"type": "string", "format": "path"}
     raise NotImplementedError  # msgspec then names the type in a TypeError
 
 
 def _decode_hook(hint: Any, value: Json) -> Any:
-    if is_pydantic(hint):
+    if is_pydantic_model(hint):
         return hint.model_validate(value)
-    if is_path(hint):
-        return _path(hint, value)
+    if is_path_type(hint):
+        return _decode_path(hint, value)
     raise NotImplementedError
 
 
 def _encode_hook(value: Any) -> Json:
-    if is_pydantic(type(value)):
+    if is_pydantic_model(type(value)):
         return value.model_dump(mode="json", by_alias=True)
-    if is_path(type(value)):
+    if is_path_type(type(value)):
         return str(value)
     if isinstance(value, Mapping):
         return dict(value)

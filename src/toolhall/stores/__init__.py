@@ -1,1 +1,1 @@
-"""What must be remembered: records, keys, registered tools."""
+"""Persistence: one store per concern, in memory or in one SQLite file, plus the vault and the signed audit log."""

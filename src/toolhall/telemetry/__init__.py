@@ -1,1 +1,1 @@
-"""What an operator can watch from outside: figures for Prometheus, and spans for OpenTelemetry."""
+"""Observability for operators: Prometheus metrics and OpenTelemetry spans."""

@@ -1,1 +1,1 @@
-"""A tool server: a process that runs tools for a hall, which calls it over HTTP or over a socket that it opened."""
+"""The tool server process: runs tools for a hall that it joined, over HTTP or over a WebSocket to the hall."""

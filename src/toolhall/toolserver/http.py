@@ -1,42 +1,40 @@
-"""A tool server over HTTP: an ASGI application that a hall sends its calls to, and that anybody may ask how it is."""
+"""`ToolServerApp`: the ASGI application of a tool server, for calls from its hall and for health checks."""
 
 from hmac import compare_digest
 
-from toolhall.dialects.hub.messages import CoreRequest, write_error, write_response
-from toolhall.dialects.hub.remote import Answering, RemoteCall, read_order
-from toolhall.model.caller import Caller
+from toolhall.auth.authenticator import AsgiMessage, Headers, Receive, Scope, Send
+from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_hub_message
+from toolhall.dialects.hub.messages import HubRequest, write_error, write_response
+from toolhall.execution.health_checks import UNHEALTHY
+from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.concurrency import ConcurrencyLimiter, NoSlot
+from toolhall.http.errors import busy_response, error_response
+from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import MAX_HEADERS, RequestRejected, RequestValidator
+from toolhall.model.caller import ANONYMOUS, Caller
 from toolhall.model.errors import Malformed, NotFound, Unauthenticated
-from toolhall.model.exchange import Wire
 from toolhall.model.json import encode
-from toolhall.runners.checkup import UNHEALTHY
-from toolhall.toolserver.desk import MOST_CALLS, Desk
-from toolhall.toolserver.outgoing import Outgoing
-from toolhall.transports.asgi import AsgiMessage, Headers, Receive, Scope, Send
-from toolhall.transports.busy import busy
-from toolhall.transports.exchange import Exchange
-from toolhall.transports.identity import NOBODY
-from toolhall.transports.overload import NoSlot, RequestLimiter
-from toolhall.transports.presence import WhilePresent
-from toolhall.transports.refusals import refusal
-from toolhall.transports.shield import MOST_HEADERS, Shield, Turned
+from toolhall.model.messages import WireResponse
+from toolhall.toolserver.handler import MAX_CALLS, CallHandler
+from toolhall.toolserver.hub_link import OutgoingQueue
 
-HUB, HEALTH, LIVE = "/hub", "/health", "/health/live"
-_METHODS = {HUB: "POST", HEALTH: "GET", LIVE: "GET"}
-_LINES = ((b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store"))
-_ALIVE = Wire(b'{"status":"alive"}')
-_HALL = Caller("hall", proof="key")
-_SINGLE = {b"authorization", b"content-type", b"content-length", b"content-encoding"}
+HUB_PATH, HEALTH_PATH, LIVE_PATH = "/hub", "/health", "/health/live"
+_METHODS = {HUB_PATH: "POST", HEALTH_PATH: "GET", LIVE_PATH: "GET"}
+_NDJSON_HEADERS = ((b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store"))
+_ALIVE = WireResponse(b'{"status":"alive"}')
+_HALL_CALLER = Caller("hall", proof="key")
+_SINGLE_HEADERS = {b"authorization", b"content-type", b"content-length", b"content-encoding"}
 
 
-class ToolServer:
+class ToolServerApp:
     """Whoever calls must know the token, which only the hall was told; it names no host that it answers for."""
 
-    def __init__(self, desk: Desk, token: str, max_body: int) -> None:
+    def __init__(self, handler: CallHandler, token: str, max_body: int) -> None:
         # The desk says itself when it is full, in words that let the hall go elsewhere; answers come besides.
-        self.admission = RequestLimiter(8 * MOST_CALLS)  # one caller, the hall, gets half of that
-        self._desk = desk
+        self.limiter = ConcurrencyLimiter(8 * MAX_CALLS)  # one caller, the hall, gets half of that
+        self._handler = handler
         self._credential = b"Bearer " + token.encode()
-        self._shield = Shield(max_body=max_body)
+        self._validator = RequestValidator(max_body=max_body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection event of ASGI."""
@@ -48,99 +46,101 @@ class ToolServer:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange, path = Exchange(scope["method"], {}, NOBODY, receive, send), scope["path"]
-        exchange.admission, exchange.scope, exchange.path = self.admission, scope, path
+        exchange, path = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), scope["path"]
+        exchange.limiter, exchange.scope, exchange.path = self.limiter, scope, path
         try:
             exchange.headers = _headers(scope)
             expected = _METHODS.get(path)
             if expected is None:
-                raise Turned(404, f"there is nothing here; this is a tool server, which has {', '.join(_METHODS)}")
+                raise RequestRejected(
+                    404, f"there is nothing here; this is a tool server, which has {', '.join(_METHODS)}"
+                )
             if exchange.method != expected:
                 await exchange.refuse(405, f"use {expected}", (b"allow", expected.encode()))
-            elif path == HUB:
+            elif path == HUB_PATH:
                 await self._hub(exchange)
             else:
-                await exchange.admit()
-                await exchange.reply(_ALIVE if path == LIVE else await self._health())
+                await exchange.acquire_slot()
+                await exchange.reply(_ALIVE if path == LIVE_PATH else await self._health())
         except NoSlot:
-            await exchange.reply(busy(path))
-        except Turned as turned:
+            await exchange.reply(busy_response(path))
+        except RequestRejected as turned:
             await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
         finally:
-            exchange.leave()
+            exchange.release_slot()
 
-    async def _health(self) -> Wire:
-        found = await self._desk.health()
-        return Wire(encode(found), 503 if found["status"] == UNHEALTHY else 200)
+    async def _health(self) -> WireResponse:
+        found = await self._handler.health()
+        return WireResponse(encode(found), 503 if found["status"] == UNHEALTHY else 200)
 
-    async def _hub(self, exchange: Exchange) -> None:
-        if not compare_digest(exchange.headers.get(b"authorization", b""), self._credential):
+    async def _hub(self, request: HttpRequest) -> None:
+        if not compare_digest(request.headers.get(b"authorization", b""), self._credential):
             unknown = Unauthenticated("this tool server answers its hall only, which knows the token")
-            await exchange.reply(refusal(HUB, unknown), (b"connection", b"close"))
+            await request.reply(error_response(HUB_PATH, unknown), (b"connection", b"close"))
             return
-        exchange.caller = _HALL
-        body = await self._shield.body(exchange.headers, exchange.receive)
-        await exchange.admit()
+        request.caller = _HALL_CALLER
+        body = await self._validator.read_body(request.headers, request.receive)
+        await request.acquire_slot()
         try:
-            order = read_order(body)
+            order = read_hub_message(body)
         except Malformed as error:
-            await exchange.reply(refusal(HUB, error))
+            await request.reply(error_response(HUB_PATH, error))
             return
         match order:
             case RemoteCall():
-                await self._call(exchange, order, len(body))
-            case Answering():
-                await exchange.reply(self._answer(order))
-            case CoreRequest():
-                await exchange.reply(await self._desk.manage(order))
+                await self._call(request, order, len(body))
+            case AnswerMessage():
+                await request.reply(self._answer(order))
+            case HubRequest():
+                await request.reply(await self._handler.handle_request(order))
 
-    def _answer(self, answering: Answering) -> Wire:
-        request = CoreRequest(None, "", {})
-        if self._desk.answer(answering):
+    def _answer(self, answering: AnswerMessage) -> WireResponse:
+        request = HubRequest(None, "", {})
+        if self._handler.deliver_answer(answering):
             return write_response(request, {"status": "ok"})
         return write_error(request, NotFound("no call here waits for this answer"))
 
-    async def _call(self, exchange: Exchange, call: RemoteCall, size: int) -> None:
+    async def _call(self, request: HttpRequest, call: RemoteCall, size: int) -> None:
         """One reply if the tool tells nothing, else a line for each message; the call ends with its connection."""
-        stream = _Stream(exchange)
-        outgoing = Outgoing(stream.send)
+        stream = _NdjsonStream(request)
+        outgoing = OutgoingQueue(stream.send)
         try:
-            wire = await WhilePresent(exchange, self._desk.run(call, size, outgoing))
+            wire = await CancelOnDisconnect(request, self._handler.run_call(call, size, outgoing))
             if wire is None:
                 return
-            if outgoing.begun:
-                await outgoing.finish()
-                await exchange.part(wire.body + b"\n", more=False)
+            if outgoing.has_started:
+                await outgoing.flush()
+                await request.send_body(wire.body + b"\n", more=False)
             else:
-                await exchange.reply(wire)
+                await request.reply(wire)
         finally:
-            await outgoing.stop()
+            await outgoing.cancel()
 
 
-class _Stream:
+class _NdjsonStream:
     """A reply that begins with its first line."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
         self._started = False
 
     async def send(self, message: bytes) -> None:
         if not self._started:
             self._started = True
-            await self._exchange.start(200, _LINES)
-        await self._exchange.part(message + b"\n", more=True)
+            await self._request.send_headers(200, _NDJSON_HEADERS)
+        await self._request.send_body(message + b"\n", more=True)
 
 
 def _headers(scope: Scope) -> Headers:
     """Each once, where two readers could disagree."""
     pairs: list[tuple[bytes, bytes]] = scope["headers"]
-    if len(pairs) > MOST_HEADERS:
-        raise Turned(431, f"there are more than {MOST_HEADERS} headers; send fewer")
+    if len(pairs) > MAX_HEADERS:
+        raise RequestRejected(431, f"there are more than {MAX_HEADERS} headers; send fewer")
     headers = dict(pairs)
-    if len(headers) != len(pairs) and [name for name, _ in pairs if name in _SINGLE] != [
-        name for name in headers if name in _SINGLE
+    if len(headers) != len(pairs) and [name for name, _ in pairs if name in _SINGLE_HEADERS] != [
+        name for name in headers if name in _SINGLE_HEADERS
     ]:
-        raise Turned(400, "a header that may be there once is there twice")
+        raise RequestRejected(400, "a header that may be there once is there twice")
     return headers
 
 

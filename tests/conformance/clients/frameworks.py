@@ -16,7 +16,7 @@ Results = dict[str, str]
 
 async def autogen(url: str, calls: Calls) -> Results:
     """AutoGen makes a class from each schema; it is called by its workbench, since those classes know no tuples."""
-    from autogen_ext.tools.mcp import (  # noqa: PLC0415 - only one of the frameworks is there
+    from autogen_ext.tools.mcp import (
         McpWorkbench,
         StreamableHttpServerParams,
         mcp_server_tools,
@@ -30,7 +30,7 @@ async def autogen(url: str, calls: Calls) -> Results:
 
 async def langchain(url: str, calls: Calls) -> Results:
     """LangChain's adapters."""
-    from langchain_mcp_adapters.client import MultiServerMCPClient  # noqa: PLC0415
+    from langchain_mcp_adapters.client import MultiServerMCPClient
 
     client = MultiServerMCPClient({"hall": {"transport": "streamable_http", "url": url}})
     tools = {tool.name: tool for tool in await client.get_tools()}
@@ -39,7 +39,7 @@ async def langchain(url: str, calls: Calls) -> Results:
 
 async def llama_index(url: str, calls: Calls) -> Results:
     """LlamaIndex makes a pydantic model from each schema."""
-    from llama_index.tools.mcp import BasicMCPClient, McpToolSpec  # noqa: PLC0415
+    from llama_index.tools.mcp import BasicMCPClient, McpToolSpec
 
     tools = {tool.metadata.name: tool for tool in await McpToolSpec(BasicMCPClient(url)).to_tool_list_async()}
     for tool in tools.values():
@@ -49,10 +49,10 @@ async def llama_index(url: str, calls: Calls) -> Results:
 
 async def pydantic_ai(url: str, calls: Calls) -> Results:
     """Pydantic AI, asked by a model that is a function."""
-    from pydantic_ai import Agent  # noqa: PLC0415
-    from pydantic_ai.mcp import MCPToolset  # noqa: PLC0415
-    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart  # noqa: PLC0415
-    from pydantic_ai.models.function import FunctionModel  # noqa: PLC0415
+    from pydantic_ai import Agent
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
 
     results: Results = {}
 
@@ -71,7 +71,7 @@ async def pydantic_ai(url: str, calls: Calls) -> Results:
 
 def smolagents(url: str, calls: Calls) -> Results:
     """smolagents, with the schemas of results."""
-    from smolagents import MCPClient  # noqa: PLC0415
+    from smolagents import MCPClient
 
     with MCPClient({"url": url, "transport": "streamable-http"}, structured_output=True) as listed:
         tools = {tool.name: tool for tool in listed}

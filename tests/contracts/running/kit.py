@@ -8,19 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from toolhall import (
-    Audio,
-    Context,
-    Image,
-    Notes,
-    Reply,
-    Resource,
-    ResourceLink,
-    Text,
-    ToolFailed,
-    Toolkit,
-    tool,
-)
+from toolhall import Audio, Context, Image, Notes, Reply, Resource, ResourceLink, Text, ToolFailed, Toolkit, tool
 from toolhall.model.content import Content
 from toolhall.model.errors import BadArguments, Problem
 

@@ -7,16 +7,14 @@ from typing import Any, NamedTuple, Protocol
 import pytest
 
 from toolhall import Config, Toolhall
-from toolhall.app import guard
-from toolhall.model.call import Call
-from toolhall.model.caller import Caller
+from toolhall.app import wiring
+from toolhall.auth.authenticator import Headers, Scope
+from toolhall.http.authentication import AuthComponents
+from toolhall.model.caller import ANONYMOUS, Allow, Caller, Deny, RequireVerification, Verdict
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow, Deny, Verdict, Verify
-from toolhall.pipeline.rulings import Rules
-from toolhall.transports.asgi import Headers, Scope
-from toolhall.transports.door import Door
-from toolhall.transports.identity import NOBODY
+from toolhall.pipeline.policy import AccessRules
 
 ADA, BOB, EVE = "ada", "bob", "eve"  # may do everything; may only read; does not see what is hidden
 FAINT = "faint"  # what breaks the hall itself, once it asks a person to agree to it
@@ -31,7 +29,7 @@ class Told:
     def caller(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER.encode())
-        return Caller(name.decode(), local=True, proof="local") if name else NOBODY
+        return Caller(name.decode(), local=True, proof="local") if name else ANONYMOUS
 
     def speaker(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Caller:
         """No message makes somebody else of a caller."""
@@ -56,10 +54,12 @@ class HouseRules:
         if caller.id == BOB and tool.effect in ("writes", "destroys"):
             return Deny(f"{caller.id} may only read")
         if (tool.level or 1) >= 7:
-            return Verify(f"grant:{caller.id}", tool.level or 0, "approval")
+            return RequireVerification(f"grant:{caller.id}", tool.level or 0, "approval")
         return Allow(f"grant:{caller.id}", tool.level or 1)
 
-    def settle(self, verdict: Allow | Verify, caller: Caller, tool: Tool, arguments: JsonObject) -> Verdict:
+    def settle(
+        self, verdict: Allow | RequireVerification, caller: Caller, tool: Tool, arguments: JsonObject
+    ) -> Verdict:
         """Nothing here depends on arguments."""
         return verdict
 
@@ -67,7 +67,7 @@ class HouseRules:
         """Nothing changes."""
         return self
 
-    def follow(self, rules: Rules) -> None:
+    def follow(self, rules: AccessRules) -> None:
         """These rules are the house's own."""
 
     def manages(self, caller: Caller) -> bool:
@@ -81,7 +81,7 @@ class Person:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, JsonObject]] = []
 
-    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: Verify) -> bool:
+    async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: RequireVerification) -> bool:
         """A yes or no to one exact call."""
         self.asked.append((call.caller.id, str(tool.id), arguments))
         if arguments.get("text") == FAINT:
@@ -97,8 +97,8 @@ class Reply(NamedTuple):
     body: bytes
 
 
-def _door(*_: object) -> Door:
-    return Door(Told(), None, {})
+def _door(*_: object) -> AuthComponents:
+    return AuthComponents(Told(), None, {})
 
 
 def _rules(*_: object, **__: object) -> HouseRules:
@@ -121,8 +121,8 @@ class House:
         config = Config(calls_per_second=RATE, call_burst=BURST)
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(guard, "build_door", _door)
-            patch.setattr(guard, "LevelPolicy", _rules)
+            patch.setattr(wiring, "build_door", _door)
+            patch.setattr(wiring, "LevelPolicy", _rules)
             self.hall = Toolhall(*tools, config=config, approver=self.person)
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:

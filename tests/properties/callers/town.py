@@ -5,11 +5,10 @@ from typing import Any, NamedTuple
 
 from tests.properties.callers.house import Reply, visit
 from toolhall import Config, Toolhall, Toolkit, tool
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.json import Json
-from toolhall.model.record import Record
-from toolhall.registrar.grants import NewCondition, NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.journal import MemoryJournal
+from toolhall.registration.access import NewCondition, NewGrant, NewKey
+from toolhall.stores.audit.journal import MemoryJournal
 
 # By name, what is special about each caller's key.
 KEYS: dict[str, dict[str, Any]] = {
@@ -76,7 +75,7 @@ class Town:
         key = {"authorization": f"Bearer {self._keys[caller]}"} if caller else {}
         return await visit(self.hall.http, path, body, key | headers)
 
-    def take(self) -> tuple[list[Record], list[tuple[int, str]]]:
+    def take(self) -> tuple[list[AuditRecord], list[tuple[int, str]]]:
         """The records and effects since the last time."""
         assert isinstance(self.hall.journal, MemoryJournal)
         records, entered = list(self.hall.journal.records), list(self.ladder.entered)

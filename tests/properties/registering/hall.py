@@ -11,13 +11,14 @@ from pathlib import Path
 from tests.properties.registering.documents import Draft, Recipe, code
 from tests.unit.parts import Returning
 from toolhall.model.errors import Malformed, NotFound
-from toolhall.registrar.papers import Paper, Source
-from toolhall.registrar.registrar import Registrar
-from toolhall.registry.entry import compile_entry
+from toolhall.registration.records import DefinitionDocument, RegistrationSource
+from toolhall.registration.service import RegistrationService
 from toolhall.registry.registry import Conflict, Registry
-from toolhall.stores.base import FILE_NAME, NEW, Kept
+from toolhall.registry.snapshot import compile_entry
 from toolhall.stores.bundle import Stores
-from toolhall.stores.sqlite.opening import open_stores
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.sqlite import open_sqlite
+from toolhall.stores.tools import NEW, ToolRecord
 
 WRONG = "sha256-" + "0" * 64
 # By what a refusal says.
@@ -47,7 +48,7 @@ class House:
 
     def _begin(self) -> None:
         self.registry = Registry()
-        self.registrar = Registrar(self.registry, self.clock, Returning())
+        self.registrar = RegistrationService(self.registry, self.clock, Returning())
         self._stores = self._open_again()
         self.store = self._stores.tools
 
@@ -60,23 +61,23 @@ class House:
         self.registrar.close()
         self._stores.close()
         self._begin()
-        self.registrar.own([compile_entry(code(each, recipe), Returning()) for each, recipe in own.items()])
-        papers = [Paper(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
-        await self.registrar.open(self.store, hold=True, files=papers)
+        self.registrar.add_code_tools([compile_entry(code(each, recipe), Returning()) for each, recipe in own.items()])
+        papers = [DefinitionDocument(draft.document, draft.dialect, f"{draft.toolkit}.json") for draft in files]
+        await self.registrar.open(self.store, enforce_versions=True, files=papers)
         self.registrar.watch()
         self.registry.subscribe(self._hear)
 
     async def register(self, draft: Draft) -> list[str]:
-        source = Source("http", "ada", self.clock())
+        source = RegistrationSource("http", "ada", self.clock())
         return [kept.id for kept in await self.registrar.register(draft.document, draft.dialect, source)]
 
-    async def activate(self, name: str, *, right: bool) -> Kept:
+    async def activate(self, name: str, *, right: bool) -> ToolRecord:
         """By somebody who looked at it, or says so."""
         seen = self.registrar.find(name).document_digest if right else WRONG
         return await self.registrar.activate(name, "eve", seen)
 
     async def bring(self, tool_id: str, recipe: Recipe) -> None:
-        self.registrar.own([compile_entry(code(tool_id, recipe), Returning())])
+        self.registrar.add_code_tools([compile_entry(code(tool_id, recipe), Returning())])
         await asyncio.sleep(0)
         await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
 
@@ -90,9 +91,9 @@ class House:
         return {entry.tool.name: entry.tool for entry in self.registry.snapshot.listed}
 
     @property
-    def written(self) -> list[Kept]:
+    def written(self) -> list[ToolRecord]:
         """What the registrar takes for stored."""
-        return sorted((kept for kept in self.registrar.known if kept.serial != NEW), key=lambda kept: kept.id)
+        return sorted((kept for kept in self.registrar.all_records if kept.serial != NEW), key=lambda kept: kept.id)
 
     def close(self) -> None:
         self.registrar.close()
@@ -118,5 +119,5 @@ async def outcome(work: Awaitable[object]) -> str | None:
 def empty_file() -> bytes:
     """A database that nobody has used, so that not every example makes its tables."""
     with tempfile.TemporaryDirectory() as folder:
-        open_stores(Path(folder)).close()
-        return (Path(folder) / FILE_NAME).read_bytes()
+        open_sqlite(Path(folder)).close()
+        return (Path(folder) / DATABASE_FILE).read_bytes()

@@ -9,11 +9,11 @@ import pytest
 
 from tests.servers.authority import Authority
 from tests.servers.linking import ALICE, BOB, HALL, MAIL, REDIRECT, Visit, linking, register, settings, visited
-from toolhall.accounts.failures import LinkFailed, TooManyLinks, UnknownProvider
-from toolhall.accounts.links import LINK_SECONDS
-from toolhall.model.caller import NOBODY, Caller
-from toolhall.model.requirements import AccountNeed
-from toolhall.stores.accounts.base import MOST_PENDING
+from toolhall.model.caller import ANONYMOUS, Caller
+from toolhall.model.requirements import AccountRequirement
+from toolhall.oauth.errors import LinkFailed, TooManyLinks, UnknownProvider
+from toolhall.oauth.link import LINK_TTL_SECONDS
+from toolhall.stores.accounts import MAX_PENDING_PER_USER
 
 
 async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) -> None:
@@ -21,19 +21,19 @@ async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) ->
         {"acme": settings(acme.issuer, scopes=("profile",), resource="https://api.acme.example")}
     ) as hall:
         assert await hall.token() is None
-        missing, words = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        missing, words = await hall.broker.link_requirement(ALICE, MAIL, "Mail.list@1.0.0")
         assert missing.url == f"{HALL}/connect/{missing.id}"
         assert f"{HALL}/connect/{missing.id}" in words
-        link = await hall.broker.find(missing.id or "")
+        link = await hall.broker.find_link(missing.id or "")
         assert link is not None
         assert link.state == "pending"
-        consent = await hall.broker.describe(link.id, ALICE)
+        consent = await hall.broker.describe_consent(link.id, ALICE)
         assert consent.scopes == ("mail.read", "profile")
         assert consent.redirect_host == "127.0.0.1:8000"
 
         visit = await hall.agree(link)
         assert visit.back.startswith(f"{REDIRECT}?")
-        done = await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        done = await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
         assert done.state == "completed"
         assert await hall.state(link) == "completed"
@@ -41,7 +41,7 @@ async def test_a_person_connects_and_the_tool_gets_the_token(acme: Authority) ->
         assert token is not None
         assert token.token.reveal() == acme.issued[0].access
         assert set(token.scopes) == {"mail.read", "profile"}
-        assert hall.broker.ready("alice", MAIL) == token
+        assert hall.broker.cached_token("alice", MAIL) == token
         assert await hall.token(user="bob") is None
 
 
@@ -55,7 +55,7 @@ async def test_what_goes_to_the_provider(acme: Authority) -> None:
         assert sent["redirect_uri"] == REDIRECT
         assert sent["resource"] == "https://api.acme.example"
         assert "client_secret" not in sent
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         form = next(each.form for each in acme.asked if each.path == "/token")
         assert form["redirect_uri"] == REDIRECT
         assert form["resource"] == "https://api.acme.example"
@@ -96,8 +96,8 @@ async def test_denial(acme: Authority) -> None:
         link = await hall.begin()
         visit = await hall.agree(link)
         with pytest.raises(LinkFailed, match="access was denied"):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
-        ended = await hall.broker.find(link.id)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
+        ended = await hall.broker.find_link(link.id)
         assert ended is not None
         assert (ended.state, ended.reason) == ("failed", "access was denied: nothing was connected")
         assert await hall.token() is None
@@ -109,30 +109,30 @@ async def test_wrong_state_changes_nothing(acme: Authority) -> None:
         visit = await hall.agree(link)
         for state in ("", "x", f"{link.id}.", f"{link.id}.guess", visit.query["state"] + "x", "\ud800"):
             with pytest.raises(LinkFailed, match="not good any more"):
-                await hall.broker.finish(visit.path, visit.query | {"state": state}, visit.nonce)
+                await hall.broker.finish_redirect(visit.path, visit.query | {"state": state}, visit.nonce)
         assert acme.count("/token") == 0
-        assert (await hall.broker.finish(visit.path, visit.query, visit.nonce)).state == "completed"
+        assert (await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)).state == "completed"
 
 
 async def test_a_callback_is_good_once(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
-        tries = [hall.broker.finish(visit.path, visit.query, visit.nonce) for _ in range(10)]
+        tries = [hall.broker.finish_redirect(visit.path, visit.query, visit.nonce) for _ in range(10)]
         ended = await asyncio.gather(*tries, return_exceptions=True)
         assert sum(not isinstance(each, BaseException) for each in ended) == 1
         assert acme.count("/token") == 1
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
 
 
 async def test_a_code_that_was_used_before_connects_nothing(acme: Authority) -> None:
     """The provider finds the replay, and revokes what came of the code; so the first account breaks as well."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         first = await hall.agree(await hall.begin())
-        await hall.broker.finish(first.path, first.query, first.nonce)
+        await hall.broker.finish_redirect(first.path, first.query, first.nonce)
         second = await hall.agree(await hall.begin(BOB), BOB)
         with pytest.raises(LinkFailed, match="invalid_grant"):
-            await hall.broker.finish(second.path, second.query | {"code": first.query["code"]}, second.nonce)
+            await hall.broker.finish_redirect(second.path, second.query | {"code": first.query["code"]}, second.nonce)
         assert await hall.token(user="bob") is None
         hall.clock.now += 4000
         assert await hall.token() is None
@@ -143,7 +143,7 @@ async def test_another_browser(acme: Authority) -> None:
         visit = await hall.agree(await hall.begin())
         for nonce in (None, "", "guessed", visit.nonce + "x"):
             with pytest.raises(LinkFailed):
-                await hall.broker.finish(visit.path, visit.query, nonce)
+                await hall.broker.finish_redirect(visit.path, visit.query, nonce)
         assert acme.count("/token") == 0
 
 
@@ -152,21 +152,21 @@ async def test_the_last_browser_in_which_the_person_agreed_counts(acme: Authorit
         link = await hall.begin()
         first, second = await hall.agree(link), await hall.agree(link)
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(first.path, first.query, first.nonce)
-        assert (await hall.broker.finish(second.path, second.query, second.nonce)).state == "completed"
+            await hall.broker.finish_redirect(first.path, first.query, first.nonce)
+        assert (await hall.broker.finish_redirect(second.path, second.query, second.nonce)).state == "completed"
 
 
 SERVICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}))
 FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}), acting_for="alice")
 
 
-@pytest.mark.parametrize("visitor", [BOB, NOBODY, SERVICE, FOR_ALICE], ids=["bob", "nobody", "service", "for alice"])
+@pytest.mark.parametrize("visitor", [BOB, ANONYMOUS, SERVICE, FOR_ALICE], ids=["bob", "nobody", "service", "for alice"])
 async def test_another_person(acme: Authority, visitor: Caller) -> None:
     """Also the service that asked for Alice cannot connect in her place."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         for asker in (ALICE, FOR_ALICE):
             link = await hall.begin(asker)
-            for attempt in (hall.broker.describe, hall.broker.consent):
+            for attempt in (hall.broker.describe_consent, hall.broker.consent):
                 with pytest.raises(LinkFailed, match="not good any more"):
                     await attempt(link.id, visitor)
             assert await hall.state(link) == "pending"
@@ -175,7 +175,7 @@ async def test_another_person(acme: Authority, visitor: Caller) -> None:
 async def test_alice_connects_what_a_service_asked_for_her(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin(FOR_ALICE))
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         assert await hall.token() is not None
         assert await hall.token(user="service") is None
 
@@ -184,9 +184,9 @@ async def test_a_link_ends(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link = await hall.begin()
         visit = await hall.agree(link)
-        hall.clock.now += LINK_SECONDS + 1
+        hall.clock.now += LINK_TTL_SECONDS + 1
         with pytest.raises(LinkFailed):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         with pytest.raises(LinkFailed):
             await hall.broker.consent(link.id, ALICE)
         assert await hall.state(link) is None
@@ -197,13 +197,13 @@ async def test_the_same_question_has_one_link_and_there_are_not_too_many(acme: A
     async with linking({"acme": settings(acme.issuer)}) as hall:
         assert (await hall.begin()).id == (await hall.begin()).id
         assert (await hall.begin(BOB)).id != (await hall.begin()).id
-        for number in range(MOST_PENDING - 1):
+        for number in range(MAX_PENDING_PER_USER - 1):
             await hall.begin(scopes=(f"scope{number}",))
         with pytest.raises(TooManyLinks, match="open one of the links"):
             await hall.begin(scopes=("one.more",))
 
 
-@pytest.mark.parametrize("caller", [NOBODY, Caller("all", proof="shared")], ids=["nobody", "shared"])
+@pytest.mark.parametrize("caller", [ANONYMOUS, Caller("all", proof="shared")], ids=["nobody", "shared"])
 async def test_an_account_needs_a_person(acme: Authority, caller: Caller) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="credential of your own"):
@@ -214,7 +214,7 @@ async def test_a_provider_that_nobody_set_up(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         with pytest.raises(UnknownProvider, match="known are acme"):
             await hall.begin(provider="evil")
-        missing, words = await hall.broker.wanted(ALICE, AccountNeed("evil", ()), "Mail.list@1.0.0")
+        missing, words = await hall.broker.link_requirement(ALICE, AccountRequirement("evil", ()), "Mail.list@1.0.0")
         assert missing.url is None
         assert "the operator adds it" in words
 
@@ -223,13 +223,13 @@ async def test_more_scopes_are_a_new_consent_and_the_old_ones_stay(acme: Authori
     """Two tools that need different scopes do not take the account from each other."""
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
-        send = AccountNeed("acme", ("mail.send",))
+        send = AccountRequirement("acme", ("mail.send",))
         assert await hall.token(send) is None
         link = await hall.begin(scopes=send.scopes)
         assert link.scopes == ("mail.send",)
-        assert (await hall.broker.describe(link.id, ALICE)).scopes == ("mail.send", "mail.read")
+        assert (await hall.broker.describe_consent(link.id, ALICE)).scopes == ("mail.send", "mail.read")
         visit = await hall.agree(link)
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         assert await hall.token(send) is not None
         assert await hall.token() is not None
         assert len(await hall.broker.accounts("alice")) == 1
@@ -240,7 +240,7 @@ async def test_a_browser_that_leaves_loses_nothing(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         visit = await hall.agree(await hall.begin())
         with acme.holding("/token") as held:
-            waiting = asyncio.ensure_future(hall.broker.finish(visit.path, visit.query, visit.nonce))
+            waiting = asyncio.ensure_future(hall.broker.finish_redirect(visit.path, visit.query, visit.nonce))
             await held.reached()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):

@@ -8,9 +8,9 @@ import pytest
 from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, BOB, Clock, Linking, Visit, linking, settings, visited
-from toolhall.accounts.failures import LinkFailed
 from toolhall.model.caller import Caller
-from toolhall.stores.accounts.base import Link
+from toolhall.oauth.errors import LinkFailed
+from toolhall.stores.accounts import AccountLink
 
 FOR_ALICE = Caller("service", proof="key", person="service", scopes=frozenset({"act_as"}), acting_for="alice")
 
@@ -34,10 +34,10 @@ class Waiting:
             self.then.pop(0)()
 
 
-async def ended(hall: Linking, link: Link) -> Link:
+async def ended(hall: Linking, link: AccountLink) -> AccountLink:
     """The link, once the hall asks no more."""
     await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10)
-    found = await hall.broker.find(link.id)
+    found = await hall.broker.find_link(link.id)
     assert found is not None
     return found
 
@@ -49,7 +49,7 @@ async def test_a_code_is_entered_elsewhere(acme: Authority) -> None:
         link = await hall.begin(how="device")
         acme.slow_downs = [False, True]
         waiting.then = [nothing, nothing, nothing, lambda: acme.entered.update({code.user_code: True})]
-        code = await hall.broker.device(link)
+        code = await hall.broker.start_device(link)
         assert code.verification_uri == f"{acme.issuer}/device"
         assert (await ended(hall, link)).state == "completed"
         assert waiting.slept == [3.0, 8.0, 8.0, 8.0]  # the server asked to be slower, once
@@ -65,7 +65,7 @@ async def test_a_code_that_is_refused(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
         link = await hall.begin(how="device")
         waiting.then = [lambda: acme.entered.update({code.user_code: False})]
-        code = await hall.broker.device(link)
+        code = await hall.broker.start_device(link)
         found = await ended(hall, link)
         assert (found.state, found.reason) == ("failed", "access was denied: nothing was connected")
 
@@ -75,7 +75,7 @@ async def test_a_code_that_nobody_enters(acme: Authority) -> None:
     waiting = Waiting(clock)
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
         link = await hall.begin(how="device")
-        await hall.broker.device(link)
+        await hall.broker.start_device(link)
         await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 30)
         assert await hall.state(link) is None
         assert sum(waiting.slept) <= 603
@@ -92,14 +92,14 @@ async def test_a_provider_that_is_down_is_asked_less_often(acme: Authority) -> N
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=waiting) as hall:
         link = await hall.begin(how="device")
         waiting.then = [lambda: setattr(acme, "down", True), nothing, nothing, up]
-        code = await hall.broker.device(link)
+        code = await hall.broker.start_device(link)
         assert (await ended(hall, link)).state == "completed"
         assert waiting.slept == [3.0, 6.0, 12.0, 24.0]
 
 
 async def test_closing_asks_no_more(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
-        await hall.broker.device(await hall.begin(how="device"))
+        await hall.broker.start_device(await hall.begin(how="device"))
         await hall.broker.close()
         assert not hall.broker.devices.tasks
 
@@ -109,7 +109,7 @@ async def test_what_a_provider_gives_while_the_hall_closes_is_kept(acme: Authori
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
         link = await hall.begin(how="device")
         with acme.holding("/token") as held:
-            code = await hall.broker.device(link)
+            code = await hall.broker.start_device(link)
             await held.reached()
             closing = asyncio.ensure_future(hall.broker.close())
             await asyncio.sleep(0)
@@ -124,7 +124,7 @@ async def test_a_code_that_is_entered_after_the_hall_closed_is_not_asked_for(acm
     async with linking({"acme": settings(acme.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
         link = await hall.begin(how="device")
         with acme.holding("/token") as held:
-            await hall.broker.device(link)
+            await hall.broker.start_device(link)
             await held.reached()
             closing = asyncio.ensure_future(hall.broker.close())
             await asyncio.sleep(0)
@@ -140,7 +140,7 @@ async def test_where_to_ask_about_a_code_is_settled_when_it_is_shown(lying: Liar
     clock = Clock()
     async with linking({"acme": settings(lying.issuer)}, clock=clock, sleep=Waiting(clock)) as hall:
         link = await hall.begin(how="device")
-        await hall.broker.device(link)
+        await hall.broker.start_device(link)
         lying.metadata = {"issuer": "https://another.example"}
         clock.now += 3_601  # what the issuer said is not good any more
         assert await asyncio.wait_for(asyncio.gather(*hall.broker.devices.tasks), 10) == [None]
@@ -154,7 +154,7 @@ async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authori
         assert await hall.token() is not None
         link = await hall.begin(how="device")
         waiting.then = [lambda: acme.entered.update({code.user_code: True})]
-        code = await hall.broker.device(link)
+        code = await hall.broker.start_device(link)
         assert (await ended(hall, link)).state == "completed"
         token = await hall.token()
         assert token is not None
@@ -164,7 +164,7 @@ async def test_a_code_for_another_account_replaces_the_one_at_hand(acme: Authori
 async def test_a_provider_without_codes(lying: Liar) -> None:
     async with linking({"acme": settings(lying.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="connect it in a browser"):
-            await hall.broker.device(await hall.begin(how="device"))
+            await hall.broker.start_device(await hall.begin(how="device"))
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ async def test_codes_that_nobody_should_enter(lying: Liar, said: dict[str, str |
     lying.paths["/device"] = lambda _: answered(right | said)
     async with linking({"acme": settings(lying.issuer)}) as hall:
         with pytest.raises(LinkFailed, match="cannot be used now"):
-            await hall.broker.device(await hall.begin(how="device"))
+            await hall.broker.start_device(await hall.begin(how="device"))
         assert not hall.broker.devices.tasks
 
 
@@ -195,7 +195,7 @@ async def test_only_the_person_at_the_terminal(acme: Authority) -> None:
                 await hall.begin(FOR_ALICE, how=how)
 
 
-async def pasted(hall: Linking) -> tuple[Link, Visit]:
+async def pasted(hall: Linking) -> tuple[AccountLink, Visit]:
     link = await hall.begin(how="paste")
     url, nonce = await hall.broker.consent(link.id, ALICE)
     return link, Visit(url, nonce, await visited(url))
@@ -204,10 +204,10 @@ async def pasted(hall: Linking) -> tuple[Link, Visit]:
 async def test_an_address_is_pasted(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         link, visit = await pasted(hall)
-        assert (await hall.broker.paste(link.id, ALICE, f" {visit.back}\n")).state == "completed"
+        assert (await hall.broker.finish_pasted(link.id, ALICE, f" {visit.back}\n")).state == "completed"
         assert await hall.token() is not None
         with pytest.raises(LinkFailed):
-            await hall.broker.paste(link.id, ALICE, visit.back)
+            await hall.broker.finish_pasted(link.id, ALICE, visit.back)
 
 
 async def test_who_may_paste_and_what(acme: Authority) -> None:
@@ -215,13 +215,13 @@ async def test_who_may_paste_and_what(acme: Authority) -> None:
         link, visit = await pasted(hall)
         _, other = await pasted(hall)
         with pytest.raises(LinkFailed, match="not good any more"):
-            await hall.broker.paste(link.id, BOB, visit.back)
+            await hall.broker.finish_pasted(link.id, BOB, visit.back)
         with pytest.raises(LinkFailed, match="another attempt"):
-            await hall.broker.paste(link.id, ALICE, other.back)
+            await hall.broker.finish_pasted(link.id, ALICE, other.back)
         with pytest.raises(LinkFailed):  # a browser that comes by itself is not the terminal
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         assert acme.count("/token") == 0
-        await hall.broker.paste(link.id, ALICE, visit.back)
+        await hall.broker.finish_pasted(link.id, ALICE, visit.back)
 
 
 async def test_a_link_for_a_browser_cannot_be_pasted(acme: Authority) -> None:
@@ -229,5 +229,5 @@ async def test_a_link_for_a_browser_cannot_be_pasted(acme: Authority) -> None:
         link = await hall.begin()
         visit = await hall.agree(link)
         with pytest.raises(LinkFailed):
-            await hall.broker.paste(link.id, ALICE, visit.back)
+            await hall.broker.finish_pasted(link.id, ALICE, visit.back)
         assert acme.count("/token") == 0

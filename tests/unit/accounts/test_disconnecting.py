@@ -6,8 +6,8 @@ import pytest
 
 from tests.servers.authority import Authority
 from tests.servers.linking import ALICE, BOB, linking, settings
-from toolhall.accounts.disconnecting import NotConnected
 from toolhall.model.caller import LOCAL
+from toolhall.oauth.broker import NotConnected
 
 
 async def test_disconnecting_revokes(acme: Authority) -> None:
@@ -17,7 +17,7 @@ async def test_disconnecting_revokes(acme: Authority) -> None:
         with pytest.raises(NotConnected):
             await hall.broker.disconnect(account.id, BOB)
         ended = await hall.broker.disconnect(account.id, ALICE)
-        assert ended.unrevoked is None
+        assert ended.revocation_error is None
         assert all(each.revoked for each in acme.issued)
         hints = [each.form["token_type_hint"] for each in acme.asked if each.path == "/revoke"]
         assert hints == ["refresh_token", "access_token"]
@@ -33,7 +33,7 @@ async def test_it_is_forgotten_also_when_revoking_fails(acme: Authority) -> None
         acme.down = True
         (account,) = await hall.broker.accounts()
         ended = await hall.broker.disconnect(account.id, LOCAL)
-        assert ended.unrevoked == "acme answers with status 503"
+        assert ended.revocation_error == "acme answers with status 503"
         assert await hall.token() is None
 
 
@@ -44,7 +44,7 @@ async def test_what_was_linked_elsewhere_is_forgotten_and_goes_nowhere(acme: Aut
         async with linking({}) as other:
             await other.broker.open(hall.store)
             ended = await other.broker.disconnect(account.id, ALICE)
-        assert "not set up any more" in (ended.unrevoked or "")
+        assert "not set up any more" in (ended.revocation_error or "")
         assert acme.count("/revoke") == 0
 
 
@@ -58,7 +58,7 @@ async def test_a_refresh_under_way_is_waited_for_and_what_it_brought_is_revoked(
             await held.reached()
             ending = asyncio.ensure_future(hall.broker.disconnect(account.id, ALICE))
         await asking
-        assert (await ending).unrevoked is None
+        assert (await ending).revocation_error is None
         assert len(acme.issued) == 2
         assert all(each.revoked for each in acme.issued)
         assert await hall.token() is None

@@ -9,9 +9,9 @@ import pytest
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, MAIL, REDIRECT, Linking, linking, settings
 from tests.servers.serving import Answer, Asked
-from toolhall.accounts.failures import LinkFailed
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.door import Door
+from toolhall.egress.addresses import EgressAllowlist
+from toolhall.egress.client import EgressClient
+from toolhall.oauth.errors import LinkFailed
 
 HUGE = b'{"access_token": "' + b"x" * 100_000 + b'"}'
 SAFE = "cannot be used now; the operator finds the reason in the hall's log"
@@ -22,7 +22,7 @@ async def refused(hall: Linking, match: str) -> None:
     link = await hall.begin()
     visit = await hall.agree(link)
     with pytest.raises(LinkFailed, match=match):
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
     assert await hall.broker.accounts() == ()
     assert await hall.state(link) == "failed"
 
@@ -59,7 +59,7 @@ async def test_tokens_that_are_none(lying: Liar, lie: Callable[[Asked], Answer])
 
 
 async def test_an_answer_that_does_not_come(lying: Liar, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolhall.accounts.asking.MOST_SECONDS", 0.2)
+    monkeypatch.setattr("toolhall.oauth.client.REQUEST_TIMEOUT_SECONDS", 0.2)
     with lying.holding("/token"):
         async with linking({"acme": settings(lying.issuer)}) as hall:
             await refused(hall, SAFE)
@@ -89,7 +89,7 @@ async def test_fewer_scopes_leave_the_account_that_is_there(lying: Liar) -> None
         lying.tokens = {"scope": "mail.list"}
         visit = await hall.agree(await hall.begin(scopes=("mail.send",)))
         with pytest.raises(LinkFailed, match="granted less"):
-            await hall.broker.finish(visit.path, visit.query, visit.nonce)
+            await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         assert lying.count("/revoke") == 0
         assert await hall.token() is not None
 
@@ -171,7 +171,7 @@ async def test_metadata_in_openids_place(lying: Liar) -> None:
     place = "/tenant/.well-known/openid-configuration"
     lying.paths[place] = lambda _: Answer(200, json.dumps(document).encode())
     providers = {"acme": settings(f"{lying.issuer}/tenant")}
-    async with linking(providers, door=Door(Allowed([lying.issuer.removeprefix("http://")]))) as hall:
+    async with linking(providers, door=EgressClient(EgressAllowlist([lying.issuer.removeprefix("http://")]))) as hall:
         assert (await hall.connect()).state == "completed"
     assert [each.path for each in lying.asked][:3] == [
         "/.well-known/oauth-authorization-server/tenant",
@@ -196,10 +196,12 @@ async def test_endpoints_in_the_settings_need_no_metadata(lying: Liar) -> None:
     lying.callback = {"iss": None}
     urls = {"authorize_url": f"{lying.issuer}/authorize?tenant=7", "token_url": f"{lying.issuer}/token"}
     given = settings(None, **urls)
-    async with linking({"acme": given}, door=Door(Allowed([lying.issuer.removeprefix("http://")]))) as hall:
+    async with linking(
+        {"acme": given}, door=EgressClient(EgressAllowlist([lying.issuer.removeprefix("http://")]))
+    ) as hall:
         visit = await hall.agree(await hall.begin())
         assert visit.sent["tenant"] == "7"
         assert visit.sent["redirect_uri"] == f"{REDIRECT}/acme"
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
         (account,) = await hall.broker.accounts()
         assert account.issuer == f"{lying.issuer}/token"

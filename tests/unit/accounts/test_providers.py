@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from toolhall.accounts.failures import BadProvider
-from toolhall.accounts.presets import PRESETS
-from toolhall.accounts.providers import Provider, ProviderSettings, is_safe, provider_of
 from toolhall.model.secret import Secret
+from toolhall.oauth.errors import BadProvider
+from toolhall.oauth.providers import PRESETS, Provider, ProviderSettings, build_provider, is_safe_url
 
 
 def provider(name: str = "acme", **said: Any) -> Provider:
     given: dict[str, Any] = {"client_id": "hall"} | said
-    return provider_of(name, ProviderSettings(**given))
+    return build_provider(name, ProviderSettings(**given))
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS.keys() - {"generic"}))
@@ -21,7 +20,7 @@ def test_a_name_picks_its_preset(name: str) -> None:
     found = provider(name, client_secret="s3cret-of-the-hall")
     assert found.endpoints is not None
     urls = (found.endpoints.authorize_url, found.endpoints.token_url)
-    assert all(each.startswith("https://") and is_safe(each) for each in urls)
+    assert all(each.startswith("https://") and is_safe_url(each) for each in urls)
     assert found.endpoints.token_auth in ("basic", "post")
     assert provider("work", preset=name, client_secret="s3cret-of-the-hall").endpoints == found.endpoints
 
@@ -49,7 +48,7 @@ def test_scopes_by_another_name() -> None:
     long = "https://www.googleapis.com/auth/userinfo.email"
     assert google.covers((long,), ("email",))
     assert google.covers(("email",), (long,))
-    assert google.missing(("email",), ("email", "profile")) == ("profile",)
+    assert google.missing_scopes(("email",), ("email", "profile")) == ("profile",)
     assert provider("microsoft").covers(("https://graph.microsoft.com/Mail.Read",), ("Mail.Read",))
     assert not provider(issuer="https://a.example").covers((long,), ("email",))
 

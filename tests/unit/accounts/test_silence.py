@@ -9,8 +9,8 @@ from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, SECRET, Linking, linking, settings
 from tests.servers.serving import Answer, Asked
-from toolhall.accounts.failures import LinkFailed
 from toolhall.model.errors import ToolhallError
+from toolhall.oauth.errors import LinkFailed
 
 CANARY = "c4nary-token-of-somebody"
 
@@ -68,7 +68,7 @@ async def test_what_a_provider_says_is_not_repeated(
     lying.token = lambda _: answered(body, status)
     async with linking({"acme": settings(lying.issuer)}) as hall:
         failed = await failure(hall)
-        link = await hall.broker.find(failed[0])
+        link = await hall.broker.find_link(failed[0])
         assert CANARY not in failed[1] + repr(link) + logged(caplog)
 
 
@@ -87,6 +87,6 @@ async def failure(hall: Linking) -> tuple[str, str]:
     link = await hall.begin()
     visit = await hall.agree(link)
     with pytest.raises(LinkFailed) as failed:
-        await hall.broker.finish(visit.path, visit.query, visit.nonce)
+        await hall.broker.finish_redirect(visit.path, visit.query, visit.nonce)
     error = failed.value
     return link.id, f"{error!r} {error.message} {error.detail} {error.__cause__!r}"

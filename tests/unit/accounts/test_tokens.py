@@ -11,19 +11,18 @@ import pytest
 from tests.servers.authority import Authority
 from tests.servers.liar import Liar, answered
 from tests.servers.linking import ALICE, MAIL, Clock, Kept, Linking, linking, settings
-from toolhall.accounts.renewing import EARLY_SECONDS, LEASE_SECONDS
 from toolhall.model.errors import Unavailable
-from toolhall.model.requirements import Token
-from toolhall.stores.accounts.base import Account
-from toolhall.stores.accounts.memory import MemoryAccounts
-from toolhall.stores.base import StoreFailed
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.vault.memory import MemoryVault
+from toolhall.model.requirements import AccountToken
+from toolhall.oauth.refresh import LEASE_SECONDS, REFRESH_EARLY_SECONDS
+from toolhall.stores.accounts import Account, MemoryAccountStore
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.open import open_stores
+from toolhall.stores.vault.store import MemoryVaultStore
 
 REFRESH = ("/token", "refresh_token")
 
 
-def distinct(tokens: list[Token | None]) -> set[str]:
+def distinct(tokens: list[AccountToken | None]) -> set[str]:
     assert all(tokens)
     return {each.token.reveal() for each in tokens if each is not None}
 
@@ -41,8 +40,8 @@ async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_
     """Two halls over one file: one claims the refresh, the other waits for what it brings."""
     clock = Clock()
     with (
-        closing(choose_stores(tmp_path, share=False, family="first")) as first,
-        closing(choose_stores(tmp_path, share=False, family="sibling")) as second,
+        closing(open_stores(tmp_path, allow_readonly=False, role="first")) as first,
+        closing(open_stores(tmp_path, allow_readonly=False, role="sibling")) as second,
     ):
         mine = Kept(first.accounts, first.vault)
         theirs = Kept(second.accounts, second.vault, mine.key)
@@ -61,11 +60,11 @@ async def test_fifty_at_once_in_two_processes_refresh_once(acme: Authority, tmp_
 async def test_a_token_is_renewed_before_it_ends(acme: Authority) -> None:
     async with linking({"acme": settings(acme.issuer)}) as hall:
         await hall.connect()
-        hall.clock.now += 3600 - EARLY_SECONDS - 1
+        hall.clock.now += 3600 - REFRESH_EARLY_SECONDS - 1
         await hall.token()
         assert acme.count(*REFRESH) == 0
         hall.clock.now += 2
-        assert hall.broker.ready("alice", MAIL) is None
+        assert hall.broker.cached_token("alice", MAIL) is None
         assert distinct([await hall.token()]) == {acme.issued[1].access}
 
 
@@ -81,7 +80,7 @@ async def test_a_short_lived_token_is_used_for_most_of_its_time(acme: Authority)
         assert acme.count(*REFRESH) == 1
 
 
-class Dying(MemoryAccounts):
+class Dying(MemoryAccountStore):
     """The process dies right after the save with this number."""
 
     def __init__(self, clock: Clock, number: int) -> None:
@@ -103,7 +102,7 @@ class Died(Exception):
 async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Authority) -> None:
     """Saves: the account, the claim, the new tokens; then the process dies, and the next one has them."""
     clock = Clock()
-    kept = Kept(Dying(clock, 3), MemoryVault())
+    kept = Kept(Dying(clock, 3), MemoryVaultStore())
     async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
         await hall.connect()
         clock.now += 3600
@@ -119,7 +118,7 @@ async def test_what_was_renewed_survives_a_crash_before_it_was_used(acme: Author
 async def test_a_crash_while_the_provider_is_asked_holds_others_up_for_a_while(acme: Authority) -> None:
     """Nobody knows whether the provider was asked, so the claim stands until that can no longer be under way."""
     clock = Clock()
-    kept = Kept(Dying(clock, 2), MemoryVault())
+    kept = Kept(Dying(clock, 2), MemoryVaultStore())
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -136,7 +135,7 @@ async def test_a_crash_while_the_provider_is_asked_holds_others_up_for_a_while(a
         assert len(waited) == 3
 
 
-class Full(MemoryAccounts):
+class Full(MemoryAccountStore):
     """Its disk is full for the save with this number."""
 
     def __init__(self, clock: Clock, number: int) -> None:
@@ -152,7 +151,7 @@ class Full(MemoryAccounts):
 
 async def test_what_could_not_be_kept_is_not_used_and_not_lost(acme: Authority) -> None:
     clock = Clock()
-    kept = Kept(Full(clock, 3), MemoryVault())
+    kept = Kept(Full(clock, 3), MemoryVaultStore())
     async with linking({"acme": settings(acme.issuer)}, kept=kept, clock=clock) as hall:
         await hall.connect()
         clock.now += 3600
@@ -188,7 +187,7 @@ async def test_a_revoked_grant_is_a_new_challenge(acme: Authority) -> None:
         assert account.state == "broken"
         assert await hall.token() is None
         assert acme.count(*REFRESH) == 1  # a grant that is over is not asked for again
-        missing, _ = await hall.broker.wanted(ALICE, MAIL, "Mail.list@1.0.0")
+        missing, _ = await hall.broker.link_requirement(ALICE, MAIL, "Mail.list@1.0.0")
         assert missing.url
         assert (await hall.connect()).state == "completed"
         assert await hall.token() is not None
@@ -230,7 +229,7 @@ async def test_a_lost_race_reads_again(acme: Authority) -> None:
     """Another process has renewed it between our look and our claim: its token is used, and nobody is asked."""
     clock = Clock()
 
-    class Faster(MemoryAccounts):
+    class Faster(MemoryAccountStore):
         after: Account | None = None
 
         async def save(self, account: Account, serial: int) -> Account | None:
@@ -240,7 +239,7 @@ async def test_a_lost_race_reads_again(acme: Authority) -> None:
             return await super().save(account, serial)
 
     store = Faster(clock)
-    async with linking({"acme": settings(acme.issuer)}, kept=Kept(store, MemoryVault()), clock=clock) as hall:
+    async with linking({"acme": settings(acme.issuer)}, kept=Kept(store, MemoryVaultStore()), clock=clock) as hall:
         await hall.connect()
         (account,) = await hall.broker.accounts()
         clock.now += 3600

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from toolhall import Reply, Text, Toolhall
-from toolhall.authoring.base_tool import BaseTool, ToolRequest, ToolResponse, result_of
+from toolhall.authoring.base_tool import BaseTool, ToolRequest, ToolResponse, response_result
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import definitions_of
 from toolhall.model.caller import LOCAL
@@ -137,7 +137,7 @@ def test_a_class_that_needs_arguments_and_has_no_instance_is_refused() -> None:
     ],
 )
 def test_the_value_of_what_a_tool_answers(answered: object, value: object) -> None:
-    assert result_of(answered) == value
+    assert response_result(answered) == value
 
 
 @pytest.mark.parametrize(
@@ -158,14 +158,14 @@ def test_the_value_of_what_a_tool_answers(answered: object, value: object) -> No
 )
 def test_an_error_in_what_a_tool_answers_is_raised(answered: object, message: str, code: str, details: Any) -> None:
     with pytest.raises(ToolError) as raised:
-        result_of(answered)
+        response_result(answered)
     assert (raised.value.message, raised.value.code, raised.value.details) == (message, code, details)
 
 
 def test_a_failure_is_raised_as_it_is() -> None:
     failed = ToolFailed("later", retry_after=3)
     with pytest.raises(ToolFailed) as raised:
-        result_of(ToolResponse(error=failed))
+        response_result(ToolResponse(error=failed))
     assert raised.value is failed
 
 
@@ -216,7 +216,7 @@ async def test_what_a_tool_raises_tells_nothing_unless_it_is_meant_to() -> None:
 
 def test_a_definition_knows_how_its_tool_is() -> None:
     tool = Plain()
-    assert [definition.health for definition in definitions_of(tool)] == [tool.health_check] * 2
+    assert [definition.health_check for definition in definitions_of(tool)] == [tool.health_check] * 2
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_self_makes_a_method_and_context_is_seen_behind_it() -> None:
     found = declaration_of(pick)
     assert found is not None
     assert (found.is_method, found.takes_context) == (True, True)
-    assert list(found.resolved().input["properties"]) == ["city"]
+    assert list(found.resolve_signature().input["properties"]) == ["city"]
 
 
 def test_a_parameter_named_like_a_context_is_none() -> None:
@@ -52,7 +52,7 @@ def test_a_hand_written_output_wins_over_the_return_type() -> None:
 
     found = declaration_of(pick)
     assert found is not None
-    assert found.resolved().output == Output("schema", {"type": "object"})
+    assert found.resolve_signature().output == Output("schema", {"type": "object"})
 
 
 def test_hand_written_input_keeps_the_return_type() -> None:
@@ -63,9 +63,9 @@ def test_hand_written_input_keeps_the_return_type() -> None:
     found = declaration_of(pick)
     assert found is not None
     assert found.takes_context
-    assert found.resolved().input == {"type": "object", "properties": {}}
-    assert found.resolved().output.schema == {"type": "integer"}
-    assert found.resolved().bind({"a": 1}) == {"a": 1}
+    assert found.resolve_signature().input == {"type": "object", "properties": {}}
+    assert found.resolve_signature().output.schema == {"type": "integer"}
+    assert found.resolve_signature().bind({"a": 1}) == {"a": 1}
 
 
 def test_both_schemas_can_be_written_by_hand() -> None:
@@ -74,7 +74,7 @@ def test_both_schemas_can_be_written_by_hand() -> None:
 
     found = declaration_of(pick)
     assert found is not None
-    assert found.resolved().output == Output("schema", {"type": "array"})
+    assert found.resolve_signature().output == Output("schema", {"type": "array"})
 
 
 def test_a_decorated_function_is_read_through_its_wrapper() -> None:
@@ -91,5 +91,5 @@ def test_a_decorated_function_is_read_through_its_wrapper() -> None:
     marked = tool(logged(pick))
     found = declaration_of(marked)
     assert found is not None
-    assert list(found.resolved().input["properties"]) == ["city", "days"]
+    assert list(found.resolve_signature().input["properties"]) == ["city", "days"]
     assert found.name == "pick"

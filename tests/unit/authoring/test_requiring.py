@@ -6,8 +6,8 @@ import pytest
 
 from toolhall import BadDeclaration, Context, Toolkit, tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.egress.outside import Outside
-from toolhall.model.requirements import Equipment, Token
+from toolhall.egress.lazy_client import LazyEgressClient
+from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 
 
@@ -67,8 +67,8 @@ def test_a_mistake_is_refused_with_the_fix(option: str, value: object, fix: str)
 
 
 def test_a_context_gives_what_was_declared_and_nothing_else() -> None:
-    accounts = {"google": Token("google", Secret("ya29.token"), ("mail",))}
-    context = Context(equipment=Equipment({"KEY": Secret("hunter22")}, accounts, "ada"))
+    accounts = {"google": AccountToken("google", Secret("ya29.token"), ("mail",))}
+    context = Context(equipment=ResolvedCredentials({"KEY": Secret("hunter22")}, accounts, "ada"))
     assert context.secret("KEY") == "hunter22"
     assert context.account.token == "ya29.token"
     assert context.accounts["google"].scopes == ("mail",)
@@ -81,14 +81,14 @@ def test_a_context_gives_what_was_declared_and_nothing_else() -> None:
 def test_which_account_is_meant_must_be_clear() -> None:
     with pytest.raises(LookupError, match="declares no account"):
         Context().account  # noqa: B018 - looking at it is what raises
-    several = {name: Token(name, Secret("token")) for name in ("google", "slack")}
+    several = {name: AccountToken(name, Secret("token")) for name in ("google", "slack")}
     with pytest.raises(LookupError, match="declares several accounts"):
-        Context(equipment=Equipment(accounts=several)).account  # noqa: B018
+        Context(equipment=ResolvedCredentials(accounts=several)).account  # noqa: B018
 
 
 async def test_every_client_goes_through_one_door() -> None:
-    outside = Outside()
-    assert outside.door is outside.door
+    outside = LazyEgressClient()
+    assert outside.egress_client is outside.egress_client
     async with Context(outside=outside).http() as client:
         assert client.trust_env is False
         assert client.follow_redirects is False

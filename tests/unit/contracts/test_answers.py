@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.contracts.answers import Difference, differences
+from toolhall.contracts.canonical_json import JsonDifference, diff_json
 
 
 @pytest.mark.parametrize(
@@ -18,35 +18,35 @@ from toolhall.contracts.answers import Difference, differences
     ],
 )
 def test_equal_answers(old: Any, new: Any) -> None:
-    assert differences(old, new, (), 5) == []
+    assert diff_json(old, new, (), 5) == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        (1, True, [Difference("", 1, True)]),
-        (0, False, [Difference("", 0, False)]),
-        (None, 0, [Difference("", None, 0)]),
-        ("1", 1, [Difference("", "1", 1)]),
-        ({"a/b": 1}, {"a/b": 2}, [Difference("/a~1b", 1, 2)]),
-        ({"a": 1}, {}, [Difference("/a", 1)]),
-        ({}, {"a": None}, [Difference("/a", new=None)]),
-        ([1, 2], [1], [Difference("/1", 2)]),
-        ([1], [1, 2], [Difference("/1", new=2)]),
-        ({"a": {}}, {"a": []}, [Difference("/a", {}, [])]),
-        ([[1, 2]], [[2, 1]], [Difference("/0/0", 1, 2), Difference("/0/1", 2, 1)]),
+        (1, True, [JsonDifference("", 1, True)]),
+        (0, False, [JsonDifference("", 0, False)]),
+        (None, 0, [JsonDifference("", None, 0)]),
+        ("1", 1, [JsonDifference("", "1", 1)]),
+        ({"a/b": 1}, {"a/b": 2}, [JsonDifference("/a~1b", 1, 2)]),
+        ({"a": 1}, {}, [JsonDifference("/a", 1)]),
+        ({}, {"a": None}, [JsonDifference("/a", new=None)]),
+        ([1, 2], [1], [JsonDifference("/1", 2)]),
+        ([1], [1, 2], [JsonDifference("/1", new=2)]),
+        ({"a": {}}, {"a": []}, [JsonDifference("/a", {}, [])]),
+        ([[1, 2]], [[2, 1]], [JsonDifference("/0/0", 1, 2), JsonDifference("/0/1", 2, 1)]),
     ],
 )
-def test_differences(old: Any, new: Any, found: list[Difference]) -> None:
-    assert differences(old, new, (), 5) == found
+def test_differences(old: Any, new: Any, found: list[JsonDifference]) -> None:
+    assert diff_json(old, new, (), 5) == found
 
 
 def test_only_the_first_are_told() -> None:
-    assert [each.path for each in differences([0] * 9, [1] * 9, (), 2)] == ["/0", "/1"]
+    assert [each.path for each in diff_json([0] * 9, [1] * 9, (), 2)] == ["/0", "/1"]
 
 
 def test_what_is_hidden_is_not_compared() -> None:
     old, new = {"a": {"token": "x"}, "n": 1}, {"a": {"token": "y", "more": 1}, "n": 1}
-    assert differences(old, new, {"/a/token"}, 5) == [Difference("/a/more", new=1)]
-    assert differences(old, new, {"/a"}, 5) == []
-    assert differences(old, new, {""}, 5) == []
+    assert diff_json(old, new, {"/a/token"}, 5) == [JsonDifference("/a/more", new=1)]
+    assert diff_json(old, new, {"/a"}, 5) == []
+    assert diff_json(old, new, {""}, 5) == []

@@ -2,16 +2,23 @@
 
 import pytest
 
-from toolhall.contracts.bump import Bump, declared, enough, next_version, required
-from toolhall.contracts.changes import Change, Kind
+from toolhall.contracts.semver import (
+    Bump,
+    ChangeKind,
+    DefinitionChange,
+    declared_bump,
+    is_sufficient,
+    next_version,
+    required_bump,
+)
 
 
 @pytest.mark.parametrize(
     ("kinds", "bump"),
     [([], "none"), (["fix"], "patch"), (["fix", "feature"], "minor"), (["breaking", "fix"], "major")],
 )
-def test_the_largest_change_counts(kinds: list[Kind], bump: Bump) -> None:
-    assert required([Change(kind, "", "") for kind in kinds]) == bump
+def test_the_largest_change_counts(kinds: list[ChangeKind], bump: Bump) -> None:
+    assert required_bump([DefinitionChange(kind, "", "") for kind in kinds]) == bump
 
 
 @pytest.mark.parametrize(
@@ -41,7 +48,7 @@ def test_the_largest_change_counts(kinds: list[Kind], bump: Bump) -> None:
     ],
 )
 def test_what_two_versions_declare(old: str, new: str, bump: Bump) -> None:
-    assert declared(old, new) == bump
+    assert declared_bump(old, new) == bump
 
 
 @pytest.mark.parametrize(
@@ -68,7 +75,7 @@ def test_what_two_versions_declare(old: str, new: str, bump: Bump) -> None:
     ],
 )
 def test_whether_that_is_enough(demanded: Bump, old: str, new: str, ok: bool) -> None:
-    assert enough(demanded, old, new) is ok
+    assert is_sufficient(demanded, old, new) is ok
 
 
 @pytest.mark.parametrize(
@@ -86,4 +93,4 @@ def test_whether_that_is_enough(demanded: Bump, old: str, new: str, ok: bool) ->
 )
 def test_the_next_version_is_enough(demanded: Bump, old: str, new: str) -> None:
     assert next_version(demanded, old) == new
-    assert enough(demanded, old, new)
+    assert is_sufficient(demanded, old, new)

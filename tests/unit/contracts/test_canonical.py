@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.contracts.canonical import canonical
+from toolhall.contracts.canonical_json import canonical_json
 
 VALUES = st.recursive(
     st.none()
@@ -59,23 +59,23 @@ def backwards(value: Any) -> Any:
 )
 def test_numbers(bits: str, spelled: str) -> None:
     (value,) = struct.unpack(">d", bytes.fromhex(bits))
-    assert canonical(value).decode() == spelled
+    assert canonical_json(value).decode() == spelled
 
 
 def test_texts_are_escaped_as_little_as_can_be() -> None:
     text = '€$\x0f\nA\'B"\\\\"/\x7f\x00\u2028'
-    assert canonical(text) == '"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/\x7f\\u0000\u2028"'.encode()
+    assert canonical_json(text) == '"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/\x7f\\u0000\u2028"'.encode()
 
 
 def test_keys_are_sorted_by_their_utf_16() -> None:
     keys = ["\u20ac", "\r", "\ufb33", "1", "\U0001f600", "\u0080", "\u00f6"]
     ordered = ["\r", "1", "\u0080", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
-    assert list(json.loads(canonical(dict.fromkeys(keys, 0)))) == ordered
+    assert list(json.loads(canonical_json(dict.fromkeys(keys, 0)))) == ordered
 
 
 @pytest.mark.parametrize(("one", "other"), [(1, 1.0), (0, -0.0), (10**21, 1e21), (2**60, 2.0**60)])
 def test_a_number_has_one_spelling(one: float, other: float) -> None:
-    assert canonical(one) == canonical(other)
+    assert canonical_json(one) == canonical_json(other)
 
 
 @pytest.mark.parametrize(
@@ -83,24 +83,24 @@ def test_a_number_has_one_spelling(one: float, other: float) -> None:
     [(2**63, 2**63 - 1), (2**53 + 1, 2**53), (49430368256691270, 49430368256691272), (10**400, 10**400 + 1), (1, True)],
 )
 def test_what_differs_is_spelled_differently(one: int, other: int) -> None:
-    assert canonical(one) != canonical(other)
+    assert canonical_json(one) != canonical_json(other)
 
 
 def test_what_json_cannot_say_is_what_the_wire_says() -> None:
-    assert canonical([float("nan"), float("inf")]) == b"[null,null]"
-    assert canonical("\ud800") != canonical("\udfff")
+    assert canonical_json([float("nan"), float("inf")]) == b"[null,null]"
+    assert canonical_json("\ud800") != canonical_json("\udfff")
     with pytest.raises(TypeError, match="set is not JSON"):
-        canonical({"a": set[int]()})
+        canonical_json({"a": set[int]()})
 
 
 @given(st.integers(), st.integers())
 def test_different_whole_numbers_are_spelled_differently(one: int, other: int) -> None:
-    assert (canonical(one) == canonical(other)) is (one == other)
+    assert (canonical_json(one) == canonical_json(other)) is (one == other)
 
 
 @given(VALUES)
 def test_any_value_is_spelled_once_and_read_back(value: Any) -> None:
-    spelled = canonical(value)
+    spelled = canonical_json(value)
     assert json.loads(spelled, parse_int=float) == value  # as ECMAScript reads it
-    assert canonical(json.loads(spelled, parse_int=float)) == spelled
-    assert canonical(backwards(value)) == spelled
+    assert canonical_json(json.loads(spelled, parse_int=float)) == spelled
+    assert canonical_json(backwards(value)) == spelled

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolhall.contracts.changes import Change
-from toolhall.contracts.diff import diff, diff_toolkit
+from toolhall.contracts.release import diff, diff_toolkit
+from toolhall.contracts.semver import DefinitionChange
+from toolhall.model.json_diff import JsonChange as Patch
 from toolhall.model.names import ToolId
-from toolhall.model.patch import Change as Patch
-from toolhall.model.tool import About, Annotations, Icon, Output, Remainder, Tool
+from toolhall.model.tool import Annotations, Icon, Output, Remainder, Tool, ToolkitInfo
 
 ARGUMENTS = {"type": "object", "properties": {"city": {"type": "string", "description": "Where."}}}
 WEATHER = {"type": "object", "properties": {"celsius": {"type": "number"}}, "required": ["celsius"]}
@@ -169,12 +169,12 @@ PROMISES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"tags": ("a",)}, {}, "fix /tags: "),
     ({"icons": (Icon(src="a"),)}, {}, "fix /icons: "),
     ({"meta": {"a": 1}}, {}, "fix /_meta: the meta changed"),
-    ({"about": About(title="A")}, {"about": About(title="B")}, "fix /toolkit/title: "),
-    ({"about": About(resources=({"name": "r"},))}, {}, "breaking /resources: the resource 'r' is gone"),
-    ({}, {"about": About(resources=({"name": "r"},))}, "feature /resources: there is the resource 'r'"),
+    ({"about": ToolkitInfo(title="A")}, {"about": ToolkitInfo(title="B")}, "fix /toolkit/title: "),
+    ({"about": ToolkitInfo(resources=({"name": "r"},))}, {}, "breaking /resources: the resource 'r' is gone"),
+    ({}, {"about": ToolkitInfo(resources=({"name": "r"},))}, "feature /resources: there is the resource 'r'"),
     (
-        {"about": About(resources=({"name": "r"},))},
-        {"about": About(resources=({"name": "r", "uri": "u"},))},
+        {"about": ToolkitInfo(resources=({"name": "r"},))},
+        {"about": ToolkitInfo(resources=({"name": "r", "uri": "u"},))},
         "fix /resources: ",
     ),
     ({}, {"remainder": Remainder("mcp", item=(Patch("/x", value=1),))}, "fix /x: "),
@@ -219,9 +219,9 @@ def test_a_toolkit_by_the_names_of_its_tools() -> None:
     old = (tool("get"), tool("forecast"))
     new = (tool("get", description="Now."), tool("warn/all"))
     assert diff_toolkit(old, new) == [
-        Change("breaking", "/capabilities/forecast", "the tool 'forecast' is gone"),
-        Change("feature", "/capabilities/warn~1all", "there is the tool 'warn/all'"),
-        Change("fix", "/capabilities/get/description", "the description changed"),
+        DefinitionChange("breaking", "/capabilities/forecast", "the tool 'forecast' is gone"),
+        DefinitionChange("feature", "/capabilities/warn~1all", "there is the tool 'warn/all'"),
+        DefinitionChange("fix", "/capabilities/get/description", "the description changed"),
     ]
 
 

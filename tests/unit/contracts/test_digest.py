@@ -9,14 +9,14 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from tests.properties.definitions import DOCUMENTS
-from toolhall.contracts.digest import Digests, digests, former_digests
-from toolhall.contracts.pinned import pinned
-from toolhall.dialects import exact
-from toolhall.dialects.catalogs import readable
+from toolhall.contracts.digest import Digests, compute_digests, compute_legacy_digests
+from toolhall.contracts.lockfile import lock_entry
+from toolhall.dialects.catalogs import readable_catalog
+from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
+from toolhall.model.json_diff import JsonChange
 from toolhall.model.names import ToolId
-from toolhall.model.patch import Change
-from toolhall.model.tool import About, Annotations, Deprecation, HeaderParameter, Icon, Output, Remainder, Tool
+from toolhall.model.tool import Annotations, Deprecation, HeaderParameter, Icon, Output, Remainder, Tool, ToolkitInfo
 
 INPUT: dict[str, Any] = {
     "type": "object",
@@ -50,14 +50,14 @@ def with_property(name: str, **changed: Any) -> Tool:
 
 def kind(tool: Tool) -> str:
     """What changed, as `verify` says it."""
-    before, after = digests(ADD), digests(tool)
+    before, after = compute_digests(ADD), compute_digests(tool)
     changed = (before.shown != after.shown, before.contract != after.contract)
     return {(False, False): "", (True, False): "shown", (False, True): "contract", (True, True): "both"}[changed]
 
 
 def test_the_digests_of_a_tool_never_change() -> None:
     """Locks are kept for years: whoever changes this breaks every one of them."""
-    assert digests(ADD) == Digests(
+    assert compute_digests(ADD) == Digests(
         shown="sha256-5b1c23099d2b2a1eca7ea00eca48caecddd7501e22b683c954447e54e6e55392",
         contract="sha256-63eb3f63a3ad609d02d831f6bc3a768d396f1c783e8b8861c0088173b6d44e56",
     )
@@ -85,7 +85,9 @@ def test_the_effect_is_what_the_hints_say() -> None:
         ("writes", Annotations(read_only=False, destructive=False)),
     ):
         said, hinted = {"effect": effect}, {"annotations": hints}
-        assert digests(msgspec.structs.replace(ADD, **said)) == digests(msgspec.structs.replace(ADD, **hinted))
+        assert compute_digests(msgspec.structs.replace(ADD, **said)) == compute_digests(
+            msgspec.structs.replace(ADD, **hinted)
+        )
         assert kind(msgspec.structs.replace(ADD, **said)) == "contract"
 
 
@@ -96,15 +98,15 @@ def test_the_effect_is_what_the_hints_say() -> None:
         ("mcp@2025-06-18", {"output": Output()}),
         ("oxp", {"level": None, "title": None}),
         ("hub", {"level": None, "title": None, "output": Output()}),
-        ("machine", {"title": None, "about": About(title="Calculator", description="It calculates.")}),
+        ("machine", {"title": None, "about": ToolkitInfo(title="Calculator", description="It calculates.")}),
     ],
 )
 def test_the_dialect_that_a_tool_was_written_in_does_not_matter(dialect: str, stated: dict[str, Any]) -> None:
     plain = {"type": "object", "properties": {"a": {"type": "number", "description": "The first."}}, "required": ["a"]}
     tool = msgspec.structs.replace(ADD, input=plain, **stated)
-    catalog = readable(dialect)
-    (back,) = exact.read(catalog.write((tool,)), catalog)
-    assert digests(back) == digests(tool)
+    catalog = readable_catalog(dialect)
+    (back,) = lossless.read(catalog.write((tool,)), catalog)
+    assert compute_digests(back) == compute_digests(tool)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +148,8 @@ CHANGED: dict[str, tuple[Any, str]] = {
     "timeout": (5.0, "contract"),
     "requirements": ({"secrets": [{"id": "KEY"}]}, "contract"),
     "permissions": (("files",), "contract"),
-    "about": (About(description="All about sums.", metadata={"a": 1}), "both"),
-    "remainder": (Remainder("mcp", item=(Change("/execution", value={"taskSupport": "required"}),)), "contract"),
+    "about": (ToolkitInfo(description="All about sums.", metadata={"a": 1}), "both"),
+    "remainder": (Remainder("mcp", item=(JsonChange("/execution", value={"taskSupport": "required"}),)), "contract"),
 }
 UNCOVERED = {
     "header_parameters": (HeaderParameter("Region", ("region",)),),  # the input schema says them
@@ -180,7 +182,7 @@ def changed_at(value: Any, path: tuple[Any, ...], leaf: Any) -> Any:
 def test_nothing_in_a_definition_changes_unseen(document: dict[str, Any], chance: random.Random) -> None:
     path = chance.choice(leaves(document))
     try:
-        before, after = pinned(document), pinned(changed_at(document, path, "a text that nobody wrote"))
+        before, after = lock_entry(document), lock_entry(changed_at(document, path, "a text that nobody wrote"))
     except BadDocument:
         reject()
     assert before != after
@@ -194,8 +196,8 @@ def tuples(**more: Any) -> Tool:
 
 
 def test_both_spellings_of_a_closed_tuple_have_the_digests_of_the_longer_one() -> None:
-    found = digests(tuples())
-    assert found == digests(tuples(items=False))
+    found = compute_digests(tuples())
+    assert found == compute_digests(tuples(items=False))
     assert found == Digests(
         shown="sha256-2bce757b4b3abde7131e5a62efa7349ae8ee79a1c2ffcb8edafecb9e3738d763",
         contract="sha256-15e3fda43c7739ccdcebf39bef9e3beb295791667d61869aaeb4c643c67167c9",
@@ -204,9 +206,9 @@ def test_both_spellings_of_a_closed_tuple_have_the_digests_of_the_longer_one() -
 
 def test_the_former_digests_of_a_tuple_never_change_either() -> None:
     former = "sha256-4757ae9ab24031a9e5abb1c56b6bd5207de05b53d51737a3802e0479b3fb1e31"
-    assert former_digests(tuples()).contract == former
-    assert former_digests(tuples(items=False)) == digests(tuples(items=False))
-    assert former_digests(ADD) == digests(ADD)
+    assert compute_legacy_digests(tuples()).contract == former
+    assert compute_legacy_digests(tuples(items=False)) == compute_digests(tuples(items=False))
+    assert compute_legacy_digests(ADD) == compute_digests(ADD)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ def test_the_former_digests_of_a_tuple_never_change_either() -> None:
     ],
 )
 def test_another_tuple_has_other_digests(more: dict[str, Any]) -> None:
-    assert digests(tuples(**more)).contract != digests(tuples()).contract
+    assert compute_digests(tuples(**more)).contract != compute_digests(tuples()).contract
 
 
 def test_in_a_draft_without_tuples_the_two_spellings_mean_different_things() -> None:
@@ -227,4 +229,4 @@ def test_in_a_draft_without_tuples_the_two_spellings_mean_different_things() -> 
     one, other = (
         msgspec.structs.replace(each, input={**each.input, **old}) for each in (tuples(), tuples(items=False))
     )
-    assert digests(one).contract != digests(other).contract
+    assert compute_digests(one).contract != compute_digests(other).contract

@@ -6,8 +6,15 @@ from typing import Any
 import pytest
 
 from toolhall.contracts.digest import Digests
-from toolhall.contracts.lockfile import Drift, Twice, compare, locked, read_lock, write_lock
-from toolhall.contracts.pinned import pinned
+from toolhall.contracts.lockfile import (
+    Drift,
+    DuplicateTool,
+    build_lock,
+    compare_locks,
+    lock_entry,
+    read_lock,
+    write_lock,
+)
 from toolhall.dialects.findings import BadDocument
 
 ONE, TWO = (f"sha256-{digit * 64}" for digit in "12")
@@ -15,7 +22,7 @@ ENTRY = {"shown": ONE, "contract": TWO}
 
 
 def test_a_lock_is_readable_json_sorted_by_id() -> None:
-    lock = locked([("b", Digests(ONE, TWO)), ("Calculator.Add@1.0.0", Digests(TWO, ONE))])
+    lock = build_lock([("b", Digests(ONE, TWO)), ("Calculator.Add@1.0.0", Digests(TWO, ONE))])
     written = write_lock(lock)
     assert json.loads(written) == {
         "lock": 1,
@@ -27,14 +34,14 @@ def test_a_lock_is_readable_json_sorted_by_id() -> None:
 
 
 def test_nothing_hides_in_a_lock() -> None:
-    lock = locked([("a\u202eb", Digests(ONE, TWO))])
+    lock = build_lock([("a\u202eb", Digests(ONE, TWO))])
     assert b"\\u202e" in write_lock(lock)
     assert read_lock(write_lock(lock)) == lock
 
 
 def test_two_tools_with_one_id_cannot_be_locked() -> None:
-    with pytest.raises(Twice, match="two tools are called a"):
-        locked([("a", Digests(ONE, TWO)), ("a", Digests(ONE, ONE))])
+    with pytest.raises(DuplicateTool, match="two tools are called a"):
+        build_lock([("a", Digests(ONE, TWO)), ("a", Digests(ONE, ONE))])
 
 
 @pytest.mark.parametrize(
@@ -88,20 +95,22 @@ def test_what_is_no_plain_json_is_refused(body: bytes, fix: str) -> None:
 def test_drift_names_the_tool_and_what_changed(before: Digests | None, after: Digests | None, kind: Any) -> None:
     same = Digests(ONE, TWO)
     lock, found = ({"same": same, **({"tool": each} if each else {})} for each in (before, after))
-    assert compare(lock, found) == [Drift("tool", kind)]
-    assert compare(lock, lock) == []
+    assert compare_locks(lock, found) == [Drift("tool", kind)]
+    assert compare_locks(lock, lock) == []
 
 
 def test_a_tool_without_an_id_is_locked_by_its_name() -> None:
     document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
-    assert pinned(document)[0] == "search"
-    assert pinned({**document, "_meta": {"dev.toolhall/id": "Web.search@2.0.0"}})[0] == "Web.search@2.0.0"
+    assert lock_entry(document)[0] == "search"
+    assert lock_entry({**document, "_meta": {"dev.toolhall/id": "Web.search@2.0.0"}})[0] == "Web.search@2.0.0"
 
 
 def test_members_that_nobody_knows_are_locked_too_and_null_is_nothing() -> None:
     document: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
-    assert pinned({**document, "title": None, "_meta": None}) == pinned(document)
-    before, after = (pinned({**document, "execution": {"taskSupport": each}})[1] for each in ("optional", "required"))
+    assert lock_entry({**document, "title": None, "_meta": None}) == lock_entry(document)
+    before, after = (
+        lock_entry({**document, "execution": {"taskSupport": each}})[1] for each in ("optional", "required")
+    )
     assert (before.shown == after.shown, before.contract == after.contract) == (True, False)
 
 
@@ -109,4 +118,4 @@ def test_a_tool_that_an_older_lock_knows_has_not_drifted() -> None:
     lock = {"a": Digests(ONE, TWO), "b": Digests(ONE, TWO)}
     now = {"a": Digests(ONE, ONE), "b": Digests(ONE, ONE)}
     former = {"a": Digests(ONE, TWO), "b": Digests(TWO, TWO), "c": Digests(ONE, ONE)}
-    assert compare(lock, now, former) == [Drift("b", "contract")]
+    assert compare_locks(lock, now, former) == [Drift("b", "contract")]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from toolhall.contracts.changes import Kind
-from toolhall.contracts.release import release
+from toolhall.contracts.release import check_release
+from toolhall.contracts.semver import ChangeKind
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
 
@@ -18,8 +18,8 @@ def tool(known: str, *needed: str, description: str = "D.") -> Tool:
     return Tool(id=ToolId(kit or name, name, version or "0.1.0"), name=name, input=schema, description=description)
 
 
-def verdict(old: list[Tool], new: list[Tool], behaviour: Kind | None = None) -> tuple[str, str, bool]:
-    found = release(old, new, behaviour)
+def verdict(old: list[Tool], new: list[Tool], behaviour: ChangeKind | None = None) -> tuple[str, str, bool]:
+    found = check_release(old, new, behaviour)
     return found.required, found.declared, found.ok
 
 
@@ -44,9 +44,9 @@ def test_one_tool(old: Tool, new: Tool, expected: tuple[str, str, bool]) -> None
 
 
 def test_the_next_version_is_named() -> None:
-    assert release([tool("K.a@1.2.0")], [tool("K.a@1.2.1", "x")]).next == "2.0.0"
-    assert release([tool("K.a@1.2.0")], [tool("K.a@2.0.0", "x")]).next is None
-    assert release([tool("a")], [tool("a", "x")]).next is None
+    assert check_release([tool("K.a@1.2.0")], [tool("K.a@1.2.1", "x")]).next == "2.0.0"
+    assert check_release([tool("K.a@1.2.0")], [tool("K.a@2.0.0", "x")]).next is None
+    assert check_release([tool("a")], [tool("a", "x")]).next is None
 
 
 def test_what_the_author_says_counts_too() -> None:
@@ -55,13 +55,13 @@ def test_what_the_author_says_counts_too() -> None:
     assert verdict(old, new, "breaking") == ("major", "patch", False)
     assert verdict(old, [tool("K.a@2.0.0")], "breaking") == ("major", "major", True)
     assert verdict(old, old, "feature") == ("minor", "none", False)
-    assert release(old, new, "feature").changes[0].path == ""
+    assert check_release(old, new, "feature").changes[0].path == ""
 
 
 def test_a_toolkit_is_versioned_as_one() -> None:
     old = [tool("K.a@1.0.0"), tool("K.b@1.0.0")]
     assert verdict(old, [tool("K.a@1.1.0"), tool("K.b@1.1.0"), tool("K.c@1.1.0")]) == ("minor", "minor", True)
-    found = release(old, [tool("K.a@1.1.0")])
+    found = check_release(old, [tool("K.a@1.1.0")])
     assert (found.required, found.ok) == ("major", False)
     assert [change.path for change in found.changes] == ["/capabilities/b"]
     assert verdict(old, [tool("K.a@2.0.0")]) == ("major", "major", True)
@@ -77,7 +77,7 @@ def test_tools_with_versions_of_their_own_are_judged_one_by_one() -> None:
 
 def test_tools_without_versions_are_judged_one_by_one() -> None:
     old = [tool("a"), tool("b")]
-    found = release(old, [tool("a", "x"), tool("b", description="E."), tool("c")])
+    found = check_release(old, [tool("a", "x"), tool("b", description="E."), tool("c")])
     assert [change.path for change in found.changes] == [
         "/tools/a/inputSchema/required",
         *found_features(found.changes),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.contracts.schemas import narrowed, widened
+from toolhall.contracts.subschema.comparison import find_narrowings, find_widenings
 
 Schema = dict[str, Any]
 
@@ -14,7 +14,7 @@ def of(**members: Any) -> Schema:
 
 
 def whats(old: Any, new: Any) -> list[str]:
-    return [f"{gap.path}: {gap.what}" for gap in narrowed(old, new) if gap.about != "undeclared"]
+    return [f"{gap.path}: {gap.what}" for gap in find_narrowings(old, new) if gap.about != "undeclared"]
 
 
 def text(**keywords: Any) -> Schema:
@@ -141,26 +141,26 @@ def names(schema: Any) -> Schema:
 
 @pytest.mark.parametrize(("wide", "narrow", "said"), NARROWER)
 def test_a_gap_is_seen_from_the_other_side_too(wide: Any, narrow: Any, said: str) -> None:
-    assert widened(inside(narrow), inside(wide))
+    assert find_widenings(inside(narrow), inside(wide))
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_in_other_words(one: Any, other: Any) -> None:
-    assert not narrowed(inside(one), inside(other))
-    assert not narrowed(inside(other), inside(one))
+    assert not find_narrowings(inside(one), inside(other))
+    assert not find_narrowings(inside(other), inside(one))
 
 
 @pytest.mark.parametrize(("narrow", "wide"), WIDER)
 def test_what_is_wider_has_none(narrow: Any, wide: Any) -> None:
     assert whats(inside(narrow), inside(wide)) == []
-    assert widened(inside(narrow), inside(wide))
+    assert find_widenings(inside(narrow), inside(wide))
 
 
 def test_a_new_member_was_never_promised() -> None:
     for closing in ({}, {"additionalProperties": True}, {"additionalProperties": False}):
         old, new = {**of(a=text()), **closing}, {**of(a=text(), b=whole()), **closing}
         assert whats(old, new) == []
-        assert [gap.what for gap in widened(old, new)] == ["the member 'b'"]
+        assert [gap.what for gap in find_widenings(old, new)] == ["the member 'b'"]
 
 
 def test_a_member_is_promised_by_a_pattern_and_by_a_map() -> None:
@@ -170,9 +170,9 @@ def test_a_member_is_promised_by_a_pattern_and_by_a_map() -> None:
 
 
 def test_a_member_is_gone_even_where_it_is_still_accepted() -> None:
-    (gap,) = narrowed(of(a=text(), b=text()), of(a=text()))
+    (gap,) = find_narrowings(of(a=text(), b=text()), of(a=text()))
     assert (gap.path, gap.about) == ("/properties/b", "member")
-    assert not narrowed(of(a=of(b=text())), of(a={"type": "object"})), "a free-form object takes it"
+    assert not find_narrowings(of(a=of(b=text())), of(a={"type": "object"})), "a free-form object takes it"
 
 
 def test_a_member_of_one_alternative_is_gone_from_it() -> None:
@@ -192,13 +192,13 @@ def test_members_that_only_an_alternative_speaks_of_are_promised_all_the_way_dow
 
 
 def test_closing_an_object_takes_back_no_promise() -> None:
-    (gap,) = narrowed(of(a=text()), {**of(a=text()), "additionalProperties": False})
+    (gap,) = find_narrowings(of(a=text()), {**of(a=text()), "additionalProperties": False})
     assert gap.about == "undeclared"
 
 
 def test_a_schema_that_asks_for_too_much_is_not_proven() -> None:
     many = {"allOf": [{"anyOf": [{"maxLength": n}, {"minimum": n}, {"maxItems": n}]} for n in range(20)]}
-    (gap,) = narrowed(of(a=many), of(a={**many, "pattern": "^a"}))
+    (gap,) = find_narrowings(of(a=many), of(a={**many, "pattern": "^a"}))
     assert (gap.proven, gap.what) == (False, "there is too much to compare")
 
 
@@ -222,5 +222,5 @@ def test_twice_as_deep_is_not_twice_as_long() -> None:
     ],
 )
 def test_what_is_no_schema_is_compared_all_the_same(junk: Any) -> None:
-    assert narrowed(text(), junk) is not None
-    assert narrowed(junk, text()) is not None
+    assert find_narrowings(text(), junk) is not None
+    assert find_narrowings(junk, text()) is not None

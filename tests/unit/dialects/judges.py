@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import jsonschema_rs
 
-from toolhall.dialects.catalog import Loss
+from toolhall.dialects.base import Loss
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 

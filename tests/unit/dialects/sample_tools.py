@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
-from toolhall.model.tool import About, Annotations, Icon, Output, Tool
+from toolhall.model.tool import Annotations, Icon, Output, Tool, ToolkitInfo
 
 CORPORA = Path(__file__).parents[4] / "shared" / "accept" / "corpora"
 
@@ -32,7 +32,7 @@ FORECAST = Tool(
     meta={"com.example/color": "blue"},
     level=2,
     requirements={"secrets": [{"id": "KEY"}]},
-    about=About(description="Weather of the world."),
+    about=ToolkitInfo(description="Weather of the world."),
 )
 
 MOVE = Tool(

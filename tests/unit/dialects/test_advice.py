@@ -8,7 +8,7 @@ import pytest
 from tests.conformance.dialects.kit import CANARY
 from tests.unit.dialects.test_error_messages import WAYS
 from toolhall import ToolFailed, ToolhallError, tool
-from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.protocol import REVISIONS
 from toolhall.testing import Client
 
 LATER = ToolFailed("the shop is closed", detail=CANARY, retry_after=1.5, prompt="It opens at nine.")

@@ -4,13 +4,13 @@ import pytest
 
 from tests.unit.dialects.judges import NAME, check_anthropic, check_losses
 from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
-from toolhall.dialects.anthropic import catalog
-from toolhall.dialects.catalog import Loss
+from toolhall.dialects.base import Loss
+from toolhall.dialects.model_apis import anthropic
 from toolhall.model.tool import Tool
 
 
 def test_a_definition() -> None:
-    written = catalog.write((FORECAST, MOVE))
+    written = anthropic.write((FORECAST, MOVE))
     assert written.documents == [
         {
             "name": "Weather_forecast",
@@ -26,7 +26,7 @@ def test_a_definition() -> None:
 
 
 def test_a_tool_without_parameters() -> None:
-    (document,) = catalog.write((NOTHING,)).documents
+    (document,) = anthropic.write((NOTHING,)).documents
     assert document == {
         "name": "System_get_timestamp",
         "input_schema": {"type": "object", "additionalProperties": False, "properties": {}},
@@ -34,7 +34,7 @@ def test_a_tool_without_parameters() -> None:
 
 
 def test_recursion_is_cut() -> None:
-    written = catalog.write((TREE,))
+    written = anthropic.write((TREE,))
     tree = written.documents[0]["input_schema"]["properties"]["tree"]
     assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
     place = "/inputSchema/$defs/Tree/properties/branches/items/$ref"
@@ -42,7 +42,7 @@ def test_recursion_is_cut() -> None:
 
 
 def test_alternatives_at_the_top_level_become_one_object() -> None:
-    (document,) = catalog.write((FIND,)).documents
+    (document,) = anthropic.write((FIND,)).documents
     assert document["input_schema"]["required"] == ["by"]
     assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
 
@@ -50,7 +50,7 @@ def test_alternatives_at_the_top_level_become_one_object() -> None:
 def test_members_with_names_that_are_refused_are_told() -> None:
     members = {"filter[id]": {"type": "string"}, "ok.name": {"type": "object", "properties": {"$in": {}}}}
     schema = {"type": "object", "properties": members, "required": ["filter[id]"], "additionalProperties": False}
-    written = catalog.write((tool(schema),))
+    written = anthropic.write((tool(schema),))
     (document,) = written.documents
     assert document["input_schema"] == {
         "type": "object",
@@ -63,14 +63,14 @@ def test_members_with_names_that_are_refused_are_told() -> None:
 
 @pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
 def test_samples_are_accepted(of: Tool) -> None:
-    written = catalog.write((of,))
+    written = anthropic.write((of,))
     check_anthropic(written.documents[0]["input_schema"])
     check_losses(of, written.losses)
 
 
 def test_real_definitions_are_accepted() -> None:
     for of in corpora() or pytest.skip("no corpora here"):
-        (document,) = (written := catalog.write((of,))).documents
+        (document,) = (written := anthropic.write((of,))).documents
         assert NAME.fullmatch(document["name"])
         check_anthropic(document["input_schema"])
         check_losses(of, written.losses)

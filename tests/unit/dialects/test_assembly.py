@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.corpora.journeys import converted, documents, exactly
-from toolhall.dialects.converted import Converted
-from toolhall.dialects.converter import Converter
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.targets import ConversionResult
 from toolhall.dialects.findings import BadDocument
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -22,12 +22,12 @@ def tool(toolkit: str, name: str, version: str = "1.0.0", **more: Any) -> dict[s
     return {"name": f"{toolkit}_{name}", "inputSchema": {"type": "object"}, "_meta": meta, **more}
 
 
-def whole(given: list[Any], target: str) -> list[Converted]:
+def whole(given: list[Any], target: str) -> list[ConversionResult]:
     converter = Converter(target, whole=True)
     return [*(part for index, each in enumerate(given) for part in converter.feed(each, index)), *converter.finish()]
 
 
-def shapes(parts: list[Converted]) -> list[list[str]]:
+def shapes(parts: list[ConversionResult]) -> list[list[str]]:
     """The tools of each document."""
     return [
         [each["name"] for each in document.get("tool", document)["capabilities"]["methods"]]
@@ -82,9 +82,9 @@ def test_one_that_cannot_be_read_does_not_part_the_others() -> None:
 def test_a_toolkit_that_comes_whole_is_answered_at_once() -> None:
     converter = Converter("hub")
     assert documents(list(converter.feed(CALCULATOR, 0)))
-    assert not converter.waits
+    assert not converter.has_pending
     assert not documents(list(converter.feed(tool("A", "x"), 1)))
-    assert converter.waits
+    assert converter.has_pending
 
 
 @pytest.mark.parametrize("target", [MCP, "openai", "openapi", "hub", "machine"])

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.carrier import VERSION, unload
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.catalogs import CATALOGS, readable
-from toolhall.dialects.converted import Converted
-from toolhall.dialects.converter import Converter
-from toolhall.dialects.detect import detected
+from toolhall.dialects.base import Loss
+from toolhall.dialects.catalogs import CATALOGS, detect_dialect, readable_catalog
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.targets import ConversionResult
+from toolhall.dialects.convert.translate import LOSS_RECORD_VERSION, detach_loss_record
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
 
@@ -21,17 +20,17 @@ VECTORS = Path(__file__).parents[2] / "vectors"
 FILES = sorted(file for file in VECTORS.glob("*/*.json") if not file.stem.startswith("messages"))
 
 
-def converted(given: list[Any], target: str, source: str | None = None) -> list[Converted]:
+def converted(given: list[Any], target: str, source: str | None = None) -> list[ConversionResult]:
     converter = Converter(target, source)
     found = [each for index, part in enumerate(given) for each in converter.feed(copy.deepcopy(part), index)]
     return [*found, *converter.finish()]
 
 
-def documents(parts: list[Converted]) -> list[Any]:
+def documents(parts: list[ConversionResult]) -> list[Any]:
     return [document for part in parts for document in part.documents]
 
 
-def losses(parts: list[Converted]) -> list[Loss]:
+def losses(parts: list[ConversionResult]) -> list[Loss]:
     return [loss for part in parts for loss in part.losses]
 
 
@@ -42,10 +41,10 @@ def losses(parts: list[Converted]) -> list[Loss]:
 )
 def test_there_and_back(file: Path, target: str) -> None:
     original = json.loads(file.read_text())
-    source = detected(original).name
+    source = detect_dialect(original).name
     there = documents(converted([original], target, source))
     for document in there:
-        bare, _ = unload(document, CATALOGS[target])
+        bare, _ = detach_loss_record(document, CATALOGS[target])
         CATALOGS[target].read(bare)  # a reader that drops the carrier gets a valid document
     back = documents(converted(there, source, target))
     assert back == [original]
@@ -55,7 +54,7 @@ def test_there_and_back(file: Path, target: str) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_a_document_of_the_target_dialect_comes_back_untouched(file: Path) -> None:
     original = json.loads(file.read_text())
-    source = detected(original).name
+    source = detect_dialect(original).name
     parts = converted([original], source, source)
     assert documents(parts) == [original]
     assert losses(parts) == []
@@ -112,7 +111,7 @@ def test_a_foreign_carrier_is_only_data() -> None:
 
 def test_a_carrier_of_another_version_is_only_data() -> None:
     (oxp,) = documents(converted([json.loads((VECTORS / "mcp/everything.json").read_text())], "oxp"))
-    oxp["requirements"]["x-toolhall"]["v"] = VERSION + 1
+    oxp["requirements"]["x-toolhall"]["v"] = LOSS_RECORD_VERSION + 1
     (back,) = documents(converted([oxp], "mcp@2026-07-28", "oxp"))
     assert "annotations" not in back
 
@@ -178,10 +177,10 @@ def test_what_looks_like_nothing_is_refused() -> None:
     strange: list[Any] = [{}, [], "x", None, {"title": "x"}]
     for document in strange:
         with pytest.raises(BadDocument, match="no known definition"):
-            detected(document)
+            detect_dialect(document)
 
 
 def test_names_and_aliases() -> None:
-    assert readable("mcp") is CATALOGS["mcp@2026-07-28"]
+    assert readable_catalog("mcp") is CATALOGS["mcp@2026-07-28"]
     with pytest.raises(Malformed, match="use one of mcp, mcp@"):
-        readable("nothing")
+        readable_catalog("nothing")

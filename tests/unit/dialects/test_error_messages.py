@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.dialects.kit import CANARY, made
 from toolhall import ToolhallError
-from toolhall.dialects.faults import MOST_PROBLEMS
+from toolhall.dialects.error_details import MAX_PROBLEMS
 from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.hub import messages as hub
 from toolhall.dialects.hub.errors import TABLE as HUB
@@ -17,21 +17,21 @@ from toolhall.dialects.hub.errors import BadParams, MethodNotFound
 from toolhall.dialects.machine import messages as machine
 from toolhall.dialects.machine.errors import TABLE as MACHINE
 from toolhall.dialects.mcp.errors import TABLE as MCP
-from toolhall.dialects.mcp.revisions import REVISIONS, Revision
-from toolhall.dialects.mcp.write import Server, Writer
-from toolhall.dialects.openapi.errors import TABLE as REST
-from toolhall.dialects.openapi.errors import write_error as write_rest
+from toolhall.dialects.mcp.protocol import REVISIONS, Revision
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.dialects.openapi.builders import TABLE as REST
+from toolhall.dialects.openapi.builders import write_error as write_rest
 from toolhall.dialects.oxp.errors import TABLE as OXP
 from toolhall.dialects.oxp.messages import write_error as write_oxp
 from toolhall.model import errors
-from toolhall.model.exchange import Wire
+from toolhall.model.messages import WireResponse
 
 TABLES: dict[str, Mapping[type, object]] = {"machine": MACHINE, "hub": HUB, "oxp": OXP, "rest": REST, "mcp": MCP}
-EXECUTE = machine.Execute("Kit", "tool", {})
-HEADER = machine.Header("m-1", "request", "agent")
-STAMP = machine.Stamp("m-2", "2025-03-21T12:00:00+00:00")
-USAGE = machine.Usage(1.0, 1.0, 1)
-REQUEST = hub.ToolRequest("r-1", "Kit", "tool", {})
+EXECUTE = machine.ExecuteRequest("Kit", "tool", {})
+HEADER = machine.MachineHeader("m-1", "request", "agent")
+STAMP = machine.MessageStamp("m-2", "2025-03-21T12:00:00+00:00")
+USAGE = machine.ExecutionUsage(1.0, 1.0, 1)
+REQUEST = hub.HubToolRequest("r-1", "Kit", "tool", {})
 
 
 class Said(NamedTuple):
@@ -69,19 +69,19 @@ EXPECTED: dict[type[ToolhallError], Said] = {
 by_kind = pytest.mark.parametrize("kind", EXPECTED, ids=lambda kind: kind.__name__)
 
 
-def write_machine(error: ToolhallError) -> Wire:
+def write_machine(error: ToolhallError) -> WireResponse:
     return machine.write_failure(HEADER, EXECUTE, error, STAMP, USAGE)
 
 
-def write_hub(error: ToolhallError) -> Wire:
+def write_hub(error: ToolhallError) -> WireResponse:
     return hub.write_tool_error(REQUEST, error)
 
 
-def _mcp(revision: Revision, error: ToolhallError) -> Wire:
-    return Writer(Server(name="hall", version="1"), revision).error(1, error)
+def _mcp(revision: Revision, error: ToolhallError) -> WireResponse:
+    return McpEncoder(ServerInfo(name="hall", version="1"), revision).error(1, error)
 
 
-WAYS: dict[str, Callable[[ToolhallError], Wire]] = {
+WAYS: dict[str, Callable[[ToolhallError], WireResponse]] = {
     "machine": write_machine,
     "hub": write_hub,
     "oxp": lambda error: write_oxp("c-1", error),
@@ -242,21 +242,21 @@ def test_every_problem_of_a_document_is_listed(way: str) -> None:
     """The message names the first ones only."""
     listed = [{"path": each.path, "rule": each.rule, "fix": each.fix} for each in FINDINGS]
     assert said(way, BadDocument(FINDINGS))["error"]["details"]["problems"] == listed
-    assert len(said(way, BadDocument(FINDINGS * 1000))["error"]["details"]["problems"]) == MOST_PROBLEMS
+    assert len(said(way, BadDocument(FINDINGS * 1000))["error"]["details"]["problems"]) == MAX_PROBLEMS
 
 
 def test_the_hub_itself_has_codes_of_its_own() -> None:
     """C-8: TOOL_NOT_FOUND is a code for calls of tools."""
-    request = hub.CoreRequest("r-1", "get_tool", {})
+    request = hub.HubRequest("r-1", "get_tool", {})
     for error in (errors.NotFound(), errors.Malformed(), BadDocument(FINDINGS)):
         assert json.loads(hub.write_error(request, error).body)["error"]["code"] == "INVALID_PARAMS"
 
 
 @pytest.mark.parametrize("read", [machine.read_message, hub.read_message], ids=["machine", "hub"])
 def test_empty_and_too_large_are_two_faults(read: Callable[[bytes | None], object]) -> None:
-    with pytest.raises((machine.Unreadable, hub.Unreadable), match="is empty"):
+    with pytest.raises((machine.MachineDecodeError, hub.HubDecodeError), match="is empty"):
         read(b"")
-    with pytest.raises((machine.Unreadable, hub.Unreadable), match="larger than is read"):
+    with pytest.raises((machine.MachineDecodeError, hub.HubDecodeError), match="larger than is read"):
         read(None)
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolhall.dialects import exact
-from toolhall.dialects.catalogs import CATALOGS
-from toolhall.dialects.detect import detected
+from toolhall.dialects.catalogs import CATALOGS, detect_dialect
+from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
-from toolhall.model.tool import About
+from toolhall.model.tool import ToolkitInfo
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 FILES = sorted(file for file in VECTORS.glob("*/*.json") if not file.stem.startswith("messages"))
@@ -49,84 +48,84 @@ def find(path: str) -> Any:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
 def test_what_was_read_is_written(file: Path) -> None:
     document = json.loads(file.read_text())
-    catalog = detected(document)
-    assert exact.write(exact.read(copy.deepcopy(document), catalog), catalog) == document
+    catalog = detect_dialect(document)
+    assert lossless.write(lossless.read(copy.deepcopy(document), catalog), catalog) == document
 
 
 def test_a_tool_of_which_the_model_knows_all_has_no_remainder() -> None:
-    (tool,) = exact.read(find("mcp/get_weather.json"), MODERN)
+    (tool,) = lossless.read(find("mcp/get_weather.json"), MODERN)
     assert tool.remainder is None
     assert (tool,) == MODERN.read(find("mcp/get_weather.json"))
 
 
 def test_what_was_kept_is_for_its_own_dialect_only() -> None:
-    (tool,) = exact.read(SEARCH, MODERN)
-    assert "x-unknown" not in json.dumps(exact.write((tool,), OXP))
-    assert exact.write((tool,), OXP) == OXP.write((tool,))
+    (tool,) = lossless.read(SEARCH, MODERN)
+    assert "x-unknown" not in json.dumps(lossless.write((tool,), OXP))
+    assert lossless.write((tool,), OXP) == OXP.write((tool,))
 
 
 def test_revisions_of_a_dialect_share_what_was_kept() -> None:
-    (tool,) = exact.read(SEARCH, MODERN)
-    written = exact.write((tool,), JUNE)
+    (tool,) = lossless.read(SEARCH, MODERN)
+    written = lossless.write((tool,), JUNE)
     assert written["x-unknown"] == SEARCH["x-unknown"]
     assert "icons" not in written, "this revision has none"
 
 
 def test_an_icon_that_was_removed_leaves_nothing_to_the_next_one() -> None:
-    (tool,) = exact.read(SEARCH, MODERN)
+    (tool,) = lossless.read(SEARCH, MODERN)
     changed = msgspec.structs.replace(tool, icons=tool.icons[1:])
-    assert exact.write((changed,), MODERN)["icons"] == [{"src": "data:,b"}]
+    assert lossless.write((changed,), MODERN)["icons"] == [{"src": "data:,b"}]
 
 
 def test_a_parameter_is_known_by_its_name() -> None:
-    now, _ = exact.read(CLOCK, MACHINE)
+    now, _ = lossless.read(CLOCK, MACHINE)
     properties = {"day": {"type": "number", "description": "Day."}, **now.input["properties"]}
     changed = msgspec.structs.replace(now, input={"type": "object", "properties": properties})
-    day, zone = exact.write((changed,), MACHINE)["capabilities"][0]["parameters"]
+    day, zone = lossless.write((changed,), MACHINE)["capabilities"][0]["parameters"]
     assert (day["name"], "x-hint" in day) == ("day", False)
     assert (zone["name"], zone["x-hint"]) == ("zone", "UTC")
 
 
 def test_a_toolkit_without_one_of_its_tools() -> None:
-    _, then = exact.read(CLOCK, MACHINE)
-    assert exact.write((then,), MACHINE) == {**CLOCK, "capabilities": [CLOCK["capabilities"][1]]}
+    _, then = lossless.read(CLOCK, MACHINE)
+    assert lossless.write((then,), MACHINE) == {**CLOCK, "capabilities": [CLOCK["capabilities"][1]]}
 
 
 def test_a_tool_that_was_never_read_joins_those_that_were() -> None:
-    now, then = exact.read(CLOCK, MACHINE)
+    now, then = lossless.read(CLOCK, MACHINE)
     fresh = msgspec.structs.replace(now, id=msgspec.structs.replace(now.id, tool="later"), remainder=None)
-    written = exact.write((fresh, then), MACHINE)
+    written = lossless.write((fresh, then), MACHINE)
     assert "x-cost" not in written["capabilities"][0]
     assert written["capabilities"][1] == CLOCK["capabilities"][1]
 
 
 def test_a_new_version_wins_and_unknown_members_stay() -> None:
-    tools = exact.read(CLOCK, MACHINE)
+    tools = lossless.read(CLOCK, MACHINE)
     newer = tuple(msgspec.structs.replace(tool, id=msgspec.structs.replace(tool.id, version="2.0.0")) for tool in tools)
-    assert exact.write(newer, MACHINE) == {**CLOCK, "version": "2.0.0"}
+    assert lossless.write(newer, MACHINE) == {**CLOCK, "version": "2.0.0"}
 
 
 def test_params_of_a_registration_stay_without_a_wrapper_when_the_version_changes() -> None:
     document = find("hub/names_only.json") | {"x-owner": "files team"}
-    tools = exact.read(document, HUB)
+    tools = lossless.read(document, HUB)
     newer = tuple(msgspec.structs.replace(tool, id=msgspec.structs.replace(tool.id, version="8")) for tool in tools)
-    assert exact.write(newer, HUB) == document | {"version": "8"}
+    assert lossless.write(newer, HUB) == document | {"version": "8"}
 
 
 def test_a_changed_schema_wins_over_the_form_that_it_had() -> None:
     document = find("oxp/calculator_add.json")
     direct = {**document, "input_schema": document["input_schema"]["parameters"]}
-    (tool,) = exact.read(direct, OXP)
-    assert exact.write((tool,), OXP) == direct
+    (tool,) = lossless.read(direct, OXP)
+    assert lossless.write((tool,), OXP) == direct
     other = {"type": "object", "properties": {"c": {"type": "string", "description": "C."}}}
-    written = exact.write((msgspec.structs.replace(tool, input=other),), OXP)
+    written = lossless.write((msgspec.structs.replace(tool, input=other),), OXP)
     assert OXP.read(written)[0].input == other
 
 
 def test_a_toolkit_that_was_described_anew_says_so() -> None:
-    tools = exact.read(CLOCK, MACHINE)
-    about = About(title="Watch", description="Shows the time.")
-    written = exact.write(tuple(msgspec.structs.replace(tool, about=about) for tool in tools), MACHINE)
+    tools = lossless.read(CLOCK, MACHINE)
+    about = ToolkitInfo(title="Watch", description="Shows the time.")
+    written = lossless.write(tuple(msgspec.structs.replace(tool, about=about) for tool in tools), MACHINE)
     assert written == {**CLOCK, "name": "Watch", "description": "Shows the time."}
 
 
@@ -152,7 +151,7 @@ UNUSABLE = [
 @pytest.mark.parametrize(("name", "document", "path"), UNUSABLE, ids=[path for *_, path in UNUSABLE])
 def test_a_schema_that_cannot_be_used_is_refused_by_its_path(name: str, document: Any, path: str) -> None:
     with pytest.raises(BadDocument) as refused:
-        exact.read(document, CATALOGS[name])
+        lossless.read(document, CATALOGS[name])
     (finding,) = refused.value.findings
     assert finding.path == path
     assert finding.rule == f"{name.partition('@')[0]}/schema"
@@ -165,7 +164,7 @@ def test_a_schema_that_is_too_deep_or_loops_is_refused() -> None:
     loop = {"type": "object", "$ref": "#"}
     for schema in ({"type": "object", "properties": {"a": deep}}, loop):
         with pytest.raises(BadDocument, match="mcp/schema"):
-            exact.read({"name": "n", "inputSchema": schema}, MODERN)
+            lossless.read({"name": "n", "inputSchema": schema}, MODERN)
 
 
 def test_what_is_no_json_is_refused() -> None:
@@ -174,9 +173,9 @@ def test_what_is_no_json_is_refused() -> None:
         deep = [deep]
     for strange in ({**SEARCH, "x": deep}, {**SEARCH, "x": object()}, {**SEARCH, "x": "\ud800"}):
         with pytest.raises(BadDocument, match="json/"):
-            exact.read(strange, MODERN)
+            lossless.read(strange, MODERN)
     nested: Any = []
     for _ in range(70):
         nested = [nested]
     with pytest.raises(BadDocument, match="at most 64 levels"):
-        exact.read({**SEARCH, "x": nested}, MODERN)
+        lossless.read({**SEARCH, "x": nested}, MODERN)

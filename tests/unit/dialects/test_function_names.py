@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.corpora.journeys import converted, documents
-from toolhall.dialects.catalogs import WRITERS, readable
-from toolhall.dialects.functions import exact_name, function_names, tools_by_name
+from toolhall.dialects.catalogs import WRITE_ONLY_CATALOGS, readable_catalog
+from toolhall.dialects.model_apis.function import function_names, original_name, tools_by_name
 from toolhall.model.names import published_name
 
 LONG = "a" * 100
@@ -20,7 +20,7 @@ def definition(name: str, dialect: str) -> dict[str, Any]:
     return {"name": name, "inputSchema" if dialect == "mcp" else "parameters": CLOSED}
 
 
-@pytest.mark.parametrize("target", [name for name in WRITERS if name != "openapi"])
+@pytest.mark.parametrize("target", [name for name in WRITE_ONLY_CATALOGS if name != "openapi"])
 @pytest.mark.parametrize("dialect", ["mcp", "function"])
 @pytest.mark.parametrize(("name", "expected"), NAMES)
 def test_a_changed_name_is_listed_with_the_original(target: str, dialect: str, name: str, expected: str | None) -> None:
@@ -54,9 +54,9 @@ def test_names_are_hashed_once() -> None:
 
 
 def test_a_written_name_leads_back_to_its_tool() -> None:
-    mcp = readable("mcp")
+    mcp = readable_catalog("mcp")
     tools = tuple(mcp.read(definition(name, "mcp"))[0] for name, _ in (*NAMES, ("plain", None), ("plain", None)))
     found = tools_by_name(tools)
     assert list(found) == function_names(tools)
     assert [found[name] for name in function_names(tools)] == list(tools)
-    assert [exact_name(tool) for tool in found.values()] == [*(name for name, _ in NAMES), "plain", "plain"]
+    assert [original_name(tool) for tool in found.values()] == [*(name for name, _ in NAMES), "plain", "plain"]

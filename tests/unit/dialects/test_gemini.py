@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from tests.unit.dialects.judges import GEMINI_NAME, accepts, as_json_schema, check_gemini, check_losses
 from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import closed_choices, fitting, roots
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.gemini import catalog
-from toolhall.dialects.gemini.parameters import TARGET
+from toolhall.dialects.base import Loss
+from toolhall.dialects.model_apis import gemini
+from toolhall.dialects.model_apis.gemini import TARGET
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
-from toolhall.schema.reshape import reshape
+from toolhall.schema.adapt import adapt_schema
 
 NEARLY_ANYTHING = [
     {"type": "string", "nullable": True},
@@ -25,12 +25,12 @@ ANYTHING = {"anyOf": [*NEARLY_ANYTHING, ANY_LIST]}
 
 
 def made(part: Json) -> JsonObject:
-    result: JsonObject = reshape({"type": "object", "properties": {"a": part}}, TARGET).schema["properties"]["a"]
+    result: JsonObject = adapt_schema({"type": "object", "properties": {"a": part}}, TARGET).schema["properties"]["a"]
     return result
 
 
 def test_a_declaration() -> None:
-    (document,) = catalog.write((FORECAST,)).documents
+    (document,) = gemini.write((FORECAST,)).documents
     assert document == {
         "name": "Weather_forecast",
         "description": "Forecast the weather for a city.",
@@ -47,7 +47,7 @@ def test_a_declaration() -> None:
 
 
 def test_everything_that_differs() -> None:
-    written = catalog.write((MOVE,))
+    written = gemini.write((MOVE,))
     assert written.documents[0]["parameters"]["properties"] == {
         "to": {"type": "string", "nullable": True, "title": "To", "description": "Format: uri."},
         "mode": {"type": "string", "enum": ["copy", "link"]},
@@ -69,24 +69,24 @@ def test_everything_that_differs() -> None:
 
 
 def test_a_tool_without_parameters_has_none() -> None:
-    written = catalog.write((NOTHING,))
+    written = gemini.write((NOTHING,))
     assert written.documents == [{"name": "System_get_timestamp", "description": "System_get_timestamp"}]
     assert [loss.path for loss in written.losses] == ["/outputSchema"]
 
 
 def test_a_tool_that_takes_anything_says_so() -> None:
-    (document,) = catalog.write((tool({"type": "object", "additionalProperties": True}),)).documents
+    (document,) = gemini.write((tool({"type": "object", "additionalProperties": True}),)).documents
     assert document["parameters"] == {"type": "object"}
 
 
 def test_recursion_is_cut() -> None:
-    (document,) = catalog.write((TREE,)).documents
+    (document,) = gemini.write((TREE,)).documents
     tree = document["parameters"]["properties"]["tree"]
     assert tree["properties"]["branches"] == {"type": "array", "items": {"type": "object"}}
 
 
 def test_alternatives_at_the_top_level_become_one_object() -> None:
-    (document,) = catalog.write((FIND,)).documents
+    (document,) = gemini.write((FIND,)).documents
     assert document["parameters"]["properties"]["by"] == {"type": "string", "enum": ["id", "mail"]}
     assert document["description"].endswith("Give exactly one of these: by and id, or by and mail.")
 
@@ -133,7 +133,7 @@ def test_what_gemini_gets(part: JsonObject, expected: JsonObject) -> None:
 
 
 def test_names_start_with_a_letter() -> None:
-    written = catalog.write((tool({}, "1st"), tool({}, "-x"), tool({}, "a.b"), tool({}, "ok-1")))
+    written = gemini.write((tool({}, "1st"), tool({}, "-x"), tool({}, "a.b"), tool({}, "ok-1")))
     names = [document["name"] for document in written.documents]
     assert all(GEMINI_NAME.fullmatch(name) and "." not in name for name in names)
     assert names[3] == "ok-1"
@@ -147,7 +147,7 @@ many = settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, H
 @given(st.data(), roots() | closed_choices())
 def test_accepts_what_was_accepted(data: st.DataObject, schema: JsonObject) -> None:
     """But for lists right inside lists that may hold anything: Gemini cannot say that."""
-    written = catalog.write((tool(schema),))
+    written = gemini.write((tool(schema),))
     parameters = written.documents[0].get("parameters", {"type": "object"})
     check_gemini(parameters)
     check_losses(tool(schema), written.losses)
@@ -164,14 +164,14 @@ def lists_in_lists(value: Json) -> bool:
 
 @pytest.mark.parametrize("of", SAMPLES, ids=lambda of: of.name)
 def test_samples_are_accepted(of: Tool) -> None:
-    written = catalog.write((of,))
+    written = gemini.write((of,))
     check_gemini(written.documents[0].get("parameters", {"type": "object"}))
     check_losses(of, written.losses)
 
 
 def test_real_definitions_are_accepted() -> None:
     for of in corpora() or pytest.skip("no corpora here"):
-        (document,) = (written := catalog.write((of,))).documents
+        (document,) = (written := gemini.write((of,))).documents
         assert GEMINI_NAME.fullmatch(document["name"])
         assert document["description"]
         check_gemini(document.get("parameters", {"type": "object"}))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolhall.dialects.findings import Finding
-from toolhall.dialects.lint.linter import RULES, Linter
+from toolhall.dialects.lint.linter import ALL_RULES, Linter
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 AT = "/inputSchema/properties/place"
@@ -162,13 +162,13 @@ def test_what_gemini_cannot_take_is_one_warning() -> None:
 
 
 def test_every_rule_is_tested_and_well_formed() -> None:
-    ids = [rule.id for rule in RULES]
+    ids = [rule.id for rule in ALL_RULES]
     assert len(set(ids)) == len(ids)
     elsewhere = {"tool/id-twice", "toolkit/twice", "tool/name-taken", "poison/other-tool", "tool/level-missing"}
     tested = {rule for rule, _, _ in CASES} | {"schema/accepts-nothing", "schema/not-for-gemini"}
     assert tested | elsewhere == set(ids)
-    for rule in RULES:
-        assert rule.says.endswith(".")
+    for rule in ALL_RULES:
+        assert rule.summary.endswith(".")
         assert rule.fix[0].islower()
 
 

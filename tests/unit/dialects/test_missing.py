@@ -7,15 +7,15 @@ import pytest
 
 from tests.conformance.dialects.kit import CANARY
 from tests.unit.dialects.test_error_messages import WAYS
-from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.protocol import REVISIONS
 from toolhall.model.errors import NeedsRequirement
-from toolhall.model.requirements import AccountNeed, Missing
+from toolhall.model.requirements import AccountRequirement, MissingRequirement
 
 URL = "https://hall.example/connect/l-1"
-MAIL = Missing("account", "l-1", URL, AccountNeed("google", ("mail.read", "mail.send")))
-CODE = Missing("account", "l-2", "https://hall.example/connect/l-2", AccountNeed("github"))
-NOWHERE = Missing("account", account=AccountNeed("slack"))
-KEY, USER = Missing("secret", "SMS_KEY"), Missing("user_id")
+MAIL = MissingRequirement("account", "l-1", URL, AccountRequirement("google", ("mail.read", "mail.send")))
+CODE = MissingRequirement("account", "l-2", "https://hall.example/connect/l-2", AccountRequirement("github"))
+NOWHERE = MissingRequirement("account", account=AccountRequirement("slack"))
+KEY, USER = MissingRequirement("secret", "SMS_KEY"), MissingRequirement("user_id")
 MAIL_SAID = {
     "kind": "account",
     "id": "l-1",
@@ -27,13 +27,13 @@ MAIL_SAID = {
 EVERYTHING = (MAIL, CODE, KEY, USER)
 
 
-def said(way: str, *missing: Missing, message: str = "not yet") -> Any:
+def said(way: str, *missing: MissingRequirement, message: str = "not yet") -> Any:
     body = WAYS[way](NeedsRequirement(message, missing=missing, detail=CANARY)).body
     assert CANARY.encode() not in body
     return json.loads(body)
 
 
-def details(way: str, *missing: Missing) -> Any:
+def details(way: str, *missing: MissingRequirement) -> Any:
     return said(way, *missing)["error"]["details"]
 
 
@@ -62,7 +62,9 @@ def test_oxp_has_a_member_for_each_kind_and_no_other() -> None:
         ((KEY,), "INTERNAL_ERROR", 500),  # nothing that the caller could do
     ],
 )
-def test_the_hub_tells_apart_what_the_caller_can_do(missing: tuple[Missing, ...], code: str, status: int) -> None:
+def test_the_hub_tells_apart_what_the_caller_can_do(
+    missing: tuple[MissingRequirement, ...], code: str, status: int
+) -> None:
     assert said("hub", *missing)["error"]["code"] == code
     assert WAYS["hub"](NeedsRequirement(missing=missing)).status == status
 

@@ -5,8 +5,8 @@ import pytest
 
 from tests.unit.dialects.judges import NAME, check_losses, check_openai
 from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, OLD, SAMPLES, TREE, corpora, tool
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.openai.catalog import CHAT, RESPONSES
+from toolhall.dialects.base import Loss
+from toolhall.dialects.model_apis.openai import CHAT, RESPONSES
 from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool

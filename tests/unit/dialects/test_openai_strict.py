@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.unit.dialects.judges import accepts, check_losses, check_strict
 from tests.unit.dialects.sample_tools import FORECAST, NOTHING, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.openai.catalog import RESPONSES_STRICT, STRICT
-from toolhall.dialects.openai.strict import NotStrict, read_arguments, strict_parameters
+from toolhall.dialects.base import Loss
+from toolhall.dialects.model_apis.openai import RESPONSES_STRICT, STRICT
+from toolhall.dialects.model_apis.openai_strict import NotStrict, drop_refused_nulls, strict_parameters
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.schema.validator import Validator
@@ -97,7 +97,7 @@ def test_what_may_be_left_out_becomes_null_if_null_was_accepted() -> None:
     schema = closed({"a": {"type": ["string", "null"]}, "b": {"anyOf": [{"type": "integer"}, {"type": "null"}]}})
     result = strict_parameters(schema)
     assert result.schema == {**schema, "required": ["a", "b"]}
-    assert result.lost == []
+    assert result.losses == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_may_be_left_out_becomes_null_if_null_was_accepted() -> None:
 def test_what_may_be_left_out_may_be_null_instead(part: JsonObject, made: JsonObject) -> None:
     schema = closed({"a": part})
     assert strict_parameters(schema).schema["properties"]["a"] == made
-    assert read_arguments({"a": None}, Validator(schema), 10) == {}
+    assert drop_refused_nulls({"a": None}, Validator(schema), 10) == {}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_may_be_left_out_may_be_null_instead(part: JsonObject, made: JsonOb
 )  # fmt: skip
 def test_the_arguments_of_a_strict_call(schema: JsonObject, sent: JsonObject, meant: JsonObject) -> None:
     before = copy.deepcopy(sent)
-    assert read_arguments(sent, Validator(schema), 100) == meant
+    assert drop_refused_nulls(sent, Validator(schema), 100) == meant
     assert sent == before, "what was sent is not changed"
 
 
@@ -204,7 +204,7 @@ def test_what_strict_mode_cannot_check_is_left_out_and_told(part: JsonObject, ma
     result = strict_parameters(closed({"a": part}, "a"))
     found = result.schema["properties"]["a"]
     assert {key: found[key] for key in found if key != "description" or key in made} == made
-    assert f"/properties/a{lost}" in {each.path for each in result.lost}
+    assert f"/properties/a{lost}" in {each.path for each in result.losses}
 
 
 @pytest.mark.parametrize("key", ["anyOf", "oneOf"])
@@ -295,7 +295,7 @@ def test_every_call_can_be_made_and_no_other(data: st.DataObject, schema: JsonOb
         value = fitting(data.draw, schema, schema)
         if isinstance(value, dict) and before.accepts(value):
             sent = {**dict.fromkeys(made["properties"]), **value}
-            read = read_arguments(sent, before, 1_000)
+            read = drop_refused_nulls(sent, before, 1_000)
             assert before.accepts(read)
             nulls = {key for key, each in sent.items() if each is None and key not in value}
             assert {key: each for key, each in read.items() if key not in nulls} == value

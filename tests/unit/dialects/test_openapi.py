@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.unit.dialects.judges import accepts, check_losses
 from tests.unit.dialects.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
-from toolhall.dialects.catalog import Loss
+from toolhall.dialects.base import Loss
 from toolhall.dialects.openapi import catalog
-from toolhall.dialects.openapi.catalog import Info
-from toolhall.dialects.openapi.errors import TABLE
+from toolhall.dialects.openapi.builders import TABLE
+from toolhall.dialects.openapi.catalog import OpenApiInfo
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
-from toolhall.model.tool import About, Output, Tool
+from toolhall.model.tool import Output, Tool, ToolkitInfo
 
 STATUSES = ["200", "400", "401", "403", "404", "409", "410", "413", "415", "422", "429", "500", "503", "504"]
 
@@ -135,7 +135,7 @@ def test_a_body_is_required_where_arguments_are(schema: JsonObject, needed: bool
 
 
 def test_info_and_servers_are_given() -> None:
-    info = Info(title="Mine", version="2.0.0", description="My tools.", servers=("https://example.com",))
+    info = OpenApiInfo(title="Mine", version="2.0.0", description="My tools.", servers=("https://example.com",))
     (document,) = catalog.write((), info).documents
     assert document["info"] == {"title": "Mine", "version": "2.0.0", "description": "My tools."}
     assert document["servers"] == [{"url": "https://example.com"}]
@@ -157,7 +157,7 @@ def test_what_openapi_cannot_say_is_listed() -> None:
     assert [loss.path for loss in catalog.write((FORECAST,)).losses] == [
         "/annotations", "/icons", "/level", "/requirements", "/_meta", "/tags",
     ]  # fmt: skip
-    about = About(title="T", description="D", metadata={})
+    about = ToolkitInfo(title="T", description="D", metadata={})
     of = Tool(id=ToolId("K", "t", "2.0.0"), name="t", input={}, about=about)
     assert [loss.path for loss in catalog.write((of,)).losses] == ["/toolkit/title", "/toolkit/metadata"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.corpora.journeys import converted
-from toolhall.dialects.written import written_in
+from toolhall.dialects.convert.export import write_tools
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool
 
@@ -28,7 +28,7 @@ def test_text_is_text() -> None:
     tool = Tool(
         id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, output=Output("schema", {"type": "string"})
     )
-    (loss,) = written_in("mcp", [tool]).losses
+    (loss,) = write_tools("mcp", [tool]).losses
     assert (loss.path, loss.reason) == (
         "/outputSchema",
         "mcp@2026-07-28 states no schema for plain text, which goes out as text",

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.corpora.journeys import converted, documents
-from toolhall.dialects.catalog import Loss
-from toolhall.dialects.converted import Converted
-from toolhall.dialects.converter import Converter
+from toolhall.dialects.base import Loss
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.targets import ConversionResult
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
@@ -18,7 +18,7 @@ FILES = json.loads((VECTORS / "hub/names_only.json").read_text())
 MCP = "mcp@2026-07-28"
 
 
-def losses(parts: list[Converted]) -> list[Loss]:
+def losses(parts: list[ConversionResult]) -> list[Loss]:
     return [loss for part in parts for loss in part.losses]
 
 
@@ -109,7 +109,7 @@ def test_what_was_not_edited_loses_nothing() -> None:
             assert (documents(parts), losses(parts)) == ([original], [])
 
 
-def whole(given: list[Any], target: str) -> list[Converted]:
+def whole(given: list[Any], target: str) -> list[ConversionResult]:
     converter = Converter(target, whole=True)
     return [*(part for index, each in enumerate(given) for part in converter.feed(each, index)), *converter.finish()]
 

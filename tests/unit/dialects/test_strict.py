@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import nested
-from toolhall.dialects import strict
+from toolhall.dialects import strict_json
 from toolhall.model.errors import Malformed
 
 PADDING = b" " * 5_000  # beyond this size every limit is looked at
@@ -15,7 +15,7 @@ PADDING = b" " * 5_000  # beyond this size every limit is looked at
 
 def refusal(body: bytes) -> str:
     with pytest.raises(Malformed) as caught:
-        strict.decode(body)
+        strict_json.decode(body)
     return caught.value.message
 
 
@@ -50,10 +50,10 @@ VALID: list[tuple[bytes, Any]] = [
 
 @pytest.mark.parametrize(("body", "value"), VALID, ids=[repr(body)[:40] for body, _ in VALID])
 def test_valid_json_has_its_value(body: bytes, value: Any) -> None:
-    decoded = strict.decode(body)
+    decoded = strict_json.decode(body)
     assert decoded == value
     assert type(decoded) is type(value)
-    assert strict.decode(body + PADDING) == value
+    assert strict_json.decode(body + PADDING) == value
 
 
 INVALID = [
@@ -150,7 +150,7 @@ def test_a_second_key_is_found_at_every_depth(depth: int) -> None:
 @pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"a":', b"}")], ids=["lists", "objects"])
 @pytest.mark.parametrize("around", [b"", PADDING], ids=["small", "large"])
 def test_nesting_is_bounded(opening: bytes, closing: bytes, around: bytes) -> None:
-    strict.decode(around + opening * 64 + b"1" + closing * 64)
+    strict_json.decode(around + opening * 64 + b"1" + closing * 64)
     told = refusal(around + opening * 65 + b"1" + closing * 65)
     assert told == "the JSON is nested more than 64 levels deep"
 
@@ -168,12 +168,12 @@ def test_members_are_counted() -> None:
     def members(count: int) -> bytes:
         return json.dumps({"a": {f"k{number}": 0 for number in range(count - 1)}}).encode()
 
-    strict.decode(members(10_000))
+    strict_json.decode(members(10_000))
     assert refusal(members(10_001)) == "the message has more than 10000 members"
 
 
 def test_keys_are_short() -> None:
-    strict.decode(PADDING + b'{"' + b"k" * 256 + b'":1}')
+    strict_json.decode(PADDING + b'{"' + b"k" * 256 + b'":1}')
     assert refusal(PADDING + b'{"' + b"k" * 257 + b'":1}') == "a key is longer than 256 characters"
 
 

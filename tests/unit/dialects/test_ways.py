@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.catalogs import DIALECTS, WRITERS
-from toolhall.dialects.converted import Converted
-from toolhall.dialects.converter import Converter
-from toolhall.dialects.detect import detected
+from toolhall.dialects.catalogs import DIALECTS, WRITE_ONLY_CATALOGS, detect_dialect
+from toolhall.dialects.convert.converter import Converter
+from toolhall.dialects.convert.export import write_tools
+from toolhall.dialects.convert.targets import ConversionResult
 from toolhall.dialects.findings import BadDocument
-from toolhall.dialects.written import written_in
 from toolhall.model.errors import Malformed
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -23,7 +22,7 @@ FREE_FORM = {  # an object whose members are not known: strict mode would refuse
 }
 
 
-def converted(given: list[Any], target: str) -> list[Converted]:
+def converted(given: list[Any], target: str) -> list[ConversionResult]:
     converter = Converter(target)
     found = [each for index, part in enumerate(given) for each in converter.feed(part, index)]
     return [*found, *converter.finish()]
@@ -36,13 +35,13 @@ def resolve(document: Any, pointer: str) -> Any:
     return document
 
 
-@pytest.mark.parametrize("target", [name for name in WRITERS if "strict" not in name])
+@pytest.mark.parametrize("target", [name for name in WRITE_ONLY_CATALOGS if "strict" not in name])
 def test_every_tool_of_a_toolkit_arrives(target: str) -> None:
     documents = [document for part in converted([CALCULATOR], target) for document in part.documents]
-    assert documents == written_in(target, detected(CALCULATOR).read(CALCULATOR)).documents
+    assert documents == write_tools(target, detect_dialect(CALCULATOR).read(CALCULATOR)).documents
 
 
-@pytest.mark.parametrize("target", WRITERS)
+@pytest.mark.parametrize("target", WRITE_ONLY_CATALOGS)
 @pytest.mark.parametrize(
     "file", sorted(VECTORS.glob("*/[!m]*.json")), ids=lambda file: f"{file.parent.name}-{file.stem}"
 )
@@ -101,4 +100,4 @@ def test_a_carrier_is_honoured_on_the_way_to_a_dialect_without_one() -> None:
 def test_an_unknown_dialect_is_refused_with_those_there_are() -> None:
     with pytest.raises(Malformed, match="use one of"):
         Converter("esperanto")
-    assert set(WRITERS) < set(DIALECTS)
+    assert set(WRITE_ONLY_CATALOGS) < set(DIALECTS)

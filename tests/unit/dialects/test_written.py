@@ -4,24 +4,24 @@ import pytest
 
 from tests.unit.dialects.sample_tools import FORECAST, MOVE, SAMPLES
 from toolhall.dialects.catalogs import CATALOGS, DIALECTS
-from toolhall.dialects.functions import by_tool
-from toolhall.dialects.written import written_in
+from toolhall.dialects.convert.export import write_tools
+from toolhall.dialects.model_apis.function import losses_by_tool
 from toolhall.model.errors import Malformed
 from toolhall.model.names import ToolId
-from toolhall.model.tool import About, Output, Tool
+from toolhall.model.tool import Output, Tool, ToolkitInfo
 
 PLAIN = Tool(id=ToolId("add", "add", "0.1.0"), name="add", description="Add.", input={"type": "object"})
 
 
 def paths(dialect: str, tool: Tool) -> list[str]:
-    return [loss.path for loss in written_in(dialect, [tool]).losses]
+    return [loss.path for loss in write_tools(dialect, [tool]).losses]
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
 def test_every_dialect_writes_every_tool(dialect: str) -> None:
-    written = written_in(dialect, SAMPLES)
+    written = write_tools(dialect, SAMPLES)
     assert written.documents
-    assert {number for number, _ in by_tool(written.losses, len(SAMPLES))} <= set(range(len(SAMPLES)))
+    assert {number for number, _ in losses_by_tool(written.losses, len(SAMPLES))} <= set(range(len(SAMPLES)))
 
 
 @pytest.mark.parametrize("dialect", ["mcp", "function"])
@@ -39,15 +39,15 @@ def test_what_is_said_differently_is_told_apart_from_what_is_left_out() -> None:
     listed = Tool(
         id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, output=Output("schema", {"type": "array"})
     )
-    (loss,) = written_in("mcp@2025-11-25", [listed]).losses
+    (loss,) = write_tools("mcp@2025-11-25", [listed]).losses
     assert loss.path == "/outputSchema"
     assert loss.reason.startswith("mcp@2025-11-25 wants an object at the root of an output schema")
-    (loss,) = (each for each in written_in("hub", [listed]).losses if each.path == "/outputSchema")
+    (loss,) = (each for each in write_tools("hub", [listed]).losses if each.path == "/outputSchema")
     assert loss.reason == "hub does not say what a method returns"
 
 
 def test_what_is_said_of_a_toolkit_counts() -> None:
-    of = Tool(id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, about=About(metadata={"a": 1}))
+    of = Tool(id=ToolId("T", "t", "2.0.0"), name="T_t", input={"type": "object"}, about=ToolkitInfo(metadata={"a": 1}))
     assert "/toolkit/metadata" in paths("hub", of)
     assert "/toolkit/metadata" not in paths("machine", of)
 
@@ -57,17 +57,17 @@ def test_a_toolkit_has_the_level_of_its_highest_tool_and_says_what_is_lost() -> 
         Tool(id=ToolId("T", name, "1.0.0"), name=f"T_{name}", description=name, input={"type": "object"}, level=level)
         for name, level in (("low", 0), ("high", 9), ("unsaid", None))
     )
-    written = written_in("machine", [low, high, unsaid])
+    written = write_tools("machine", [low, high, unsaid])
     assert [document["securityLevel"] for document in written.documents] == [9]
-    assert [number for number, loss in by_tool(written.losses, 3) if loss.path == "/level"] == [0]
+    assert [number for number, loss in losses_by_tool(written.losses, 3) if loss.path == "/level"] == [0]
 
 
 def test_losses_of_several_tools_start_with_their_number() -> None:
-    numbers = [number for number, _ in by_tool(written_in("hub", [MOVE, FORECAST]).losses, 2)]
+    numbers = [number for number, _ in losses_by_tool(write_tools("hub", [MOVE, FORECAST]).losses, 2)]
     assert 1 in numbers
 
 
 def test_an_unknown_dialect_is_refused() -> None:
     with pytest.raises(Malformed, match="use one of"):
-        written_in("esperanto", [PLAIN])
+        write_tools("esperanto", [PLAIN])
     assert "function" in CATALOGS

@@ -12,9 +12,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from toolhall.egress.addresses import Address, Allowed
-from toolhall.egress.door import Door
-from toolhall.egress.resolving import Resolver
+from toolhall.egress.addresses import EgressAllowlist, IpAddress
+from toolhall.egress.client import EgressClient
+from toolhall.egress.resolver import Resolver
 
 Answer = Callable[[str], AsyncIterator[bytes]]  # from the head of a request to the bytes of the reply
 
@@ -31,9 +31,9 @@ class Outside:
         self.bodies: list[bytes] = []
 
     @property
-    def door(self) -> Door:
+    def door(self) -> EgressClient:
         """A door that opens to this server, and otherwise to what is public."""
-        return Door(Allowed([self.entry]))
+        return EgressClient(EgressAllowlist([self.entry]))
 
 
 def reply(body: bytes = b"{}", *headers: str, status: str = "200 OK") -> Answer:
@@ -109,7 +109,7 @@ def answering(*answers: Sequence[str]) -> Resolver:
     """A resolver that gives one answer after the other, and the last one from then on."""
     left = [[ip_address(each) for each in answer] for answer in answers]
 
-    async def resolve(host: str, port: int) -> list[Address]:
+    async def resolve(host: str, port: int) -> list[IpAddress]:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return resolve

@@ -4,7 +4,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from toolhall.egress.addresses import Allowed, BadEntry, is_loopback, is_name, refused
+from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist, is_hostname, is_loopback, non_public_kind
 
 CLOSED = [
     "0.0.0.0",
@@ -77,19 +77,19 @@ PUBLIC = [
 
 @pytest.mark.parametrize("address", CLOSED)
 def test_what_is_not_public_is_closed(address: str) -> None:
-    assert refused(ip_address(address))
+    assert non_public_kind(ip_address(address))
 
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_what_is_public_is_open(address: str) -> None:
-    assert refused(ip_address(address)) is None
+    assert non_public_kind(ip_address(address)) is None
 
 
 @pytest.mark.parametrize("network", ["10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "fc00::/7", "224.0.0.0/4"])
 def test_a_network_is_closed_from_its_first_address_to_its_last(network: str) -> None:
     whole = ip_network(network)
-    assert refused(whole[0])
-    assert refused(whole[-1])
+    assert non_public_kind(whole[0])
+    assert non_public_kind(whole[-1])
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_network_is_closed_from_its_first_address_to_its_last(network: str) ->
     ],
 )
 def test_an_entry_opens_what_it_names(entry: str, host: str, port: int, address: str, is_open: bool) -> None:
-    assert (Allowed([entry]).why_not(host, port, ip_address(address)) is None) is is_open
+    assert (EgressAllowlist([entry]).refusal_reason(host, port, ip_address(address)) is None) is is_open
 
 
 @pytest.mark.parametrize(
@@ -155,14 +155,16 @@ def test_an_entry_opens_what_it_names(entry: str, host: str, port: int, address:
     ],
 )
 def test_an_entry_that_cannot_be_meant_says_what_to_write(entry: str, fix: str) -> None:
-    with pytest.raises(BadEntry) as bad:
-        Allowed([entry])
+    with pytest.raises(BadAllowlistEntry) as bad:
+        EgressAllowlist([entry])
     assert fix in str(bad.value)
     assert str(bad.value).startswith("egress_allow: ")
 
 
 def test_names_and_what_only_looks_like_one() -> None:
-    assert all(map(is_name, ["localhost", "a", "a-b.c_d.example", "xn--exmple-cua.com", "1.example", "0x7f.example"]))
+    assert all(
+        map(is_hostname, ["localhost", "a", "a-b.c_d.example", "xn--exmple-cua.com", "1.example", "0x7f.example"])
+    )
     wrong = [
         "",
         ".",
@@ -180,7 +182,7 @@ def test_names_and_what_only_looks_like_one() -> None:
         "a" * 64,
         "a." * 127 + "a",
     ]
-    assert not any(map(is_name, wrong))
+    assert not any(map(is_hostname, wrong))
 
 
 def test_this_machine_by_name() -> None:

@@ -11,10 +11,8 @@ import pytest
 from tests.threats.test_egress_addresses import LED_HERE, SPELLINGS
 from tests.threats.test_egress_requests import PROXIES
 from tests.unit.egress.outside import answering, certified, outside
-from toolhall.egress.addresses import Address, Allowed
-from toolhall.egress.dialing import Dial, Nowhere
-from toolhall.egress.errors import EgressRefused
-from toolhall.egress.resolving import system
+from toolhall.egress.addresses import EgressAllowlist, EgressRefused, IpAddress
+from toolhall.egress.resolver import Dialer, NameNotFound, tool_resolver
 
 HERE = ip_address("127.0.0.1")
 METADATA = ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fe80::1"]
@@ -28,9 +26,9 @@ class Caller(asyncio.Protocol):
         transport.close()
 
 
-async def dialled(dial: Dial, url: str) -> Caller:
+async def dialled(dial: Dialer, url: str) -> Caller:
     async with asyncio.timeout(20):
-        return await dial.connect(dial.read(url), Caller)
+        return await dial.connect(dial.parse(url), Caller)
 
 
 @pytest.mark.threat("E1")
@@ -39,7 +37,7 @@ async def test_E1_no_spelling_of_a_closed_address_is_dialled(scheme: str) -> Non
     async with outside() as server:
         for spelling in SPELLINGS:
             with pytest.raises(EgressRefused):
-                await dialled(Dial(Allowed()), f"{scheme}://{spelling}:{server.port}/")
+                await dialled(Dialer(EgressAllowlist()), f"{scheme}://{spelling}:{server.port}/")
     assert server.connections == 0
 
 
@@ -49,8 +47,8 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
     """Whatever address the line has for itself: that one is open, and nothing beside it."""
     async with outside() as server:
         for dial in (
-            Dial(Allowed(), answering(addresses)),
-            Dial(Allowed(), answering(addresses)).beside(ip_address("192.168.0.7")),
+            Dialer(EgressAllowlist(), answering(addresses)),
+            Dialer(EgressAllowlist(), answering(addresses)).with_address(ip_address("192.168.0.7")),
         ):
             with pytest.raises(EgressRefused, match="egress_allow"):
                 await dialled(dial, f"https://evil.example:{server.port}/")
@@ -61,7 +59,7 @@ async def test_E1_one_closed_address_closes_a_name(addresses: list[str]) -> None
 async def test_E2_the_address_that_was_judged_is_the_one_connected_to() -> None:
     """A name that leads elsewhere the second time: the first answer is used, the second is judged anew."""
     async with outside(host="127.0.0.2") as good, outside(port=good.port) as trap:
-        dial = Dial(Allowed(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
+        dial = Dialer(EgressAllowlist(["127.0.0.2/32"]), answering(["127.0.0.2"], ["127.0.0.1"]))
         url = f"http://rebinding.localhost:{good.port}/"
         assert (await dialled(dial, url)).address == "127.0.0.2"
         with pytest.raises(EgressRefused, match="egress_allow"):
@@ -74,7 +72,7 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
     async with outside() as proxy, outside() as server:
         for name in PROXIES:
             monkeypatch.setenv(name, proxy.url)
-        assert (await dialled(Dial(Allowed([server.entry])), server.url)).address == "127.0.0.1"
+        assert (await dialled(Dialer(EgressAllowlist([server.entry])), server.url)).address == "127.0.0.1"
     assert proxy.connections == 0
 
 
@@ -82,23 +80,23 @@ async def test_E6_the_environment_names_no_proxy(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("url", ["unix:/run/docker.sock", "ftp://127.0.0.1/", "ws://127.0.0.1/", "/run/docker.sock"])
 def test_E9_only_https_is_dialled(url: str) -> None:
     with pytest.raises(EgressRefused, match="is not an https URL"):
-        Dial(Allowed()).beside(HERE).read(url)
+        Dialer(EgressAllowlist()).with_address(HERE).parse(url)
 
 
 @pytest.mark.parametrize("joined_from", ["127.0.0.1", "127.0.0.9", "::1", "::ffff:127.0.0.1"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_who_joined_from_this_machine_lives_on_it(joined_from: str, host: str) -> None:
     async with outside() as server:
-        dial = Dial(Allowed(), system).beside(ip_address(joined_from))
+        dial = Dialer(EgressAllowlist(), tool_resolver).with_address(ip_address(joined_from))
         assert (await dialled(dial, f"http://{host}:{server.port}/")).address == "127.0.0.1"
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "192.168.0.7", "fd12::7", "100.64.0.1"])
 def test_an_address_is_opened_for_one_line(address: str) -> None:
     """Its neighbours stay closed, and so does it for others; secrets travel, so the line is encrypted."""
-    dial = Dial(Allowed())
-    own, url = dial.beside(ip_address(address)), f"https://{f'[{address}]' if ':' in address else address}:9/"
-    assert own.read(url).host == address
+    dial = Dialer(EgressAllowlist())
+    own, url = dial.with_address(ip_address(address)), f"https://{f'[{address}]' if ':' in address else address}:9/"
+    assert own.parse(url).host == address
     for other, closed in (
         (own, "https://10.1.2.4:9/"),
         (own, "https://127.0.0.1:9/"),
@@ -107,15 +105,15 @@ def test_an_address_is_opened_for_one_line(address: str) -> None:
         (dial, url),
     ):
         with pytest.raises(EgressRefused):
-            other.read(closed)
+            other.parse(closed)
 
 
 @pytest.mark.threat("E1")
 @pytest.mark.parametrize("address", [*METADATA, "0.0.0.0", "224.0.0.1", "2002:7f00:1::"])
 async def test_E1_nobody_joins_from_a_metadata_service(address: str) -> None:
     """Whatever somebody made the hall believe about where they are."""
-    found: Address = ip_address(address)
-    dial = Dial(Allowed(), answering([address])).beside(found)
+    found: IpAddress = ip_address(address)
+    dial = Dialer(EgressAllowlist(), answering([address])).with_address(found)
     for host in (f"[{address}]" if ":" in address else address, "evil.example"):
         with pytest.raises(EgressRefused):
             await dialled(dial, f"https://{host}:9/")
@@ -125,23 +123,23 @@ async def test_a_certificate_must_be_for_the_name_and_believed(tmp_path: Path) -
     """The name is what is checked, though an address is what is connected to."""
     server_side, believing = certified(tmp_path, "tools.example")
     async with outside(tls=server_side) as server:
-        allowed = Allowed(["127.0.0.0/8"])
-        dial = Dial(allowed, answering(["127.0.0.1"]), lambda: believing)
+        allowed = EgressAllowlist(["127.0.0.0/8"])
+        dial = Dialer(allowed, answering(["127.0.0.1"]), lambda: believing)
         assert (await dialled(dial, f"https://tools.example:{server.port}/")).address == "127.0.0.1"
         with pytest.raises(ssl.SSLCertVerificationError, match=r"other\.example"):
             await dialled(dial, f"https://other.example:{server.port}/")
         with pytest.raises(ssl.SSLCertVerificationError):
-            await dialled(Dial(allowed, answering(["127.0.0.1"])), f"https://tools.example:{server.port}/")
+            await dialled(Dialer(allowed, answering(["127.0.0.1"])), f"https://tools.example:{server.port}/")
 
 
 async def test_the_next_address_is_tried_when_one_takes_no_connection() -> None:
     async with outside(host="127.0.0.2") as server:
-        dial = Dial(Allowed(["127.0.0.0/8"]), answering(["127.0.0.1", "127.0.0.2"]))
+        dial = Dialer(EgressAllowlist(["127.0.0.0/8"]), answering(["127.0.0.1", "127.0.0.2"]))
         assert (await dialled(dial, f"http://a.localhost:{server.port}/")).address == "127.0.0.2"
 
 
 async def test_a_name_that_leads_nowhere_is_told_as_that() -> None:
-    with pytest.raises(Nowhere, match="no address"):
-        await dialled(Dial(Allowed(), answering([])), "https://nowhere.example/")
-    with pytest.raises(Nowhere, match="cannot be resolved"):
-        await dialled(Dial(Allowed(), system), "https://nowhere.invalid/")
+    with pytest.raises(NameNotFound, match="no address"):
+        await dialled(Dialer(EgressAllowlist(), answering([])), "https://nowhere.example/")
+    with pytest.raises(NameNotFound, match="cannot be resolved"):
+        await dialled(Dialer(EgressAllowlist(), tool_resolver), "https://nowhere.invalid/")

@@ -8,10 +8,8 @@ import httpx2
 import pytest
 
 from tests.unit.egress.outside import answering, certified, endless, outside, reply, whole
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.bearer import Bearer
-from toolhall.egress.door import Door
-from toolhall.egress.errors import EgressFailed, EgressRefused
+from toolhall.egress.addresses import EgressAllowlist, EgressFailed, EgressRefused
+from toolhall.egress.client import BearerAuth, EgressClient
 from toolhall.model.secret import Secret
 
 
@@ -80,8 +78,8 @@ async def test_the_name_is_kept_for_the_certificate_and_the_host(tmp_path: Path)
     named: list[str | None] = []
     tls.sni_callback = lambda _socket, name, _context: named.append(name)
     async with outside(tls=tls) as server:
-        allowed = Allowed([f"provider.example:{server.port}"])
-        door = Door(allowed, answering(["127.0.0.1"]), lambda: trust)
+        allowed = EgressAllowlist([f"provider.example:{server.port}"])
+        door = EgressClient(allowed, answering(["127.0.0.1"]), lambda: trust)
         found = await door.fetch("GET", f"https://provider.example:{server.port}/x")
     assert found.status == 200
     assert named == ["provider.example"]
@@ -91,7 +89,7 @@ async def test_the_name_is_kept_for_the_certificate_and_the_host(tmp_path: Path)
 async def test_a_certificate_of_another_name_is_not_believed(tmp_path: Path) -> None:
     tls, trust = certified(tmp_path, "other.example")
     async with outside(tls=tls) as server:
-        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]), lambda: trust)
+        door = EgressClient(EgressAllowlist(["provider.example"]), answering(["127.0.0.1"]), lambda: trust)
         with pytest.raises(EgressFailed, match="certificate"):
             await door.fetch("GET", f"https://provider.example:{server.port}/x")
     assert server.heads == []
@@ -103,7 +101,7 @@ async def test_nobody_is_believed_whom_the_machine_does_not_know(
     tls, _ = certified(tmp_path, "provider.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "provider.example.pem"))
     async with outside(tls=tls) as server:
-        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]))
+        door = EgressClient(EgressAllowlist(["provider.example"]), answering(["127.0.0.1"]))
         with pytest.raises(EgressFailed, match="certificate"):
             await door.fetch("GET", f"https://provider.example:{server.port}/x")
 
@@ -111,7 +109,7 @@ async def test_nobody_is_believed_whom_the_machine_does_not_know(
 async def test_the_next_address_is_tried() -> None:
     """A host has several addresses so that one of them may be away."""
     async with outside() as server:
-        door = Door(Allowed(["127.0.0.0/8"]), answering(["127.0.0.3", "127.0.0.1"]))
+        door = EgressClient(EgressAllowlist(["127.0.0.0/8"]), answering(["127.0.0.3", "127.0.0.1"]))
         assert (await door.fetch("GET", f"http://a.localhost:{server.port}")).status == 200
 
 
@@ -119,7 +117,7 @@ async def test_the_next_address_is_tried() -> None:
 async def test_a_host_that_is_not_there(addresses: list[str]) -> None:
     async with outside() as server:
         port = server.port
-    door = Door(Allowed(["127.0.0.0/8"]), answering(addresses))
+    door = EgressClient(EgressAllowlist(["127.0.0.0/8"]), answering(addresses))
     with pytest.raises(EgressFailed, match="cannot be reached"):
         await door.fetch("GET", f"http://a.localhost:{port}")
 
@@ -129,7 +127,7 @@ async def test_a_name_that_leads_nowhere() -> None:
         raise OSError(-2, "Name or service not known")
 
     with pytest.raises(EgressFailed, match=r"nowhere\.example cannot be resolved"):
-        await Door(Allowed(), resolve).fetch("GET", "https://nowhere.example")  # type: ignore[arg-type]
+        await EgressClient(EgressAllowlist(), resolve).fetch("GET", "https://nowhere.example")  # type: ignore[arg-type]
 
 
 async def test_what_is_no_http_fails() -> None:
@@ -139,17 +137,17 @@ async def test_what_is_no_http_fails() -> None:
 
 
 async def test_a_client_speaks_the_errors_of_its_library() -> None:
-    async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server, server.door.client() as client:
+    async with outside(whole(b"220 smtp.example ESMTP\r\n")) as server, server.door.http_client() as client:
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.get(server.url)
-    async with server.door.client() as client:
+    async with server.door.http_client() as client:
         with pytest.raises(httpx2.ConnectError):
             await client.get(server.url)
 
 
 async def test_a_client_reads_in_parts_and_may_stop() -> None:
     forever = endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000)
-    async with outside(forever) as server, server.door.client() as client:
+    async with outside(forever) as server, server.door.http_client() as client:
         async with client.stream("GET", server.url) as found:
             async for part in found.aiter_bytes():
                 assert part
@@ -160,8 +158,8 @@ async def test_a_client_reads_in_parts_and_may_stop() -> None:
 
 async def test_a_client_with_a_base_goes_nowhere_else() -> None:
     async with outside() as server, outside() as other:
-        door = Door(Allowed([server.entry, other.entry]))
-        async with door.client(base_url=f"{server.url}/v1", headers={"x-key": "hunter2"}) as client:
+        door = EgressClient(EgressAllowlist([server.entry, other.entry]))
+        async with door.http_client(base_url=f"{server.url}/v1", headers={"x-key": "hunter2"}) as client:
             for inside in ("", "items", "/items/1?a=b", f"{server.url}/v1", f"{server.url}/v1/items"):
                 assert (await client.get(inside)).status_code == 200
             for elsewhere in (other.url, f"{other.url}/v1/items", f"{server.url}/v10", "../admin", "items/../../admin"):
@@ -173,15 +171,15 @@ async def test_a_client_with_a_base_goes_nowhere_else() -> None:
 
 async def test_a_token_goes_with_the_requests_of_its_client() -> None:
     async with outside() as server:
-        auth = Bearer(server.url, Secret("hunter2"))
-        async with server.door.client(base_url=server.url, auth=auth) as client:
+        auth = BearerAuth(server.url, Secret("hunter2"))
+        async with server.door.http_client(base_url=server.url, auth=auth) as client:
             await client.get("/me")
     assert "authorization: Bearer hunter2\r\n" in server.heads[0].replace("Authorization", "authorization")
 
 
 async def test_a_base_that_is_closed_makes_no_client() -> None:
     with pytest.raises(EgressRefused, match="egress_allow"):
-        Door(Allowed()).client(base_url="https://127.0.0.1")
+        EgressClient(EgressAllowlist()).http_client(base_url="https://127.0.0.1")
 
 
 async def test_certificates_are_read_once_for_all_requests(tmp_path: Path) -> None:
@@ -193,8 +191,8 @@ async def test_certificates_are_read_once_for_all_requests(tmp_path: Path) -> No
         return trust
 
     async with outside(tls=tls) as server:
-        door = Door(Allowed(["provider.example"]), answering(["127.0.0.1"]), trusted)
-        async with door.client(base_url=f"https://provider.example:{server.port}") as client:
+        door = EgressClient(EgressAllowlist(["provider.example"]), answering(["127.0.0.1"]), trusted)
+        async with door.http_client(base_url=f"https://provider.example:{server.port}") as client:
             await client.get("/1")
             await client.get("/2")
     assert len(asked) == 1

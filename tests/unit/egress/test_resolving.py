@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.door import Door
-from toolhall.egress.errors import EgressFailed
-from toolhall.egress.outside import Outside
-from toolhall.egress.resolving import Lookups, for_hall, system
+from toolhall.egress.addresses import EgressAllowlist, EgressFailed
+from toolhall.egress.client import EgressClient
+from toolhall.egress.lazy_client import LazyEgressClient
+from toolhall.egress.resolver import SystemResolver, hall_resolver, tool_resolver
 
 FEW = 3
 
@@ -42,7 +41,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[Names]:
     names.end.set()
 
 
-async def given_up(lookups: Lookups, host: str) -> None:
+async def given_up(lookups: SystemResolver, host: str) -> None:
     """Somebody asks, and does not wait for the answer."""
     asking = asyncio.ensure_future(lookups(host, 443))
     await asyncio.sleep(0)
@@ -51,19 +50,19 @@ async def given_up(lookups: Lookups, host: str) -> None:
 
 
 async def test_a_name_has_all_its_addresses_once() -> None:
-    found = await Lookups(1)("localhost", 80)
+    found = await SystemResolver(1)("localhost", 80)
     assert ip_address("127.0.0.1") in found or ip_address("::1") in found
     assert len(set(found)) == len(found)
 
 
 async def test_a_name_that_leads_nowhere_is_an_error_of_the_system() -> None:
     with pytest.raises(OSError, match=r"."):
-        await Lookups(1)("nowhere.invalid", 80)
+        await SystemResolver(1)("nowhere.invalid", 80)
 
 
 @pytest.mark.threat("I6")
 async def test_lookups_that_hang_are_counted_also_when_nobody_waits_any_more(names: Names) -> None:
-    lookups = Lookups(FEW)
+    lookups = SystemResolver(FEW)
     for number in range(FEW):
         await given_up(lookups, f"slow{number}.example")
     with pytest.raises(EgressFailed, match=r"good\.example is not looked up now"):
@@ -74,7 +73,7 @@ async def test_lookups_that_hang_are_counted_also_when_nobody_waits_any_more(nam
 
 @pytest.mark.threat("I6")
 async def test_a_name_that_hangs_takes_one_place_however_often_it_is_asked_for(names: Names) -> None:
-    lookups = Lookups(2)
+    lookups = SystemResolver(2)
     for _ in range(20):
         await given_up(lookups, "slow.example")
     assert await lookups("localhost", 80)
@@ -82,7 +81,7 @@ async def test_a_name_that_hangs_takes_one_place_however_often_it_is_asked_for(n
 
 
 async def test_a_place_is_free_again_when_the_answer_comes(names: Names) -> None:
-    lookups = Lookups(1)
+    lookups = SystemResolver(1)
     waiting = [asyncio.ensure_future(lookups("slow.example", 443)) for _ in range(2)]
     await asyncio.sleep(0)
     names.end.set()
@@ -94,7 +93,7 @@ async def test_a_place_is_free_again_when_the_answer_comes(names: Names) -> None
 async def test_tools_take_no_place_of_the_halls_own(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     """All places of tools are taken: their next request fails at once, and one of the hall's own goes on."""
     for number in range(16):
-        await given_up(system, f"slow{number}.example")
+        await given_up(tool_resolver, f"slow{number}.example")
     connected: list[str] = []
 
     async def connect(self: object, host: str, *_: Any, **__: Any) -> None:
@@ -104,10 +103,10 @@ async def test_tools_take_no_place_of_the_halls_own(names: Names, monkeypatch: p
     monkeypatch.setattr("httpcore2.AnyIOBackend.connect_tcp", connect)
     allow = ("localhost:9",)
     with pytest.raises(EgressFailed, match="not looked up now"):
-        await Outside(allow).fetch("GET", "http://localhost:9/")
+        await LazyEgressClient(allow).fetch("GET", "http://localhost:9/")
     assert connected == []
-    for own in (Outside(allow, of_hall=True).door, Door.of_hall(Allowed(allow))):
+    for own in (LazyEgressClient(allow, for_hall=True).egress_client, EgressClient.for_hall(EgressAllowlist(allow))):
         with pytest.raises(EgressFailed, match="did not answer as it should"):
             await own.fetch("GET", "http://localhost:9/")
     assert len(connected) == 2
-    assert for_hall is not system
+    assert hall_resolver is not tool_resolver

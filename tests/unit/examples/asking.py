@@ -7,10 +7,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from toolhall.examples.standins.authority import CLIENT_ID
-from toolhall.examples.standins.google import READ_MAIL, Google
-from toolhall.examples.standins.grants import Grants, challenge_of
-from toolhall.examples.standins.messages import Reply, Request
+from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse
+from toolhall.examples._fakes.oauth_provider import CLIENT_ID, FakeGrants, pkce_challenge
+from toolhall.examples._fakes.services import READ_MAIL_SCOPE, FakeGoogle
 
 URL = "http://127.0.0.1:9000"
 REDIRECT = "http://localhost:8000/oauth/callback"
@@ -19,9 +18,9 @@ WANTED = {
     "response_type": "code",
     "client_id": CLIENT_ID,
     "redirect_uri": REDIRECT,
-    "scope": READ_MAIL,
+    "scope": READ_MAIL_SCOPE,
     "state": "the state & more",
-    "code_challenge": challenge_of(VERIFIER),
+    "code_challenge": pkce_challenge(VERIFIER),
     "code_challenge_method": "S256",
 }
 
@@ -42,23 +41,23 @@ class World:
 
     public_url: str | None = None
     clock: Clock = field(default_factory=Clock)
-    grants: Grants | None = None
+    grants: FakeGrants | None = None
 
     def __post_init__(self) -> None:
-        self._google = Google(URL, self.public_url, self.grants or Grants(self.clock))
+        self._google = FakeGoogle(URL, self.public_url, self.grants or FakeGrants(self.clock))
 
-    def get(self, path: str, query: dict[str, str] | None = None, token: str | None = None) -> Reply:
+    def get(self, path: str, query: dict[str, str] | None = None, token: str | None = None) -> FakeResponse:
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        return self._google(Request("GET", path, query or {}, headers))
+        return self._google(FakeRequest("GET", path, query or {}, headers))
 
-    def post(self, path: str, **form: str) -> Reply:
-        return self._google(Request("POST", path, {}, {}, urlencode(form).encode()))
+    def post(self, path: str, **form: str) -> FakeResponse:
+        return self._google(FakeRequest("POST", path, {}, {}, urlencode(form).encode()))
 
-    def asked(self, **changed: str) -> Reply:
+    def asked(self, **changed: str) -> FakeResponse:
         """A browser is sent there; what is changed to nothing is left out."""
         return self.get("/authorize", {name: value for name, value in (WANTED | changed).items() if value})
 
-    def answered(self, page: Reply, answer: str = "allow") -> Reply:
+    def answered(self, page: FakeResponse, answer: str = "allow") -> FakeResponse:
         """A person clicks one of the two buttons."""
         ticket = re.search(rb'name="ticket" value="([^"]+)"', page.body)
         assert ticket, page
@@ -67,11 +66,11 @@ class World:
     def code(self) -> str:
         return said(self.answered(self.asked()))["code"]
 
-    def exchange(self, code: str, /, **changed: str) -> Reply:
+    def exchange(self, code: str, /, **changed: str) -> FakeResponse:
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": REDIRECT, "client_id": CLIENT_ID}
         return self.post("/token", **(form | {"code_verifier": VERIFIER} | changed))
 
-    def renew(self, refresh: str, **changed: str) -> Reply:
+    def renew(self, refresh: str, **changed: str) -> FakeResponse:
         form = {"grant_type": "refresh_token", "refresh_token": refresh, "client_id": CLIENT_ID}
         return self.post("/token", **(form | changed))
 
@@ -85,7 +84,7 @@ class World:
         return status == 200
 
 
-def said(reply: Reply) -> dict[str, str]:
+def said(reply: FakeResponse) -> dict[str, str]:
     """What a browser is sent back with."""
     assert reply.status == 303, reply
     address, _, query = dict(reply.headers)["location"].partition("?")
@@ -93,13 +92,13 @@ def said(reply: Reply) -> dict[str, str]:
     return dict(parse_qsl(query, strict_parsing=True))
 
 
-def value(reply: Reply) -> dict[str, Any]:
+def value(reply: FakeResponse) -> dict[str, Any]:
     """The value of a reply that is fine."""
     assert reply.status == 200, reply
     return msgspec.json.decode(reply.body, type=dict[str, Any])
 
 
-def refused(reply: Reply) -> str:
+def refused(reply: FakeResponse) -> str:
     """The word in a refusal of tokens."""
     assert reply.status == 400, reply
     return msgspec.json.decode(reply.body, type=dict[str, str])["error"]

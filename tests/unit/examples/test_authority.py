@@ -3,10 +3,10 @@
 import pytest
 
 from tests.unit.examples.asking import REDIRECT, URL, World, refused, said, value
-from toolhall.accounts.discovery import read_metadata
-from toolhall.accounts.providers import ProviderSettings, provider_of
-from toolhall.examples.standins.authority import CLIENT_ID
-from toolhall.examples.standins.google import READ_MAIL
+from toolhall.examples._fakes.oauth_provider import CLIENT_ID
+from toolhall.examples._fakes.services import READ_MAIL_SCOPE
+from toolhall.oauth.discovery import read_metadata
+from toolhall.oauth.providers import ProviderSettings, build_provider
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def world() -> World:
 
 
 def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
-    provider = provider_of("google", ProviderSettings(issuer=URL, client_id=CLIENT_ID))
+    provider = build_provider("google", ProviderSettings(issuer=URL, client_id=CLIENT_ID))
     found = read_metadata(value(world.get("/.well-known/oauth-authorization-server")), provider)
     assert (found.authorize_url, found.token_url, found.revoke_url) == (
         f"{URL}/authorize",
@@ -28,7 +28,7 @@ def test_its_metadata_is_what_a_hall_believes(world: World) -> None:
 def test_a_page_asks_and_cannot_be_framed_or_scripted(world: World) -> None:
     page = world.asked()
     assert page.status == 200
-    assert READ_MAIL.encode() in page.body
+    assert READ_MAIL_SCOPE.encode() in page.body
     assert b"localhost:8000" in page.body
     policy = dict(page.headers)["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -97,7 +97,7 @@ def test_other_programs_are_not_known(world: World) -> None:
         ({"code_challenge_method": "plain"}, "invalid_request"),
         ({"code_challenge_method": ""}, "invalid_request"),
         ({"response_type": "token"}, "unsupported_response_type"),
-        ({"scope": f"{READ_MAIL} https://mail.google.com/"}, "invalid_scope"),
+        ({"scope": f"{READ_MAIL_SCOPE} https://mail.google.com/"}, "invalid_scope"),
         ({"scope": ""}, "invalid_scope"),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_cannot_be_asked_for_is_refused_before_a_person_sees_it(
 
 def test_a_code_gives_tokens_for_two_minutes(world: World) -> None:
     tokens = world.tokens()
-    assert (tokens["token_type"], tokens["expires_in"], tokens["scope"]) == ("Bearer", 120, READ_MAIL)
+    assert (tokens["token_type"], tokens["expires_in"], tokens["scope"]) == ("Bearer", 120, READ_MAIL_SCOPE)
     assert world.reads(tokens["access_token"])
     assert not world.reads(tokens["refresh_token"])
     world.clock.now += 119

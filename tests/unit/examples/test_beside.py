@@ -5,44 +5,44 @@ from urllib.request import urlopen
 
 import pytest
 
-from toolhall.accounts.providers import ProviderSettings
 from toolhall.config import Config
-from toolhall.examples.standins.addresses import GMAIL_ADDRESS, TEXTING_ADDRESS
-from toolhall.examples.standins.beside import beside
+from toolhall.examples._fakes import GMAIL_ADDRESS, SMS_ADDRESS
+from toolhall.examples._fakes.services import run_fake_services
+from toolhall.oauth.providers import ProviderSettings
 
 OWN = ProviderSettings(client_id="mine")
 
 
 def test_the_settings_lead_to_them_as_long_as_they_run() -> None:
-    with beside(Config(egress_allow=("10.0.0.0/8",), providers={"github": OWN})) as config:
-        gmail, texting = os.environ[GMAIL_ADDRESS], os.environ[TEXTING_ADDRESS]
+    with run_fake_services(Config(egress_allow=("10.0.0.0/8",), providers={"github": OWN})) as config:
+        gmail, texting = os.environ[GMAIL_ADDRESS], os.environ[SMS_ADDRESS]
         assert config.providers["google"].issuer == gmail
         assert config.providers["github"] is OWN
         assert set(config.egress_allow) == {"10.0.0.0/8", *(each.removeprefix("http://") for each in (gmail, texting))}
         with urlopen(f"{gmail}/.well-known/oauth-authorization-server", timeout=20) as reply:
             assert gmail.encode() in reply.read()
-    assert not {GMAIL_ADDRESS, TEXTING_ADDRESS} & os.environ.keys()
+    assert not {GMAIL_ADDRESS, SMS_ADDRESS} & os.environ.keys()
     with pytest.raises(OSError, match="refused"):
         urlopen(gmail, timeout=20)
 
 
 def test_a_google_of_ones_own_is_left_as_it_is() -> None:
-    with beside(Config(providers={"google": OWN})) as config:
+    with run_fake_services(Config(providers={"google": OWN})) as config:
         assert config.providers == {"google": OWN}
         assert GMAIL_ADDRESS not in os.environ, "so that the tool asks the real one"
         assert len(config.egress_allow) == 1
 
 
 def test_a_server_gets_a_provider_only_if_it_can_keep_accounts() -> None:
-    with beside(Config(profile="server")) as config:
+    with run_fake_services(Config(profile="server")) as config:
         assert (config.providers, len(config.egress_allow)) == ({}, 1)
-    with beside(Config(profile="server", vault_key="keyring")) as config:
+    with run_fake_services(Config(profile="server", vault_key="keyring")) as config:
         assert config.providers == {}
-    with beside(Config(profile="server", vault_key="keyring", public_url="https://hall.example")) as config:
+    with run_fake_services(Config(profile="server", vault_key="keyring", public_url="https://hall.example")) as config:
         assert list(config.providers) == ["google"]
 
 
 def test_it_ends_with_whatever_ends_the_hall() -> None:
-    with pytest.raises(KeyboardInterrupt), beside(Config()):
+    with pytest.raises(KeyboardInterrupt), run_fake_services(Config()):
         raise KeyboardInterrupt
     assert GMAIL_ADDRESS not in os.environ

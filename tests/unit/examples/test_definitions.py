@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from toolhall.authoring.definition import definitions_of
-from toolhall.dialects.written import written_in
+from toolhall.dialects.convert.export import write_tools
 from toolhall.examples.calculator import Calculator
 from toolhall.examples.doorbell import Doorbell
 from toolhall.examples.gmail import Gmail
@@ -23,7 +23,7 @@ KITS = (Calculator, Doorbell, Gmail, SMS, System)
 
 def published() -> dict[str, Any]:
     tools = [definition.tool for kit in KITS for definition in definitions_of(kit)]
-    return {document["name"].lower(): document for document in written_in("oxp", tools).documents}
+    return {document["name"].lower(): document for document in write_tools("oxp", tools).documents}
 
 
 def plain(schema: Any, *, named: bool = False) -> Any:

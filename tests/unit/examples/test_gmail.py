@@ -10,15 +10,14 @@ import pytest
 from tests.unit.examples.asking import Clock, World
 from toolhall import Context, ToolFailed
 from toolhall.config import Config
-from toolhall.egress.errors import EgressRefused
-from toolhall.egress.outside import Outside
+from toolhall.egress.addresses import EgressRefused
+from toolhall.egress.lazy_client import LazyEgressClient
+from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse, FakeServers, FakeService, json_response
+from toolhall.examples._fakes.oauth_provider import FakeGrants
+from toolhall.examples._fakes.services import READ_MAIL_SCOPE, FakeGoogle
 from toolhall.examples.gmail import Email, Gmail
-from toolhall.examples.standins.google import READ_MAIL, Google
-from toolhall.examples.standins.grants import Grants
-from toolhall.examples.standins.messages import Answer, Reply, Request, in_json
-from toolhall.examples.standins.running import Running
 from toolhall.model.errors import NeedsRequirement
-from toolhall.model.requirements import Equipment, Token
+from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.testing import Client
 
@@ -30,19 +29,19 @@ BOOK = Email("18f0c1a2b3d40002", "Your book is due", "Please bring it back by Mo
 class Served:
     """A stand-in on the wire, and a token that is good there."""
 
-    answer: Answer | None = None
+    answer: FakeService | None = None
     clock: Clock = field(default_factory=Clock)
-    asked: list[Request] = field(default_factory=list)
+    asked: list[FakeRequest] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        grants = Grants(self.clock)
+        grants = FakeGrants(self.clock)
         self.token = str(World(clock=self.clock, grants=grants).tokens()["access_token"])
-        self.running = Running(lambda url: self._heard(self.answer or Google(url, grants=grants)))
+        self.running = FakeServers(lambda url: self._heard(self.answer or FakeGoogle(url, grants=grants)))
         self.url = self.running.urls[0]
         self.gmail = Gmail(self.url)
 
-    def _heard(self, answer: Answer) -> Answer:
-        def heard(request: Request) -> Reply:
+    def _heard(self, answer: FakeService) -> FakeService:
+        def heard(request: FakeRequest) -> FakeResponse:
             self.asked.append(request)
             return answer(request)
 
@@ -50,8 +49,10 @@ class Served:
 
     @property
     def context(self) -> Context:
-        account = Token("google", Secret(self.token), (READ_MAIL,))
-        return Context(equipment=Equipment(accounts={"google": account}), outside=Outside((self.host,)))
+        account = AccountToken("google", Secret(self.token), (READ_MAIL_SCOPE,))
+        return Context(
+            equipment=ResolvedCredentials(accounts={"google": account}), outside=LazyEgressClient((self.host,))
+        )
 
     @property
     def host(self) -> str:
@@ -107,7 +108,7 @@ async def test_a_token_that_has_ended_is_told_with_the_fix(served: Served) -> No
 
 
 async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -> None:
-    context = Context(equipment=Equipment(accounts={"google": Token("google", Secret(served.token))}))
+    context = Context(equipment=ResolvedCredentials(accounts={"google": AccountToken("google", Secret(served.token))}))
     with pytest.raises(EgressRefused, match="egress_allow"):
         await served.gmail.get_emails(context)
     assert served.asked == []
@@ -115,14 +116,14 @@ async def test_a_hall_whose_operator_opened_nothing_stays_shut(served: Served) -
 
 @pytest.mark.parametrize("id_", ["..", "../../../../authorize", "a/../..", "%2e%2e"])
 async def test_an_id_from_outside_leads_nowhere_else(id_: str) -> None:
-    served = Served(lambda _: in_json({"messages": [{"id": id_}]}))
+    served = Served(lambda _: json_response({"messages": [{"id": id_}]}))
     with closing(served.running), pytest.raises(EgressRefused):
         await served.gmail.get_emails(served.context)
     assert [request.path for request in served.asked] == ["/gmail/v1/users/me/messages"]
 
 
 async def test_more_mail_than_was_asked_for_is_left() -> None:
-    served = Served(lambda _: in_json({"id": "1", "messages": [{"id": str(number)} for number in range(50)]}))
+    served = Served(lambda _: json_response({"id": "1", "messages": [{"id": str(number)} for number in range(50)]}))
     with closing(served.running):
         found = await served.gmail.get_emails(served.context)
     assert found.emails == [Email("1", "", "")] * 10
@@ -130,7 +131,7 @@ async def test_more_mail_than_was_asked_for_is_left() -> None:
 
 @pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (403, False), (404, False)])
 async def test_a_provider_that_fails_is_told_apart(status: int, again: bool) -> None:
-    served = Served(lambda _: Reply(status))
+    served = Served(lambda _: FakeResponse(status))
     with closing(served.running), pytest.raises(ToolFailed, match="cannot be read now") as failed:
         await served.gmail.get_emails(served.context)
     assert failed.value.can_retry is again

@@ -8,26 +8,25 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from toolhall.examples.standins.messages import Reply, Request, in_json
-from toolhall.examples.standins.running import Running
+from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse, FakeServers, json_response
 
 
 class Echo:
     """Says what it was asked."""
 
-    def __call__(self, request: Request) -> Reply:
+    def __call__(self, request: FakeRequest) -> FakeResponse:
         form = request.form if request.method == "POST" else {}
-        return in_json([request.method, request.path, request.query, form, request.bearer])
+        return json_response([request.method, request.path, request.query, form, request.bearer])
 
 
 @pytest.fixture
-def running() -> Iterator[Running]:
-    running = Running(lambda _: Echo())
+def running() -> Iterator[FakeServers]:
+    running = FakeServers(lambda _: Echo())
     with contextlib.closing(running):
         yield running
 
 
-def raw(running: Running, sent: bytes) -> bytes:
+def raw(running: FakeServers, sent: bytes) -> bytes:
     """What comes back until the end of the connection."""
     parts = urlsplit(running.urls[0])
     with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as connection:
@@ -40,11 +39,11 @@ def raw(running: Running, sent: bytes) -> bytes:
                 return b""
 
 
-def host(running: Running) -> bytes:
+def host(running: FakeServers) -> bytes:
     return b"Host: " + urlsplit(running.urls[0]).netloc.encode() + b"\r\n"
 
 
-def test_a_request_arrives_whole(running: Running) -> None:
+def test_a_request_arrives_whole(running: FakeServers) -> None:
     connection = HTTPConnection(urlsplit(running.urls[0]).netloc, timeout=20)
     headers = {"Authorization": "Bearer abc", "Content-Type": "application/x-www-form-urlencoded"}
     connection.request("POST", "/a%2Fb?q=%C3%A9&twice=1&twice=2", "To=%2B49&Body=", headers)
@@ -55,7 +54,7 @@ def test_a_request_arrives_whole(running: Running) -> None:
 
 
 @pytest.mark.parametrize("name", [b"Host: localhost.example:80\r\n", b"Host: 127.0.0.1\r\n", b""])
-def test_a_page_of_another_name_gets_nothing(running: Running, name: bytes) -> None:
+def test_a_page_of_another_name_gets_nothing(running: FakeServers, name: bytes) -> None:
     assert raw(running, b"GET / HTTP/1.1\r\n" + name + b"\r\n").startswith(b"HTTP/1.1 421 ")
 
 
@@ -69,7 +68,7 @@ def test_a_page_of_another_name_gets_nothing(running: Running, name: bytes) -> N
         b"POST / HTTP/1.1\r\nContent-Length: 65537\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(running: Running, lines: bytes) -> None:
+def test_what_is_no_request_is_refused(running: FakeServers, lines: bytes) -> None:
     assert raw(running, lines + host(running) + b"\r\n").startswith(b"HTTP/1.1 400 ")
 
 
@@ -83,12 +82,12 @@ def test_what_is_no_request_is_refused(running: Running, lines: bytes) -> None:
         b"GET /?" + b"a=1&" * 60 + b" HTTP/1.1\r\n\r\n",
     ],
 )
-def test_who_sends_half_or_too_much_is_left(running: Running, sent: bytes) -> None:
+def test_who_sends_half_or_too_much_is_left(running: FakeServers, sent: bytes) -> None:
     assert raw(running, sent) == b""
 
 
 def test_it_ends_while_somebody_is_connected() -> None:
-    running = Running(lambda _: Echo(), lambda _: Echo())
+    running = FakeServers(lambda _: Echo(), lambda _: Echo())
     first, second = map(urlsplit, running.urls)
     assert first.netloc != second.netloc
     with socket.create_connection((first.hostname or "", first.port or 0), timeout=20) as idle:

@@ -9,13 +9,12 @@ import pytest
 
 from toolhall import Context, ToolFailed
 from toolhall.config import Config
-from toolhall.egress.outside import Outside
+from toolhall.egress.lazy_client import LazyEgressClient
+from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse, FakeServers, FakeService, json_response
+from toolhall.examples._fakes.services import FakeSms, FakeTwilio
 from toolhall.examples.sms import SMS, Sent
-from toolhall.examples.standins.messages import Answer, Reply, Request, in_json
-from toolhall.examples.standins.running import Running
-from toolhall.examples.standins.texting import Taken, Texting
 from toolhall.model.errors import NeedsRequirement
-from toolhall.model.requirements import Equipment
+from toolhall.model.requirements import ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.testing import Client
 
@@ -27,16 +26,18 @@ NUMBER = "+4915112345678"
 class Served:
     """A stand-in on the wire."""
 
-    answer: Answer | None = None
-    texting: Texting = field(default_factory=Texting)
+    answer: FakeService | None = None
+    texting: FakeTwilio = field(default_factory=FakeTwilio)
 
     def __post_init__(self) -> None:
-        self.running = Running(lambda _: self.answer or self.texting)
+        self.running = FakeServers(lambda _: self.answer or self.texting)
         self.sms = SMS(self.running.urls[0])
         self.host = urlsplit(self.running.urls[0]).netloc
 
     def context(self, key: str = KEY) -> Context:
-        return Context(equipment=Equipment({"TWILIO_API_KEY": Secret(key)}), outside=Outside((self.host,)))
+        return Context(
+            equipment=ResolvedCredentials({"TWILIO_API_KEY": Secret(key)}), outside=LazyEgressClient((self.host,))
+        )
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def served() -> Iterator[Served]:
 
 async def test_a_message_is_sent(served: Served) -> None:
     assert await served.sms.send(served.context(), NUMBER, "Grüße & =?") == Sent("queued")
-    assert list(served.texting.taken) == [Taken(NUMBER, "Grüße & =?")]
+    assert list(served.texting.messages) == [FakeSms(NUMBER, "Grüße & =?")]
 
 
 async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
@@ -58,7 +59,7 @@ async def test_it_goes_through_every_stage_of_the_hall(served: Served) -> None:
     async with Client(served.sms, config=config) as client:
         with pytest.raises(NeedsRequirement, match="toolhall secret set TWILIO_API_KEY"):
             await client.call(served.sms.send, to=NUMBER, message="hello")
-    assert len(served.texting.taken) == 1
+    assert len(served.texting.messages) == 1
 
 
 @pytest.mark.parametrize("key", ["AC" + KEY[2:], KEY[:-1], f"{KEY}0", "no key at all"])
@@ -66,7 +67,7 @@ async def test_a_wrong_key_is_told_with_the_fix_and_without_the_key(served: Serv
     with pytest.raises(ToolFailed, match="toolhall secret set TWILIO_API_KEY") as failed:
         await served.sms.send(served.context(key), NUMBER, "hello")
     assert key not in str(failed.value)
-    assert not served.texting.taken
+    assert not served.texting.messages
 
 
 @pytest.mark.parametrize(
@@ -81,13 +82,14 @@ async def test_a_wrong_key_is_told_with_the_fix_and_without_the_key(served: Serv
 async def test_what_cannot_be_sent_is_told_with_the_fix(served: Served, to: str, message: str, words: str) -> None:
     with pytest.raises(ToolFailed, match=words):
         await served.sms.send(served.context(), to, message)
-    assert not served.texting.taken
+    assert not served.texting.messages
 
 
 @pytest.mark.parametrize(
-    "reply", [in_json({}, 500), in_json({"code": 1}, 400), in_json([], 404), Reply(502, b"<html>")]
+    "reply",
+    [json_response({}, 500), json_response({"code": 1}, 400), json_response([], 404), FakeResponse(502, b"<html>")],
 )
-async def test_other_failures_are_told_too(reply: Reply) -> None:
+async def test_other_failures_are_told_too(reply: FakeResponse) -> None:
     served = Served(lambda _: reply)
     with closing(served.running), pytest.raises(ToolFailed, match="try again later"):
         await served.sms.send(served.context(), NUMBER, "hello")
@@ -100,4 +102,4 @@ async def test_where_nothing_stands_in_that_is_said(monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_else_is_there() -> None:
-    assert Texting()(Request("GET", "/2010-04-01/Messages.json", {}, {})).status == 404
+    assert FakeTwilio()(FakeRequest("GET", "/2010-04-01/Messages.json", {}, {})).status == 404

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import pytest
 
 from toolhall import dialects
-from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, say
+from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, translate_error
 from toolhall.model import errors
 from toolhall.model.errors import (
     BadArguments,
@@ -78,7 +78,7 @@ def test_a_table_lists_nothing_that_is_no_error_of_ours(dialect: str) -> None:
 
 @by_name
 def test_mcp_can_say_every_ending(kind: type[ToolhallError]) -> None:
-    assert isinstance(say(made(kind)), ProtocolError | ErrorResult)
+    assert isinstance(translate_error(made(kind)), ProtocolError | ErrorResult)
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
@@ -120,11 +120,11 @@ def test_a_kind_that_nobody_listed_is_said_like_its_parent() -> None:
     class HotelFull(ToolFailed):
         pass
 
-    assert say(HotelFull("no room")) == ErrorResult("no room")
+    assert translate_error(HotelFull("no room")) == ErrorResult("no room")
 
 
 def test_an_error_off_the_tree_says_nothing_of_itself() -> None:
     class Odd(ToolhallError):
         pass
 
-    assert say(Odd("the password is hunter2")) == ProtocolError(-32603, Broken.message)
+    assert translate_error(Odd("the password is hunter2")) == ProtocolError(-32603, Broken.message)

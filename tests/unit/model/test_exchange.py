@@ -1,18 +1,18 @@
 """The link that leads nowhere, and the signal that unwinds a tool."""
 
-from toolhall.model.exchange import SILENT, Asking, Log, Progress
-from toolhall.model.question import Roots
+from toolhall.model.messages import NULL_LINK, InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.questions import Roots
 
 
 async def test_a_silent_link_drops_events_and_answers_nothing() -> None:
-    SILENT.emit(Progress(1))
-    SILENT.emit(Log("info", "hello"))
-    await SILENT.detach(500)
-    assert not SILENT.can("roots")
-    assert await SILENT.ask({"where": Roots()}) == {}
+    NULL_LINK.emit(ProgressEvent(1))
+    NULL_LINK.emit(LogEvent("info", "hello"))
+    await NULL_LINK.detach(500)
+    assert not NULL_LINK.can("roots")
+    assert await NULL_LINK.ask({"where": Roots()}) == {}
 
 
 def test_asking_is_not_swallowed_by_a_tool_that_catches_every_exception() -> None:
-    assert not issubclass(Asking, Exception)
-    asking = Asking({"where": Roots(), "when": Roots()})
+    assert not issubclass(InputRequiredSignal, Exception)
+    asking = InputRequiredSignal({"where": Roots(), "when": Roots()})
     assert (str(asking), set(asking.questions)) == ("where, when", {"where", "when"})

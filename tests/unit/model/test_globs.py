@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolhall.model.globs import means
+from toolhall.model.names import matches_any
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from toolhall.model.globs import means
     ],
 )
 def test_what_is_meant(globs: tuple[str, ...], meant: bool) -> None:
-    assert means(globs, "Weather.Get@1.2.0") is meant
+    assert matches_any(globs, "Weather.Get@1.2.0") is meant

@@ -3,14 +3,14 @@
 import pytest
 
 from toolhall.model.names import (
-    NAME_LIMIT,
+    MAX_NAME_LENGTH,
     ToolId,
-    meta_problem,
+    meta_key_problem,
     name_problem,
     published_name,
-    published_problem,
-    version_problem,
+    published_name_problem,
 )
+from toolhall.model.versions import version_problem
 
 
 @pytest.mark.parametrize("name", ["a", "get_weather", "Get-Weather", "A1", "_", "-", "x" * 64])
@@ -25,12 +25,12 @@ def test_not_a_name(name: object) -> None:
 
 @pytest.mark.parametrize("name", ["a", "a.b", "A-b_c.1", "x" * 128])
 def test_a_published_name(name: str) -> None:
-    assert published_problem(name) is None
+    assert published_name_problem(name) is None
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "a b", "a,b", "a\n", "\u017f", "a@1.0.0"])
 def test_not_a_published_name(name: str) -> None:
-    assert "cannot be published" in str(published_problem(name))
+    assert "cannot be published" in str(published_name_problem(name))
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_not_a_version(version: object) -> None:
 
 @pytest.mark.parametrize("key", ["source", "example.org/source", "dev.toolhall/id", "a-b.c1/x_y.z-1", "example.org/"])
 def test_a_key_for_meta(key: str) -> None:
-    assert meta_problem(key) is None
+    assert meta_key_problem(key) is None
 
 
 @pytest.mark.parametrize(
     "key", ["a b", "1a/x", "a-/x", "example..org/x", "/x", "x-", "-x", "io.modelcontextprotocol/x", "dev.mcp/x"]
 )
 def test_not_a_key_for_meta(key: str) -> None:
-    assert meta_problem(key) is not None
+    assert meta_key_problem(key) is not None
 
 
 def test_an_id_reads_as_toolkit_tool_and_version() -> None:
@@ -86,14 +86,14 @@ def test_ids_sort_by_toolkit_then_tool_then_version() -> None:
 
 def test_a_short_published_name_is_kept() -> None:
     assert published_name("Weather", "get") == "Weather_get"
-    assert len(published_name("W" * 32, "g" * 31)) == NAME_LIMIT
+    assert len(published_name("W" * 32, "g" * 31)) == MAX_NAME_LENGTH
     assert published_name("W" * 32, "g" * 31) == "W" * 32 + "_" + "g" * 31
 
 
 def test_a_long_published_name_is_cut_and_stays_unique() -> None:
     one, other = published_name("W" * 60, "get_a"), published_name("W" * 60, "get_b")
-    assert len(one) == len(other) == NAME_LIMIT
+    assert len(one) == len(other) == MAX_NAME_LENGTH
     assert one != other
     assert one[:55] == other[:55] == "W" * 55
     assert one == published_name("W" * 60, "get_a")
-    assert published_problem(one) is None
+    assert published_name_problem(one) is None

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from toolhall.model.secret_names import is_secret_name, may_count
-from toolhall.model.secret_shapes import HIDDEN, hide
+from toolhall.model.secret import is_count_name, is_secret_name
+from toolhall.redaction.secret_patterns import REDACTED, redact_patterns
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc=\n-----END RSA PRIVATE KEY-----"
 WEB_TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N"
@@ -72,15 +72,15 @@ def test_names_of_other_things(name: str) -> None:
 
 
 def test_names_that_may_count() -> None:
-    assert may_count("max_tokens")
-    assert may_count("promptTokens")
-    assert not may_count("token")
-    assert not may_count("passwords")
+    assert is_count_name("max_tokens")
+    assert is_count_name("promptTokens")
+    assert not is_count_name("token")
+    assert not is_count_name("passwords")
 
 
 def hidden(text: str) -> tuple[str, list[str]]:
     found: list[str] = []
-    return hide(text, found.append), found
+    return redact_patterns(text, found.append), found
 
 
 KEYS = [
@@ -99,30 +99,30 @@ KEYS = [
 def test_keys_in_texts(key: str, around: str) -> None:
     shown, found = hidden(around.format(key))
     assert key not in shown
-    assert HIDDEN in shown
+    assert REDACTED in shown
     assert any(key in secret for secret in found)
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        (f"before {PEM} after", f"before {HIDDEN} after"),
-        (f"cut {PEM[:60]}", f"cut {HIDDEN}"),
-        (PEM.replace("\n", "\\n"), HIDDEN),
-        ("Bearer abc123def", f"Bearer {HIDDEN}"),
-        ("curl -H 'Authorization: bearer abc123def' x", f"curl -H 'Authorization: {HIDDEN}"),
-        ("a\nCookie: a=b; c=d\nHost: x", f"a\nCookie: {HIDDEN}\nHost: x"),
-        (f"Basic {base64.b64encode(b'me:hunter2').decode()}", f"Basic {HIDDEN}"),
-        ("postgres://me:hunter2@db/x", f"postgres://me:{HIDDEN}@db/x"),
-        ("https://x/?a=1&sig=abc%3D&b=2", f"https://x/?a=1&sig={HIDDEN}&b=2"),
-        ("https://x/?access_token=abc&b=2", f"https://x/?access_token={HIDDEN}&b=2"),
-        ("DB_PASSWORD=hunter2 next", f"DB_PASSWORD={HIDDEN} next"),
-        ("password: 'correct horse'", f"password: '{HIDDEN}'"),
-        ('{"api_key": "a\\"b c", "n": 1}', f'{{"api_key": "{HIDDEN}", "n": 1}}'),
-        ('"{\\"password\\": \\"a b\\", \\"n\\": 1}"', f'"{{\\"password\\": \\"{HIDDEN}\\", \\"n\\": 1}}"'),
-        (f"12345678:{LETTERS[:35]}", f"12345678:{HIDDEN}"),
-        (f"password={HIDDEN}hunter2", f"password={HIDDEN}"),
-        ("f(password=hun]t(er2), 3", f"f(password={HIDDEN} 3"),
+        (f"before {PEM} after", f"before {REDACTED} after"),
+        (f"cut {PEM[:60]}", f"cut {REDACTED}"),
+        (PEM.replace("\n", "\\n"), REDACTED),
+        ("Bearer abc123def", f"Bearer {REDACTED}"),
+        ("curl -H 'Authorization: bearer abc123def' x", f"curl -H 'Authorization: {REDACTED}"),
+        ("a\nCookie: a=b; c=d\nHost: x", f"a\nCookie: {REDACTED}\nHost: x"),
+        (f"Basic {base64.b64encode(b'me:hunter2').decode()}", f"Basic {REDACTED}"),
+        ("postgres://me:hunter2@db/x", f"postgres://me:{REDACTED}@db/x"),
+        ("https://x/?a=1&sig=abc%3D&b=2", f"https://x/?a=1&sig={REDACTED}&b=2"),
+        ("https://x/?access_token=abc&b=2", f"https://x/?access_token={REDACTED}&b=2"),
+        ("DB_PASSWORD=hunter2 next", f"DB_PASSWORD={REDACTED} next"),
+        ("password: 'correct horse'", f"password: '{REDACTED}'"),
+        ('{"api_key": "a\\"b c", "n": 1}', f'{{"api_key": "{REDACTED}", "n": 1}}'),
+        ('"{\\"password\\": \\"a b\\", \\"n\\": 1}"', f'"{{\\"password\\": \\"{REDACTED}\\", \\"n\\": 1}}"'),
+        (f"12345678:{LETTERS[:35]}", f"12345678:{REDACTED}"),
+        (f"password={REDACTED}hunter2", f"password={REDACTED}"),
+        ("f(password=hun]t(er2), 3", f"f(password={REDACTED} 3"),
     ],
 )
 def test_secrets_in_texts(text: str, shown: str) -> None:
@@ -133,8 +133,13 @@ def test_secrets_in_texts(text: str, shown: str) -> None:
     "text",
     [
         *("", "Oslo", "a basic understanding", "risk-management-framework-2026", "max_tokens=100", "token: null"),
-        *("see https://example.com/a/b?page=2&size=10", "the tokenizer: cl100k", "eyJhIjoxfQ", "10:30", HIDDEN),
-        *("2026-12-01T12:00:00Z", "d41d8cd98f00b204e9800998ecf8427e", f"password={HIDDEN}", f"password: '{HIDDEN}'"),
+        *("see https://example.com/a/b?page=2&size=10", "the tokenizer: cl100k", "eyJhIjoxfQ", "10:30", REDACTED),
+        *(
+            "2026-12-01T12:00:00Z",
+            "d41d8cd98f00b204e9800998ecf8427e",
+            f"password={REDACTED}",
+            f"password: '{REDACTED}'",
+        ),
         "7b0a3a4e-3b1c-4f0e-9f64-0d6a4b1f3c11",
     ],
 )

@@ -6,7 +6,7 @@ import unicodedata
 import pytest
 
 from toolhall.model.json import encode
-from toolhall.model.text import MOST_MARKS, Sweep, clean_json, clean_text, is_clean_json
+from toolhall.model.text import MAX_COMBINING_MARKS, TextSanitizer, clean_json, clean_text, is_clean_json
 
 ZWNJ, ZWJ, VS16 = "\u200c", "\u200d", "\ufe0f"
 ENGLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in "gbeng") + "\U000e007f"
@@ -39,11 +39,11 @@ PROPER = {
 @pytest.mark.parametrize("text", PROPER.values(), ids=PROPER)
 def test_proper_text_stays_as_it_is(text: str) -> None:
     text = unicodedata.normalize("NFC", text)
-    sweep = Sweep()
-    assert sweep.text(text) == text
-    assert sweep.text(text * 40 + "\u200b") == text * 40
+    sweep = TextSanitizer()
+    assert sweep.clean(text) == text
+    assert sweep.clean(text * 40 + "\u200b") == text * 40
     assert sweep.removed == 1
-    assert sweep.json(encode({text: [text]})) == encode({text: [text]})
+    assert sweep.clean_json(encode({text: [text]})) == encode({text: [text]})
 
 
 @pytest.mark.parametrize(
@@ -96,28 +96,28 @@ def test_every_character_of_the_forbidden_categories_is_removed() -> None:
     "mark", ["\u0300", "\u0489", "\u064b", "\u0e49", "\u20dd", "\u1dc0", "\U0001e8d0", "\U00011001"]
 )
 def test_a_letter_carries_few_marks(mark: str) -> None:
-    sweep = Sweep()
-    clean = sweep.text(f"x{mark * 50}y")
-    assert clean.count(mark) == MOST_MARKS
-    assert clean == f"x{mark * MOST_MARKS}y"
-    assert sweep.removed == 50 - MOST_MARKS
-    assert sweep.text(f"x{mark * MOST_MARKS}y") == clean
+    sweep = TextSanitizer()
+    clean = sweep.clean(f"x{mark * 50}y")
+    assert clean.count(mark) == MAX_COMBINING_MARKS
+    assert clean == f"x{mark * MAX_COMBINING_MARKS}y"
+    assert sweep.removed == 50 - MAX_COMBINING_MARKS
+    assert sweep.clean(f"x{mark * MAX_COMBINING_MARKS}y") == clean
 
 
 def test_marks_of_several_kinds_count_together() -> None:
     clean = clean_text("x" + "\u0489\U0001e8d0\u20dd" * 20)
-    assert len(clean) == 1 + MOST_MARKS
+    assert len(clean) == 1 + MAX_COMBINING_MARKS
 
 
 def test_texts_are_composed() -> None:
-    sweep = Sweep()
-    assert sweep.text("e\u0301 \u212b") == "é Å"
+    sweep = TextSanitizer()
+    assert sweep.clean("e\u0301 \u212b") == "é Å"
     assert sweep.removed == 0
 
 
 def test_removed_characters_are_counted_over_all_texts() -> None:
-    sweep = Sweep()
-    assert sweep.value({"a\u200b": ["\x1b[31mb", 1, None]}) == {"a": ["b", 1, None]}
+    sweep = TextSanitizer()
+    assert sweep.clean_value({"a\u200b": ["\x1b[31mb", 1, None]}) == {"a": ["b", 1, None]}
     assert sweep.removed == 6
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.model.versions import newest, precedence, wanted
+from toolhall.model.versions import newest_version, parse_version_range, precedence
 
 KNOWN = ["0.1.0", "0.2.3", "1.0.0", "1.2.0", "1.2.9", "1.10.0", "2.0.0-rc.1", "10.0.0", "9.0.0"]
 numbers = st.integers(0, 30)
@@ -38,19 +38,19 @@ releases = st.builds("{}.{}.{}".format, numbers, numbers, numbers)
     ],
 )
 def test_what_is_asked_for_is_found(text: str | None, found: str | None) -> None:
-    assert newest(KNOWN, text) == found
+    assert newest_version(KNOWN, text) == found
 
 
 def test_a_pre_release_is_newest_only_if_it_is_alone() -> None:
-    assert newest(["2.0.0-rc.1", "1.0.0"]) == "1.0.0"
-    assert newest(["2.0.0-rc.1", "2.0.0-rc.2", "2.0.0-beta"]) == "2.0.0-rc.2"
-    assert newest([]) is None
+    assert newest_version(["2.0.0-rc.1", "1.0.0"]) == "1.0.0"
+    assert newest_version(["2.0.0-rc.1", "2.0.0-rc.2", "2.0.0-beta"]) == "2.0.0-rc.2"
+    assert newest_version([]) is None
 
 
 def test_dates_and_counts_have_an_order_too() -> None:
-    assert newest(["20250401", "20241231"]) == "20250401"
-    assert newest(["9", "10"]) == "10"
-    assert newest(["20250401"], "20250401") == "20250401"
+    assert newest_version(["20250401", "20241231"]) == "20250401"
+    assert newest_version(["9", "10"]) == "10"
+    assert newest_version(["20250401"], "20250401") == "20250401"
 
 
 @given(releases, releases)
@@ -61,7 +61,7 @@ def test_numbers_are_compared_as_numbers(one: str, other: str) -> None:
 
 @given(numbers, numbers, numbers, releases)
 def test_a_caret_keeps_the_leftmost_number_that_is_not_zero(major: int, minor: int, patch: int, version: str) -> None:
-    accepted = wanted(f"^{major}.{minor}.{patch}").accepts(version)
+    accepted = parse_version_range(f"^{major}.{minor}.{patch}").accepts(version)
     found = tuple(map(int, version.split(".")))
     kept = 1 if major else 2 if minor else 3
     assert accepted == (found[:kept] == (major, minor, patch)[:kept] and found >= (major, minor, patch))

@@ -12,17 +12,16 @@ from toolhall.app import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config
-from toolhall.contracts.digest import digests
-from toolhall.model.caller import LOCAL, Caller
+from toolhall.contracts.digest import compute_digests
+from toolhall.model.call_records import AuditRecord, RecordSource
+from toolhall.model.caller import LOCAL, Allow, Caller
 from toolhall.model.content import Reply, Text
 from toolhall.model.errors import Denied, ToolFailed, Unauthenticated, Unavailable
-from toolhall.model.exchange import Asking, CallTool
-from toolhall.model.question import Roots
-from toolhall.model.record import Record, Unwritten
-from toolhall.model.verdict import Allow
+from toolhall.model.messages import CallTool, InputRequiredSignal
+from toolhall.model.questions import Roots
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.states import Allowed, Equipped, Found
-from toolhall.stores.journal import MemoryJournal
+from toolhall.stores.audit.journal import MemoryJournal
 
 CANARY = "hunter2"
 
@@ -64,7 +63,7 @@ async def wait() -> None:
 
 @tool
 async def ask(ctx: Context) -> None:
-    raise Asking({"where": Roots()})
+    raise InputRequiredSignal({"where": Roots()})
 
 
 @tool
@@ -95,13 +94,13 @@ def hall() -> Iterator[Toolhall]:
         yield hall
 
 
-def records(hall: Toolhall) -> list[Record]:
+def records(hall: Toolhall) -> list[AuditRecord]:
     assert isinstance(hall.journal, MemoryJournal)
     return list(hall.journal.records)
 
 
 async def answer(hall: Toolhall, name: str, caller: Caller = LOCAL, **arguments: Any) -> Any:
-    return await hall.hall.answer(CallTool(name, arguments, "test", 42), caller)
+    return await hall.dispatcher.answer(CallTool(name, arguments, "test", 42), caller)
 
 
 WAYS_TO_END = [
@@ -217,7 +216,7 @@ async def test_from_level_4_on_there_is_a_record_before_and_one_after(hall: Tool
 
 
 async def test_what_cannot_be_recorded_first_does_not_happen(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def full(_: Unwritten, **_sign: bool) -> None:
+    async def full(_: RecordSource, **_sign: bool) -> None:
         raise Unavailable("the audit cannot be written")
 
     happened: list[str] = []
@@ -241,7 +240,7 @@ async def test_the_record_names_the_definition_and_the_level(hall: Toolhall) -> 
     entry = hall.registry.snapshot.find("succeed")
     assert entry is not None
     assert low.definition_sha256 == entry.definition_sha256
-    found = digests(entry.tool)
+    found = compute_digests(entry.tool)
     assert low.definition_sha256 == hashlib.sha256(f"{found.shown}\n{found.contract}\n".encode()).hexdigest()
     assert high.definition_sha256 != low.definition_sha256
     assert (low.level, low.verdict, high.level, high.verdict) == (1, "allow", 9, "verify")
@@ -292,6 +291,6 @@ def test_large_arguments_have_the_same_digest_as_small_ones(size: int) -> None:
 
 def test_nothing_is_kept_of_calls_that_are_over() -> None:
     audit, call = Audit(MemoryJournal(), Clock(), Clock()), call_of()
-    audit.keep(call)
+    audit.keep_arguments(call)
     audit.write(call, None, "ok")
     assert vars(audit)["_kept"] == {}

@@ -7,15 +7,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parts import Clock, call_of, entry_named, tool_named
-from toolhall.model.caller import ADMIN, LOCAL, NOBODY, Caller
+from toolhall.model.caller import (
+    ABOVE_ALL_LEVELS,
+    ADMIN,
+    ANONYMOUS,
+    LOCAL,
+    Allow,
+    Caller,
+    Deny,
+    RequireVerification,
+    Verdict,
+    effective_level,
+)
 from toolhall.model.errors import Denied, Unauthenticated
-from toolhall.model.levels import NEVER, level_of
 from toolhall.model.tool import Annotations, Tool
-from toolhall.model.verdict import Allow, Deny, Verdict, Verify
 from toolhall.pipeline.authorize import Authorize
-from toolhall.pipeline.ladder import Steps
-from toolhall.pipeline.policy import LevelPolicy
-from toolhall.pipeline.rulings import Forbidden, Permitted, Rules, Ruling, Unmatched
+from toolhall.pipeline.policy import (
+    AccessRules,
+    Forbidden,
+    LevelPolicy,
+    LevelRequirements,
+    Permitted,
+    RuleDecision,
+    Unmatched,
+)
 from toolhall.pipeline.states import Found
 
 NOW = 1_000_000.0
@@ -34,25 +49,25 @@ EVERY_LEVEL = range(11)
 class Ruled:
     """Rules that say one thing of everything."""
 
-    def __init__(self, ruling: Ruling) -> None:
+    def __init__(self, ruling: RuleDecision) -> None:
         self._ruling = ruling
 
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         return self._ruling
 
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: dict[str, Any]) -> Ruling:
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: dict[str, Any]) -> RuleDecision:
         return self._ruling
 
 
 GRANTED = Ruled(Permitted("grant-1"))
 
 
-def policy(rules: Rules | None = GRANTED, **settings: Any) -> LevelPolicy:
+def policy(rules: AccessRules | None = GRANTED, **settings: Any) -> LevelPolicy:
     return LevelPolicy(rules, clock=Clock(NOW), **settings)
 
 
-def verdict(caller: Caller, level: int, rules: Rules | None = GRANTED, **settings: Any) -> Verdict:
-    return policy(rules, **settings).judge(caller, tool_named("pick", level=level))
+def verdict(caller: Caller, level: int, rules: AccessRules | None = GRANTED, **settings: Any) -> Verdict:
+    return policy(rules, **settings).authorize(caller, tool_named("pick", level=level))
 
 
 @pytest.mark.parametrize("level", range(8))
@@ -64,28 +79,28 @@ def test_the_local_caller_may_call_up_to_level_seven(level: int) -> None:
 @pytest.mark.parametrize("caller", [LOCAL, KEY, TOKEN], ids=["local", "key", "token"])
 def test_from_level_eight_a_person_must_verify(caller: Caller, level: int, how: str) -> None:
     said = verdict(caller, level)
-    assert isinstance(said, Verify)
+    assert isinstance(said, RequireVerification)
     assert (said.level, said.how) == (level, how)
 
 
 @pytest.mark.parametrize("level", EVERY_LEVEL)
 def test_whoever_proved_nothing_sees_and_calls_nothing(level: int) -> None:
     tool = tool_named("pick", level=level, effect="reads")
-    assert not policy().sees(NOBODY, tool)
-    assert not policy().sees_everything(NOBODY)
+    assert not policy().can_see(ANONYMOUS, tool)
+    assert not policy().can_see_all(ANONYMOUS)
     with pytest.raises(Unauthenticated):
-        Authorize(policy())(Found(call_of(caller=NOBODY), entry_named(level=level)))
+        Authorize(policy())(Found(call_of(caller=ANONYMOUS), entry_named(level=level)))
 
 
 @pytest.mark.parametrize(("level", "seen"), [(0, True), (1, False), (4, False)])
 def test_nobody_may_call_level_zero_where_the_operator_says_so(level: int, seen: bool) -> None:
     tool = tool_named("pick", level=level, effect="reads")
-    assert policy(allow_anonymous=True).sees(NOBODY, tool) is seen
+    assert policy(allow_anonymous=True).can_see(ANONYMOUS, tool) is seen
 
 
 @pytest.mark.parametrize("stated", [{"effect": "writes"}, {}, {"effect": "reads", "foreign": True}])
 def test_what_is_not_known_to_read_only_is_not_open_to_nobody(stated: dict[str, Any]) -> None:
-    assert not policy(allow_anonymous=True).sees(NOBODY, tool_named("pick", level=0, **stated))
+    assert not policy(allow_anonymous=True).can_see(ANONYMOUS, tool_named("pick", level=0, **stated))
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
@@ -98,9 +113,9 @@ def test_up_to_level_three_a_credential_is_enough(caller: Caller, level: int) ->
 @pytest.mark.parametrize("caller", [KEY, TOKEN], ids=["key", "token"])
 def test_from_level_four_no_grant_means_no_and_not_even_seen(caller: Caller, level: int) -> None:
     tool = tool_named("pick", level=level)
-    assert isinstance(policy(None).judge(caller, tool), Deny)
-    assert not policy(None).sees(caller, tool)
-    assert policy().sees(caller, tool)
+    assert isinstance(policy(None).authorize(caller, tool), Deny)
+    assert not policy(None).can_see(caller, tool)
+    assert policy().can_see(caller, tool)
 
 
 @pytest.mark.parametrize("level", range(4, 8))
@@ -112,8 +127,8 @@ def test_the_grant_is_the_evidence(level: int) -> None:
 def test_what_is_forbidden_does_not_exist_at_any_level(level: int) -> None:
     forbidding = policy(Ruled(Forbidden("grant-2")))
     tool = tool_named("pick", level=level)
-    assert not forbidding.sees(KEY, tool)
-    denied = forbidding.judge(KEY, tool)
+    assert not forbidding.can_see(KEY, tool)
+    denied = forbidding.authorize(KEY, tool)
     assert isinstance(denied, Deny)
     assert denied.by == "grant-2"
 
@@ -138,22 +153,22 @@ def test_a_credential_is_good_up_to_its_step(name: str, level: int) -> None:
     assert isinstance(said, Deny) is (level >= step)
     if isinstance(said, Deny):
         assert fix in said.reason
-        assert policy().sees(caller, tool_named("pick", level=level)), "it is told what to change"
+        assert policy().can_see(caller, tool_named("pick", level=level)), "it is told what to change"
 
 
 def test_a_sign_in_grows_old_while_the_hall_runs() -> None:
     clock, tool = Clock(NOW), tool_named("pick", level=7)
     growing = LevelPolicy(GRANTED, clock=clock)
-    assert isinstance(growing.judge(TOKEN, tool), Allow)
+    assert isinstance(growing.authorize(TOKEN, tool), Allow)
     clock.now += 43_201
-    assert isinstance(growing.judge(TOKEN, tool), Deny)
+    assert isinstance(growing.authorize(TOKEN, tool), Deny)
 
 
 SCOPES = {
     "none": (frozenset[str](), 4),
     "another": (frozenset({"tools:Other"}), 1),
-    "this": (frozenset({"tools:Kit"}), NEVER),
-    "all": (frozenset({"tools:*"}), NEVER),
+    "this": (frozenset({"tools:Kit"}), ABOVE_ALL_LEVELS),
+    "all": (frozenset({"tools:*"}), ABOVE_ALL_LEVELS),
     "admin": (frozenset({ADMIN}), 4),
 }
 
@@ -177,7 +192,9 @@ CALLERS = st.builds(
     authenticated_at=st.sampled_from([None, NOW, NOW - 43_201]),
     short_lived=st.booleans(),
 )
-STEPS = st.builds(Steps, **{name: st.integers(1, NEVER) for name in Steps.__struct_fields__})
+STEPS = st.builds(
+    LevelRequirements, **{name: st.integers(1, ABOVE_ALL_LEVELS) for name in LevelRequirements.__struct_fields__}
+)
 RULINGS = st.sampled_from([Permitted("grant-1"), Forbidden("grant-2"), Unmatched()])
 HARDNESS = {"step_up": 1, "approval": 2, "second_person": 3}
 
@@ -186,16 +203,19 @@ HARDNESS = {"step_up": 1, "approval": 2, "second_person": 3}
     caller=CALLERS, steps=STEPS, ruling=RULINGS, anonymous=st.booleans(), effect=st.sampled_from(["reads", "writes"])
 )
 def test_whoever_may_call_at_one_level_may_call_below(
-    caller: Caller, steps: Steps, ruling: Ruling, anonymous: bool, effect: Any
+    caller: Caller, steps: LevelRequirements, ruling: RuleDecision, anonymous: bool, effect: Any
 ) -> None:
     """Monotone, whatever the steps are: going down the ladder never asks for more."""
     judged = [
-        policy(Ruled(ruling), steps=steps, allow_anonymous=anonymous).judge(
+        policy(Ruled(ruling), steps=steps, allow_anonymous=anonymous).authorize(
             caller, tool_named("pick", level=level, effect=effect)
         )
         for level in EVERY_LEVEL
     ]
-    asked = [HARDNESS[said.how] if isinstance(said, Verify) else 0 if isinstance(said, Allow) else 4 for said in judged]
+    asked = [
+        HARDNESS[said.how] if isinstance(said, RequireVerification) else 0 if isinstance(said, Allow) else 4
+        for said in judged
+    ]
     if caller.proof == "none":  # nobody may call what only reads; everything above asks who it is
         assert asked[1:] == [4] * 10
     elif not isinstance(ruling, Forbidden):
@@ -205,9 +225,9 @@ def test_whoever_may_call_at_one_level_may_call_below(
 
 
 @given(caller=CALLERS, level=st.integers(0, 10), steps=STEPS)
-def test_a_forbid_never_allows(caller: Caller, level: int, steps: Steps) -> None:
+def test_a_forbid_never_allows(caller: Caller, level: int, steps: LevelRequirements) -> None:
     tool = tool_named("pick", level=level)
-    assert isinstance(policy(Ruled(Forbidden("no")), steps=steps).judge(caller, tool), Deny)
+    assert isinstance(policy(Ruled(Forbidden("no")), steps=steps).authorize(caller, tool), Deny)
 
 
 TRAITS: list[tuple[dict[str, Any], int]] = [
@@ -229,21 +249,21 @@ TRAITS: list[tuple[dict[str, Any], int]] = [
 
 @pytest.mark.parametrize(("stated", "level"), TRAITS, ids=str)
 def test_the_level_is_the_highest_of_what_is_stated_and_what_it_does(stated: dict[str, Any], level: int) -> None:
-    assert level_of(tool_named("pick", **stated)) == level
+    assert effective_level(tool_named("pick", **stated)) == level
 
 
 @given(stated=st.sampled_from([stated for stated, _ in TRAITS]), said=st.integers(0, 10))
 def test_an_operator_can_only_raise_a_level(stated: dict[str, Any], said: int) -> None:
     tool = tool_named("pick", **stated)
-    assert level_of(tool, {"Kit.*": said}) == max(level_of(tool), said)
-    assert level_of(tool, {"Other.*": 10}) == level_of(tool)
+    assert effective_level(tool, {"Kit.*": said}) == max(effective_level(tool), said)
+    assert effective_level(tool, {"Other.*": 10}) == effective_level(tool)
 
 
 def test_other_rules_are_followed_at_once() -> None:
     changing, tool = policy(None), tool_named("pick", level=5)
-    assert not changing.sees(KEY, tool)
-    changing.follow(GRANTED)
-    assert changing.sees(KEY, tool)
+    assert not changing.can_see(KEY, tool)
+    changing.set_rules(GRANTED)
+    assert changing.can_see(KEY, tool)
 
 
 def test_a_denied_caller_hears_the_scopes() -> None:
@@ -256,5 +276,5 @@ def test_a_denied_caller_hears_the_scopes() -> None:
     ("caller", "may"), [(LOCAL, True), (KEY, False), (Caller("ops", proof="key", scopes=frozenset({ADMIN})), True)]
 )
 def test_who_manages(caller: Caller, may: bool) -> None:
-    assert policy().manages(caller) is may
-    assert not policy().manages(Caller("anonymous", scopes=frozenset({ADMIN})))
+    assert policy().is_admin(caller) is may
+    assert not policy().is_admin(Caller("anonymous", scopes=frozenset({ADMIN})))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.pipeline.cedar import BadPolicies, CedarRules
-from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.pipeline.policy import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.schema.defaults import UNKNOWN
 
 POLICIES = """
@@ -25,8 +25,8 @@ RULES = CedarRules(POLICIES)
 PICK, QUERY = tool_named("pick"), tool_named("query")
 
 
-def settled(caller: Caller, name: str, arguments: dict[str, Any], level: int = 5) -> Ruling:
-    return RULES.settled(caller, tool_named(name), level, arguments)
+def settled(caller: Caller, name: str, arguments: dict[str, Any], level: int = 5) -> RuleDecision:
+    return RULES.decide_arguments(caller, tool_named(name), level, arguments)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def settled(caller: Caller, name: str, arguments: dict[str, Any], level: int = 5
     ],
     ids=["named", "group", "other tool", "nobody", "forbidden"],
 )
-def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: int, said: Ruling) -> None:
-    assert RULES.ruling(caller, tool, level) == said
+def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: int, said: RuleDecision) -> None:
+    assert RULES.decide(caller, tool, level) == said
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def test_without_arguments_only_a_no_is_final(caller: Caller, tool: Any, level: 
          Permitted("cedar:ops-db")),
     ],
 )  # fmt: skip
-def test_the_arguments_decide(caller: Caller, name: str, arguments: dict[str, Any], level: int, said: Ruling) -> None:
+def test_the_arguments_decide(
+    caller: Caller, name: str, arguments: dict[str, Any], level: int, said: RuleDecision
+) -> None:
     assert settled(caller, name, arguments, level) == said
 
 
@@ -66,9 +68,9 @@ def test_a_policy_that_fails_refuses(caplog: pytest.LogCaptureFixture) -> None:
         '@id("all") permit(principal, action, resource);'
         '@id("no") forbid(principal, action, resource) when { context.arguments.amount > 10 };'
     )
-    assert careless.settled(CI, PICK, 5, {"amount": 5}) == Permitted("cedar:all")
+    assert careless.decide_arguments(CI, PICK, 5, {"amount": 5}) == Permitted("cedar:all")
     with caplog.at_level(logging.WARNING):
-        assert careless.settled(CI, PICK, 5, {}) == Forbidden("cedar:error")
+        assert careless.decide_arguments(CI, PICK, 5, {}) == Forbidden("cedar:error")
     assert "a Cedar policy failed" in caplog.text
 
 
@@ -91,27 +93,27 @@ FIVE = CedarRules(
         (UNKNOWN, Forbidden("cedar:arguments")),
     ],
 )
-def test_a_number_is_the_same_however_it_is_written(account: Any, said: Ruling) -> None:
-    assert FIVE.settled(CI, PICK, 5, {"account": account}) == said
+def test_a_number_is_the_same_however_it_is_written(account: Any, said: RuleDecision) -> None:
+    assert FIVE.decide_arguments(CI, PICK, 5, {"account": account}) == said
 
 
 @pytest.mark.parametrize("key", ["__entity", "__extn", "__expr"])
 def test_an_argument_never_stands_for_something_else(key: str) -> None:
     value = {key: {"type": "Caller", "id": "root"}}
     for arguments in (value, {"a": value}, {"a": [{"b": value}]}):
-        assert FIVE.settled(CI, PICK, 5, arguments) == Forbidden("cedar:arguments")
+        assert FIVE.decide_arguments(CI, PICK, 5, arguments) == Forbidden("cedar:arguments")
 
 
 @pytest.mark.parametrize("name", ["é", "x" * 1_000, "corp:ada|1", "https://a.example/#1?x=y&z"])
 def test_any_caller_can_be_asked_about(name: str) -> None:
-    assert RULES.ruling(Caller(name), PICK, 5) == Unmatched()
-    assert RULES.settled(Caller(name), PICK, 5, {}) == Unmatched()
+    assert RULES.decide(Caller(name), PICK, 5) == Unmatched()
+    assert RULES.decide_arguments(Caller(name), PICK, 5, {}) == Unmatched()
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\nb", "a\\b", "\u202e"])
 def test_a_caller_whose_name_must_be_escaped_is_nobody(name: str) -> None:
-    assert RULES.ruling(Caller(name), PICK, 5) == Forbidden("cedar:name")
-    assert RULES.settled(Caller(name), PICK, 5, {}) == Unmatched()
+    assert RULES.decide(Caller(name), PICK, 5) == Forbidden("cedar:name")
+    assert RULES.decide_arguments(Caller(name), PICK, 5, {}) == Unmatched()
 
 
 def test_what_cannot_be_parsed_is_refused_with_its_place(tmp_path: Path) -> None:
@@ -141,7 +143,10 @@ def test_adding_a_forbid_never_allows(
 ) -> None:
     stricter = CedarRules(POLICIES + "\n".join(forbids))
     for tool in (PICK, QUERY):
-        before, after = RULES.settled(caller, tool, level, arguments), stricter.settled(caller, tool, level, arguments)
+        before, after = (
+            RULES.decide_arguments(caller, tool, level, arguments),
+            stricter.decide_arguments(caller, tool, level, arguments),
+        )
         assert isinstance(before, Permitted) or not isinstance(after, Permitted)
-        seen, then = RULES.ruling(caller, tool, level), stricter.ruling(caller, tool, level)
+        seen, then = RULES.decide(caller, tool, level), stricter.decide(caller, tool, level)
         assert isinstance(seen, Conditional) or not isinstance(then, Conditional)

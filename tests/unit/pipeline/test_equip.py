@@ -9,14 +9,19 @@ import pytest
 from tests.unit.parts import Returning, call_of
 from toolhall import tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.model.caller import LOCAL, NOBODY, Caller
+from toolhall.model.caller import ANONYMOUS, LOCAL, Allow, Caller
 from toolhall.model.errors import Malformed, NeedsRequirement
-from toolhall.model.requirements import AccountNeed, Brought, Equipment, Missing, Token
+from toolhall.model.requirements import (
+    AccountRequirement,
+    AccountToken,
+    CallerCredentials,
+    MissingRequirement,
+    ResolvedCredentials,
+)
 from toolhall.model.secret import Secret
-from toolhall.model.verdict import Allow
 from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.states import Equipped, Verified
-from toolhall.registry.entry import compile_entry
+from toolhall.registry.snapshot import compile_entry
 
 KEY, TOKEN = Secret("SK0123456789"), Secret("ya29.token")
 ADA = Caller("ada", proof="key", person="ada")
@@ -25,21 +30,25 @@ ADA = Caller("ada", proof="key", person="ada")
 class Shelf:
     """Secrets and tokens by name and user; `slow` ones are not at hand at once."""
 
-    def __init__(self, secrets: Mapping[Any, Secret] | None = None, tokens: Mapping[Any, Token] | None = None) -> None:
+    def __init__(
+        self, secrets: Mapping[Any, Secret] | None = None, tokens: Mapping[Any, AccountToken] | None = None
+    ) -> None:
         self.secrets, self.tokens = secrets or {}, tokens or {}
         self.at_hand = True
 
     def get(self, name: str, user: str | None) -> Secret | None:
         return self.secrets.get((name, user)) or self.secrets.get((name, None))
 
-    def ready(self, user: str, need: AccountNeed) -> Token | None:
+    def ready(self, user: str, need: AccountRequirement) -> AccountToken | None:
         return self.tokens.get((need.provider, user)) if self.at_hand else None
 
-    async def fresh(self, user: str, need: AccountNeed) -> Token | None:
+    async def fresh(self, user: str, need: AccountRequirement) -> AccountToken | None:
         return self.tokens.get((need.provider, user))
 
-    async def wanted(self, caller: Caller, need: AccountNeed, tool: str) -> tuple[Missing, str]:
-        return Missing("account", "link-1", "http://hall/connect/link-1", need), f"{caller.user} links {need.provider}"
+    async def wanted(self, caller: Caller, need: AccountRequirement, tool: str) -> tuple[MissingRequirement, str]:
+        return MissingRequirement(
+            "account", "link-1", "http://hall/connect/link-1", need
+        ), f"{caller.user} links {need.provider}"
 
 
 @tool(secrets=["KEY"])
@@ -60,7 +69,7 @@ async def both() -> str:
     return "both"
 
 
-def verified(function: Any, caller: Caller = ADA, brought: Brought | None = None) -> Verified:
+def verified(function: Any, caller: Caller = ADA, brought: CallerCredentials | None = None) -> Verified:
     call = msgspec.structs.replace(call_of(caller=caller), brought=brought)
     entry = compile_entry(next(definitions_of(function)).tool, Returning())
     return Verified(call, entry, Allow("test", 1), {})
@@ -79,15 +88,15 @@ def test_a_tool_that_needs_nothing_gets_nothing_and_costs_nothing() -> None:
 
     found = Equip()(verified(plain))
     assert isinstance(found, Equipped)
-    assert (found.equipment, found.redactor) == (None, None)
+    assert (found.credentials, found.redactor) == (None, None)
 
 
 def test_a_secret_is_supplied_at_once_and_hidden() -> None:
     found = Equip(Shelf({("KEY", None): KEY}))(verified(send))
     assert isinstance(found, Equipped)
-    assert found.equipment == Equipment({"KEY": KEY}, {}, "ada")
+    assert found.credentials == ResolvedCredentials({"KEY": KEY}, {}, "ada")
     assert found.redactor is not None
-    assert KEY.reveal() not in found.redactor.text(f"the key is {KEY.reveal()}")
+    assert KEY.reveal() not in found.redactor.redact_text(f"the key is {KEY.reveal()}")
 
 
 def test_a_users_own_secret_goes_before_the_halls() -> None:
@@ -96,57 +105,59 @@ def test_a_users_own_secret_goes_before_the_halls() -> None:
     for caller, expected in ((ADA, own), (Caller("bob", proof="key"), KEY)):
         found = equip(verified(send, caller))
         assert isinstance(found, Equipped)
-        assert found.equipment is not None
-        assert found.equipment.secrets == {"KEY": expected}
+        assert found.credentials is not None
+        assert found.credentials.secrets == {"KEY": expected}
 
 
 @pytest.mark.parametrize("at_hand", [True, False])
 async def test_an_account_is_the_users_own(at_hand: bool) -> None:
-    shelf = Shelf(tokens={("google", "ada"): Token("google", TOKEN, ("mail",))})
+    shelf = Shelf(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
     shelf.at_hand = at_hand
     found = await equipped(Equip(shelf, shelf), verified(read))
-    assert found.equipment is not None
-    assert found.equipment.accounts["google"].token == TOKEN
-    assert found.equipment.user_id == "ada"
+    assert found.credentials is not None
+    assert found.credentials.accounts["google"].token == TOKEN
+    assert found.credentials.user_id == "ada"
     with pytest.raises(NeedsRequirement, match="bob links google"):
         await equipped(Equip(shelf, shelf), verified(read, Caller("bob", proof="key")))
 
 
 async def test_everything_that_is_missing_is_said_at_once() -> None:
-    shelf = Shelf({("KEY", None): KEY}, {("slack", "ada"): Token("slack", TOKEN)})
+    shelf = Shelf({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
     with pytest.raises(NeedsRequirement) as refused:
         await equipped(Equip(shelf, shelf), verified(both))
-    link = Missing("account", "link-1", "http://hall/connect/link-1", AccountNeed("google", ("mail",)))
-    assert refused.value.missing == (Missing("secret", "SECOND"), link)
+    link = MissingRequirement(
+        "account", "link-1", "http://hall/connect/link-1", AccountRequirement("google", ("mail",))
+    )
+    assert refused.value.missing == (MissingRequirement("secret", "SECOND"), link)
     assert "toolhall secret set SECOND" in refused.value.message
 
 
-@pytest.mark.parametrize("caller", [NOBODY, Caller("app", proof="shared")])
+@pytest.mark.parametrize("caller", [ANONYMOUS, Caller("app", proof="shared")])
 async def test_who_is_no_proven_user_has_no_accounts(caller: Caller) -> None:
-    shelf = Shelf(tokens={("google", caller.id): Token("google", TOKEN)})
+    shelf = Shelf(tokens={("google", caller.id): AccountToken("google", TOKEN)})
     with pytest.raises(NeedsRequirement, match="nobody is proven") as refused:
         await equipped(Equip(shelf, shelf), verified(read, caller))
-    assert refused.value.missing == (Missing("user_id"),)
+    assert refused.value.missing == (MissingRequirement("user_id"),)
 
 
 async def test_what_a_caller_brings_is_taken_only_where_the_operator_says_so() -> None:
-    brought = Brought({"KEY": Secret("brought-key")})
+    brought = CallerCredentials({"KEY": Secret("brought-key")})
     shelf = Shelf({("KEY", None): KEY})
     with pytest.raises(Malformed, match="accept_credentials"):
         await equipped(Equip(shelf), verified(send, brought=brought))
-    found = await equipped(Equip(shelf, accepts=("*.send",)), verified(send, brought=brought))
-    assert found.equipment is not None
-    assert found.equipment.secrets == {"KEY": Secret("brought-key")}
+    found = await equipped(Equip(shelf, accept_credentials=("*.send",)), verified(send, brought=brought))
+    assert found.credentials is not None
+    assert found.credentials.secrets == {"KEY": Secret("brought-key")}
     assert found.redactor is not None
-    assert "brought-key" not in found.redactor.text("it is brought-key")
+    assert "brought-key" not in found.redactor.redact_text("it is brought-key")
 
 
-@pytest.mark.parametrize("brought", [Brought({"OTHER": KEY}), Brought(tokens={"github": TOKEN})])
-async def test_what_the_tool_does_not_declare_is_refused(brought: Brought) -> None:
+@pytest.mark.parametrize("brought", [CallerCredentials({"OTHER": KEY}), CallerCredentials(tokens={"github": TOKEN})])
+async def test_what_the_tool_does_not_declare_is_refused(brought: CallerCredentials) -> None:
     with pytest.raises(Malformed, match="does not require"):
-        await equipped(Equip(accepts=("*",)), verified(both, brought=brought))
+        await equipped(Equip(accept_credentials=("*",)), verified(both, brought=brought))
     with pytest.raises(Malformed, match="does not require"):
-        await equipped(Equip(accepts=("*",)), verified(send, LOCAL, brought))
+        await equipped(Equip(accept_credentials=("*",)), verified(send, LOCAL, brought))
 
 
 async def test_a_brought_token_needs_no_user() -> None:
@@ -155,13 +166,13 @@ async def test_a_brought_token_needs_no_user() -> None:
         """Mail."""
         return "mail"
 
-    brought = Brought(tokens={"google": TOKEN})
-    found = await equipped(Equip(accepts=("*",)), verified(mail, Caller("app", proof="shared"), brought))
-    assert found.equipment is not None
-    assert found.equipment.accounts["google"] == Token("google", TOKEN, ("mail",))
+    brought = CallerCredentials(tokens={"google": TOKEN})
+    found = await equipped(Equip(accept_credentials=("*",)), verified(mail, Caller("app", proof="shared"), brought))
+    assert found.credentials is not None
+    assert found.credentials.accounts["google"] == AccountToken("google", TOKEN, ("mail",))
 
 
 async def test_a_credential_that_is_too_short_to_be_hidden_is_refused() -> None:
-    brought = Brought(short=("KEY",))
+    brought = CallerCredentials(too_short=("KEY",))
     with pytest.raises(Malformed, match="shorter than 4 characters"):
-        await equipped(Equip(accepts=("*",)), verified(send, brought=brought))
+        await equipped(Equip(accept_credentials=("*",)), verified(send, brought=brought))

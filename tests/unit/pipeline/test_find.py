@@ -3,14 +3,13 @@
 import pytest
 
 from tests.unit.parts import Clock, Returning, call_of, entry_named, tool_named
-from toolhall.model.caller import NOBODY, Caller
+from toolhall.model.caller import ANONYMOUS, Caller, Deny
 from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.tool import Deprecation
-from toolhall.model.verdict import Deny
-from toolhall.pipeline.find import Find, Hidden
+from toolhall.pipeline.find import Find, NotVisible
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.registry.entry import compile_entry
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import compile_entry
 
 STRANGER = Caller("stranger", proof="key")  # without a grant
 
@@ -30,7 +29,7 @@ NAMES = ["old", "Kit.old", "Kit.old@1.0.0", "Kit.old@^1"]
 @pytest.mark.parametrize("name", NAMES)
 def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) -> None:
     registry = Registry()
-    registry.withheld.put(tool_named("old"), "quarantined")
+    registry.inactive.put(tool_named("old"), "quarantined")
     find = Find(registry, LevelPolicy(clock=Clock()), lambda: 0.0)
     with pytest.raises(NotActive, match=r"Kit\.old@1\.0\.0 is quarantined: look at it") as told:
         find(call_of(name))
@@ -38,7 +37,7 @@ def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) 
     with pytest.raises(NotFound) as unknown:
         find(call_of(name, caller=STRANGER))
     assert (type(unknown.value), unknown.value.message) == (NotFound, f"unknown tool: {name}")
-    registry.withheld.drop("Kit.old@1.0.0")
+    registry.inactive.drop("Kit.old@1.0.0")
     with pytest.raises(NotFound, match="unknown tool"):
         find(call_of(name))
 
@@ -46,12 +45,12 @@ def test_the_operator_hears_why_a_tool_is_not_served_and_nobody_else(name: str) 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_retired_tool_names_its_successor_to_whoever_could_call_it(name: str) -> None:
     registry = Registry()
-    registry.withheld.put(ENDING, "retired")
+    registry.inactive.put(ENDING, "retired")
     find = Find(registry, LevelPolicy(clock=Clock()), lambda: MIDNIGHT)
     with pytest.raises(Retired, match=r"was retired on 2027-01-16; call Kit\.pick@1\.0\.0 instead"):
         find(call_of(name))
     with pytest.raises(Unauthenticated):
-        find(call_of(name, caller=NOBODY))
+        find(call_of(name, caller=ANONYMOUS))
 
 
 def test_the_last_day_ends_at_midnight_whether_the_list_was_made_anew_or_not() -> None:
@@ -90,7 +89,7 @@ def test_what_is_hidden_is_known_to_the_record(find: Find) -> None:
     with pytest.raises(NotFound) as told:
         find(call_of("grave", caller=STRANGER))
     hidden = told.value.hidden
-    assert isinstance(hidden, Hidden)
+    assert isinstance(hidden, NotVisible)
     assert hidden.entry.id == "Kit.grave@1.0.0"
     assert hidden.verdict == Deny("no grant or policy allows this caller to call this tool", level=4)
 
@@ -98,7 +97,7 @@ def test_what_is_hidden_is_known_to_the_record(find: Find) -> None:
 @pytest.mark.parametrize("name", ["pick", "grave", "miss"])
 def test_whoever_proved_nothing_hears_the_same_of_every_name(find: Find, name: str) -> None:
     with pytest.raises(Unauthenticated) as told:
-        find(call_of(name, caller=NOBODY))
+        find(call_of(name, caller=ANONYMOUS))
     assert told.value.message == "a valid credential is required"
 
 

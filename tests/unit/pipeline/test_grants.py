@@ -6,10 +6,17 @@ import pytest
 
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
-from toolhall.pipeline.grants import MOST_CALLERS, Rulings
-from toolhall.pipeline.rulings import Conditional, Forbidden, Permitted, Ruling, Unmatched
+from toolhall.pipeline.policy import (
+    MAX_CACHED_CALLERS,
+    Conditional,
+    Forbidden,
+    GrantRules,
+    Permitted,
+    RuleDecision,
+    Unmatched,
+)
 from toolhall.schema.defaults import UNKNOWN
-from toolhall.stores.grants.base import Condition, Grant
+from toolhall.stores.grants import Condition, Grant
 
 CI = Caller("ci", proof="key")
 TOOL = tool_named("get")
@@ -21,12 +28,12 @@ def grant(grant_id: str, effect: str = "permit", *conditions: Condition, **other
     return Grant(**members)
 
 
-def ruling(*grants: Grant, level: int = 4) -> Ruling:
-    return Rulings(grants).ruling(CI, TOOL, level)
+def ruling(*grants: Grant, level: int = 4) -> RuleDecision:
+    return GrantRules(grants).decide(CI, TOOL, level)
 
 
-def settled(arguments: dict[str, Any], *grants: Grant) -> Ruling:
-    return Rulings(grants).settled(CI, TOOL, 4, arguments)
+def settled(arguments: dict[str, Any], *grants: Grant) -> RuleDecision:
+    return GrantRules(grants).decide_arguments(CI, TOOL, 4, arguments)
 
 
 REPO = Condition("/repo", ("a", "b"))
@@ -122,7 +129,7 @@ def test_globs_mean_what_they_mean_elsewhere() -> None:
 
 
 def test_what_it_remembers_of_callers_is_bounded() -> None:
-    rulings = Rulings([grant("p", callers="c*")])
-    for number in range(MOST_CALLERS + 10):
-        assert rulings.ruling(Caller(f"c{number}"), TOOL, 4) == Permitted("p")
-    assert len(vars(rulings)["_by_caller"]) <= MOST_CALLERS
+    rulings = GrantRules([grant("p", callers="c*")])
+    for number in range(MAX_CACHED_CALLERS + 10):
+        assert rulings.decide(Caller(f"c{number}"), TOOL, 4) == Permitted("p")
+    assert len(vars(rulings)["_by_caller"]) <= MAX_CACHED_CALLERS

@@ -3,11 +3,10 @@
 import pytest
 
 from tests.unit.parts import Clock, call_of, entry_named
-from toolhall.model.caller import Caller
+from toolhall.model.caller import Allow, Caller
 from toolhall.model.errors import Limited
-from toolhall.model.verdict import Allow
 from toolhall.pipeline import limit
-from toolhall.pipeline.limit import Limit, Rate, Rates
+from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.states import Allowed
 
 ENTRY = entry_named()
@@ -15,7 +14,7 @@ ENTRY = entry_named()
 
 def limited(rate: float, burst: float, clock: Clock) -> Limit:
     """A limit for each caller, and no other."""
-    return Limit(Rates(caller=Rate(rate, burst)), clock)
+    return Limit(RateLimits(caller=Rate(rate, burst)), clock)
 
 
 def calls(stage: Limit, caller: str = "ada", at_most: int = 1_000) -> int:
@@ -150,26 +149,26 @@ def admits(stage: Limit, caller: str, tool: str) -> bool:
 
 
 def test_a_tool_has_an_allowance_that_all_callers_share() -> None:
-    stage = Limit(Rates(tool=Rate(1, 2)), Clock())
+    stage = Limit(RateLimits(tool=Rate(1, 2)), Clock())
     assert [admits(stage, caller, "pick") for caller in ("ada", "bob", "eve")] == [True, True, False]
     assert admits(stage, "eve", "other")
 
 
 def test_a_caller_has_an_allowance_for_each_tool() -> None:
-    stage = Limit(Rates(pair=Rate(1, 1)), Clock())
+    stage = Limit(RateLimits(pair=Rate(1, 1)), Clock())
     assert [admits(stage, "ada", tool) for tool in ("pick", "other", "pick")] == [True, True, False]
     assert admits(stage, "bob", "pick")
 
 
 def test_what_one_allowance_refuses_costs_nothing_in_the_others() -> None:
-    stage = Limit(Rates(caller=Rate(1, 2), tool=Rate(1, 1)), Clock())
+    stage = Limit(RateLimits(caller=Rate(1, 2), tool=Rate(1, 1)), Clock())
     assert admits(stage, "bob", "pick")
     assert not admits(stage, "ada", "pick")
     assert [admits(stage, "ada", tool) for tool in ("a", "b", "c")] == [True, True, False]
 
 
 def test_the_longest_wait_is_told() -> None:
-    stage = Limit(Rates(caller=Rate(1, 1), tool=Rate(0.1, 1)), Clock())
+    stage = Limit(RateLimits(caller=Rate(1, 1), tool=Rate(0.1, 1)), Clock())
     assert admits(stage, "ada", "pick")
     assert wait_of(stage) == pytest.approx(10, abs=0.1)
 
@@ -178,23 +177,23 @@ def test_the_longest_wait_is_told() -> None:
 def test_a_tool_that_costs_more_is_called_less_often(cost: float, admitted: int) -> None:
     """What costs more than a whole burst takes all of it, and is not locked out for good."""
     clock = Clock()
-    stage = Limit(Rates(caller=Rate(1, 10), costs={"Kit.*": cost}), clock)
+    stage = Limit(RateLimits(caller=Rate(1, 10), costs={"Kit.*": cost}), clock)
     assert calls(stage) == admitted
     clock.now += wait_of(stage)
     assert calls(stage, at_most=1) == 1
 
 
 def test_of_several_costs_the_highest_counts() -> None:
-    stage = Limit(Rates(caller=Rate(1, 10), costs={"*": 2, "Kit.pick@*": 5}), Clock())
+    stage = Limit(RateLimits(caller=Rate(1, 10), costs={"*": 2, "Kit.pick@*": 5}), Clock())
     assert calls(stage) == 2
 
 
 def test_attempts_that_came_to_no_tool_count_too() -> None:
     clock = Clock()
     stage = limited(1, 2, clock)
-    stage.refused(call_of(caller=Caller("ada")))
-    stage.refused(call_of(caller=Caller("ada")))
+    stage.count_refusal(call_of(caller=Caller("ada")))
+    stage.count_refusal(call_of(caller=Caller("ada")))
     with pytest.raises(Limited):
-        stage.refused(call_of(caller=Caller("ada")))
+        stage.count_refusal(call_of(caller=Caller("ada")))
     assert calls(stage) == 0
     assert calls(stage, "bob") == 2

@@ -7,10 +7,9 @@ import pytest
 
 from tests.unit.parts import tool_named
 from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, Ruled, policy
-from toolhall.model.caller import Caller
+from toolhall.model.caller import Allow, Caller, Deny
 from toolhall.model.secret import Secret
-from toolhall.model.verdict import Allow, Deny
-from toolhall.pipeline.rulings import Forbidden, Unmatched
+from toolhall.pipeline.policy import Forbidden, Unmatched
 
 SAME = [
     msgspec.structs.replace(KEY, credential=Secret("another key of the same caller"), expires_at=NOW + 9),
@@ -26,16 +25,16 @@ def test_two_credentials_of_one_caller_are_decided_once() -> None:
     """They take turns, as they do while a key is rotated; neither makes the other's decisions be forgotten."""
     deciding = policy()
     for one, other in zip((KEY, TOKEN), SAME, strict=True):
-        assert deciding.epoch(one) is deciding.epoch(other) is deciding.epoch(one)
+        assert deciding.cache_key(one) is deciding.cache_key(other) is deciding.cache_key(one)
     narrow = msgspec.structs.replace(KEY, scopes=frozenset({"tools:Other"}))
-    before = [deciding.epoch(each) for each in (KEY, narrow)]
-    assert [deciding.epoch(each) for each in (KEY, narrow)] == before
+    before = [deciding.cache_key(each) for each in (KEY, narrow)]
+    assert [deciding.cache_key(each) for each in (KEY, narrow)] == before
 
 
 @pytest.mark.parametrize("other", OTHER, ids=str)
 def test_whatever_can_change_a_decision_is_told_apart(other: dict[str, Any]) -> None:
     deciding = policy()
-    assert deciding.epoch(KEY) is not deciding.epoch(msgspec.structs.replace(KEY, **other))
+    assert deciding.cache_key(KEY) is not deciding.cache_key(msgspec.structs.replace(KEY, **other))
 
 
 def test_every_fact_of_a_caller_is_looked_at_or_known_not_to_matter() -> None:
@@ -45,7 +44,9 @@ def test_every_fact_of_a_caller_is_looked_at_or_known_not_to_matter() -> None:
 def test_a_no_says_whether_something_forbids_or_nothing_allows() -> None:
     forbidding, lacking = (policy(Ruled(said)) for said in (Forbidden("cedar:no"), Unmatched()))
     asked: tuple[Any, ...] = (Allow("", 5, conditional=True), KEY, tool_named("pick", level=5), {})
-    assert forbidding.settle(*asked) == Deny("this caller may not call this tool with these arguments", "cedar:no", 5)
-    said = lacking.settle(*asked)
+    assert forbidding.authorize_arguments(*asked) == Deny(
+        "this caller may not call this tool with these arguments", "cedar:no", 5
+    )
+    said = lacking.authorize_arguments(*asked)
     assert isinstance(said, Deny)
     assert said.reason == "no grant or policy allows this caller to call this tool with these arguments"

@@ -15,16 +15,15 @@ from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
 from toolhall.authoring.toolkit import Toolkit
 from toolhall.config import BadConfig, Config
-from toolhall.model.caller import LOCAL
+from toolhall.model.call_records import MAX_VALUE_BYTES, Recording
+from toolhall.model.caller import LOCAL, Allow
 from toolhall.model.content import Image, Reply, Resource, ResourceLink, Result, Text
 from toolhall.model.errors import ToolFailed
-from toolhall.model.exchange import Asking, CallTool, Finished
-from toolhall.model.question import Roots
-from toolhall.model.recording import VALUE_LIMIT, Recording
-from toolhall.model.secret_shapes import HIDDEN
-from toolhall.model.verdict import Allow
-from toolhall.pipeline.record import Recorder
+from toolhall.model.messages import CallTool, CompletedCall, InputRequiredSignal
+from toolhall.model.questions import Roots
+from toolhall.pipeline.call_recorder import CallRecorder
 from toolhall.pipeline.states import Equipped
+from toolhall.redaction.secret_patterns import REDACTED
 
 CANARY = "hunter2-canary"
 
@@ -77,7 +76,7 @@ class Notes(Toolkit, version="1.2.0"):
     @tool
     async def ask(self, ctx: Context) -> None:
         """Ask."""
-        raise Asking({"where": Roots()})
+        raise InputRequiredSignal({"where": Roots()})
 
     @tool
     async def show(self) -> Reply:
@@ -106,7 +105,7 @@ def config(folder: Path, *globs: str) -> Config:
 async def called(folder: Path, name: str, *globs: str, **arguments: Any) -> list[Recording]:
     """What is recorded of one call."""
     with Toolhall(Notes, other, config=config(folder, *(globs or ("*",)))) as hall:
-        await hall.hall.answer(CallTool(name, arguments, "test"), LOCAL)
+        await hall.dispatcher.answer(CallTool(name, arguments, "test"), LOCAL)
     return recorded(folder)
 
 
@@ -134,7 +133,7 @@ async def test_only_tools_that_match_are_recorded(tmp_path: Path, globs: list[st
 
 async def test_nothing_is_recorded_unless_asked_for(tmp_path: Path) -> None:
     with Toolhall(other, config=Config(data=str(tmp_path))) as hall:
-        assert isinstance(await hall.hall.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), Finished)
+        assert isinstance(await hall.dispatcher.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), CompletedCall)
     assert not (tmp_path / "recordings.jsonl").exists()
 
 
@@ -150,22 +149,22 @@ async def test_a_recorded_call_is_as_it_was_sent(tmp_path: Path) -> None:
 
 async def test_secrets_are_taken_out_of_both_sides(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_login", user="me", password=CANARY)
-    assert found.arguments == {"user": "me", "password": HIDDEN}
-    assert found.answer == {"value": {"hello": f"me {HIDDEN}", "sessionToken": HIDDEN}}
+    assert found.arguments == {"user": "me", "password": REDACTED}
+    assert found.answer == {"value": {"hello": f"me {REDACTED}", "sessionToken": REDACTED}}
     assert found.redacted == ("/arguments/password", "/answer/value/hello", "/answer/value/sessionToken")
     assert CANARY not in (tmp_path / "recordings.jsonl").read_text()
 
 
 async def test_secrets_are_known_by_the_schema_and_by_the_name_of_the_tool(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_unlock", door="front")
-    assert (found.arguments, found.redacted) == ({"door": HIDDEN}, ("/arguments/door",))
+    assert (found.arguments, found.redacted) == ({"door": REDACTED}, ("/arguments/door",))
     _, found = await called(tmp_path, "Notes_get_secret", at="home")
-    assert (found.arguments, found.answer) == ({"at": "home"}, {"value": HIDDEN})
+    assert (found.arguments, found.answer) == ({"at": "home"}, {"value": REDACTED})
 
 
 async def test_the_errors_of_a_tool_are_answers(tmp_path: Path) -> None:
     (found,) = await called(tmp_path, "Notes_refuse")
-    assert (found.outcome, found.answer) == ("tool_error", {"content": [f"no: password={HIDDEN}"]})
+    assert (found.outcome, found.answer) == ("tool_error", {"content": [f"no: password={REDACTED}"]})
     _, found = await called(tmp_path, "Notes_say_error")
     assert (found.outcome, found.answer) == ("tool_error", {"content": ["no"]})
 
@@ -188,14 +187,14 @@ async def test_content_is_recorded_as_clean_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("letters", "omitted"), [(VALUE_LIMIT - 100, ()), (VALUE_LIMIT + 1, ("/arguments", "/answer"))]
+    ("letters", "omitted"), [(MAX_VALUE_BYTES - 100, ()), (MAX_VALUE_BYTES + 1, ("/arguments", "/answer"))]
 )
 async def test_large_values_are_marked(tmp_path: Path, letters: int, omitted: tuple[str, ...]) -> None:
     (found,) = await called(tmp_path, "other", text="x " * (letters // 2))
     assert found.omitted == omitted
     assert (found.arguments is None) is bool(omitted)
     assert (found.answer is None) is bool(omitted)
-    assert (tmp_path / "recordings.jsonl").stat().st_size < 3 * VALUE_LIMIT
+    assert (tmp_path / "recordings.jsonl").stat().st_size < 3 * MAX_VALUE_BYTES
 
 
 async def test_a_tool_that_comes_back_is_looked_at_again(tmp_path: Path) -> None:
@@ -209,19 +208,19 @@ async def test_a_tool_that_comes_back_is_looked_at_again(tmp_path: Path) -> None
         return door
 
     with Toolhall(opener({}), config=config(tmp_path, "*")) as hall:
-        await hall.hall.answer(CallTool("opener", {"number": "one"}, "test"), LOCAL)
+        await hall.dispatcher.answer(CallTool("opener", {"number": "one"}, "test"), LOCAL)
         hall.remove("opener")
         hall.add(opener({"format": "password"}))
-        await hall.hall.answer(CallTool("opener", {"number": "two"}, "test"), LOCAL)
-    assert [each.arguments for each in recorded(tmp_path)] == [{"number": "one"}, {"number": HIDDEN}]
+        await hall.dispatcher.answer(CallTool("opener", {"number": "two"}, "test"), LOCAL)
+    assert [each.arguments for each in recorded(tmp_path)] == [{"number": "one"}, {"number": REDACTED}]
 
 
 async def test_a_full_file_stops_recording_and_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with (tmp_path / "recordings.jsonl").open("wb") as file:
         file.truncate(64 * 1024 * 1024)
     with Toolhall(other, config=config(tmp_path, "*")) as hall:
-        calls = [hall.hall.answer(CallTool("other", {"text": "x"}, "test"), LOCAL) for _ in range(5)]
-        assert all(isinstance(answer, Finished) for answer in await asyncio.gather(*calls))
+        calls = [hall.dispatcher.answer(CallTool("other", {"text": "x"}, "test"), LOCAL) for _ in range(5)]
+        assert all(isinstance(answer, CompletedCall) for answer in await asyncio.gather(*calls))
     assert caplog.text.count("no longer recorded") == 1
     assert (tmp_path / "recordings.jsonl").stat().st_size <= 64 * 1024 * 1024 + 1
 
@@ -230,7 +229,7 @@ async def test_a_full_file_stops_recording_and_no_call(tmp_path: Path, caplog: p
 async def test_a_disk_that_fails_fails_no_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "recordings.jsonl").symlink_to("/dev/full")
     with caplog.at_level(logging.ERROR), Toolhall(other, config=config(tmp_path, "*")) as hall:
-        assert isinstance(await hall.hall.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), Finished)
+        assert isinstance(await hall.dispatcher.answer(CallTool("other", {"text": "x"}, "test"), LOCAL), CompletedCall)
     assert "recorded calls could not be written" in caplog.text
 
 
@@ -240,7 +239,7 @@ async def test_a_deep_answer_is_cut(tmp_path: Path) -> None:
         return nested(600, core=CANARY)
 
     with Toolhall(dig, config=config(tmp_path, "*")) as hall:
-        assert isinstance(await hall.hall.answer(CallTool("dig", {}, "test"), LOCAL), Finished)
+        assert isinstance(await hall.dispatcher.answer(CallTool("dig", {}, "test"), LOCAL), CompletedCall)
     (found,) = recorded(tmp_path)
     assert len(found.redacted) == 1
     assert CANARY not in (tmp_path / "recordings.jsonl").read_text()
@@ -253,10 +252,10 @@ def test_what_cannot_be_recorded_is_told_once_and_without_its_text(caplog: pytes
         def append(self, record: bytes) -> None:
             raise ValueError(CANARY)
 
-    recorder = Recorder(("*",), Torn(), Clock())
+    recorder = CallRecorder(("*",), Torn(), Clock())
     for _ in range(3):
         begun = recorder(Equipped(call_of(), entry_named(), Allow("test"), {}))
         assert begun is not None
-        begun.end(Result(b"1"))
+        begun.finish(Result(b"1"))
     assert caplog.text.count("a call of Kit.pick@1.0.0 cannot be recorded: ValueError") == 1
     assert CANARY not in caplog.text

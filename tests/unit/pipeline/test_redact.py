@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import nested
-from toolhall.model.secret_shapes import HIDDEN
-from toolhall.pipeline.redact import MAX_DEPTH, MAX_PLACES, MAX_SECRETS, Part, redact
-from toolhall.schema.secrecy import Secrecy
+from toolhall.pipeline.call_recorder import MAX_DEPTH, MAX_POINTERS, MAX_SECRETS, RedactionInput, redact_parts
+from toolhall.redaction.secret_patterns import REDACTED
+from toolhall.schema.secret_fields import SecretFields
 
 
-def redacted(value: Any, name: str = "", secrecy: Secrecy | None = None) -> tuple[Any, list[str]]:
-    found = redact(Part("/p", value, name, secrecy or Secrecy()))
+def redacted(value: Any, name: str = "", secrecy: SecretFields | None = None) -> tuple[Any, list[str]]:
+    found = redact_parts(RedactionInput("/p", value, name, secrecy or SecretFields()))
     return found.values[0], list(found.pointers)
 
 
@@ -19,21 +19,21 @@ def redacted(value: Any, name: str = "", secrecy: Secrecy | None = None) -> tupl
     ("value", "shown", "places"),
     [
         ({"city": "Oslo"}, {"city": "Oslo"}, []),
-        ({"a": [{"password": "x"}]}, {"a": [{"password": HIDDEN}]}, ["/p/a/0/password"]),
-        ({"apiKey": {"deep": [1, "x"]}}, {"apiKey": HIDDEN}, ["/p/apiKey"]),
-        ({"pin": 1}, {"pin": HIDDEN}, ["/p/pin"]),
-        ({"a/b": {"token": "x"}}, {"a/b": {"token": HIDDEN}}, ["/p/a~1b/token"]),
-        ([["Authorization", "x"], ["Host", "y"]], [["Authorization", HIDDEN], ["Host", "y"]], ["/p/0/1"]),
-        ([{"name": "Cookie", "value": "x"}], [{"name": "Cookie", "value": HIDDEN}], ["/p/0/value"]),
+        ({"a": [{"password": "x"}]}, {"a": [{"password": REDACTED}]}, ["/p/a/0/password"]),
+        ({"apiKey": {"deep": [1, "x"]}}, {"apiKey": REDACTED}, ["/p/apiKey"]),
+        ({"pin": 1}, {"pin": REDACTED}, ["/p/pin"]),
+        ({"a/b": {"token": "x"}}, {"a/b": {"token": REDACTED}}, ["/p/a~1b/token"]),
+        ([["Authorization", "x"], ["Host", "y"]], [["Authorization", REDACTED], ["Host", "y"]], ["/p/0/1"]),
+        ([{"name": "Cookie", "value": "x"}], [{"name": "Cookie", "value": REDACTED}], ["/p/0/value"]),
         ({"key": "city", "value": "Oslo"}, {"key": "city", "value": "Oslo"}, []),
         ({"max_tokens": 5, "tokens": {"in": 1, "out": [2]}}, {"max_tokens": 5, "tokens": {"in": 1, "out": [2]}}, []),
-        ({"tokens": ["x"]}, {"tokens": HIDDEN}, ["/p/tokens"]),
+        ({"tokens": ["x"]}, {"tokens": REDACTED}, ["/p/tokens"]),
         (
             {"hasPassword": True, "token": None, "secret": "", "cookies": []},
             {"hasPassword": True, "token": None, "secret": "", "cookies": []},
             [],
         ),
-        ("Bearer abcdefgh", f"Bearer {HIDDEN}", ["/p"]),
+        ("Bearer abcdefgh", f"Bearer {REDACTED}", ["/p"]),
         (7, 7, []),
     ],
 )
@@ -42,37 +42,40 @@ def test_by_name_and_shape(value: Any, shown: Any, places: list[str]) -> None:
 
 
 def test_by_schema() -> None:
-    assert redacted({"a": "x", "b": ["y"]}, secrecy=Secrecy(frozenset({"b"}))) == ({"a": "x", "b": HIDDEN}, ["/p/b"])
-    assert redacted({"a": "x"}, secrecy=Secrecy(whole=True)) == (HIDDEN, ["/p"])
+    assert redacted({"a": "x", "b": ["y"]}, secrecy=SecretFields(frozenset({"b"}))) == (
+        {"a": "x", "b": REDACTED},
+        ["/p/b"],
+    )
+    assert redacted({"a": "x"}, secrecy=SecretFields(whole=True)) == (REDACTED, ["/p"])
 
 
 def test_by_the_name_of_the_whole() -> None:
-    assert redacted("x", name="get_secret") == (HIDDEN, ["/p"])
+    assert redacted("x", name="get_secret") == (REDACTED, ["/p"])
     assert redacted(12, name="count_tokens") == (12, [])
 
 
 def test_echoes_are_found_in_every_part() -> None:
-    found = redact(
-        Part("/arguments", {"password": "hunter2", "pin": 4711, "user": "me"}),
-        Part("/answer", {"said": "hello hunter2!", "hunter2": {"n": 4711, "hunter2/x": 1}, "year": 47110}),
+    found = redact_parts(
+        RedactionInput("/arguments", {"password": "hunter2", "pin": 4711, "user": "me"}),
+        RedactionInput("/answer", {"said": "hello hunter2!", "hunter2": {"n": 4711, "hunter2/x": 1}, "year": 47110}),
     )
     assert found.values == [
-        {"password": HIDDEN, "pin": HIDDEN, "user": "me"},
-        {"said": f"hello {HIDDEN}!", HIDDEN: {"n": HIDDEN, f"{HIDDEN}/x": 1}, "year": 47110},
+        {"password": REDACTED, "pin": REDACTED, "user": "me"},
+        {"said": f"hello {REDACTED}!", REDACTED: {"n": REDACTED, f"{REDACTED}/x": 1}, "year": 47110},
     ]
     assert "hunter2" not in "".join(found.pointers)
     assert "/answer/said" in found.pointers
 
 
 def test_the_longer_of_two_secrets_goes_first() -> None:
-    assert redacted({"a": "x abcdef", "token": ["abcd", "abcdef"]})[0] == {"a": f"x {HIDDEN}", "token": HIDDEN}
+    assert redacted({"a": "x abcdef", "token": ["abcd", "abcdef"]})[0] == {"a": f"x {REDACTED}", "token": REDACTED}
 
 
 def test_a_key_that_is_a_secret() -> None:
     key = "ghp_0123456789abcdef0123"
     value, places = redacted({"keys": {key: "mine"}})
-    assert value == {"keys": {HIDDEN: "mine"}}
-    assert places == [f"/p/keys/{HIDDEN}"]
+    assert value == {"keys": {REDACTED: "mine"}}
+    assert places == [f"/p/keys/{REDACTED}"]
 
 
 def test_what_is_too_deep_is_not_looked_into() -> None:
@@ -84,15 +87,15 @@ def test_what_is_too_deep_is_not_looked_into() -> None:
 @pytest.mark.parametrize("count", [MAX_SECRETS + 1, 500])
 def test_too_many_secrets(count: int) -> None:
     value = {"list": [{"token": f"secret-{number}"} for number in range(count)], "city": "Oslo"}
-    assert redacted(value) == (HIDDEN, ["/p"])
+    assert redacted(value) == (REDACTED, ["/p"])
 
 
 def test_too_many_places() -> None:
-    few, many = ([{"pin": 1}] * count for count in (MAX_PLACES, MAX_PLACES + 1))
-    assert len(redacted(few)[1]) == MAX_PLACES
-    assert redacted(many) == (HIDDEN, ["/p"])
+    few, many = ([{"pin": 1}] * count for count in (MAX_POINTERS, MAX_POINTERS + 1))
+    assert len(redacted(few)[1]) == MAX_POINTERS
+    assert redacted(many) == (REDACTED, ["/p"])
 
 
 def test_too_many_letters_in_pointers() -> None:
     value = nested(60, "k" * 200, {"pin": 1, "otp": 2})
-    assert redacted(value) == (HIDDEN, ["/p"])
+    assert redacted(value) == (REDACTED, ["/p"])

@@ -9,20 +9,19 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.unit.parts import call_of, tool_named
-from toolhall.authoring.context import Patience
-from toolhall.egress.errors import EgressRefused
-from toolhall.egress.urls import checked
-from toolhall.model.call import Call
+from toolhall.authoring.context import PausableDeadline
+from toolhall.egress.addresses import EgressRefused
+from toolhall.egress.urls import parse_url
+from toolhall.execution.process_runner import WorkerToolError
+from toolhall.model.caller import Allow
 from toolhall.model.errors import Crashed, Denied, TimedOut, ToolFailed, ToolhallError
-from toolhall.model.exchange import Asking
 from toolhall.model.json import JsonObject
-from toolhall.model.question import Roots
+from toolhall.model.messages import Call, InputRequiredSignal
+from toolhall.model.questions import Roots
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Equipped, Raw
-from toolhall.registry.entry import compile_entry
-from toolhall.runners.process import ToolRaised
+from toolhall.registry.snapshot import compile_entry
 
 
 class Doing:
@@ -31,7 +30,7 @@ class Doing:
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
         self._work = work
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: PausableDeadline) -> Awaitable[object]:
         return self._work()
 
 
@@ -190,10 +189,10 @@ async def test_the_traceback_begins_in_the_authors_code(caplog: pytest.LogCaptur
 async def test_a_refused_request_names_the_setting_to_the_operator_only(explain: bool, isolated: bool) -> None:
     async def work() -> None:
         try:
-            checked("https://10.1.2.3:8443/wiki")
+            parse_url("https://10.1.2.3:8443/wiki")
         except EgressRefused as refused:
             if isolated:
-                raise ToolRaised(traceback.format_exc()) from None
+                raise WorkerToolError(traceback.format_exc()) from None
             raise RuntimeError("hunter2") from refused
 
     with pytest.raises(Crashed) as caught:
@@ -233,9 +232,9 @@ async def test_but_without_escape_sequences() -> None:
 
 async def test_a_question_unwinds_the_tool() -> None:
     async def work() -> None:
-        raise Asking({"where": Roots()})
+        raise InputRequiredSignal({"where": Roots()})
 
-    with pytest.raises(Asking):
+    with pytest.raises(InputRequiredSignal):
         await Run(10)(equipped(work))
 
 

@@ -10,11 +10,11 @@ from tests.unit.parts import entry_named
 from toolhall.model.content import Audio, Content, Image, Resource, ResourceLink, Result, Text
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.pipeline.sanitize import LARGE, Sanitize
+from toolhall.pipeline.sanitize import LARGE_RESULT_BYTES, Sanitize
 from toolhall.pipeline.states import Checked
-from toolhall.runners.redactor import Redactor
+from toolhall.redaction.redactor import Redactor
+from toolhall.redaction.secret_patterns import REDACTED
 
 
 def sanitize(result: Result) -> Result:
@@ -134,14 +134,14 @@ class Watched(Redactor):
 
     def json(self, encoded: bytes) -> bytes:
         self.threads = [threading.get_ident()]
-        return super().json(encoded)
+        return super().redact_json(encoded)
 
 
 @pytest.mark.threat("F7")
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
 async def test_a_large_result_is_searched_for_secrets_in_another_thread(large: bool) -> None:
     """The loop goes on meanwhile, whatever the result holds; a small one is not even awaited."""
-    text = f"{'x' * LARGE * large} KEY-0123456789-abc"
+    text = f"{'x' * LARGE_RESULT_BYTES * large} KEY-0123456789-abc"
     redactor = Watched((), Secret("KEY-0123456789-abc"))
     clean = Sanitize()(Checked(entry_named(), Result(encode(text), text=text), redactor))
     if isinstance(clean, Result):
@@ -149,7 +149,7 @@ async def test_a_large_result_is_searched_for_secrets_in_another_thread(large: b
     else:
         assert large
         clean = await clean
-    left = f"{'x' * LARGE * large} {HIDDEN}"
+    left = f"{'x' * LARGE_RESULT_BYTES * large} {REDACTED}"
     assert (clean.encoded, clean.text) == (encode(left), left)
     assert redactor.count == 1  # hidden once, though it is both value and text
     assert (redactor.threads == [threading.get_ident()]) is not large

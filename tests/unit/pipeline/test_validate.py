@@ -3,12 +3,12 @@
 import pytest
 
 from tests.unit.parts import call_of, entry_named, nested
+from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.verdict import Allow
 from toolhall.pipeline.states import Admitted, Valid
-from toolhall.pipeline.validate import IN_LOOP_BUDGET, Validate, cost
-from toolhall.registry.entry import Entry
+from toolhall.pipeline.validate import IN_LOOP_BUDGET, Validate, validation_cost
+from toolhall.registry.snapshot import Entry
 from toolhall.schema.validator import Validator
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
@@ -54,7 +54,7 @@ def test_wrong_arguments_are_refused_with_every_problem() -> None:
 
 async def test_a_costly_check_is_made_elsewhere() -> None:
     elsewhere, entry = Elsewhere(), entry_named(input=SCHEMA)
-    size = IN_LOOP_BUDGET // entry.accepts.bounds.visits + 1
+    size = IN_LOOP_BUDGET // entry.input_validator.cost.visits + 1
     waiting = Validate(elsewhere)(admitted(entry, {"a": "anything"}, size))
     assert not isinstance(waiting, Valid)
     assert isinstance(await waiting, Valid)
@@ -71,26 +71,28 @@ async def test_what_is_found_elsewhere_counts() -> None:
 
 def test_just_within_the_budget_is_checked_here() -> None:
     entry = entry_named(input=SCHEMA)
-    size = IN_LOOP_BUDGET // entry.accepts.bounds.visits
+    size = IN_LOOP_BUDGET // entry.input_validator.cost.visits
     assert isinstance(Validate(Elsewhere())(admitted(entry, {"a": 1}, size)), Valid)
 
 
 def test_cost_is_checks_times_bytes() -> None:
-    assert cost(Validator(SCHEMA), {"a": 1}, 1_000) == 2_000
+    assert validation_cost(Validator(SCHEMA), {"a": 1}, 1_000) == 2_000
 
 
 def test_recursion_that_judges_a_part_twice_doubles_with_each_level() -> None:
     validator = Validator(RECURSIVE)
-    one, two = (cost(validator, nested(depth), 100) for depth in (10, 11))
+    one, two = (validation_cost(validator, nested(depth), 100) for depth in (10, 11))
     assert two == 2 * one
-    assert cost(validator, nested(60), 400) > IN_LOOP_BUDGET
+    assert validation_cost(validator, nested(60), 400) > IN_LOOP_BUDGET
 
 
 def test_depth_is_looked_for_in_lists_too() -> None:
     validator = Validator(RECURSIVE)
-    assert cost(validator, {"a": [[[1]]]}, 10) == cost(validator, {"a": {"b": {"c": {"d": 1}}}}, 10)
+    assert validation_cost(validator, {"a": [[[1]]]}, 10) == validation_cost(
+        validator, {"a": {"b": {"c": {"d": 1}}}}, 10
+    )
 
 
 def test_depth_costs_nothing_where_recursion_is_plain() -> None:
     plain = Validator({"type": "object", "properties": {"a": {"$ref": "#"}}})
-    assert cost(plain, nested(60), 100) == cost(plain, {}, 100)
+    assert validation_cost(plain, nested(60), 100) == validation_cost(plain, {}, 100)

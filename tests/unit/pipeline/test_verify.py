@@ -4,21 +4,19 @@ import msgspec
 import pytest
 
 from tests.unit.parts import Clock, call_of, entry_named
-from toolhall.model.call import Call
-from toolhall.model.caller import LOCAL, Caller
+from toolhall.model.caller import LOCAL, Allow, Caller
+from toolhall.model.caller import RequireVerification as NeedsPerson
 from toolhall.model.errors import Denied, Malformed, NeedsRequirement, NeedsVerification
 from toolhall.model.json import JsonObject
-from toolhall.model.requirements import Brought
+from toolhall.model.messages import Call
+from toolhall.model.requirements import CallerCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow
-from toolhall.model.verdict import Verify as NeedsPerson
 from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.policy import LevelPolicy
-from toolhall.pipeline.rulings import Conditional, Permitted, Ruling, Unmatched
+from toolhall.pipeline.policy import Conditional, LevelPolicy, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.states import Valid, Verified
 from toolhall.pipeline.verify import Approver, Verify
-from toolhall.registry.entry import Entry
+from toolhall.registry.snapshot import Entry
 
 PERSON = NeedsPerson("profile:local", 9, "approval")
 ARGUMENTS = {"amount": 100}
@@ -51,10 +49,10 @@ class Page:
 class OnlySmall:
     """One grant, for small amounts."""
 
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> Ruling:
+    def ruling(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         return Conditional()
 
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> Ruling:
+    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> RuleDecision:
         return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
 
 
@@ -130,7 +128,7 @@ async def test_conditions_come_before_the_person() -> None:
 async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
     person = Person(yes=True)
     entry = entry_named(requirements={"secrets": [{"id": "KEY"}]})
-    verify = Verify(LevelPolicy(clock=Clock()), person, ready=Equip().ready)
+    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
     with pytest.raises(NeedsRequirement):
         await verify(Valid(call_of(), entry, PERSON, {}))  # type: ignore[misc]
     assert person.asked == []
@@ -139,8 +137,8 @@ async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
 @pytest.mark.parametrize("requirements", [None, {"secrets": [{"id": "KEY"}]}])
 async def test_nobody_is_asked_to_agree_to_credentials_that_are_not_taken(requirements: JsonObject | None) -> None:
     person = Person(yes=True)
-    verify = Verify(LevelPolicy(clock=Clock()), person, ready=Equip().ready)
-    call = msgspec.structs.replace(call_of(), brought=Brought({"KEY": Secret("sk-brought")}))
+    verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
+    call = msgspec.structs.replace(call_of(), brought=CallerCredentials({"KEY": Secret("sk-brought")}))
     with pytest.raises(Malformed, match="takes no credentials"):
         await verify(Valid(call, entry_named(requirements=requirements), PERSON, {}))  # type: ignore[misc]
     assert person.asked == []

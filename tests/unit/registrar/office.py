@@ -8,15 +8,14 @@ from typing import Any
 from tests.unit.parts import Returning, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
-from toolhall.registrar.papers import Paper, Source
-from toolhall.registrar.registrar import Registrar
-from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registration.records import DefinitionDocument, RegistrationSource
+from toolhall.registration.service import RegistrationService
 from toolhall.registry.registry import Registry
-from toolhall.stores.base import Kept, ToolStore
-from toolhall.stores.memory import MemoryStore
+from toolhall.registry.snapshot import Entry, compile_entry
+from toolhall.stores.tools import MemoryToolStore, ToolRecord, ToolStore
 
 CALCULATOR: dict[str, Any] = json.loads((Path(__file__).parents[2] / "vectors/machine/calculator.json").read_text())
-FROM_HTTP = Source("http", "ada", 1.0)
+FROM_HTTP = RegistrationSource("http", "ada", 1.0)
 ADD = "calculator.add@1.0.0"
 SUBTRACT = "calculator.subtract@1.0.0"
 ABOUT_NOW = 1_800_000_000.0  # 2027-01-15, 08:00
@@ -29,28 +28,28 @@ class Office:
         self.now = ABOUT_NOW
         self._ticks = count()
         self.registry = Registry()
-        self.store: ToolStore = store or MemoryStore()
-        self.registrar = Registrar(self.registry, self._clock, Returning())
+        self.store: ToolStore = store or MemoryToolStore()
+        self.registrar = RegistrationService(self.registry, self._clock, Returning())
         self.heard: list[list[str]] = []
         self.registry.subscribe(lambda: self.heard.append(self.served))
 
-    async def open(self, *, hold: bool = True, files: tuple[Paper, ...] = ()) -> "Office":
-        await self.registrar.open(self.store, hold=hold, files=files)
+    async def open(self, *, hold: bool = True, files: tuple[DefinitionDocument, ...] = ()) -> "Office":
+        await self.registrar.open(self.store, enforce_versions=hold, files=files)
         return self
 
-    async def again(self, *own: Tool, files: tuple[Paper, ...] = ()) -> "Office":
+    async def again(self, *own: Tool, files: tuple[DefinitionDocument, ...] = ()) -> "Office":
         """After a restart, with this code and these files."""
         office = Office(self.store)
         office.bring(*own)
         return await office.open(files=files)
 
     def bring(self, *own: Tool, drafts: tuple[str, ...] = ()) -> None:
-        self.registrar.own([entry_of(tool) for tool in own], drafts)
+        self.registrar.add_code_tools([entry_of(tool) for tool in own], drafts)
 
-    async def register(self, document: Any = CALCULATOR, dialect: str = "machine") -> tuple[Kept, ...]:
+    async def register(self, document: Any = CALCULATOR, dialect: str = "machine") -> tuple[ToolRecord, ...]:
         return await self.registrar.register(document, dialect, FROM_HTTP)
 
-    async def activate(self, tool_id: str) -> Kept:
+    async def activate(self, tool_id: str) -> ToolRecord:
         """As somebody who has looked at it."""
         return await self.registrar.activate(tool_id, "eve", self.registrar.find(tool_id).document_digest)
 
@@ -63,7 +62,7 @@ class Office:
 
     def state(self, name: str) -> str | None:
         """Why a tool is not served."""
-        found = self.registry.withheld.find(name)
+        found = self.registry.inactive.find(name)
         return found.state if found else None
 
     def _clock(self) -> float:

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.registrar.office import ADD, Office, calculator, mcp, own
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
-from toolhall.registrar.papers import Tampered, tool_of
+from toolhall.registration.records import TamperedRecord, tool_from_record
 
 TODAY = date(2027, 1, 15)
 KIT = "Kit.add@1.0.0"
@@ -19,7 +19,7 @@ async def test_code_that_is_taken_away_is_known_and_not_served() -> None:
     office = Office()
     office.bring(own("1.0.0"))
     await office.open()
-    assert office.registrar.disown("Kit_add")
+    assert office.registrar.remove_code_tool("Kit_add")
     assert (office.served, office.state(KIT)) == ([], "not served")
 
 
@@ -27,8 +27,8 @@ async def test_code_can_be_taken_away_while_it_is_switched_off() -> None:
     office = await Office().open()
     office.bring(own("1.0.0"))
     await office.registrar.deactivate(KIT, "eve")
-    assert office.registrar.disown("Kit_add")
-    assert not office.registrar.disown("Kit_add")
+    assert office.registrar.remove_code_tool("Kit_add")
+    assert not office.registrar.remove_code_tool("Kit_add")
     await office.registrar.remove(KIT, "eve")
 
 
@@ -36,7 +36,7 @@ async def test_what_came_from_outside_is_not_taken_away_as_if_it_were_code() -> 
     office = await Office().open()
     await office.register()
     await office.activate(ADD)
-    assert not office.registrar.disown(ADD)
+    assert not office.registrar.remove_code_tool(ADD)
     assert office.served == [ADD]
 
 
@@ -127,8 +127,8 @@ async def test_a6_a_toolkit_with_a_dot_is_not_another_toolkits_tool() -> None:
 async def test_a3_papers_that_speak_of_somebody_elses_tool(changed: dict[str, Any]) -> None:
     office = Office()
     (kept, _) = await office.register()
-    model = msgspec.json.encode(msgspec.structs.replace(tool_of(kept), **changed))
-    with pytest.raises(Tampered):
-        tool_of(msgspec.structs.replace(kept, model=model))
-    with pytest.raises(Tampered):
-        tool_of(msgspec.structs.replace(kept, version="1.0.1"))
+    model = msgspec.json.encode(msgspec.structs.replace(tool_from_record(kept), **changed))
+    with pytest.raises(TamperedRecord):
+        tool_from_record(msgspec.structs.replace(kept, model=model))
+    with pytest.raises(TamperedRecord):
+        tool_from_record(msgspec.structs.replace(kept, version="1.0.1"))

@@ -8,24 +8,26 @@ import pytest
 from tests.unit.registrar.office import Office, own
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Denied, Malformed
-from toolhall.registrar.papers import Paper, Source
-from toolhall.registrar.promises import BrokenPromise
-from toolhall.stores.base import Kept
+from toolhall.registration.records import DefinitionDocument, RegistrationSource
+from toolhall.registration.rules import BrokenPromise
+from toolhall.stores.tools import ToolRecord
 
-BY_CAROL = Source("tool-server", "carol", 5.0, "calendars")
+BY_CAROL = RegistrationSource("tool-server", "carol", 5.0, "calendars")
 
 
-def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **params: Any) -> Paper:
+def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **params: Any) -> DefinitionDocument:
     listed = [{"name": method, "params": {"type": "object", **params}} for method in methods or ("create",)]
-    return Paper({"tool": {"name": name, "version": version, "capabilities": {"methods": listed}}}, "hub", "calendars")
+    return DefinitionDocument(
+        {"tool": {"name": name, "version": version, "capabilities": {"methods": listed}}}, "hub", "calendars"
+    )
 
 
 def anybody() -> None:
     """May do it."""
 
 
-async def enroll(office: Office, *papers: Paper, trusted: bool = False) -> tuple[Kept, ...]:
-    return await office.registrar.enroll(papers, BY_CAROL, anybody, trusted=trusted)
+async def enroll(office: Office, *papers: DefinitionDocument, trusted: bool = False) -> tuple[ToolRecord, ...]:
+    return await office.registrar.register_declared(papers, BY_CAROL, anybody, trusted=trusted)
 
 
 @pytest.fixture
@@ -148,7 +150,7 @@ async def test_toolkits_that_come_together_are_judged_before_any_is_kept(office:
     other = declared("1.0.0", "create", "drop")
     with pytest.raises(BrokenPromise, match="raise its version"):
         await enroll(office, declared(name="Mail"), declared("1.0.0-dev", name="Notes"), other, trusted=True)
-    assert [each.kept.toolkit for each in office.registrar.ledger.all] == ["Calendar"]
+    assert [each.record.toolkit for each in office.registrar.index.all] == ["Calendar"]
     assert office.served == ["Calendar.create@1.0.0"]
     assert len(await office.registrar.history()) == 2
 
@@ -159,7 +161,7 @@ async def test_toolkits_that_come_together_are_judged_beside_each_other(office: 
         await enroll(office, first, declared("1.1.0", "create"), trusted=True)
     with pytest.raises(BadDocument, match="cannot tell apart"):
         await enroll(office, first, declared(name="calendar"), trusted=True)
-    assert office.registrar.ledger.all == ()
+    assert office.registrar.index.all == ()
     kept = await enroll(office, first, first, declared("2.0.0", "create"), declared(name="Mail"), trusted=True)
     assert {each.state for each in kept} == {"active"}
     assert len(office.served) == 4
@@ -168,11 +170,11 @@ async def test_toolkits_that_come_together_are_judged_beside_each_other(office: 
 async def test_a_refusal_leaves_what_was_there_as_it_was(office: Office) -> None:
     """A pre-release that would have been replaced, too."""
     await enroll(office, declared("1.0.0-dev"), declared(), trusted=True)
-    before = office.registrar.ledger.all
+    before = office.registrar.index.all
     changed = declared("1.0.0-dev", title="other")
     with pytest.raises(BrokenPromise):
         await enroll(office, changed, declared("1.0.0", "create", "drop"), trusted=True)
-    assert office.registrar.ledger.all == before
+    assert office.registrar.index.all == before
     (kept,) = await enroll(office, changed, trusted=True)
     assert kept.state == "active"
 
@@ -182,7 +184,7 @@ async def test_what_could_not_be_served_is_not_kept(office: Office) -> None:
     office.bring(own("1.0.0"))
     with pytest.raises(Malformed, match="cannot tell apart"):
         await enroll(office, declared("1.0.0", "add", name="kit"), trusted=True)
-    assert office.registrar.ledger.all == ()
+    assert office.registrar.index.all == ()
     (kept,) = await enroll(office, declared("1.0.0", "add", name="kit"))
     assert kept.state == "quarantined"
 
@@ -191,10 +193,10 @@ async def test_who_may_is_asked_when_it_is_their_turn(office: Office) -> None:
     """Of two that come at once with the same new toolkit, the second finds it taken."""
 
     def check() -> None:
-        if office.registrar.ledger.owners("Calendar"):
+        if office.registrar.index.owners("Calendar"):
             raise Denied("it is somebody's")
 
-    both = [office.registrar.enroll([declared()], BY_CAROL, check, trusted=False) for _ in range(2)]
+    both = [office.registrar.register_declared([declared()], BY_CAROL, check, trusted=False) for _ in range(2)]
     first, second = await asyncio.gather(*both, return_exceptions=True)
     assert isinstance(first, tuple)
     assert isinstance(second, Denied)

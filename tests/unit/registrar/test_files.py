@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.unit.registrar.office import ADD, CALCULATOR, SUBTRACT, Office, calculator
-from toolhall.registrar.papers import Paper
-from toolhall.registrar.promises import BrokenPromise
+from toolhall.registration.records import DefinitionDocument
+from toolhall.registration.rules import BrokenPromise
 
 
-def paper(document: Any = CALCULATOR) -> Paper:
-    return Paper(document, "machine", "tools.json")
+def paper(document: Any = CALCULATOR) -> DefinitionDocument:
+    return DefinitionDocument(document, "machine", "tools.json")
 
 
 def changed() -> Any:

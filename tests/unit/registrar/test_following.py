@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.registrar.access import Access
-from toolhall.registrar.following import LOOK_SECONDS, Following
-from toolhall.registrar.grants import NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.registrar.turns import Turns
-from toolhall.stores.base import FILE_NAME
+from toolhall.registration.access import AccessControl, NewGrant, NewKey
+from toolhall.registration.store_sync import POLL_SECONDS, StorePoller, WriteLock
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.choosing import choose_stores
-from toolhall.stores.grants.base import Grant
+from toolhall.stores.common import DATABASE_FILE
+from toolhall.stores.grants import Grant
+from toolhall.stores.open import open_stores
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there, processes cannot share a socket")
 FORBID = NewGrant(callers="*", tools="Kit.wipe", effect="forbid")
@@ -31,12 +28,12 @@ class Process:
     def __init__(self, stores: Stores) -> None:
         self.told: list[tuple[Grant, ...]] = []
         self.heard = asyncio.Event()
-        self.access = Access(b"k" * 32, Turns(), time.time, self._tell)
+        self.access = AccessControl(b"k" * 32, WriteLock(), time.time, self._tell)
         self.stores = stores
-        self.following = Following(self._take)
+        self.following = StorePoller(self._take)
 
     async def open(self) -> None:
-        await self.following.begin(self.stores.version)
+        await self.following.set_baseline(self.stores.version)
         await self.access.open(self.stores)
 
     def _tell(self, grants: tuple[Grant, ...]) -> None:
@@ -44,14 +41,14 @@ class Process:
         self.heard.set()
 
     async def _take(self) -> None:
-        await self.access.keys.follow()
-        await self.access.grants.follow()
+        await self.access.keys.reload()
+        await self.access.grants.reload()
 
 
 @pytest.fixture
 def family(tmp_path: Path) -> Iterator[tuple[Process, Process]]:
-    one = Process(choose_stores(tmp_path, share=False, family="first"))
-    other = Process(choose_stores(tmp_path, share=False, family="sibling"))
+    one = Process(open_stores(tmp_path, allow_readonly=False, role="first"))
+    other = Process(open_stores(tmp_path, allow_readonly=False, role="sibling"))
     yield one, other
     for each in (one, other):
         each.access.close()
@@ -65,17 +62,17 @@ async def test_keys_and_grants_of_another_process_count_here(family: tuple[Proce
     made, text = await one.access.keys.create(NewKey(name="ci"), "me")
     forbid = await one.access.grants.add(FORBID, "me")
     assert other.access.ring.find(text, time.time()) is None
-    await other.following.look()
+    await other.following.poll()
     caller = other.access.ring.find(text, time.time())
     assert (caller is not None, other.access.grants.all) == (True, (forbid,))
-    await one.stores.keys.used({made.id: time.time() + 5.0})
-    await other.following.look()
+    await one.stores.keys.record_uses({made.id: time.time() + 5.0})
+    await other.following.poll()
     assert other.access.ring.find(text, time.time()) is caller, "a use elsewhere changes nobody's rights"
     assert other.told == [(), (forbid,)], "and what is the same is not told again"
     heard: list[bool] = []
-    other.access.keys.changed.append(lambda: heard.append(other.access.ring.find(text, time.time()) is not None))
+    other.access.keys.on_change.append(lambda: heard.append(other.access.ring.find(text, time.time()) is not None))
     await one.access.keys.revoke(made.id)
-    await other.following.look()
+    await other.following.poll()
     assert other.access.ring.find(text, time.time()) is None
     assert heard == [False], "tool servers that joined with it are gone at once"
 
@@ -90,25 +87,25 @@ async def test_J7_what_was_taken_out_by_sql_still_forbids_and_revoking_goes_on( 
     await other.open()
     made, text = await one.access.keys.create(NewKey(name="ci"), "me")
     forbid = await one.access.grants.add(FORBID, "me")
-    await other.following.look()
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
+    await other.following.poll()
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as file, file:
         (row,) = file.execute("SELECT * FROM grants").fetchall()
         file.execute("DELETE FROM grants")
     await one.access.keys.revoke(made.id)
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            await other.following.look()
+            await other.following.poll()
     assert ["taken out or put back by another program" in each.getMessage() for each in caplog.records] == [True]
     assert (other.access.grants.all, other.access.ring.find(text, time.time())) == ((forbid,), None)
-    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file, file:
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as file, file:
         file.execute(f"INSERT INTO grants VALUES ({','.join('?' * len(row))})", row)
     added = await one.access.grants.add(NewGrant(callers="ci", tools="*"), "me")
-    await other.following.look()
+    await other.following.poll()
     assert other.access.grants.all == (forbid, added)
 
 
 async def test_it_looks_about_once_a_second_and_only_where_others_write(family: tuple[Process, Process]) -> None:
-    assert LOOK_SECONDS <= 1.0
+    assert POLL_SECONDS <= 1.0
     one, other = family
     await one.open()
     await other.open()
@@ -123,5 +120,5 @@ async def test_it_looks_about_once_a_second_and_only_where_others_write(family: 
     await alone.open()
     before = asyncio.all_tasks()
     alone.access.watch()
-    await alone.following.look()
+    await alone.following.poll()
     assert asyncio.all_tasks() == before

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from toolhall.model.errors import Denied, Malformed, NotFound
-from toolhall.registrar import grants as module
-from toolhall.registrar.grants import Grants, NewCondition, NewGrant, warnings_about
-from toolhall.registrar.turns import Turns
+from toolhall.registration import access as module
+from toolhall.registration.access import Grants, NewCondition, NewGrant, grant_warnings
+from toolhall.registration.store_sync import WriteLock
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.grants.base import Condition, Effect, Grant
+from toolhall.stores.grants import Condition, Grant, GrantEffect
 
 
 class Office:
@@ -18,7 +18,7 @@ class Office:
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
-        self.turns = Turns()
+        self.turns = WriteLock()
         self.told: list[tuple[Grant, ...]] = []
         self.grants = Grants(self.told.append, self.turns, lambda: 5.0)
 
@@ -91,14 +91,14 @@ async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_where_nothing_may_be_changed_nothing_is() -> None:
     office = await Office().open()
-    office.turns.frozen = "several processes serve this hall"
+    office.turns.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
         await office.grants.add(NewGrant("ci", "*"), "ada")
     assert office.grants.all == await office.stores.grants.all() == ()
 
 
 def grant_of(
-    callers: str, tools: str, *, effect: Effect = "permit", conditional: bool = False, name: str = "g_1"
+    callers: str, tools: str, *, effect: GrantEffect = "permit", conditional: bool = False, name: str = "g_1"
 ) -> Grant:
     conditions = (Condition("/repo", ("main",)),) if conditional else ()
     return Grant(id=name, effect=effect, callers=callers, tools=tools, conditions=conditions, created_at=0.0, by="test")
@@ -116,12 +116,12 @@ def grant_of(
     ],
 )
 def test_names_that_nobody_has_are_warned_of(grant: Grant, words: list[str]) -> None:
-    said = warnings_about(grant, (), ["ci", "ci-nightly"], ["Calendar.create@1.0.0"])
+    said = grant_warnings(grant, (), ["ci", "ci-nightly"], ["Calendar.create@1.0.0"])
     assert [word in each for word, each in zip(words, said, strict=True)] == [True] * len(words)
 
 
 def test_without_any_tool_nothing_is_said_about_tools() -> None:
-    assert warnings_about(grant_of("ci", "Mail.*"), (), ["ci"], []) == []
+    assert grant_warnings(grant_of("ci", "Mail.*"), (), ["ci"], []) == []
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_without_any_tool_nothing_is_said_about_tools() -> None:
     ],
 )
 def test_conditions_that_change_nothing_are_warned_of(new: Grant, old: Grant, warned: str | None) -> None:
-    said = warnings_about(new, (old, new), ["ci"], ["Kit.a@1.0.0"])
+    said = grant_warnings(new, (old, new), ["ci"], ["Kit.a@1.0.0"])
     assert said == [] if warned is None else warned in said[0]

@@ -8,14 +8,12 @@ import msgspec
 import pytest
 
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
-from toolhall.registrar import keys as module
-from toolhall.registrar.access import Access
-from toolhall.registrar.keys import NewKey
-from toolhall.registrar.turns import Turns
-from toolhall.stores.base import StoreFailed
+from toolhall.registration import access as module
+from toolhall.registration.access import AccessControl, NewKey
+from toolhall.registration.store_sync import WriteLock
+from toolhall.stores.api_keys import ApiKey, MemoryApiKeyStore
 from toolhall.stores.bundle import Stores, in_memory
-from toolhall.stores.keys.base import ApiKey
-from toolhall.stores.keys.memory import MemoryKeys
+from toolhall.stores.common import StoreFailed
 
 NOW = 1_000_000.0
 DAY = 86_400.0
@@ -26,9 +24,9 @@ class Office:
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
-        self.turns = Turns()
+        self.turns = WriteLock()
         self.now = NOW
-        self.access = Access(bytes(32), self.turns, lambda: self.now, lambda _: None)
+        self.access = AccessControl(bytes(32), self.turns, lambda: self.now, lambda _: None)
         self.keys = self.access.keys
 
     async def open(self) -> "Office":
@@ -118,13 +116,13 @@ async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_where_nothing_may_be_changed_nothing_is() -> None:
     office = await Office().open()
-    office.turns.frozen = "several processes serve this hall"
+    office.turns.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
         await office.keys.create(NewKey("ci"), "ada")
     assert office.keys.all == await office.stores.keys.all() == ()
 
 
-class Failing(MemoryKeys):
+class Failing(MemoryApiKeyStore):
     """A disk that is full."""
 
     async def add(self, key: ApiKey) -> None:

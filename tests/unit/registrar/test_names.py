@@ -38,7 +38,7 @@ async def test_a6_names_that_meet_in_some_dialect_are_refused() -> None:
     await office.register(mcp("acme__status", "acme_.status@1.0.0"), "mcp")
     with pytest.raises(BadDocument, match=r"tell apart from acme_\.status@1\.0\.0"):
         await office.register(mcp("acme__status", "acme._status@1.0.0"), "mcp")
-    assert len(office.registrar.known) == 1
+    assert len(office.registrar.all_records) == 1
 
 
 async def test_another_name_is_another_tool() -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from tests.unit.registrar.office import ADD, CALCULATOR, Office, mcp, own
-from toolhall.contracts.digest import former_digests
+from toolhall.contracts.digest import compute_legacy_digests
 from toolhall.model.errors import Malformed, ToolhallError
-from toolhall.registrar.promises import BrokenPromise
+from toolhall.registration.rules import BrokenPromise
 
 KIT = "Kit.add@1.0.0"
 WANTS_MORE = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -99,7 +99,7 @@ async def test_code_that_is_gone_is_remembered_but_not_served() -> None:
     again = await office.again()
     assert (again.served, again.state("Kit.add")) == ([], "not served")
     await again.registrar.remove(KIT, "eve")
-    assert again.registrar.known == ()
+    assert again.registrar.all_records == ()
 
 
 async def test_code_is_not_removed_while_it_is_there() -> None:
@@ -108,8 +108,8 @@ async def test_code_is_not_removed_while_it_is_there() -> None:
     await office.open()
     with pytest.raises(Malformed, match="served from code"):
         await office.registrar.remove(KIT, "eve")
-    assert office.registrar.disown("Kit_add") is True
-    assert office.registrar.disown("Kit_add") is False
+    assert office.registrar.remove_code_tool("Kit_add") is True
+    assert office.registrar.remove_code_tool("Kit_add") is False
     assert office.served == []
 
 
@@ -152,7 +152,7 @@ async def test_code_that_is_added_while_serving_is_held_too_and_remembered() -> 
     office.bring(own("1.0.0"))
     await office.open()
     office.registrar.watch()
-    assert office.registrar.disown(KIT)
+    assert office.registrar.remove_code_tool(KIT)
     for changed, message in (
         (own("1.0.0", input=WANTS_MORE), "other content"),
         (own("1.0.1", input=WANTS_MORE), "too"),
@@ -180,7 +180,7 @@ async def test_what_came_from_outside_binds_nobodys_code_and_hides_none_of_it(ho
     assert again.served == [KIT]
     assert again.registrar.find(KIT).origin == "code"
     assert again.state("Kit.subtract@1.0.0") == "not served"
-    assert not again.registrar.serves(again.registrar.find("Kit.subtract"))
+    assert not again.registrar.is_served(again.registrar.find("Kit.subtract"))
 
 
 async def test_the_halls_own_name_is_taken() -> None:
@@ -221,7 +221,7 @@ async def test_what_an_older_version_kept_with_other_digests_comes_back_as_it_wa
     (kept,) = await office.register(document, "mcp")
     await office.activate(kept.id)
     (kept,) = await office.store.all()
-    former = former_digests(office.registrar.tool(office.registrar.find(kept.id)))
+    former = compute_legacy_digests(office.registrar.tool(office.registrar.find(kept.id)))
     assert former.contract != kept.contract_digest
     await office.store.save([msgspec.structs.replace(kept, contract_digest=former.contract)], [])
     again = await office.again()

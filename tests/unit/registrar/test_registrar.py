@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from tests.unit.registrar.office import ADD, CALCULATOR, FROM_HTTP, SUBTRACT, Office, calculator, mcp
-from toolhall.dialects.catalogs import documents_of, readable
+from toolhall.dialects.catalogs import readable_catalog, write_documents
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Denied, Malformed, NotFound, Unavailable
-from toolhall.registrar.papers import Source, tool_of
-from toolhall.registrar.promises import BrokenPromise
-from toolhall.stores.base import Event, Kept, StoreFailed
-from toolhall.stores.memory import MemoryStore
+from toolhall.registration.records import RegistrationSource, tool_from_record
+from toolhall.registration.rules import BrokenPromise
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolRecord
 
 
 async def test_what_comes_from_outside_is_quarantined_until_somebody_activates_it() -> None:
@@ -45,8 +45,8 @@ async def test_a_restart_brings_everything_back_as_it_was() -> None:
     await office.activate(ADD)
     again = await office.again()
     assert (again.served, again.state(SUBTRACT)) == ([ADD], "quarantined")
-    assert again.registrar.known == office.registrar.known
-    assert tool_of(again.registrar.known[0]) == tool_of(office.registrar.known[0])
+    assert again.registrar.all_records == office.registrar.all_records
+    assert tool_from_record(again.registrar.all_records[0]) == tool_from_record(office.registrar.all_records[0])
 
 
 async def test_a_bad_definition_is_refused_with_every_problem_and_not_kept() -> None:
@@ -54,7 +54,7 @@ async def test_a_bad_definition_is_refused_with_every_problem_and_not_kept() -> 
     with pytest.raises(BadDocument) as refused:
         await office.register(calculator("one", securityLevel=True))
     assert {finding.path for finding in refused.value.findings} == {"/version", "/securityLevel"}
-    assert office.registrar.known == ()
+    assert office.registrar.all_records == ()
 
 
 async def test_a_version_must_rise_as_much_as_the_change_demands() -> None:
@@ -73,7 +73,7 @@ async def test_a_version_must_rise_as_much_as_the_change_demands() -> None:
 async def test_an_author_may_declare_that_it_behaves_differently() -> None:
     office = Office()
     await office.register()
-    source = Source("http", "ada", 2.0, behaviour="breaking")
+    source = RegistrationSource("http", "ada", 2.0, behaviour="breaking")
     with pytest.raises(BrokenPromise, match=r"write version 2\.0\.0"):
         await office.registrar.register(calculator("1.0.1"), "machine", source)
     await office.registrar.register(calculator("2.0.0"), "machine", source)
@@ -155,13 +155,13 @@ async def test_what_is_quarantined_cannot_be_activated_unseen_by_way_of_another_
         await office.registrar.deactivate(ADD, "eve")
 
 
-class Failing(MemoryStore):
+class Failing(MemoryToolStore):
     """A disk that is full."""
 
-    async def save(self, kept: object, events: object) -> tuple[Kept, ...]:
+    async def save(self, kept: object, events: object) -> tuple[ToolRecord, ...]:
         raise StoreFailed("the disk is full")
 
-    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
+    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
         raise StoreFailed("the disk is full")
 
 
@@ -173,19 +173,19 @@ async def test_a_store_that_fails_is_no_fault_of_the_caller_and_changes_nothing(
         "the change could not be stored; the server's log says why",
         "the disk is full",
     )
-    assert office.registrar.known == ()
+    assert office.registrar.all_records == ()
     with pytest.raises(Unavailable):
         await office.registrar.history()
 
 
-class Slow(MemoryStore):
+class Slow(MemoryToolStore):
     """Waits until it is told to go on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.begun, self.go = asyncio.Event(), asyncio.Event()
 
-    async def save(self, kept: object, events: object) -> tuple[Kept, ...]:
+    async def save(self, kept: object, events: object) -> tuple[ToolRecord, ...]:
         self.begun.set()
         await self.go.wait()
         return await super().save(kept, events)  # type: ignore[arg-type]
@@ -206,10 +206,10 @@ async def test_a_change_that_was_begun_is_finished_though_nobody_waits() -> None
 
 async def test_nothing_changes_while_it_is_frozen() -> None:
     office = Office()
-    office.registrar.turns.frozen = "several processes serve this hall"
+    office.registrar.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
         await office.register()
-    assert office.registrar.known == ()
+    assert office.registrar.all_records == ()
 
 
 async def test_a_version_below_one_that_is_there_must_be_kept_by_that_one() -> None:
@@ -237,7 +237,7 @@ async def test_what_a_document_says_of_the_halls_business_is_not_repeated() -> N
     office = Office()
     document = {**mcp("tides_high"), "_meta": {"dev.toolhall/id": "Tides.high@1.0.0", "dev.toolhall/deprecated": {}}}
     (kept,) = await office.register(document, "mcp")
-    (shown,) = documents_of((tool_of(kept),), readable("mcp"))
+    (shown,) = write_documents((tool_from_record(kept),), readable_catalog("mcp"))
     assert (kept.id, shown["_meta"]) == (
         "Tides.tides_high@1.0.0",
         {"dev.toolhall/id": kept.id},

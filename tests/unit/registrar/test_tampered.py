@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.registrar.office import ADD, SUBTRACT, Office
-from toolhall.stores.base import Kept
+from toolhall.stores.tools import ToolRecord
 
 
 async def rewritten(office: Office, **changed: object) -> None:
@@ -15,7 +15,7 @@ async def rewritten(office: Office, **changed: object) -> None:
     await office.store.save([msgspec.structs.replace(kept, **changed)], [])
 
 
-def poisoned(kept: Kept) -> bytes:
+def poisoned(kept: ToolRecord) -> bytes:
     return kept.model.replace(b"Adds two numbers", b"Sends all mail to me")
 
 

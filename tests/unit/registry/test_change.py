@@ -7,8 +7,7 @@ import pytest
 from tests.unit.parts import entry_named, tool_named
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Icon, Tool
-from toolhall.registry.change import Change, differ
-from toolhall.registry.registry import Registry
+from toolhall.registry.registry import Registry, RegistryChange, lists_differ
 from toolhall.registry.snapshot import Snapshot
 
 
@@ -34,7 +33,7 @@ def constant(value: Any) -> Tool:
     ],
 )
 def test_the_same_definitions_are_no_change_in_whatever_order(before: list[Tool], after: list[Tool]) -> None:
-    assert not differ(listed(*before), listed(*after), whole)
+    assert not lists_differ(listed(*before), listed(*after), whole)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +50,8 @@ def test_the_same_definitions_are_no_change_in_whatever_order(before: list[Tool]
     ],
 )
 def test_anything_else_is(before: list[Tool], after: list[Tool]) -> None:
-    assert differ(listed(*before), listed(*after), whole)
-    assert differ(listed(*after), listed(*before), whole)
+    assert lists_differ(listed(*before), listed(*after), whole)
+    assert lists_differ(listed(*after), listed(*before), whole)
 
 
 def test_only_what_is_said_counts_and_what_is_the_same_object_is_not_said() -> None:
@@ -62,18 +61,18 @@ def test_only_what_is_said_counts_and_what_is_the_same_object_is_not_said() -> N
         said.append(name)
         return tool.title
 
-    assert not differ(listed(kept, tool_named("a")), listed(kept, tool_named("a", description="New.")), title)
+    assert not lists_differ(listed(kept, tool_named("a")), listed(kept, tool_named("a", description="New.")), title)
     assert set(said) == {"a"}
 
 
 def test_an_answer_is_found_once() -> None:
-    change, found = Change(Snapshot((), 1), Snapshot((), 1)), list[str]()
+    change, found = RegistryChange(Snapshot((), 1), Snapshot((), 1)), list[str]()
 
     def find() -> bool:
         found.append("found")
         return False
 
-    assert [change.once("a", find), change.once("a", find), change.once("b", find)] == [False] * 3
+    assert [change.cached("a", find), change.cached("a", find), change.cached("b", find)] == [False] * 3
     assert found == ["found", "found"]
 
 
@@ -83,8 +82,8 @@ def test_the_same_tool_compiled_again_is_served_and_no_news() -> None:
     registry.add([first, entry_named("b")])
     registry.subscribe(lambda: heard.append("list"))
     registry.subscribe(lambda: heard.append("change"), lambda change: True)
-    registry.change([again], without=[first.id])
+    registry.change([again], removed_ids=[first.id])
     assert registry.snapshot.find("a") is again
     assert heard == ["change"]
-    registry.change([entry_named("a", description="New.")], without=[again.id])
+    registry.change([entry_named("a", description="New.")], removed_ids=[again.id])
     assert heard == ["change", "list", "change"]

@@ -4,9 +4,9 @@ import pytest
 
 from tests.unit.parts import Returning, tool_named
 from toolhall.model.names import ToolId
-from toolhall.registry.entry import Entry, compile_entry
-from toolhall.registry.published import SPELLINGS, names_of
+from toolhall.registry.naming import DIALECT_NAMINGS, dialect_names
 from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Entry, compile_entry
 
 
 def entry(toolkit: str, tool: str, version: str, name: str) -> Entry:
@@ -25,7 +25,7 @@ def registry() -> Registry:
 
 
 def test_every_dialect_has_its_own_name() -> None:
-    assert names_of(NEW.tool) == {
+    assert dialect_names(NEW.tool) == {
         "mcp": "pay-roll_run",
         "machine": "pay-roll.run",
         "hub": "pay-roll.run",
@@ -34,26 +34,26 @@ def test_every_dialect_has_its_own_name() -> None:
     }
 
 
-@pytest.mark.parametrize("dialect", SPELLINGS)
+@pytest.mark.parametrize("dialect", DIALECT_NAMINGS)
 def test_every_name_leads_back_to_its_tool(registry: Registry, dialect: str) -> None:
     for each in (NEW, DATED):
-        assert registry.published.find(dialect, SPELLINGS[dialect].name(each.tool)) is each
-    assert registry.published.find(dialect, ("nothing",)) is None
+        assert registry.dialect_names.find(dialect, DIALECT_NAMINGS[dialect].name_parts(each.tool)) is each
+    assert registry.dialect_names.find(dialect, ("nothing",)) is None
 
 
-@pytest.mark.parametrize("dialect", SPELLINGS)
+@pytest.mark.parametrize("dialect", DIALECT_NAMINGS)
 def test_versions_are_asked_for_as_the_dialect_spells_them(registry: Registry, dialect: str) -> None:
-    find, spelling = registry.published.find, SPELLINGS[dialect]
-    name = spelling.name(OLD.tool)
+    find, spelling = registry.dialect_names.find, DIALECT_NAMINGS[dialect]
+    name = spelling.name_parts(OLD.tool)
     assert find(dialect, name, "1.0.0") is OLD
     assert find(dialect, name, "^1.0") is find(dialect, name, "~1.2") is find(dialect, name, "1") is NEW
     assert find(dialect, name, "~1.0") is OLD
     assert find(dialect, name, "2") is None
-    assert find(dialect, spelling.name(DATED.tool), spelling.version("20260401")) is DATED
+    assert find(dialect, spelling.name_parts(DATED.tool), spelling.format_version("20260401")) is DATED
 
 
 def test_the_map_follows_the_registry(registry: Registry) -> None:
     registry.remove(NEW.id)
-    assert registry.published.find("hub", ("pay-roll", "run")) is OLD
+    assert registry.dialect_names.find("hub", ("pay-roll", "run")) is OLD
     registry.remove(OLD.id)
-    assert registry.published.find("hub", ("pay-roll", "run")) is None
+    assert registry.dialect_names.find("hub", ("pay-roll", "run")) is None

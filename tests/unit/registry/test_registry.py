@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.parts import entry_named, tool_named
 from toolhall.model.names import ToolId
-from toolhall.registry.entry import Entry, compile_entry
 from toolhall.registry.registry import Conflict, Registry
+from toolhall.registry.snapshot import Entry, compile_entry
 
 
 def names(registry: Registry) -> list[str]:

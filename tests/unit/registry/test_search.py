@@ -10,7 +10,7 @@ from toolhall.model.errors import Malformed
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Tool
 from toolhall.registry.registry import Registry
-from toolhall.registry.search import MAX_QUERY, Search, SearchIndex, search
+from toolhall.registry.search import MAX_QUERY, SearchIndex, SnapshotSearch, search
 
 MAIL = tool_named("send_email", description="Send a message to a person.", tags=("mail",))
 NESTED: dict[str, Any] = {
@@ -121,7 +121,7 @@ def test_what_a_caller_may_not_see_is_not_found() -> None:
 
 
 def test_the_index_follows_the_registry_and_knows_the_newest_version_only() -> None:
-    registry, found = Registry(), Search()
+    registry, found = Registry(), SnapshotSearch()
     registry.add([entry_named("pick", description="Old words.")])
     assert [tool.name for tool in found.find(registry.snapshot, "old", 5)] == ["pick"]
     registry.add([entry_named("pick", description="New words.", id=ToolId("Kit", "pick", "2.0.0"))])
@@ -137,7 +137,7 @@ def test_the_index_is_built_once_per_snapshot(monkeypatch: pytest.MonkeyPatch) -
         built.append(SearchIndex(tools))
         return built[-1]
 
-    registry, found = Registry(), Search()
+    registry, found = Registry(), SnapshotSearch()
     registry.add([entry_named("pick")])
     monkeypatch.setattr("toolhall.registry.search.SearchIndex", build)
     assert found.find(registry.snapshot, "pick", 1) == found.find(registry.snapshot, "kit", 1) != []

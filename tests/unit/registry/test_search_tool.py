@@ -11,18 +11,17 @@ from toolhall import Toolhall
 from toolhall.authoring.context import Context
 from toolhall.config import Config
 from toolhall.dialects.mcp.catalog import write_tool
-from toolhall.dialects.mcp.revisions import REVISIONS
+from toolhall.dialects.mcp.protocol import REVISIONS
 from toolhall.examples import calculator
-from toolhall.model.caller import LOCAL, NOBODY, Caller
+from toolhall.model.caller import ANONYMOUS, LOCAL, Caller
 from toolhall.model.content import Result
 from toolhall.model.errors import BadArguments, NotFound, Unauthenticated
 from toolhall.model.names import SEARCH_TOOL, ToolId
 from toolhall.model.tool import Tool
 from toolhall.registry.registry import Conflict
-from toolhall.registry.search import MAX_QUERY
-from toolhall.registry.search_tool import Finder, search_tool
+from toolhall.registry.search import MAX_QUERY, SearchToolkit, search_tool
 from toolhall.registry.snapshot import Snapshot
-from toolhall.stores.journal import MemoryJournal
+from toolhall.stores.audit.journal import MemoryJournal
 from toolhall.testing import Client
 
 SEARCHING = Config(search=True)
@@ -39,7 +38,7 @@ def filled() -> Snapshot:
 
 
 def test_it_finds_what_is_needed_for_a_call() -> None:
-    found = Finder(filled, everything).search_tools(Context(), "a message")
+    found = SearchToolkit(filled, everything).search_tools(Context(), "a message")
     (only,) = found.tools
     assert (only.name, only.id, only.description) == ("send_email", "Kit.send_email@1.0.0", "Send a message.")
     assert only.input_schema == {"type": "object"}
@@ -49,7 +48,7 @@ def test_it_finds_only_what_its_caller_may_see() -> None:
     def sees(caller: Caller, tool: Tool) -> bool:
         return caller != LOCAL or tool.name != "burn"
 
-    finder = Finder(filled, sees)
+    finder = SearchToolkit(filled, sees)
     assert finder.search_tools(Context(), "burn").tools == []
     assert len(finder.search_tools(Context(caller=Caller("guest")), "burn").tools) == 1
 
@@ -86,7 +85,7 @@ async def test_it_is_not_there_unless_clients_search() -> None:
 
 
 async def test_who_may_see_nothing_finds_nothing() -> None:
-    async with Client(calculator, config=SEARCHING, caller=NOBODY) as client:
+    async with Client(calculator, config=SEARCHING, caller=ANONYMOUS) as client:
         with pytest.raises(Unauthenticated):
             await client.call_named("search_tools", {"query": "add"})
 

@@ -6,11 +6,10 @@ import pytest
 
 from tests.unit.parts import Returning, entry_named
 from toolhall.model.names import SEARCH_TOOL, ToolId
-from toolhall.registry.entry import Entry, compile_entry
+from toolhall.registry.listing import ListedTools, Shortlist
 from toolhall.registry.registry import Registry
-from toolhall.registry.search_tool import search_tool
-from toolhall.registry.shortlist import Shortlist, Shown
-from toolhall.registry.snapshot import Snapshot
+from toolhall.registry.search import search_tool
+from toolhall.registry.snapshot import Entry, Snapshot, compile_entry
 
 
 def version_of(version: str, name: str = "get") -> Entry:
@@ -28,19 +27,19 @@ def registered(page_size: int = 100) -> Registry:
     return registry
 
 
-def names(shown: Shown, *, versions: bool = False) -> list[str]:
+def names(shown: ListedTools, *, versions: bool = False) -> list[str]:
     pages, found, cursor = shown.pages(versions=versions), list[str](), None
     while True:
         page = pages.page(cursor)
         found += [tool.name for tool in page.tools]
-        if page.next is None:
+        if page.next_cursor is None:
             return found
-        cursor = page.next
+        cursor = page.next_cursor
 
 
 def test_without_pins_and_search_the_list_is_the_snapshots_own() -> None:
     snapshot = registered().snapshot
-    shown = Shortlist().of(snapshot)
+    shown = Shortlist().for_snapshot(snapshot)
     assert shown.names is snapshot
     assert shown.pages().page(None) is snapshot.page(None)
 
@@ -57,15 +56,15 @@ def test_without_pins_and_search_the_list_is_the_snapshots_own() -> None:
     ],
 )
 def test_who_searches_is_shown_the_search_and_what_is_pinned(pinned: tuple[str, ...], listed: list[str]) -> None:
-    assert names(Shortlist(pinned, search=True).of(registered().snapshot)) == ["search_tools", *listed]
+    assert names(Shortlist(pinned, search=True).for_snapshot(registered().snapshot)) == ["search_tools", *listed]
 
 
 def test_the_list_is_made_once_for_a_snapshot_and_follows_the_registry() -> None:
     registry, shortlist = registered(), Shortlist(["burn"], search=True)
-    assert shortlist.of(registry.snapshot) is shortlist.of(registry.snapshot)
-    assert shortlist.of(registry.snapshot).pages() is shortlist.of(registry.snapshot).pages()
+    assert shortlist.for_snapshot(registry.snapshot) is shortlist.for_snapshot(registry.snapshot)
+    assert shortlist.for_snapshot(registry.snapshot).pages() is shortlist.for_snapshot(registry.snapshot).pages()
     registry.remove("burn")
-    assert names(shortlist.of(registry.snapshot)) == ["search_tools"]
+    assert names(shortlist.for_snapshot(registry.snapshot)) == ["search_tools"]
 
 
 @pytest.mark.parametrize("search", [False, True])
@@ -85,7 +84,7 @@ def test_the_list_is_made_once_for_a_snapshot_and_follows_the_registry() -> None
     ],
 )
 def test_a_pin_decides_which_version_the_name_means(pinned: tuple[str, ...], version: str, search: bool) -> None:
-    shown = Shortlist(pinned, search=search).of(registered().snapshot)
+    shown = Shortlist(pinned, search=search).for_snapshot(registered().snapshot)
     assert [tool.id.version for tool in shown.pages().page(None).tools if tool.name == "get"] == [version]
     for name in ("get", "Kit.get"):
         found = shown.names.find(name)
@@ -99,13 +98,13 @@ def test_a_pin_decides_which_version_the_name_means(pinned: tuple[str, ...], ver
 def test_an_at_sign_in_the_name_of_a_toolkit_is_no_version() -> None:
     registry = Registry()
     registry.add([entry_named("get", id=ToolId("a@b", "get", version)) for version in ("1.0.0", "2.0.0")])
-    found = Shortlist(["a@b.get", "a@b.get@^1"]).of(registry.snapshot).names.find("get")
+    found = Shortlist(["a@b.get", "a@b.get@^1"]).for_snapshot(registry.snapshot).names.find("get")
     assert found is not None
     assert found.tool.id.version == "1.0.0"
 
 
 def test_a_pin_that_fits_nothing_leaves_the_newest() -> None:
-    shown = Shortlist(["Kit.get@^3"]).of(registered().snapshot)
+    shown = Shortlist(["Kit.get@^3"]).for_snapshot(registered().snapshot)
     assert names(shown) == ["search_tools", "burn", "send", "get"]
     found = shown.names.find("get")
     assert found is not None
@@ -114,15 +113,15 @@ def test_a_pin_that_fits_nothing_leaves_the_newest() -> None:
 
 def test_a_pin_that_fits_nothing_is_said_once_and_counts_later(caplog: pytest.LogCaptureFixture) -> None:
     registry, shortlist = Registry(), Shortlist(["later", "Kit.get@^1", "gone"], search=True)
-    shortlist.of(registry.snapshot)
+    shortlist.for_snapshot(registry.snapshot)
     assert caplog.records == [], "a hall that has no tools yet says nothing of them"
     with caplog.at_level(logging.WARNING):
         registry.add([searched(), version_of("1.0.0")])
-        shortlist.of(registry.snapshot)
+        shortlist.for_snapshot(registry.snapshot)
         registry.add([entry_named("later")])
-        assert names(shortlist.of(registry.snapshot)) == ["search_tools", "get", "later"]
+        assert names(shortlist.for_snapshot(registry.snapshot)) == ["search_tools", "get", "later"]
         registry.remove("later")
-        shortlist.of(registry.snapshot)
+        shortlist.for_snapshot(registry.snapshot)
     assert [record.args for record in caplog.records] == [("later",), ("gone",)]
     assert "the pin 'later' fits no tool that is there; check its name and version" in caplog.text
 
@@ -131,22 +130,22 @@ def test_a_pin_that_fits_nothing_is_said_once_and_counts_later(caplog: pytest.Lo
 def test_on_request_every_version_is_listed_the_others_by_their_id(page_size: int) -> None:
     snapshot = registered(page_size).snapshot
     older = ["Kit.get@1.0.0", "Kit.get@1.5.0"]
-    assert names(Shortlist().of(snapshot), versions=True) == ["search_tools", "burn", "send", *older, "get"]
-    pinned = Shortlist(["Kit.get@1.5.0"]).of(snapshot)
+    assert names(Shortlist().for_snapshot(snapshot), versions=True) == ["search_tools", "burn", "send", *older, "get"]
+    pinned = Shortlist(["Kit.get@1.5.0"]).for_snapshot(snapshot)
     assert names(pinned, versions=True)[3:] == ["Kit.get@1.0.0", "get", "Kit.get@2.0.0"]
     for name in names(pinned, versions=True):
         assert pinned.names.find(name), "what is listed can be called"
 
 
 def test_who_searches_is_shown_every_version_of_what_is_pinned_only() -> None:
-    shown = Shortlist(["get"], search=True).of(registered().snapshot)
+    shown = Shortlist(["get"], search=True).for_snapshot(registered().snapshot)
     assert names(shown, versions=True) == ["search_tools", "Kit.get@1.0.0", "Kit.get@1.5.0", "get"]
 
 
 def test_nobody_takes_the_place_of_the_search() -> None:
     registry = registered()
     registry.add([entry_named("search_tools", id=ToolId(SEARCH_TOOL.toolkit, SEARCH_TOOL.tool, "9.0.0"))])
-    shown = Shortlist(["Toolhall.search_tools@9.0.0"], search=True).of(registry.snapshot)
+    shown = Shortlist(["Toolhall.search_tools@9.0.0"], search=True).for_snapshot(registry.snapshot)
     assert [tool.id for tool in shown.pages().page(None).tools] == [SEARCH_TOOL]
     found = shown.names.find("search_tools")
     assert found is not None
@@ -154,11 +153,11 @@ def test_nobody_takes_the_place_of_the_search() -> None:
 
 
 def test_a_version_that_is_hidden_takes_its_name_with_it() -> None:
-    shown = Shortlist().of(registered().snapshot)
-    pages = shown.pages_of(lambda tool: tool.id.version != "2.0.0" and tool.name != "send")
+    shown = Shortlist().for_snapshot(registered().snapshot)
+    pages = shown.pages_for(lambda tool: tool.id.version != "2.0.0" and tool.name != "send")
     assert [tool.name for tool in pages.page(None).tools] == ["search_tools", "burn"]
     assert not pages.page(None).shared, "one caller's list is nobody else's"
-    older = shown.pages_of(lambda tool: tool.name == "get" and tool.id.version != "2.0.0", versions=True)
+    older = shown.pages_for(lambda tool: tool.name == "get" and tool.id.version != "2.0.0", versions=True)
     assert [tool.name for tool in older.page(None).tools] == ["Kit.get@1.0.0", "Kit.get@1.5.0"]
     assert shown.pages().page(None).shared
     assert shown.pages(versions=True).page(None).shared

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.parts import entry_named
 from toolhall.model.errors import Malformed
-from toolhall.model.exchange import Page
+from toolhall.model.messages import ToolPage
 from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Snapshot
 
@@ -15,7 +15,7 @@ def snapshot_of(names: str, page_size: int = 2) -> Snapshot:
     return Snapshot([entry_named(name) for name in names], page_size)
 
 
-def listed(page: Page) -> str:
+def listed(page: ToolPage) -> str:
     return "".join(tool.name for tool in page.tools)
 
 
@@ -26,16 +26,16 @@ def cursor(text: str) -> str:
 def test_pages_follow_each_other() -> None:
     snapshot = snapshot_of("abcde")
     first = snapshot.page(None)
-    second = snapshot.page(first.next)
-    third = snapshot.page(second.next)
+    second = snapshot.page(first.next_cursor)
+    third = snapshot.page(second.next_cursor)
     assert [listed(page) for page in (first, second, third)] == ["ab", "cd", "e"]
-    assert third.next is None
+    assert third.next_cursor is None
 
 
 @pytest.mark.parametrize("names", ["", "a", "ab"])
 def test_one_page_has_no_next(names: str) -> None:
     page = snapshot_of(names).page(None)
-    assert (listed(page), page.next) == (names, None)
+    assert (listed(page), page.next_cursor) == (names, None)
 
 
 def test_an_empty_cursor_is_the_first_page() -> None:
@@ -45,7 +45,7 @@ def test_an_empty_cursor_is_the_first_page() -> None:
 
 def test_a_page_is_made_once() -> None:
     snapshot = snapshot_of("abcd")
-    following = snapshot.page(None).next
+    following = snapshot.page(None).next_cursor
     assert snapshot.page(following) is snapshot.page(following)
 
 
@@ -86,7 +86,7 @@ def test_a_forged_cursor_stays_within_the_list(forged: str, page: str) -> None:
 def test_a_cursor_survives_what_comes_before_and_after() -> None:
     registry = Registry(page_size=2)
     registry.add([entry_named(name) for name in "abcd"])
-    following = registry.snapshot.page(None).next
+    following = registry.snapshot.page(None).next_cursor
     registry.remove("a")
     registry.add([entry_named("e")])
     assert listed(registry.snapshot.page(following)) == "cd"
@@ -95,14 +95,14 @@ def test_a_cursor_survives_what_comes_before_and_after() -> None:
 def test_a_cursor_survives_the_tool_it_names() -> None:
     registry = Registry(page_size=2)
     registry.add([entry_named(name) for name in "abcd"])
-    following = registry.snapshot.page(None).next
+    following = registry.snapshot.page(None).next_cursor
     registry.remove("b")
     assert listed(registry.snapshot.page(following)) == "cd"
 
 
 def test_what_one_caller_sees_is_not_shared() -> None:
     snapshot = snapshot_of("abc")
-    part = snapshot.only(lambda tool: tool.name != "b")
+    part = snapshot.filtered(lambda tool: tool.name != "b")
     assert (listed(part.page(None)), part.page(None).shared) == ("ac", False)
     assert snapshot.page(None).shared
     assert part.find("b") is None

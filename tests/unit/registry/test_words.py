@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolhall.registry.words import words
+from toolhall.registry.search import tokenize
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ from toolhall.registry.words import words
     ],
 )
 def test_words(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    assert tokenize(text) == found

@@ -9,13 +9,19 @@ import pytest
 
 from tests.threats import isolated_tools as tools
 from toolhall import BadDeclaration, Toolkit, tool
-from toolhall.authoring.definition import Body, definitions_of
-from toolhall.runners.address import Address, address_of, load_function, load_module, stateless_address_of
+from toolhall.authoring.definition import FunctionBody, definitions_of
+from toolhall.execution.function_ref import (
+    FunctionRef,
+    function_ref_for,
+    load_function,
+    load_module,
+    stateless_function_ref_for,
+)
 
 FILE = str(Path(tools.__file__).resolve())
 
 
-def body_of(target: Any) -> Body:
+def body_of(target: Any) -> FunctionBody:
     return next(definitions_of(target)).body
 
 
@@ -33,17 +39,19 @@ del renamed
 
 
 def test_a_function_and_methods_are_found_again() -> None:
-    assert address_of(body_of(tools.where)) == Address(tools.__name__, FILE, ("where",))
-    assert address_of(body_of(tools.Counter)) == Address(tools.__name__, FILE, ("Counter", "count_up"), make=True)
-    assert address_of(body_of(tools.anna)) == Address(tools.__name__, FILE, ("anna", "said"))
-    assert address_of(body_of(Empty())).make
+    assert function_ref_for(body_of(tools.where)) == FunctionRef(tools.__name__, FILE, ("where",))
+    assert function_ref_for(body_of(tools.Counter)) == FunctionRef(
+        tools.__name__, FILE, ("Counter", "count_up"), make=True
+    )
+    assert function_ref_for(body_of(tools.anna)) == FunctionRef(tools.__name__, FILE, ("anna", "said"))
+    assert function_ref_for(body_of(Empty())).make
 
 
 def test_what_was_found_is_the_same() -> None:
     made: dict[tuple[str, ...], Any] = {}
-    assert load_function(address_of(body_of(tools.where)), made) is tools.where
-    assert load_function(address_of(body_of(tools.anna)), made) == tools.anna.said
-    counted = address_of(body_of(tools.Counter))
+    assert load_function(function_ref_for(body_of(tools.where)), made) is tools.where
+    assert load_function(function_ref_for(body_of(tools.anna)), made) == tools.anna.said
+    counted = function_ref_for(body_of(tools.Counter))
     assert load_function(counted, made) == load_function(counted, made)
 
 
@@ -56,7 +64,7 @@ def test_what_was_found_is_the_same() -> None:
 )
 def test_what_is_not_found_again_is_refused_with_the_fix(target: Any, problem: str) -> None:
     with pytest.raises(BadDeclaration, match=rf"\.py:\d+: tool '\w+': isolated=True: .*{problem}"):
-        address_of(body_of(target))
+        function_ref_for(body_of(target))
 
 
 def test_a_function_in_a_function_is_refused() -> None:
@@ -69,7 +77,7 @@ def test_a_function_in_a_function_is_refused() -> None:
 
     for target in (inner, Inner):
         with pytest.raises(BadDeclaration, match="it is made inside a function; move it to the top of its module"):
-            address_of(body_of(target))
+            function_ref_for(body_of(target))
 
 
 def test_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,20 +85,20 @@ def test_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "__main__", notebook)
     exec("from toolhall import tool\n@tool\ndef cell() -> None: ...", vars(notebook))
     with pytest.raises(BadDeclaration, match="move it to a file of its own and import it"):
-        address_of(body_of(notebook.cell))
+        function_ref_for(body_of(notebook.cell))
 
 
 def test_only_what_has_no_memory_is_moved_unasked() -> None:
-    assert stateless_address_of(body_of(tools.where)) is not None
-    assert stateless_address_of(body_of(Empty())) is not None
-    assert stateless_address_of(body_of(tools.Counter)) is None
-    assert stateless_address_of(body_of(other)) is None
+    assert stateless_function_ref_for(body_of(tools.where)) is not None
+    assert stateless_function_ref_for(body_of(Empty())) is not None
+    assert stateless_function_ref_for(body_of(tools.Counter)) is None
+    assert stateless_function_ref_for(body_of(other)) is None
 
 
 def test_a_namesake_is_not_taken_for_the_module(tmp_path: Path) -> None:
     file = tmp_path / "calendar.py"
     file.write_text("MINE = True")
-    address = Address("toolhall_test_calendar", str(file), ())
+    address = FunctionRef("toolhall_test_calendar", str(file), ())
     try:
         assert load_module(address).MINE
         assert load_module(address) is sys.modules["toolhall_test_calendar"]

@@ -1,35 +1,35 @@
 """The brake: nobody waits at first, a tool that goes on killing waits ever longer, and it is forgiven in time."""
 
 from tests.unit.parts import Clock
-from toolhall.runners.brake import Brake
+from toolhall.execution.worker_pool import RestartBackoff
 
 
 def test_a_few_deaths_cost_nothing() -> None:
-    brake = Brake(Clock())
+    brake = RestartBackoff(Clock())
     for _ in range(3):
-        brake.died("a")
-    assert (brake.pause("a"), brake.pause("b")) == (0, 0)
+        brake.record_exit("a")
+    assert (brake.delay("a"), brake.delay("b")) == (0, 0)
     assert "a" in brake
     assert "b" not in brake
 
 
 def test_each_further_death_doubles_the_pause_up_to_an_end() -> None:
-    brake, pauses = Brake(Clock()), []
+    brake, pauses = RestartBackoff(Clock()), []
     for _ in range(30):
-        brake.died("a")
-        pauses.append(brake.pause("a"))
+        brake.record_exit("a")
+        pauses.append(brake.delay("a"))
     assert pauses[3:6] == [0.1, 0.2, 0.4]
     assert pauses[-1] == 5
 
 
 def test_deaths_are_forgotten_slowly() -> None:
     clock = Clock()
-    brake = Brake(clock)
+    brake = RestartBackoff(clock)
     for _ in range(8):
-        brake.died("a")
-    before = brake.pause("a")
+        brake.record_exit("a")
+    before = brake.delay("a")
     clock.now += 5
-    assert 0 < brake.pause("a") < before
+    assert 0 < brake.delay("a") < before
     clock.now += 60
-    assert brake.pause("a") == 0
+    assert brake.delay("a") == 0
     assert "a" in brake

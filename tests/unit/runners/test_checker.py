@@ -7,28 +7,28 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.parts import nested
+from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.runners.checker import ProcessChecker
 from toolhall.schema.validator import Validator
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": False}
 
 
 @pytest.fixture
-def checker() -> Iterator[ProcessChecker]:
-    checker = ProcessChecker(budget=5.0)
+def checker() -> Iterator[ProcessValidator]:
+    checker = ProcessValidator(budget=5.0)
     try:
         yield checker
     finally:
         checker.close()
 
 
-async def test_it_says_what_the_validator_says(checker: ProcessChecker) -> None:
+async def test_it_says_what_the_validator_says(checker: ProcessValidator) -> None:
     for value in ({"a": 1}, {"a": "x", "b": 2}, {}):
         assert await checker.problems(SCHEMA, value, 20) == Validator(SCHEMA).problems(value, 20)
 
 
-async def test_several_callers_take_turns(checker: ProcessChecker) -> None:
+async def test_several_callers_take_turns(checker: ProcessValidator) -> None:
     values = [{"a": 1}, {"a": "x"}] * 10
     found = await asyncio.gather(*(checker.problems(SCHEMA, value, 10) for value in values))
     assert [bool(problems) for problems in found] == [False, True] * 10
@@ -37,7 +37,7 @@ async def test_several_callers_take_turns(checker: ProcessChecker) -> None:
 async def test_what_takes_too_long_is_refused_and_the_next_is_served() -> None:
     # A list in an enum is compared one by one: 25 million comparisons.
     slow = {"items": {"enum": [[number] for number in range(5_000)]}}
-    checker = ProcessChecker(budget=0.2)
+    checker = ProcessValidator(budget=0.2)
     try:
         await asyncio.wait_for(_warm(checker), 30)
         start = time.monotonic()
@@ -51,7 +51,7 @@ async def test_what_takes_too_long_is_refused_and_the_next_is_served() -> None:
         checker.close()
 
 
-async def _warm(checker: ProcessChecker) -> None:
+async def _warm(checker: ProcessValidator) -> None:
     """A started worker, so that only the work counts."""
     while True:
         try:
@@ -61,7 +61,7 @@ async def _warm(checker: ProcessChecker) -> None:
         return
 
 
-async def test_the_loop_runs_while_the_worker_checks(checker: ProcessChecker) -> None:
+async def test_the_loop_runs_while_the_worker_checks(checker: ProcessValidator) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -78,7 +78,7 @@ async def test_the_loop_runs_while_the_worker_checks(checker: ProcessChecker) ->
     assert ticks > 5
 
 
-async def test_a_deep_value_travels(checker: ProcessChecker) -> None:
+async def test_a_deep_value_travels(checker: ProcessValidator) -> None:
     schema = {
         "$ref": "#/$defs/N",
         "$defs": {"N": {"properties": {"a": {"$ref": "#/$defs/N"}}, "type": ["object", "integer"]}},
@@ -88,10 +88,10 @@ async def test_a_deep_value_travels(checker: ProcessChecker) -> None:
 
 
 def test_closing_an_unused_checker_is_nothing() -> None:
-    ProcessChecker().close()
+    ProcessValidator().close()
 
 
-async def test_a_closed_checker_starts_again_when_needed(checker: ProcessChecker) -> None:
+async def test_a_closed_checker_starts_again_when_needed(checker: ProcessValidator) -> None:
     await checker.problems(SCHEMA, {}, 2)
     checker.close()
     assert await checker.problems(SCHEMA, {"a": "x"}, 8) != []

@@ -12,23 +12,29 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import call_of, tool_named
-from toolhall.authoring.context import Patience
-from toolhall.model.call import Call
+from toolhall.authoring.context import PausableDeadline
+from toolhall.model.caller import Allow
 from toolhall.model.content import Result
 from toolhall.model.errors import Crashed, ToolFailed
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call
 from toolhall.model.secret import Secret
-from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.tool import Tool
-from toolhall.model.verdict import Allow
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.states import Equipped
-from toolhall.registry.entry import compile_entry
-from toolhall.runners import discretion
-from toolhall.runners.discretion import LINGER_SECONDS, MOST_RECENT, DiscreetHooks, SecretsInUse, StreamRedactor
-from toolhall.runners.redactor import Redactor
+from toolhall.redaction import log_redaction
+from toolhall.redaction.log_redaction import (
+    MAX_RECENT,
+    RECENT_SECONDS,
+    RedactingExceptionHooks,
+    SecretsInUse,
+    StreamRedactor,
+)
+from toolhall.redaction.redactor import Redactor
+from toolhall.redaction.secret_patterns import REDACTED
+from toolhall.registry.snapshot import compile_entry
 
 SECRET = "Zq7-x9_Kw.v3"
 
@@ -39,7 +45,7 @@ class Doing:
     def __init__(self, work: Callable[[], Awaitable[object]]) -> None:
         self._work = work
 
-    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: Patience) -> Awaitable[object]:
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, patience: PausableDeadline) -> Awaitable[object]:
         return self._work()
 
 
@@ -66,7 +72,7 @@ async def test_an_exception_is_logged_without_it(caplog: pytest.LogCaptureFixtur
         await Run(10)(equipped(work))
     assert SECRET not in str(failure.value)
     assert SECRET not in said(caplog)
-    assert f"RuntimeError: cannot log in with {HIDDEN}" in said(caplog)
+    assert f"RuntimeError: cannot log in with {REDACTED}" in said(caplog)
 
 
 @pytest.mark.parametrize("name", ["toolhall", "toolhall.run", "httpx", "a.tools.own"])
@@ -88,8 +94,12 @@ async def test_a_refusal_of_the_tools_own(caplog: pytest.LogCaptureFixture) -> N
     with pytest.raises(ToolFailed) as failure:
         await Run(10)(equipped(work))
     error = failure.value
-    assert (error.message, error.detail, error.prompt) == (f"not with {HIDDEN}", f"detail {HIDDEN}", f"prompt {HIDDEN}")
-    assert error.args == (f"not with {HIDDEN}",)
+    assert (error.message, error.detail, error.prompt) == (
+        f"not with {REDACTED}",
+        f"detail {REDACTED}",
+        f"prompt {REDACTED}",
+    )
+    assert error.args == (f"not with {REDACTED}",)
     assert not caplog.records
 
 
@@ -140,7 +150,7 @@ async def test_a_secret_is_hidden_for_a_while_after_its_call_and_nothing_else(
     assert caplog.records[-1].args == (SECRET,)
     await Run(10)(equipped(work))
     logging.getLogger("toolhall.run").error("%s and more", SECRET, stack_info=True)
-    assert caplog.records[-1].getMessage() == f"{HIDDEN} and more"
+    assert caplog.records[-1].getMessage() == f"{REDACTED} and more"
     caplog.clear()
     logging.getLogger("toolhall.run").error("%s", "Zq7-y8_Kw.v3")
     assert caplog.records[-1].getMessage() == "Zq7-y8_Kw.v3"
@@ -149,23 +159,23 @@ async def test_a_secret_is_hidden_for_a_while_after_its_call_and_nothing_else(
 def test_secrets_in_use_are_bounded_in_time_and_number() -> None:
     now = 0.0
     in_use = SecretsInUse(lambda: now)
-    used = [Secret(f"secret number {number:03d}!") for number in range(MOST_RECENT + 2)]
+    used = [Secret(f"secret number {number:03d}!") for number in range(MAX_RECENT + 2)]
     for each in used:
-        in_use.begin((each,))
-        in_use.begin((each,))
+        in_use.acquire((each,))
+        in_use.acquire((each,))
     for each in used:
-        in_use.end((each,))
+        in_use.release((each,))
     assert hidden(in_use, used) == used, "each still has a call that runs"
     for each in used:
-        in_use.end((each,))
+        in_use.release((each,))
         now += 1
     assert hidden(in_use, used) == used[2:]
-    now += LINGER_SECONDS - 3
+    now += RECENT_SECONDS - 3
     assert hidden(in_use, used) == used[-2:]
     now += 3
     assert in_use.redactor() is None
-    in_use.begin((used[0],))
-    in_use.end((used[0],))
+    in_use.acquire((used[0],))
+    in_use.release((used[0],))
     assert hidden(in_use, used) == used[:1]
 
 
@@ -192,11 +202,19 @@ def test_a_secret_in_use_is_known_at_every_moment(monkeypatch: pytest.MonkeyPatc
 
     def observe() -> None:
         redactor = in_use.redactor()
-        seen.append(redactor is not None and redactor.text(SECRET) == HIDDEN)
+        seen.append(redactor is not None and redactor.redact_text(SECRET) == REDACTED)
 
     calls = Observed(observe)
     monkeypatch.setattr(in_use, "_calls", calls)
-    for change in (in_use.begin, in_use.begin, in_use.end, in_use.begin, in_use.end, in_use.end, in_use.begin):
+    for change in (
+        in_use.acquire,
+        in_use.acquire,
+        in_use.release,
+        in_use.acquire,
+        in_use.release,
+        in_use.release,
+        in_use.acquire,
+    ):
         change((secret,))
     assert len(seen) == 7
     assert all(seen)
@@ -206,15 +224,15 @@ def test_a_secret_in_use_is_known_at_every_moment(monkeypatch: pytest.MonkeyPatc
 def hidden(in_use: SecretsInUse, secrets: list[Secret]) -> list[Secret]:
     redactor = in_use.redactor()
     assert redactor is not None
-    return [each for each in secrets if redactor.text(each.reveal()) == HIDDEN]
+    return [each for each in secrets if redactor.redact_text(each.reveal()) == REDACTED]
 
 
 @pytest.fixture
 def in_use() -> Iterator[None]:
     """Some call has the secret, and still runs."""
-    discretion.IN_USE.begin((Secret(SECRET),))
+    log_redaction.SECRETS_IN_USE.acquire((Secret(SECRET),))
     yield
-    discretion.IN_USE.end((Secret(SECRET),))
+    log_redaction.SECRETS_IN_USE.release((Secret(SECRET),))
 
 
 @pytest.mark.usefixtures("in_use")
@@ -237,7 +255,7 @@ def test_hooks_print_without_it_and_leave_the_rest_to_those_before(
     monkeypatch.setattr(threading, "excepthook", before.append)
     monkeypatch.setattr(sys, "unraisablehook", before.append)
     monkeypatch.setattr(warnings, "showwarning", _noting(before))
-    DiscreetHooks().install()
+    RedactingExceptionHooks().install()
     for text in (SECRET, "harmless"):
         error = RuntimeError(text)
         sys.excepthook(RuntimeError, error, None)
@@ -250,7 +268,7 @@ def test_hooks_print_without_it_and_leave_the_rest_to_those_before(
         if text == SECRET:
             assert not before
     printed = capsys.readouterr().err
-    assert printed.count(HIDDEN) == 4
+    assert printed.count(REDACTED) == 4
     assert SECRET not in printed
     assert len(before) == 4
 

@@ -9,13 +9,13 @@ import pytest
 from tests.unit.parts import Hearing, call_of, entry_of
 from toolhall.authoring.context import Context
 from toolhall.authoring.declaration import tool
+from toolhall.execution.deadline import Deadline
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments
-from toolhall.model.exchange import Log, Progress
 from toolhall.model.json import JsonObject
+from toolhall.model.messages import LogEvent, ProgressEvent
 from toolhall.model.secret import Secret
-from toolhall.registry.entry import Entry
-from toolhall.runners.deadline import Deadline
+from toolhall.registry.snapshot import Entry
 
 
 async def run(entry: Entry, arguments: JsonObject | None = None, **of_call: Any) -> object:
@@ -68,7 +68,7 @@ async def test_the_context_knows_the_caller_and_the_tool() -> None:
     link = Hearing()
     with entry_of(who) as entry:
         assert await run(entry, caller=Caller("ada"), link=link) == "ada"
-    assert link.events == [Log("info", "here", "who")]
+    assert link.events == [LogEvent("info", "here", "who")]
 
 
 async def test_events_from_a_thread_arrive_in_the_loops_thread() -> None:
@@ -170,7 +170,7 @@ async def test_events_sent_just_before_the_end_still_arrive() -> None:
     link = Hearing()
     with entry_of(quick) as entry:
         await run(entry, link=link)
-    assert link.events == [Progress(1, None, None)]
+    assert link.events == [ProgressEvent(1, None, None)]
 
 
 @pytest.mark.threat("B3")

@@ -12,60 +12,59 @@ import pytest
 from tests.threats import isolated_tools as tools
 from tests.unit.parts import Hearing, call_of
 from toolhall.authoring.definition import definitions_of
+from toolhall.execution.deadline import Deadline
+from toolhall.execution.function_ref import FunctionRef, function_ref_for
+from toolhall.execution.process_runner import ProcessRunner, WorkerToolError
+from toolhall.execution.worker_pool import WorkerPool
+from toolhall.execution.worker_protocol import WorkerLimits, credentials_from_payload, credentials_to_payload
 from toolhall.model.caller import Caller
 from toolhall.model.content import Audio, Image, Notes, Reply, Resource, ResourceLink, Text
 from toolhall.model.errors import BadArguments, BadOutput, ToolFailed, Unavailable
-from toolhall.model.exchange import Asking, Log, Progress
-from toolhall.model.question import Answered, Filled, Question
-from toolhall.model.requirements import Equipment, Token
+from toolhall.model.messages import InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.questions import Answered, Filled, Question
+from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
-from toolhall.runners.address import Address, address_of
-from toolhall.runners.deadline import Deadline
-from toolhall.runners.process import ProcessRunner, ToolRaised
-from toolhall.runners.supply import equipment_from, supply_of
-from toolhall.runners.wire import Limits
-from toolhall.runners.workers import Workers
 
 
 @pytest.fixture
-def workers() -> Iterator[Workers]:
-    made = Workers(Limits())
+def workers() -> Iterator[WorkerPool]:
+    made = WorkerPool(WorkerLimits())
     yield made
     made.close()
 
 
 async def run(
-    workers: Workers, function: Any, link: Any = None, equipment: Equipment | None = None, **arguments: Any
+    workers: WorkerPool, function: Any, link: Any = None, equipment: ResolvedCredentials | None = None, **arguments: Any
 ) -> Any:
     definition = next(definitions_of(function))
-    runner = ProcessRunner(address_of(definition.body), workers, 60)
+    runner = ProcessRunner(function_ref_for(definition.body), workers, 60)
     call = call_of(arguments=arguments, caller=Caller("ada"), link=link or Hearing())
     call = msgspec.structs.replace(call, equipment=equipment)
     return await runner.run(definition.tool, call, arguments, Deadline(60))
 
 
-async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: Workers) -> None:
+async def test_a_worker_is_kept_for_the_tools_of_its_module(workers: WorkerPool) -> None:
     first = await run(workers, tools.where)
     assert first != os.getpid()
     assert await run(workers, tools.where_async) == first
     assert await run(workers, tools.move, point={"x": 1, "y": 2}, by=3) == {"x": 4, "y": 5}
 
 
-async def test_what_a_tool_requires_is_sent_to_its_process_for_this_call_only(workers: Workers) -> None:
-    equipment = Equipment({"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"))}, "ada")
+async def test_what_a_tool_requires_is_sent_to_its_process_for_this_call_only(workers: WorkerPool) -> None:
+    equipment = ResolvedCredentials({"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"))}, "ada")
     assert await run(workers, tools.supplied, equipment=equipment) == ["S-K-0-1", "y-a-2-9", "a-d-a"]
-    with pytest.raises(ToolRaised, match="does not declare the secret"):
+    with pytest.raises(WorkerToolError, match="does not declare the secret"):
         await run(workers, tools.supplied)
 
 
 def test_what_is_sent_there_is_never_printed() -> None:
-    equipment = Equipment({"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"))}, "ada")
-    assert repr(supply_of(equipment)) == "Supply(...)"
-    assert "ya29" not in repr(supply_of(equipment).accounts)  # type: ignore[union-attr]
-    assert equipment_from(supply_of(equipment)) == equipment
+    equipment = ResolvedCredentials({"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"))}, "ada")
+    assert repr(credentials_to_payload(equipment)) == "Supply(...)"
+    assert "ya29" not in repr(credentials_to_payload(equipment).accounts)  # type: ignore[union-attr]
+    assert credentials_from_payload(credentials_to_payload(equipment)) == equipment
 
 
-async def test_values_of_every_kind_come_back_as_they_were(workers: Workers) -> None:
+async def test_values_of_every_kind_come_back_as_they_were(workers: WorkerPool) -> None:
     notes = Notes(audience=("user",), priority=0.5)
     same: dict[str, Any] = {
         "nothing": None,
@@ -84,41 +83,41 @@ async def test_values_of_every_kind_come_back_as_they_were(workers: Workers) -> 
             await run(workers, tools.everything, kind=kind)
 
 
-async def test_what_the_tool_says_and_asks_reaches_the_caller(workers: Workers) -> None:
+async def test_what_the_tool_says_and_asks_reaches_the_caller(workers: WorkerPool) -> None:
     def answered(key: str, question: Question) -> Answered:
         return Filled("accept", {"name": "Ada"})
 
     link = Hearing(answered)
     assert await run(workers, tools.tell, link) == ["ada", "True", "False"]
-    assert link.events == [Progress(1, 2, "half"), Log("warning", {"a": 1}, "tell")]
+    assert link.events == [ProgressEvent(1, 2, "half"), LogEvent("warning", {"a": 1}, "tell")]
     assert await run(workers, tools.greet, link) == "hello Ada"
 
 
-async def test_a_question_for_later_ends_the_call_with_the_question(workers: Workers) -> None:
+async def test_a_question_for_later_ends_the_call_with_the_question(workers: WorkerPool) -> None:
     class Later(Hearing):
         async def ask(self, questions: Any) -> Any:
-            raise Asking(questions)
+            raise InputRequiredSignal(questions)
 
-    with pytest.raises(Asking, match="form_1") as asking:
+    with pytest.raises(InputRequiredSignal, match="form_1") as asking:
         await run(workers, tools.greet, Later())
     assert asking.value.questions["form_1"].message == "Who?"  # type: ignore[union-attr]
-    assert workers.deaths == 0
+    assert workers.lost == 0
 
 
-async def test_errors_come_back_as_what_they_were(workers: Workers) -> None:
+async def test_errors_come_back_as_what_they_were(workers: WorkerPool) -> None:
     with pytest.raises(ToolFailed, match="not today") as failed:
         await run(workers, tools.fail)
     assert (failed.value.retry_after, failed.value.can_retry, failed.value.prompt) == (3, True, "ask for less")
     with pytest.raises(BadArguments, match="/point/x"):
         await run(workers, tools.move, point={"x": "one", "y": 2})
-    with pytest.raises(ToolRaised, match=r"in raises\n(?s:.*)ValueError: CANARY"):
+    with pytest.raises(WorkerToolError, match=r"in raises\n(?s:.*)ValueError: CANARY"):
         await run(workers, tools.raises)
-    assert workers.deaths == 0
+    assert workers.lost == 0
 
 
-async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(workers: Workers) -> None:
+async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(workers: WorkerPool) -> None:
     definitions = {each.tool.id.tool: each for each in definitions_of(tools.Counter)}
-    runner = ProcessRunner(address_of(definitions["count_up"].body), workers, 60)
+    runner = ProcessRunner(function_ref_for(definitions["count_up"].body), workers, 60)
     pids = [await runner.run(definitions["count_up"].tool, call_of(), {}, Deadline(60)) for _ in range(2)]
     assert pids == [[pids[0][0], 1], [pids[0][0], 2]]  # type: ignore[index]
     assert not definitions["here"].body.isolated
@@ -127,7 +126,7 @@ async def test_a_toolkit_is_made_again_and_keeps_its_memory_in_its_worker(worker
     assert said != f"anna {os.getpid()}"
 
 
-async def test_a_cancelled_call_ends_its_worker(workers: Workers) -> None:
+async def test_a_cancelled_call_ends_its_worker(workers: WorkerPool) -> None:
     task = asyncio.ensure_future(run(workers, tools.block))
     while not workers.running:  # noqa: ASYNC110 - it tells nobody
         await asyncio.sleep(0)
@@ -137,15 +136,15 @@ async def test_a_cancelled_call_ends_its_worker(workers: Workers) -> None:
     assert workers.running == 0
 
 
-async def test_a_module_that_cannot_be_imported_there_is_unavailable(workers: Workers, tmp_path: Path) -> None:
+async def test_a_module_that_cannot_be_imported_there_is_unavailable(workers: WorkerPool, tmp_path: Path) -> None:
     (tmp_path / "unfit.py").write_text("raise RuntimeError('only here')")
-    runner = ProcessRunner(Address("unfit", str(tmp_path / "unfit.py"), ("f",)), workers, 60)
+    runner = ProcessRunner(FunctionRef("unfit", str(tmp_path / "unfit.py"), ("f",)), workers, 60)
     with pytest.raises(Unavailable, match="the server's log says why"):
         await runner.run(next(definitions_of(tools.where)).tool, call_of(), {}, Deadline(60))
 
 
 async def test_no_more_workers_stay_than_wanted() -> None:
-    workers = Workers(Limits(), size=1)
+    workers = WorkerPool(WorkerLimits(), size=1)
     try:
         pids = await asyncio.gather(run(workers, tools.where), run(workers, tools.where_async))
         assert len(set(pids)) == 2  # the first worker of a tool comes out of the reserve
@@ -163,8 +162,8 @@ async def test_a_hall_in_a_tools_file_opens_nothing_in_the_worker(tmp_path: Path
         "def data() -> str | None:\n    return hall.config.data\n"
         f"hall = Toolhall(data, config=Config(data={str(data)!r}))\n"
     )
-    workers = Workers(Limits())
-    runner = ProcessRunner(Address("with_hall", str(file), ("data",)), workers, 60)
+    workers = WorkerPool(WorkerLimits())
+    runner = ProcessRunner(FunctionRef("with_hall", str(file), ("data",)), workers, 60)
     try:
         assert await runner.run(next(definitions_of(tools.where)).tool, call_of(), {}, Deadline(60)) is None
     finally:

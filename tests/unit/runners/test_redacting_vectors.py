@@ -7,7 +7,7 @@ import pytest
 
 from toolhall.model.json import JsonObject
 from toolhall.model.secret import Secret
-from toolhall.runners.redactor import Redactor
+from toolhall.redaction.redactor import Redactor
 
 VECTORS = Path(__file__).parents[2] / "vectors" / "hub" / "toolserver" / "redacting.json"
 
@@ -16,4 +16,4 @@ VECTORS = Path(__file__).parents[2] / "vectors" / "hub" / "toolserver" / "redact
     "vector", [pytest.param(each, id=each["name"]) for each in json.loads(VECTORS.read_text("utf-8"))]
 )
 def test_it_is_hidden_in_every_form(vector: JsonObject) -> None:
-    assert Redactor((Secret(vector["secret"]),)).text(vector["text"]) == vector["left"]
+    assert Redactor((Secret(vector["secret"]),)).redact_text(vector["text"]) == vector["left"]

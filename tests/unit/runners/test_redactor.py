@@ -12,9 +12,9 @@ import pytest
 from tests.unit.runners.disguised import CASES, EVERY, FORMS
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.model.secret_shapes import HIDDEN
-from toolhall.runners.disguises import SHORTEST_ANY_CASE
-from toolhall.runners.redactor import Redactor, redactor_for
+from toolhall.redaction.redactor import Redactor, redactor_for
+from toolhall.redaction.secret_forms import MIN_ANY_CASE_LENGTH
+from toolhall.redaction.secret_patterns import REDACTED
 
 TOKEN = "tk_a8Zk2Lm9QwEr_R4nd0mS3cr3t-V4lu3"
 ODD = 'p"a/s\\s & <w>ö%rd+😀 1'
@@ -35,69 +35,69 @@ def redactor(*secrets: str) -> Redactor:
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
 def test_it_is_found_in_every_form(secret: str, name: str) -> None:
     """Outside JSON, inside it, and among bytes."""
-    if name in CASES and len(secret) < SHORTEST_ANY_CASE:
+    if name in CASES and len(secret) < MIN_ANY_CASE_LENGTH:
         return
     disguised = EVERY[name](secret)
     hides = redactor(secret)
-    text = hides.text(f"before <{disguised}> after")
+    text = hides.redact_text(f"before <{disguised}> after")
     assert disguised not in text
-    assert HIDDEN in text
-    assert json.loads(hides.json(encode({"a": [f"before {disguised}"], disguised: 1}))) == {
-        "a": [hides.text(f"before {disguised}")],
-        hides.text(disguised): 1,
+    assert REDACTED in text
+    assert json.loads(hides.redact_json(encode({"a": [f"before {disguised}"], disguised: 1}))) == {
+        "a": [hides.redact_text(f"before {disguised}")],
+        hides.redact_text(disguised): 1,
     }
-    assert disguised.encode() not in hides.data(b"\xff\x00" + disguised.encode() + b"\xfe")
+    assert disguised.encode() not in hides.redact_bytes(b"\xff\x00" + disguised.encode() + b"\xfe")
     assert hides.count >= 4
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_what_stands_around_it_stays(form: Callable[[str], str]) -> None:
-    assert redactor().text(f"before {form(TOKEN)}, after") == f"before {HIDDEN}, after"
+    assert redactor().redact_text(f"before {form(TOKEN)}, after") == f"before {REDACTED}, after"
 
 
 def test_other_texts_are_left_alone() -> None:
     hides = redactor(TOKEN, ODD)
     others = ["", "plain", TOKEN[:11], TOKEN[-11:], TOKEN[3:14], "100% & <b> \\u0041 \\n &amp; %20 =20", TOKEN[::-1]]
     for text in others:
-        assert hides.text(text) == text
-        assert hides.json(encode([text])) == encode([text])
-        assert hides.data(text.encode()) == text.encode()
+        assert hides.redact_text(text) == text
+        assert hides.redact_json(encode([text])) == encode([text])
+        assert hides.redact_bytes(text.encode()) == text.encode()
     assert hides.count == 0
 
 
 def test_bytes_that_are_no_text_survive() -> None:
     data = bytes(range(256)) + TOKEN.encode() + bytes(range(255, -1, -1))
-    assert redactor().data(data) == bytes(range(256)) + HIDDEN.encode() + bytes(range(255, -1, -1))
+    assert redactor().redact_bytes(data) == bytes(range(256)) + REDACTED.encode() + bytes(range(255, -1, -1))
 
 
 def test_numbers_and_keys() -> None:
     hides = redactor("13371337")
-    assert hides.value({"a": 13371337, "13371337": [1, True, None, 1.5, 213371337]}) == {
-        "a": HIDDEN,
-        HIDDEN: [1, True, None, 1.5, HIDDEN],
+    assert hides.redact_value({"a": 13371337, "13371337": [1, True, None, 1.5, 213371337]}) == {
+        "a": REDACTED,
+        REDACTED: [1, True, None, 1.5, REDACTED],
     }
 
 
 def test_short_secrets_are_found_as_they_are_only() -> None:
     hides = redactor("Zq7x")
-    assert hides.text("a Zq7x b") == f"a {HIDDEN} b"
-    assert hides.text(b"Zq7x".hex()) == b"Zq7x".hex()
+    assert hides.redact_text("a Zq7x b") == f"a {REDACTED} b"
+    assert hides.redact_text(b"Zq7x".hex()) == b"Zq7x".hex()
 
 
 def test_one_secret_inside_another() -> None:
-    assert redactor("abcdefgh", "abcdefghijkl").text("x abcdefghijkl y") == f"x {HIDDEN} y"
-    assert redactor("abcdefghijkl", "abcdefgh").text("x abcdefghijkl y") == f"x {HIDDEN} y"
+    assert redactor("abcdefgh", "abcdefghijkl").redact_text("x abcdefghijkl y") == f"x {REDACTED} y"
+    assert redactor("abcdefghijkl", "abcdefgh").redact_text("x abcdefghijkl y") == f"x {REDACTED} y"
 
 
 def test_it_is_looked_for_as_cleaned_too() -> None:
-    assert redactor("cafe\u0301-secret").text("a café-secret b") == f"a {HIDDEN} b"
+    assert redactor("cafe\u0301-secret").redact_text("a café-secret b") == f"a {REDACTED} b"
 
 
 def test_what_cannot_be_told_apart_is_hidden_whole() -> None:
     long = "".join(f"{index:04d}-" for index in range(400))
     escaped = long.replace("1", "&#49;")
-    assert redactor(long).text(f"a {escaped} b") == HIDDEN
-    assert redactor(long).text(f"a {long} b") == f"a {HIDDEN} b"
+    assert redactor(long).redact_text(f"a {escaped} b") == REDACTED
+    assert redactor(long).redact_text(f"a {long} b") == f"a {REDACTED} b"
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -106,7 +106,7 @@ def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: Callable[[str
     disguised = form(TOKEN)
     for cut in range(1, len(disguised)):
         hides = redactor()
-        seen = hides.next(f"before {disguised[:cut]}") + hides.next(f"{disguised[cut:]} after")
+        seen = hides.redact_next(f"before {disguised[:cut]}") + hides.redact_next(f"{disguised[cut:]} after")
         assert not reads(seen, disguised), cut
         assert "after" in seen
         assert hides.count
@@ -116,7 +116,7 @@ def test_a_secret_in_two_pieces_is_found_wherever_it_was_cut(form: Callable[[str
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
 def test_nor_does_it_help_to_cut_it_small(form: Callable[[str], str], size: int) -> None:
     disguised, hides = form(TOKEN), redactor()
-    pieces = [hides.next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
+    pieces = [hides.redact_next(disguised[at : at + size]) for at in range(0, len(disguised), size)]
     assert disguised not in "".join(pieces)
     assert not reads("".join(pieces), disguised, 0 if form in FORMS.values() else 12)
 
@@ -130,15 +130,15 @@ def reads(seen: str, disguised: str, least: int = 0) -> bool:
 def test_pieces_without_it_are_left_alone() -> None:
     hides = redactor()
     pieces = ["step 1 of 3", "", "tk", "t", " 50 %", "& more", "\\"]
-    assert [hides.next(piece) for piece in pieces] == pieces
+    assert [hides.redact_next(piece) for piece in pieces] == pieces
     assert hides.count == 0
 
 
 def test_it_is_found_again_after_it_was_hidden() -> None:
     hides = redactor()
-    assert hides.next(f"{TOKEN} one") == f"{HIDDEN} one"
-    assert hides.next(" two") == " two"
-    assert hides.next(f"{TOKEN}{TOKEN}") == HIDDEN * 2
+    assert hides.redact_next(f"{TOKEN} one") == f"{REDACTED} one"
+    assert hides.redact_next(" two") == " two"
+    assert hides.redact_next(f"{TOKEN}{TOKEN}") == REDACTED * 2
 
 
 def test_a_call_without_secrets_has_no_redactor() -> None:
@@ -146,7 +146,7 @@ def test_a_call_without_secrets_has_no_redactor() -> None:
     assert redactor_for(Secret(TOKEN)) is not None
     both = redactor_for(Secret(TOKEN), (Secret("other-secret"),))
     assert both is not None
-    assert both.text(f"{TOKEN} other-secret") == f"{HIDDEN} {HIDDEN}"
+    assert both.redact_text(f"{TOKEN} other-secret") == f"{REDACTED} {REDACTED}"
 
 
 LETTERS = 4_000
@@ -187,8 +187,8 @@ def test_long_hostile_text_takes_linear_time(start: str, again: str, end: str) -
         hides = redactor(TOKEN, "\\\\\\\\\\\\\\\\x", "&&&&&&&&&")
         hostile = start + again * (letters // len(again)) + end
         began = time.process_time()
-        hides.text(hostile)
-        hides.next(hostile)
+        hides.redact_text(hostile)
+        hides.redact_next(hostile)
         return time.process_time() - began
 
     short = min(seconds(LETTERS) for _ in range(3))
@@ -201,7 +201,7 @@ def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
     key = f"tk_{'a8Zk2Lm9QwEr'}_{'x7-Q' * 10}abc_R4nd0m"
     lines = base64.encodebytes(key.encode()).decode().rstrip("\n").replace("\n", end)
     assert end in lines
-    assert redactor(key).text(f"before{end}{lines}{end}after") == f"before{end}{HIDDEN}{end}after"
+    assert redactor(key).redact_text(f"before{end}{lines}{end}after") == f"before{end}{REDACTED}{end}after"
 
 
 @pytest.mark.parametrize("end", ["\\n", "\\r\\n", "\\\\n", "\\\\r\\\\n"])
@@ -209,23 +209,25 @@ def test_what_stands_around_lines_of_base64_stays(end: str) -> None:
 def test_lines_of_base64_may_begin_with_the_letters_of_their_ends(secret: str, letter: str, end: str) -> None:
     lines = base64.b64encode(secret.encode()).decode().replace(letter, f"{end}{letter}", 1)
     assert end in lines
-    assert redactor(secret).text(f"before {lines} after") == f"before {HIDDEN} after"
+    assert redactor(secret).redact_text(f"before {lines} after") == f"before {REDACTED} after"
 
 
 def test_a_secret_that_begins_again_and_again_is_found_when_cut() -> None:
     for secret in ("ab" * 300 + "c", "a" * 600 + "c"):
         hides = redactor(secret)
-        seen = hides.next(secret[:-1]) + hides.next("c")
+        seen = hides.redact_next(secret[:-1]) + hides.redact_next("c")
         assert "ababa" not in seen
         assert "aaaaa" not in seen
 
 
 def test_base64_of_something_longer() -> None:
     blob = base64.b64encode(b'{"user":"a","token":"' + TOKEN.encode() + b'","more":"text that may stay"}').decode()
-    seen = redactor().text(blob)
-    assert HIDDEN in seen
-    assert TOKEN.encode()[:6] not in base64.b64decode(seen.partition(HIDDEN)[0] + "===")
-    assert b"that may stay" in base64.b64decode("A" * (-len(seen.partition(HIDDEN)[2]) % 4) + seen.partition(HIDDEN)[2])
+    seen = redactor().redact_text(blob)
+    assert REDACTED in seen
+    assert TOKEN.encode()[:6] not in base64.b64decode(seen.partition(REDACTED)[0] + "===")
+    assert b"that may stay" in base64.b64decode(
+        "A" * (-len(seen.partition(REDACTED)[2]) % 4) + seen.partition(REDACTED)[2]
+    )
 
 
 @pytest.mark.parametrize("ahead", range(5))
@@ -236,8 +238,8 @@ def test_every_alignment_of_an_encoding_is_found(write: Callable[[bytes], bytes]
         return
     for secret in (TOKEN, ODD):
         written = write(b"x" * ahead + secret.encode(encoding) + b"yz").decode()
-        seen = redactor(secret).text(f"before {written} after")
-        assert re.fullmatch(rf"before \S{{0,9}}{re.escape(HIDDEN)}\S{{0,9}} after", seen)
+        seen = redactor(secret).redact_text(f"before {written} after")
+        assert re.fullmatch(rf"before \S{{0,9}}{re.escape(REDACTED)}\S{{0,9}} after", seen)
 
 
 @pytest.mark.parametrize("change", [str, str.upper, str.lower])
@@ -246,8 +248,8 @@ def test_every_run_of_twelve_characters_is_hidden(change: Callable[[str], str]) 
         for start in range(min(len(secret) - 12, 60)):
             for size in (12, 13, 20):
                 run = change(secret[start : start + size])
-                assert redactor(secret).text(f"before ({run}) after") == f"before ({HIDDEN}) after", run
-        assert redactor(secret).text(change(secret[2:13])) == change(secret[2:13])
+                assert redactor(secret).redact_text(f"before ({run}) after") == f"before ({REDACTED}) after", run
+        assert redactor(secret).redact_text(change(secret[2:13])) == change(secret[2:13])
 
 
 def test_runs_that_tell_nothing_stay() -> None:
@@ -258,28 +260,28 @@ def test_runs_that_tell_nothing_stay() -> None:
     ruler = "x7Kq" + "-" * 30 + "Zw9P"
     hides = redactor(key, url, ruler)
     for text in ("-----BEGIN PRIVATE KEY-----", "see https://hooks.example.com/ and more", "-" * 40):
-        assert hides.text(text) == text
+        assert hides.redact_text(text) == text
     for line in body.splitlines():
-        assert hides.text(f"a {line} b") == f"a {HIDDEN} b"
-    assert hides.text(f"{key} {url} {ruler}") == f"{HIDDEN} {HIDDEN} {HIDDEN}"
+        assert hides.redact_text(f"a {line} b") == f"a {REDACTED} b"
+    assert hides.redact_text(f"{key} {url} {ruler}") == f"{REDACTED} {REDACTED} {REDACTED}"
 
 
 def test_a_short_secret_is_not_found_in_another_case() -> None:
-    assert redactor("Summer1").text("summer1 SUMMER1 Summer1") == f"summer1 SUMMER1 {HIDDEN}"
+    assert redactor("Summer1").redact_text("summer1 SUMMER1 Summer1") == f"summer1 SUMMER1 {REDACTED}"
 
 
 def test_a_secret_that_is_spread_over_a_value_is_hidden_there_and_nowhere_else() -> None:
     value = {"a": [TOKEN[:9], {"b": TOKEN[9:20], "n": 7}], "c": f"{TOKEN[20:]} and more", "d": 1.5, "e": None}
-    assert redactor().value({**value, "n": 3}) == {
-        "a": [HIDDEN, {"b": HIDDEN, "n": 7}],  # two runs of it, and a number between them
-        "c": f"{HIDDEN} and more",
+    assert redactor().redact_value({**value, "n": 3}) == {
+        "a": [REDACTED, {"b": REDACTED, "n": 7}],  # two runs of it, and a number between them
+        "c": f"{REDACTED} and more",
         "d": 1.5,
         "e": None,
         "n": 3,
     }
-    assert redactor().value(["x", TOKEN[:9], {"b": TOKEN[9:]}, "y"]) == ["x", HIDDEN, {"b": HIDDEN}, "y"]
-    assert redactor().value({"a": [3, *TOKEN.encode(), 4]}) == {"a": [3, *[HIDDEN] * len(TOKEN), 4]}
-    assert redactor("Zq7-x9").value(["Zq7", "-x9"]) == ["Zq7", "-x9"], "a short one could be there by chance"
+    assert redactor().redact_value(["x", TOKEN[:9], {"b": TOKEN[9:]}, "y"]) == ["x", REDACTED, {"b": REDACTED}, "y"]
+    assert redactor().redact_value({"a": [3, *TOKEN.encode(), 4]}) == {"a": [3, *[REDACTED] * len(TOKEN), 4]}
+    assert redactor("Zq7-x9").redact_value(["Zq7", "-x9"]) == ["Zq7", "-x9"], "a short one could be there by chance"
 
 
 @pytest.mark.parametrize("part", [TOKEN[:11], TOKEN[:13], TOKEN[20:], 116, "t", TOKEN])
@@ -287,7 +289,7 @@ def test_a_value_of_many_parts_takes_linear_time(part: object) -> None:
     def seconds(count: int) -> float:
         encoded = encode([part, {"a": part}] * count)
         began = time.process_time()
-        redactor().json(encoded)
+        redactor().redact_json(encoded)
         return time.process_time() - began
 
     short = min(seconds(500) for _ in range(3))
@@ -310,15 +312,15 @@ def test_a_value_of_many_parts_takes_linear_time(part: object) -> None:
     ids=["JWT", "key", "URL"],
 )
 def test_what_others_know_of_a_credential_stays(secret: str, known: str) -> None:
-    assert redactor(secret).text(f"see {known} there") == f"see {known} there"
-    assert redactor(secret).text(f"see {secret} there") == f"see {HIDDEN} there"
+    assert redactor(secret).redact_text(f"see {known} there") == f"see {known} there"
+    assert redactor(secret).redact_text(f"see {secret} there") == f"see {REDACTED} there"
     hidden = secret.replace(known, "").removeprefix("mongodb+srv://")
-    assert redactor(secret).text(f"see {hidden} there") == f"see {HIDDEN} there"
+    assert redactor(secret).redact_text(f"see {hidden} there") == f"see {REDACTED} there"
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("secret", [TOKEN, ODD])
 def test_utf_16_as_python_shows_it(secret: str, encoding: str) -> None:
     shown = repr(secret.encode(encoding))
-    seen = redactor(secret).text(f"before {shown} after")
-    assert re.fullmatch(rf"before b['\"](\\x..)*{re.escape(HIDDEN)}(\\x00)?['\"] after", seen)
+    seen = redactor(secret).redact_text(f"before {shown} after")
+    assert re.fullmatch(rf"before b['\"](\\x..)*{re.escape(REDACTED)}(\\x00)?['\"] after", seen)

@@ -13,16 +13,16 @@ import pytest
 from tests.unit.runners.disguised import CASES, EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.model.secret_shapes import HIDDEN
 from toolhall.model.text import clean_text
-from toolhall.runners.disguises import LONGEST_SPELLED, SHORTEST_ANY_CASE, Disguises
-from toolhall.runners.redactor import MOST_PIECES, MOST_SEARCHES, Redactor
-from toolhall.runners.views import Runs
+from toolhall.redaction.redactor import MAX_CHUNKS, MAX_SEARCHES, Redactor
+from toolhall.redaction.secret_forms import MAX_PATTERN_LENGTH, MIN_ANY_CASE_LENGTH, SecretForms
+from toolhall.redaction.secret_patterns import REDACTED
+from toolhall.redaction.text_views import RunMatcher
 
 pytestmark = pytest.mark.threat("I7")
 
-LONG = [LONGEST_SPELLED + 1, 512, 2_500, 16_384, 65_536]
-SPELLED = [6, 40, LONGEST_SPELLED]
+LONG = [MAX_PATTERN_LENGTH + 1, 512, 2_500, 16_384, 65_536]
+SPELLED = [6, 40, MAX_PATTERN_LENGTH]
 MOST_FOR_CLEAN = 3_000  # letters of patterns: the letters of a secret, each once
 MOST_FOR_ALL = 100_000
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
@@ -53,10 +53,10 @@ def letters_of(made: list[str]) -> int:
 
 
 def clean_texts_stay(hides: Redactor) -> None:
-    assert hides.text(CLEAN) == CLEAN
-    assert hides.json(encode([CLEAN])) == encode([CLEAN])
-    assert hides.data(CLEAN.encode()) == CLEAN.encode()
-    assert hides.next(CLEAN) == CLEAN
+    assert hides.redact_text(CLEAN) == CLEAN
+    assert hides.redact_json(encode([CLEAN])) == encode([CLEAN])
+    assert hides.redact_bytes(CLEAN.encode()) == CLEAN.encode()
+    assert hides.redact_next(CLEAN) == CLEAN
     assert hides.count == 0
 
 
@@ -67,13 +67,13 @@ def test_no_pattern_is_made_of_a_long_secret(length: int, form: Callable[[str], 
     hides, disguised = Redactor((Secret(secret),)), form(secret)
     clean_texts_stay(hides)
     for seen in (
-        hides.text(f"before <{disguised}> after"),
-        json.loads(hides.json(encode([f"before <{disguised}> after"])))[0],
-        hides.data(f"before <{disguised}> after".encode()).decode(),
+        hides.redact_text(f"before <{disguised}> after"),
+        json.loads(hides.redact_json(encode([f"before <{disguised}> after"])))[0],
+        hides.redact_bytes(f"before <{disguised}> after".encode()).decode(),
     ):
-        assert HIDDEN in seen
-        assert len(seen) < len(f"before <{HIDDEN}> after") + 8  # base64 of what stood around it may stay
-    assert disguised not in hides.next(f"before <{disguised}> after")
+        assert REDACTED in seen
+        assert len(seen) < len(f"before <{REDACTED}> after") + 8  # base64 of what stood around it may stay
+    assert disguised not in hides.redact_next(f"before <{disguised}> after")
     assert made == []
 
 
@@ -81,8 +81,8 @@ def test_no_pattern_is_made_of_a_long_secret(length: int, form: Callable[[str], 
 @pytest.mark.parametrize("name", LITERAL)
 def test_nor_of_one_that_is_told_in_a_form_with_one_spelling(length: int, name: str, made: list[str]) -> None:
     secret = a_secret(length)
-    seen = Redactor((Secret(secret),)).text(f"before <{EVERY[name](secret)}> after")
-    assert re.fullmatch(rf"before <\w{{0,2}}{re.escape(HIDDEN)}\w{{0,3}}={{0,2}}> after", seen)
+    seen = Redactor((Secret(secret),)).redact_text(f"before <{EVERY[name](secret)}> after")
+    assert re.fullmatch(rf"before <\w{{0,2}}{re.escape(REDACTED)}\w{{0,3}}={{0,2}}> after", seen)
     assert made == []
 
 
@@ -97,17 +97,17 @@ def test_what_a_clean_text_costs_does_not_grow_with_the_secret(length: int, made
 def test_of_other_forms_patterns_are_made_once_and_are_bounded(length: int, letters: str, made: list[str]) -> None:
     secret = Secret(a_secret(length, letters))
     for name, form in EVERY.items():
-        if length >= SHORTEST_ANY_CASE or name not in CASES:
-            assert HIDDEN in Redactor((secret,)).text(f"before <{form(secret.reveal())}> after"), name
+        if length >= MIN_ANY_CASE_LENGTH or name not in CASES:
+            assert REDACTED in Redactor((secret,)).redact_text(f"before <{form(secret.reveal())}> after"), name
     assert len(made) == len(set(made)) <= 5
     assert letters_of(made) <= MOST_FOR_ALL
 
 
 def test_a_long_secret_that_looks_escaped_itself_is_found_in_part_escaped(made: list[str]) -> None:
-    secret = "%41\\u0042&amp;" + a_secret(LONGEST_SPELLED) + "\\n%"
+    secret = "%41\\u0042&amp;" + a_secret(MAX_PATTERN_LENGTH) + "\\n%"
     for escaped in ("%78".join(secret.split("x")), "&#120;".join(secret.split("x")), html.escape(secret)):
         assert escaped != secret
-        assert Redactor((Secret(secret),)).text(f"before {escaped} after") == HIDDEN
+        assert Redactor((Secret(secret),)).redact_text(f"before {escaped} after") == REDACTED
     assert made == []
 
 
@@ -122,7 +122,7 @@ def test_a_secret_of_one_letter_again_and_again_is_looked_for_as_often_as_any_ot
             return super().__contains__(part)
 
     text = Counted(b"\\" + b"x" * 70_000)
-    assert not Secret("/" * 65_536).known(lambda value: Redactor((Secret(value),))).finds(text)
+    assert not Secret("/" * 65_536).derived(lambda value: Redactor((Secret(value),))).contains_secret(text)
     assert searched < 50
 
 
@@ -131,15 +131,15 @@ def test_a_secret_of_one_letter_again_and_again_is_looked_for_as_often_as_any_ot
 def test_a_number_without_end_is_no_letter(digits: str) -> None:
     """Python refuses to read so long a number; a tool's answer must not fail by that."""
     hides = Redactor((Secret("tk-secret"),))
-    assert hides.text(f"a &#{digits}; b") == f"a &#{digits}; b"
-    assert hides.text(f"a &#{'0' * 5_000}116;k-secret b") == HIDDEN
+    assert hides.redact_text(f"a &#{digits}; b") == f"a &#{digits}; b"
+    assert hides.redact_text(f"a &#{'0' * 5_000}116;k-secret b") == REDACTED
 
 
 def test_base64_of_a_long_secret_in_something_longer_is_told_apart(made: list[str]) -> None:
     secret = a_secret(4_000)
     blob = base64.b64encode(b'{"token":"' + secret.encode() + b'","more":"text that may stay"}').decode()
-    seen = Redactor((Secret(secret),)).text(blob)
-    ahead, _, behind = seen.partition(HIDDEN)
+    seen = Redactor((Secret(secret),)).redact_text(blob)
+    ahead, _, behind = seen.partition(REDACTED)
     assert base64.b64decode(ahead[:12]) == b'{"token":'
     assert len(ahead) == 13
     assert b"that may stay" in base64.b64decode("A" * (-len(behind) % 4) + behind)
@@ -172,14 +172,14 @@ class Work:
             self._count(monkeypatch, name)
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        search = getattr(Disguises, name)
+        search = getattr(SecretForms, name)
 
-        def counted(disguises: Disguises, text: Any) -> Any:
+        def counted(disguises: SecretForms, text: Any) -> Any:
             self.searches += 1
             self.letters += len(text)
             return search(disguises, text)
 
-        monkeypatch.setattr(Disguises, name, counted)
+        monkeypatch.setattr(SecretForms, name, counted)
 
 
 @pytest.mark.threat("F7")
@@ -190,12 +190,12 @@ def test_a_value_full_of_a_secret_is_hidden_whole_after_a_few_searches(
     """A caller's own key is searched for too: whoever has one could have each result take seconds."""
     encoded = encode(value)
     work = Work(monkeypatch)
-    hidden = json.loads(Redactor((), Secret(KEY)).json(encoded))
+    hidden = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
     assert type(hidden) is type(value)
     assert set(hidden.items() if isinstance(hidden, dict) else hidden if isinstance(hidden, list) else [hidden]) == {
-        (HIDDEN, HIDDEN) if isinstance(hidden, dict) else HIDDEN
+        (REDACTED, REDACTED) if isinstance(hidden, dict) else REDACTED
     }
-    assert work.searches <= 4 * MOST_SEARCHES
+    assert work.searches <= 4 * MAX_SEARCHES
     assert work.letters <= 24 * len(encoded)
 
 
@@ -208,62 +208,62 @@ def test_in_a_large_value_only_what_holds_a_secret_is_hidden(monkeypatch: pytest
     spoiled[7_000:7_000] = [KEY[:20], KEY[20:]]
     encoded = encode(spoiled)
     work = Work(monkeypatch)
-    seen = json.loads(Redactor((), Secret(KEY)).json(encoded))
-    assert seen[17]["name"] == f"see {HIDDEN} and more"
-    assert seen[4_000]["id"] == {HIDDEN: 1}
-    assert seen[7_000:7_002] == [HIDDEN, HIDDEN]
+    seen = json.loads(Redactor((), Secret(KEY)).redact_json(encoded))
+    assert seen[17]["name"] == f"see {REDACTED} and more"
+    assert seen[4_000]["id"] == {REDACTED: 1}
+    assert seen[7_000:7_002] == [REDACTED, REDACTED]
     del seen[7_000:7_002]
     assert [row for number, row in enumerate(seen) if number not in (17, 4_000)] == [
         row for number, row in enumerate(rows) if number not in (17, 4_000)
     ]
-    assert work.searches <= MOST_SEARCHES
+    assert work.searches <= MAX_SEARCHES
     assert work.letters <= 24 * len(encoded)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_of_a_long_text_only_the_secret_is_hidden(name: str) -> None:
     before, after = "the quiet harbour. " * 4_000, "a lost umbrella. " * 4_000
-    seen = Redactor((), Secret(KEY)).text(f"{before}<{EVERY[name](KEY)}>{after}")
-    assert HIDDEN in seen
+    seen = Redactor((), Secret(KEY)).redact_text(f"{before}<{EVERY[name](KEY)}>{after}")
+    assert REDACTED in seen
     assert seen.startswith(before[:40_000])
     assert seen.endswith(after[-30_000:])
-    many = f"{'the quiet harbour. ' * 2_000}<{EVERY[name](KEY)}>" * (MOST_PIECES + 1)
-    assert Redactor((), Secret(KEY)).text(many) == HIDDEN
+    many = f"{'the quiet harbour. ' * 2_000}<{EVERY[name](KEY)}>" * (MAX_CHUNKS + 1)
+    assert Redactor((), Secret(KEY)).redact_text(many) == REDACTED
 
 
 def test_a_run_is_a_few_spans_however_long_it_is() -> None:
     folded = KEY[16:].lower()  # its id is no secret
     for size in (12, 33, len(folded)):
-        spans = list(Runs(folded).spans(f"<{folded[:size]}>" * 100))
+        spans = list(RunMatcher(folded).find_spans(f"<{folded[:size]}>" * 100))
         assert len(spans) <= 100 * -(-size // 9)  # not one for each of its characters
         covered = {at for start, end in spans for at in range(start, end)}
         assert covered == {at for at in range(100 * (size + 2)) if 0 < at % (size + 2) < size + 1}
 
 
 def test_anchors_without_a_run_are_told_apart() -> None:
-    assert list(Runs(KEY.lower()).spans(KEY[25:31].lower() * 100)) == []
+    assert list(RunMatcher(KEY.lower()).find_spans(KEY[25:31].lower() * 100)) == []
 
 
 def test_numbers_without_the_secret_are_not_even_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = random.Random(1).choices(range(256), k=20_000)
     encoded = encode(numbers)
     work = Work(monkeypatch)
-    assert Redactor((), Secret(KEY)).json(encoded) is encoded
+    assert Redactor((), Secret(KEY)).redact_json(encoded) is encoded
     assert work.searches == 0
-    assert Redactor((Secret("123456789012"),)).json(encode([1, 123456789012, 2])) == encode([1, HIDDEN, 2])
-    assert Redactor((Secret("123456789012"),)).json(encode([123456, 789012])) == encode([HIDDEN, HIDDEN])
+    assert Redactor((Secret("123456789012"),)).redact_json(encode([1, 123456789012, 2])) == encode([1, REDACTED, 2])
+    assert Redactor((Secret("123456789012"),)).redact_json(encode([123456, 789012])) == encode([REDACTED, REDACTED])
 
 
 @pytest.mark.parametrize("digits", range(2, 7))
 def test_numbers_in_hex_may_have_zeros_ahead(digits: int) -> None:
     written = ", ".join(f"0x{byte:0{digits}X}" for byte in KEY.encode())
-    assert Redactor((), Secret(KEY)).text(f"before {written} after") == f"before {HIDDEN} after"
+    assert Redactor((), Secret(KEY)).redact_text(f"before {written} after") == f"before {REDACTED} after"
 
 
 def test_most_texts_are_not_read_as_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """One number with zeros ahead, or one escape, is no reason to."""
     read = list[bytes]()
-    monkeypatch.setattr("toolhall.runners.views.numbers_bytes", read.append)
+    monkeypatch.setattr("toolhall.redaction.text_views.numbers_bytes", read.append)
     for text in ("the quiet harbour 0x00 and 116, 107, 95", "0x41, " * 100, "a1b2c3" * 1_000, "1, 2, 3, " * 100):
-        assert Redactor((), Secret(KEY)).text(text) == text
+        assert Redactor((), Secret(KEY)).redact_text(text) == text
     assert read == []

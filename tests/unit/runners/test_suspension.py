@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.runners.suspension import Noticed
+from toolhall.execution.deadline import OnFirstSuspend
 
 
 class Pause:
@@ -110,30 +110,30 @@ def test_it_equals_the_plain_await(
     work: Callable[[], Awaitable[str]], inputs: list[Callable[[], BaseException] | None]
 ) -> None:
     plain = drive(work(), *(given and given() for given in inputs))
-    noticed = drive(Noticed(work(), lambda: None), *(given and given() for given in inputs))
+    noticed = drive(OnFirstSuspend(work(), lambda: None), *(given and given() for given in inputs))
     assert noticed == plain
 
 
 @pytest.mark.parametrize(("work", "waits"), [(at_once, 0), (fails_at_once, 0), (waits_twice, 1), (refuses_to_end, 1)])
 def test_the_hook_hears_of_the_first_wait_only(work: Callable[[], Awaitable[str]], waits: int) -> None:
     heard: list[str] = []
-    drive(Noticed(work(), lambda: heard.append("waiting")), None, None, None)
+    drive(OnFirstSuspend(work(), lambda: heard.append("waiting")), None, None, None)
     assert len(heard) == waits
 
 
 async def test_it_works_with_futures_tasks_and_timeouts() -> None:
     future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     asyncio.get_running_loop().call_soon(future.set_result, 7)
-    assert await Noticed(future, lambda: None) == 7
+    assert await OnFirstSuspend(future, lambda: None) == 7
     task = asyncio.create_task(asyncio.sleep(0, "slept"))
-    assert await Noticed(task, lambda: None) == "slept"
+    assert await OnFirstSuspend(task, lambda: None) == "slept"
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await Noticed(asyncio.Event().wait(), lambda: None)
+            await OnFirstSuspend(asyncio.Event().wait(), lambda: None)
 
 
 async def test_a_cancelled_task_ends_as_it_would_without() -> None:
-    task = asyncio.ensure_future(_await(Noticed(asyncio.Event().wait(), lambda: None)))
+    task = asyncio.ensure_future(_await(OnFirstSuspend(asyncio.Event().wait(), lambda: None)))
     await asyncio.sleep(0)
     task.cancel("enough")
     with pytest.raises(asyncio.CancelledError, match="enough"):

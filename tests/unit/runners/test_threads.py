@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolhall.runners.threads import Threads
+from toolhall.execution.thread_pool import ThreadPool
 
 NOW, LATER = 0.0, 600.0
 
@@ -20,13 +20,15 @@ def gate() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def threads() -> Iterator[Threads]:
-    made = Threads(4)
+def threads() -> Iterator[ThreadPool]:
+    made = ThreadPool(4)
     yield made
     made.close()
 
 
-async def hang(threads: Threads, gate: threading.Event, *, tool: str = "a", grace: float = NOW) -> asyncio.Task[object]:
+async def hang(
+    threads: ThreadPool, gate: threading.Event, *, tool: str = "a", grace: float = NOW
+) -> asyncio.Task[object]:
     """A call that has begun and will not end by itself."""
     begun = threading.Event()
 
@@ -44,24 +46,24 @@ async def end(task: asyncio.Task[object]) -> None:
     await asyncio.wait([task])
 
 
-async def come_back(threads: Threads) -> None:
-    while threads.lost:  # noqa: ASYNC110 - what ends is a thread
+async def come_back(threads: ThreadPool) -> None:
+    while threads.abandoned:  # noqa: ASYNC110 - what ends is a thread
         await asyncio.sleep(0)
 
 
-async def test_a_result_and_an_error_come_back(threads: Threads) -> None:
+async def test_a_result_and_an_error_come_back(threads: ThreadPool) -> None:
     assert await threads.run("a", lambda: 3, lambda: NOW) == 3
     with pytest.raises(ZeroDivisionError):
         await threads.run("a", lambda: 1 / 0, lambda: NOW)
 
 
-async def test_the_callers_context_is_there(threads: Threads) -> None:
+async def test_the_callers_context_is_there(threads: ThreadPool) -> None:
     variable = contextvars.ContextVar("variable", default=0)
     variable.set(7)
     assert await threads.run("a", variable.get, lambda: NOW) == 7
 
 
-async def test_one_tool_leaves_threads_for_the_others(threads: Threads, gate: threading.Event) -> None:
+async def test_one_tool_leaves_threads_for_the_others(threads: ThreadPool, gate: threading.Event) -> None:
     hanging = [await hang(threads, gate, tool=name) for name in ("a", "a", "b", "b")]
     third = asyncio.ensure_future(threads.run("a", lambda: 3, lambda: NOW))
     assert [await threads.run("c", lambda: 4, lambda: NOW) for _ in range(20)] == [4] * 20
@@ -71,21 +73,21 @@ async def test_one_tool_leaves_threads_for_the_others(threads: Threads, gate: th
     await asyncio.gather(*hanging)
 
 
-async def test_a_thread_whose_time_is_up_is_lost_until_it_ends(threads: Threads, gate: threading.Event) -> None:
+async def test_a_thread_whose_time_is_up_is_lost_until_it_ends(threads: ThreadPool, gate: threading.Event) -> None:
     for task in [await hang(threads, gate) for _ in range(2)]:
         await end(task)
-    assert (threads.lost, threads.lost_by("a"), threads.lost_by("b")) == (2, 2, 0)
+    assert (threads.abandoned, threads.abandoned_by("a"), threads.abandoned_by("b")) == (2, 2, 0)
     assert await threads.run("a", lambda: 3, lambda: NOW) == 3
     gate.set()
     await come_back(threads)
 
 
-async def test_a_thread_of_a_cancelled_call_has_its_time_first(threads: Threads, gate: threading.Event) -> None:
+async def test_a_thread_of_a_cancelled_call_has_its_time_first(threads: ThreadPool, gate: threading.Event) -> None:
     await end(await hang(threads, gate, grace=LATER))
-    assert threads.lost == 0
+    assert threads.abandoned == 0
 
 
-async def test_a_hall_can_end_while_a_thread_hangs(threads: Threads, gate: threading.Event) -> None:
+async def test_a_hall_can_end_while_a_thread_hangs(threads: ThreadPool, gate: threading.Event) -> None:
     await end(await hang(threads, gate))
     threads.close()
     (left,) = (each for each in threading.enumerate() if each.name.startswith("toolhall-tool"))

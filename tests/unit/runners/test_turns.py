@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolhall.execution import thread_pool
+from toolhall.execution.thread_pool import FairScheduler, SchedulerLimits
 from toolhall.model.errors import Unavailable
-from toolhall.runners import turns
-from toolhall.runners.turns import Shares, Turns
 
-SMALL = Shares(shared=4, each=2, most=6)
+SMALL = SchedulerLimits(shared=4, per_tool=2, total=6)
 
 
-async def entered(places: Turns, tool: str) -> bool:
+async def entered(places: FairScheduler, tool: str) -> bool:
     """Whether it gets a place at once."""
-    task = asyncio.ensure_future(places.enter(tool))
+    task = asyncio.ensure_future(places.acquire(tool))
     await asyncio.sleep(0)
     if not task.done():
         task.cancel()
@@ -28,14 +28,14 @@ async def entered(places: Turns, tool: str) -> bool:
 
 
 async def test_a_tool_has_its_share_and_no_more() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
     assert [await entered(places, "a") for _ in range(3)] == [True, True, False]
-    places.leave("a")
+    places.release("a")
     assert await entered(places, "a")
 
 
 async def test_the_first_place_of_a_tool_comes_out_of_the_reserve() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
     for tool in ("a", "a", "b", "b"):
         assert await entered(places, tool)
     assert not await entered(places, "a")
@@ -43,65 +43,65 @@ async def test_the_first_place_of_a_tool_comes_out_of_the_reserve() -> None:
 
 
 async def test_a_lost_place_is_no_longer_the_tools() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
     assert [await entered(places, "a") for _ in range(2)] == [True, True]
-    places.lose("a")
-    assert (places.running, places.lost, places.lost_by("a"), places.lost_by("b")) == (1, 1, 1, 0)
+    places.abandon("a")
+    assert (places.running, places.abandoned, places.abandoned_by("a"), places.abandoned_by("b")) == (1, 1, 1, 0)
     assert [await entered(places, "a") for _ in range(2)] == [True, False]
-    places.leave("a", was_lost=True)
-    assert (places.running, places.lost) == (2, 0)
+    places.release("a", was_abandoned=True)
+    assert (places.running, places.abandoned) == (2, 0)
 
 
 async def test_whoever_waits_gets_the_place_that_is_given_back() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
     for _ in range(2):
-        await places.enter("a")
-    waiting = asyncio.ensure_future(places.enter("a"))
+        await places.acquire("a")
+    waiting = asyncio.ensure_future(places.acquire("a"))
     await asyncio.sleep(0)
-    places.leave("a")
+    places.release("a")
     await waiting
     assert places.running == 2
 
 
 async def test_a_place_that_comes_as_the_call_ends_is_given_back() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
     for _ in range(2):
-        await places.enter("a")
-    waiting = asyncio.ensure_future(places.enter("a"))
+        await places.acquire("a")
+    waiting = asyncio.ensure_future(places.acquire("a"))
     await asyncio.sleep(0)
-    places.leave("a")
+    places.release("a")
     waiting.cancel()
     await asyncio.wait([waiting])
     assert places.running == 1
 
 
 async def test_not_everybody_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "_MOST_WAITING", 1)
-    places = Turns(SMALL)
+    monkeypatch.setattr(thread_pool, "_MOST_WAITING", 1)
+    places = FairScheduler(SMALL)
     for _ in range(2):
-        await places.enter("a")
-    waiting = asyncio.ensure_future(places.enter("a"))
+        await places.acquire("a")
+    waiting = asyncio.ensure_future(places.acquire("a"))
     await asyncio.sleep(0)
     with pytest.raises(Unavailable, match="already wait for this tool"):
-        await places.enter("a")
+        await places.acquire("a")
     waiting.cancel()
     await asyncio.wait([waiting])
 
 
 def test_who_waited_in_a_loop_that_is_no_more_takes_no_place() -> None:
-    places = Turns(SMALL)
+    places = FairScheduler(SMALL)
 
     async def fill() -> None:
         for _ in range(2):
-            await places.enter("a")
+            await places.acquire("a")
 
     loop = asyncio.new_event_loop()
     loop.run_until_complete(fill())
-    abandoned: Any = places.enter("a")
+    abandoned: Any = places.acquire("a")
     task = loop.create_task(abandoned)
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
-    places.leave("a")
+    places.release("a")
     assert places.running == 1
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # it is left behind on purpose
     abandoned.close()
@@ -113,12 +113,12 @@ def test_whatever_happens_the_count_is_right(steps: list[tuple[str, str]]) -> No
 
 
 async def _walk(steps: list[tuple[str, str]]) -> None:
-    places, lost = Turns(SMALL), Counter[str]()
+    places, lost = FairScheduler(SMALL), Counter[str]()
     tasks: dict[str, list[asyncio.Task[None]]] = {"a": [], "b": [], "c": []}
     for tool, step in steps:
         inside = [task for task in tasks[tool] if task.done()]
         if step == "enter":
-            tasks[tool].append(asyncio.ensure_future(places.enter(tool)))
+            tasks[tool].append(asyncio.ensure_future(places.acquire(tool)))
         elif step == "cancel" and len(inside) < len(tasks[tool]):
             task = next(task for task in tasks[tool] if not task.done())
             task.cancel()
@@ -129,13 +129,13 @@ async def _walk(steps: list[tuple[str, str]]) -> None:
             lost[tool] += step == "lose"
         elif step == "found" and lost[tool]:
             lost[tool] -= 1
-            places.leave(tool, was_lost=True)
+            places.release(tool, was_abandoned=True)
         for _ in range(3):
             await asyncio.sleep(0)
         running = {name: sum(task.done() for task in each) for name, each in tasks.items()}
-        assert (places.running, places.lost) == (sum(running.values()), lost.total())
-        assert places.running + places.lost <= SMALL.most
-        assert all(count <= SMALL.each for count in running.values())
+        assert (places.running, places.abandoned) == (sum(running.values()), lost.total())
+        assert places.running + places.abandoned <= SMALL.total
+        assert all(count <= SMALL.per_tool for count in running.values())
     for each in tasks.values():
         for task in each:
             task.cancel()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.parts import nested
 from toolhall.model.json import JsonObject
-from toolhall.schema.bounds import BadSchema, draft_of, measure
+from toolhall.schema.cost import BadSchema, measure_cost, supported_draft
 from toolhall.schema.validator import Validator
 
 
@@ -88,7 +88,7 @@ PLACES: dict[str, JsonObject] = {
 @pytest.mark.parametrize("place", PLACES)
 def test_a_reference_is_found_wherever_a_schema_can_stand(place: str) -> None:
     with pytest.raises(BadSchema, match=r"/\$ref: only references inside the document") as caught:
-        measure({"properties": {"outer": PLACES[place]}})
+        measure_cost({"properties": {"outer": PLACES[place]}})
     assert caught.value.problems[0].path.startswith("/properties/outer/")
 
 
@@ -98,7 +98,7 @@ def test_a_reference_is_found_wherever_a_schema_can_stand(place: str) -> None:
 def test_a_reference_must_lead_to_a_schema(reference: str) -> None:
     schema = {"$ref": reference, "$defs": {"a": {"enum": [{"type": "integer"}]}}}
     with pytest.raises(BadSchema, match="this reference leads nowhere; define it under"):
-        measure(schema)
+        measure_cost(schema)
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/a", "#named", "#/$defs/b~1c~0d"])
@@ -115,7 +115,7 @@ def test_a_reference_inside_the_document_is_followed(reference: str) -> None:
 def test_an_anchor_cannot_be_given_twice() -> None:
     schema = {"$ref": "#x", "$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x", "type": "integer"}}}
     with pytest.raises(BadSchema, match="another subschema has this anchor too"):
-        measure(schema)
+        measure_cost(schema)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_anchor_cannot_be_given_twice() -> None:
     ],
 )
 def test_three_drafts_are_understood(schema: JsonObject, draft: str) -> None:
-    assert draft_of(schema) == draft
+    assert supported_draft(schema) == draft
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_three_drafts_are_understood(schema: JsonObject, draft: str) -> None:
 )
 def test_any_other_draft_is_refused(declared: Any) -> None:
     with pytest.raises(BadSchema, match="this JSON Schema dialect is not supported; use one of"):
-        measure({"$schema": declared})
+        measure_cost({"$schema": declared})
 
 
 def test_each_draft_is_read_by_its_own_rules() -> None:
@@ -187,9 +187,9 @@ def pattern_of_names(text: str) -> JsonObject:
 
 @pytest.mark.parametrize("make", [pattern, pattern_of_names])
 def test_a_pattern_has_a_largest_length(make: Callable[[str], JsonObject]) -> None:
-    measure(make("a" * 512))
+    measure_cost(make("a" * 512))
     with pytest.raises(BadSchema, match="a pattern has more than 512 characters; shorten it"):
-        measure(make("a" * 513))
+        measure_cost(make("a" * 513))
 
 
 def cpu_seconds(action: Callable[[], object]) -> float:
@@ -227,7 +227,7 @@ def test_doubling_is_refused_at_once(levels: int, keyword: str) -> None:
 
     def refuse() -> None:
         with pytest.raises(BadSchema, match="one value would be checked more than 50000 times"):
-            measure(schema)
+            measure_cost(schema)
 
     assert cpu_seconds(refuse) < 0.05
 
@@ -238,48 +238,48 @@ def test_doubling_through_parts_of_the_value_counts_too() -> None:
         below = {"$ref": f"#/$defs/d{level - 1}"}
         definitions[f"d{level}"] = {"properties": {"a": below}, "patternProperties": {"^a$": below}}
     with pytest.raises(BadSchema, match="one value would be checked more than"):
-        measure({"$ref": "#/$defs/d19", "$defs": definitions})
+        measure_cost({"$ref": "#/$defs/d19", "$defs": definitions})
 
 
 def test_a_little_doubling_is_fine() -> None:
     checks = 1  # of d0; each level above makes one of its own, and meets two references with all that is below
     for _ in range(4):
         checks = 1 + 2 * (1 + checks)
-    assert measure(doubling(4)).visits == 1 + checks
+    assert measure_cost(doubling(4)).visits == 1 + checks
     assert Validator(doubling(10)).accepts("text")
 
 
 def test_the_schema_has_a_largest_size() -> None:
-    measure({"description": "x" * 65_000})
+    measure_cost({"description": "x" * 65_000})
     with pytest.raises(BadSchema, match="the schema has 66018 bytes; at most 65536 are allowed"):
-        measure({"description": "x" * 66_000})
+        measure_cost({"description": "x" * 66_000})
 
 
 def test_the_schema_has_a_largest_depth() -> None:
     Validator(nested(31, "not", {}))
     with pytest.raises(BadSchema, match="the schema is nested more than 32 levels deep"):
-        measure(nested(32, "not", {}))
+        measure_cost(nested(32, "not", {}))
 
 
 @pytest.mark.parametrize("key", ["not", "items", "const", "default", "additionalProperties"])
 @pytest.mark.parametrize("depth", [2_000, 100_000])
 def test_absurd_depth_is_refused_without_a_crash(key: str, depth: int) -> None:
     with pytest.raises(BadSchema, match="the schema is nested more than 32 levels deep"):
-        measure({key: nested(depth, "not", True)})
+        measure_cost({key: nested(depth, "not", True)})
 
 
 def test_the_schema_has_a_largest_number_of_subschemas() -> None:
-    measure({"properties": {f"p{number}": True for number in range(1_999)}})
+    measure_cost({"properties": {f"p{number}": True for number in range(1_999)}})
     with pytest.raises(BadSchema, match="the schema has more than 2000 subschemas"):
-        measure({"properties": {f"p{number}": True for number in range(2_000)}})
+        measure_cost({"properties": {f"p{number}": True for number in range(2_000)}})
 
 
 @pytest.mark.parametrize("wrong", [3, "string", None, [], 1.5])
 def test_a_subschema_is_an_object_or_a_boolean(wrong: Any) -> None:
     with pytest.raises(BadSchema, match="/not: a schema is an object, true or false"):
-        measure({"not": wrong})
+        measure_cost({"not": wrong})
     with pytest.raises(BadSchema, match="/allOf/1: a schema is an object, true or false"):
-        measure({"allOf": [{}, wrong]})
+        measure_cost({"allOf": [{}, wrong]})
 
 
 @pytest.mark.parametrize(
@@ -292,12 +292,14 @@ def test_a_schema_must_be_valid_by_its_own_rules(schema: JsonObject) -> None:
 
 def test_a_schema_must_be_json() -> None:
     with pytest.raises(BadSchema, match="the schema is not JSON"):
-        measure({"default": object()})
+        measure_cost({"default": object()})
 
 
 def test_all_problems_are_told_at_once() -> None:
     with pytest.raises(BadSchema) as caught:
-        measure({"properties": {"a": {"$ref": "http://example.org"}, "b": {"$id": "x"}, "c": {"pattern": "a" * 600}}})
+        measure_cost(
+            {"properties": {"a": {"$ref": "http://example.org"}, "b": {"$id": "x"}, "c": {"pattern": "a" * 600}}}
+        )
     assert {problem.path for problem in caught.value.problems} == {
         "/properties/a/$ref",
         "/properties/b/$id",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.parts import nested
-from toolhall.schema.defaults import MOST_STEPS, UNKNOWN, with_defaults
+from toolhall.schema.defaults import MAX_STEPS, UNKNOWN, with_defaults
 
 MODE: dict[str, Any] = {"type": "object", "properties": {"mode": {"type": "string", "default": "delete"}}}
 NULL = {"type": "null"}
@@ -72,7 +72,7 @@ def test_defaults_without_an_end_are_cut_off(names: str) -> None:
     endless = {"properties": {name: {"$ref": "#", "default": {}} for name in names}}
     seen = with_defaults(endless, {})
     assert "UNKNOWN" in repr(seen)
-    assert repr(seen).count("{") <= 10 * MOST_STEPS
+    assert repr(seen).count("{") <= 10 * MAX_STEPS
 
 
 def test_what_is_nested_too_deep_is_not_known() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from toolhall.model.json import JsonObject
-from toolhall.schema.bounds import BadSchema, measure
+from toolhall.schema.cost import BadSchema, measure_cost
 from toolhall.schema.validator import Validator
 
 NODE = {"$ref": "#/$defs/Node"}
@@ -41,13 +41,13 @@ LOOPS: dict[str, JsonObject] = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_that_looks_at_nothing_new_is_refused(name: str) -> None:
     with pytest.raises(BadSchema, match="these references lead back here without looking at a part of the value"):
-        measure(LOOPS[name])
+        measure_cost(LOOPS[name])
 
 
 def test_a_chain_has_a_largest_length() -> None:
     definitions: JsonObject = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(300)}
     with pytest.raises(BadSchema, match="or form too long a chain"):
-        measure({"$ref": "#/$defs/d0", "$defs": definitions | {"d300": {}}})
+        measure_cost({"$ref": "#/$defs/d0", "$defs": definitions | {"d300": {}}})
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_chain_has_a_largest_length() -> None:
     ids=str,
 )
 def test_every_check_is_counted_once(schema: JsonObject, visits: int) -> None:
-    assert measure(schema).visits == visits
+    assert measure_cost(schema).visits == visits
 
 
 GROWTH: dict[str, tuple[JsonObject, int]] = {
@@ -104,7 +104,7 @@ GROWTH: dict[str, tuple[JsonObject, int]] = {
 @pytest.mark.parametrize("name", GROWTH)
 def test_growth_is_how_often_a_part_is_judged_again(name: str) -> None:
     schema, growth = GROWTH[name]
-    assert measure(schema).growth == growth
+    assert measure_cost(schema).growth == growth
 
 
 def test_a_recursive_schema_still_validates() -> None:

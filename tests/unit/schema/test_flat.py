@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 
-from toolhall.schema.flat import flat_form
+from toolhall.schema.elicitation_form import form_schema
 
 
 class Size(enum.Enum):
@@ -29,7 +29,7 @@ def test_a_form_lists_its_fields_and_which_must_be_filled_in() -> None:
         name: str
         quantity: int = 1
 
-    assert flat_form(Order) == {
+    assert form_schema(Order) == {
         "type": "object",
         "properties": {"name": {"type": "string"}, "quantity": {"type": "integer", "default": 1}},
         "required": ["name"],
@@ -40,7 +40,7 @@ def test_a_form_may_need_nothing() -> None:
     class Order(TypedDict, total=False):
         name: str
 
-    assert flat_form(Order) == {"type": "object", "properties": {"name": {"type": "string"}}}
+    assert form_schema(Order) == {"type": "object", "properties": {"name": {"type": "string"}}}
 
 
 FIELDS: list[tuple[Any, dict[str, Any]]] = [
@@ -64,19 +64,19 @@ FIELDS: list[tuple[Any, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("hint", "schema"), FIELDS, ids=[str(hint) for hint, _ in FIELDS])
 def test_a_plain_field(hint: Any, schema: dict[str, Any]) -> None:
-    assert flat_form(form(field=hint))["properties"]["field"] == schema
+    assert form_schema(form(field=hint))["properties"]["field"] == schema
 
 
 @pytest.mark.parametrize("hint", [list[int], dict[str, str], int | str, Literal[1, 2], Address, list[int] | None])
 def test_a_field_that_cannot_be_shown(hint: Any) -> None:
     with pytest.raises(TypeError, match="field 'field' cannot be shown in a form: use str, int, float, bool, Literal"):
-        flat_form(form(field=hint))
+        form_schema(form(field=hint))
 
 
 @pytest.mark.parametrize("hint", [int, list[str], str | None])
 def test_what_is_no_form(hint: Any) -> None:
     with pytest.raises(TypeError, match="is not a form: use a dataclass"):
-        flat_form(hint)
+        form_schema(hint)
 
 
 def test_a_default_of_null_is_left_out() -> None:
@@ -85,7 +85,7 @@ def test_a_default_of_null_is_left_out() -> None:
         name: str | None = None
         size: Size | None = None
 
-    properties = flat_form(Order)["properties"]
+    properties = form_schema(Order)["properties"]
     assert properties == {
         "name": {"type": "string"},
         "size": {"type": "string", "title": "Size", "enum": ["large", "small"]},

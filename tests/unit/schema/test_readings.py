@@ -11,14 +11,13 @@ import pytest
 
 from toolhall.model.errors import BadArguments
 from toolhall.model.json import JsonObject
-from toolhall.schema.defaults import UNKNOWN
-from toolhall.schema.readings import readings
+from toolhall.schema.defaults import UNKNOWN, argument_readings
 from toolhall.schema.signature import read_signature
 
 
 def both(function: Any, arguments: JsonObject) -> list[JsonObject]:
     signature = read_signature(function, 0)
-    return list(readings(signature.input, arguments, signature.bind))
+    return list(argument_readings(signature.input, arguments, signature.bind))
 
 
 def test_what_becomes_nothing_else_is_read_once() -> None:
@@ -30,7 +29,7 @@ def test_what_becomes_nothing_else_is_read_once() -> None:
 
 def test_what_is_not_our_own_is_read_as_its_schema_says() -> None:
     schema = {"properties": {"mode": {"default": "delete"}}}
-    assert list(readings(schema, {}, None)) == [{"mode": "delete"}]
+    assert list(argument_readings(schema, {}, None)) == [{"mode": "delete"}]
 
 
 def test_values_are_read_in_the_spelling_that_the_function_gets() -> None:

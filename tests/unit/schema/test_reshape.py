@@ -12,18 +12,26 @@ from hypothesis import strategies as st
 from tests.unit.dialects.judges import accepts, check_anthropic, check_gemini, check_losses, check_openai, check_strict
 from tests.unit.dialects.sample_tools import tool
 from tests.unit.schema.random_schemas import closed_choices, fitting, garbage, old_roots, roots
-from toolhall.dialects.anthropic.catalog import TARGET as ANTHROPIC
-from toolhall.dialects.functions import losses_in
-from toolhall.dialects.gemini.parameters import TARGET as GEMINI
-from toolhall.dialects.openai.catalog import LOOSE
-from toolhall.dialects.openai.strict import TARGET as STRICT
-from toolhall.dialects.openai.strict import NotStrict, strict_parameters
+from toolhall.dialects.model_apis.anthropic import TARGET as ANTHROPIC
+from toolhall.dialects.model_apis.function import schema_losses
+from toolhall.dialects.model_apis.gemini import TARGET as GEMINI
+from toolhall.dialects.model_apis.openai import LOOSE_TARGET
+from toolhall.dialects.model_apis.openai_strict import TARGET as STRICT
+from toolhall.dialects.model_apis.openai_strict import NotStrict, strict_parameters
 from toolhall.dialects.openapi.catalog import TARGET as OPENAPI
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.merge import both, disjoint, either
-from toolhall.schema.reshape import MAX_INLINED, PLAIN, Lost, Target, has_references, reshape, without_references
+from toolhall.schema.adapt import (
+    MAX_INLINED_REFERENCES,
+    PLAIN_SCHEMA,
+    SchemaLoss,
+    SchemaTarget,
+    adapt_schema,
+    has_references,
+    without_references,
+)
+from toolhall.schema.merge import are_disjoint, intersect, unite
 
-TARGETS = [LOOSE, ANTHROPIC, OPENAPI, PLAIN]
+TARGETS = [LOOSE_TARGET, ANTHROPIC, OPENAPI, PLAIN_SCHEMA]
 each_target = pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 many = settings(max_examples=100, suppress_health_check=SLOW)
@@ -32,12 +40,12 @@ some = settings(max_examples=40, suppress_health_check=SLOW)
 NODE: JsonObject = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 
 
-def shaped(schema: JsonObject, target: Target = PLAIN) -> JsonObject:
-    return reshape(schema, target).schema
+def shaped(schema: JsonObject, target: SchemaTarget = PLAIN_SCHEMA) -> JsonObject:
+    return adapt_schema(schema, target).schema
 
 
-def lost(schema: JsonObject, target: Target = PLAIN) -> list[str]:
-    return [each.path for each in reshape(schema, target).lost]
+def lost(schema: JsonObject, target: SchemaTarget = PLAIN_SCHEMA) -> list[str]:
+    return [each.path for each in adapt_schema(schema, target).losses]
 
 
 # --- nothing that was accepted is refused -----------------------------------------------------------------------------
@@ -46,23 +54,23 @@ def lost(schema: JsonObject, target: Target = PLAIN) -> list[str]:
 @each_target
 @many
 @given(st.data(), roots())
-def test_accepts_what_was_accepted(target: Target, data: st.DataObject, schema: JsonObject) -> None:
-    reshaped = reshape(schema, target)
+def test_accepts_what_was_accepted(target: SchemaTarget, data: st.DataObject, schema: JsonObject) -> None:
+    reshaped = adapt_schema(schema, target)
     jsonschema_rs.meta.validate(reshaped.schema)
-    check_losses(tool(schema), list(losses_in(reshaped)))
+    check_losses(tool(schema), list(schema_losses(reshaped)))
     before, after = accepts(schema), accepts(reshaped.schema)
     for _ in range(3):
         value = fitting(data.draw, schema, schema)
         if before.is_valid(value):
             assert after.is_valid(value)
-        elif not any(each.widens for each in reshaped.lost):
+        elif not any(each.widens for each in reshaped.losses):
             assert not after.is_valid(value), "what accepts more must be reported"
 
 
 @many
 @given(st.data(), closed_choices())
 def test_alternatives_at_the_root_accept_what_was_accepted(data: st.DataObject, schema: JsonObject) -> None:
-    before, after = accepts(schema), accepts(shaped(schema, LOOSE))
+    before, after = accepts(schema), accepts(shaped(schema, LOOSE_TARGET))
     for _ in range(3):
         value = fitting(data.draw, schema, schema)
         assert after.is_valid(value) or not before.is_valid(value)
@@ -71,7 +79,7 @@ def test_alternatives_at_the_root_accept_what_was_accepted(data: st.DataObject, 
 @many
 @given(st.data(), old_roots())
 def test_old_drafts_accept_the_same_in_the_new_one(data: st.DataObject, schema: JsonObject) -> None:
-    reshaped = reshape(schema, OPENAPI)
+    reshaped = adapt_schema(schema, OPENAPI)
     jsonschema_rs.meta.validate(reshaped.schema)
     before = jsonschema_rs.Draft7Validator(schema, validate_formats=False)
     after = accepts(reshaped.schema)
@@ -80,13 +88,13 @@ def test_old_drafts_accept_the_same_in_the_new_one(data: st.DataObject, schema: 
         assert after.is_valid(value) is before.is_valid(value)
 
 
-JUDGES: dict[str, tuple[Target, Callable[[JsonObject], object]]] = {
-    "openai": (LOOSE, check_openai),
+JUDGES: dict[str, tuple[SchemaTarget, Callable[[JsonObject], object]]] = {
+    "openai": (LOOSE_TARGET, check_openai),
     "anthropic": (ANTHROPIC, check_anthropic),
     "gemini": (GEMINI, check_gemini),
     "openapi": (OPENAPI, jsonschema_rs.meta.validate),
     "openai@strict": (STRICT, bool),
-    "plain": (PLAIN, jsonschema_rs.meta.validate),
+    "plain": (PLAIN_SCHEMA, jsonschema_rs.meta.validate),
 }
 
 
@@ -96,9 +104,9 @@ JUDGES: dict[str, tuple[Target, Callable[[JsonObject], object]]] = {
 @given(garbage())
 def test_whatever_comes_in_what_goes_out_is_accepted(name: str, schema: JsonObject) -> None:
     target, judge = JUDGES[name]
-    reshaped = reshape(schema, target)
+    reshaped = adapt_schema(schema, target)
     judge(reshaped.schema)
-    check_losses(tool(schema), list(losses_in(reshaped)))
+    check_losses(tool(schema), list(schema_losses(reshaped)))
 
 
 @some
@@ -168,8 +176,8 @@ def test_recursion_is_cut_where_it_begins() -> None:
 
 def test_recursion_is_kept_where_references_are_followed() -> None:
     schema = {"properties": {"node": {"$ref": "#/$defs/Node"}, "self": {"$ref": "#"}}, "$defs": {"Node": NODE}}
-    result = reshape(schema, OPENAPI, "#/components/schemas/x")
-    assert result.lost == []
+    result = adapt_schema(schema, OPENAPI, "#/components/schemas/x")
+    assert result.losses == []
     node = {"type": "object", "properties": {"next": {"$ref": "#/components/schemas/x/$defs/Node"}}}
     assert result.schema == {
         "properties": {"node": node, "self": {"$ref": "#/components/schemas/x"}},
@@ -184,7 +192,7 @@ def test_definitions_with_the_same_last_name_stay_apart() -> None:
 
 
 @each_target
-def test_a_schema_that_would_explode_stays_small(target: Target) -> None:
+def test_a_schema_that_would_explode_stays_small(target: SchemaTarget) -> None:
     levels: dict[str, Any] = {
         f"L{n}": {"properties": {k: {"$ref": f"#/$defs/L{n + 1}"} for k in "abcd"}} for n in range(30)
     }
@@ -193,16 +201,16 @@ def test_a_schema_that_would_explode_stays_small(target: Target) -> None:
         "properties": {"a": {"$ref": "#/$defs/L0"}},
         "$defs": {**levels, "L30": {"type": "string"}},
     }
-    result = reshape(schema, target)
-    assert len(str(result.schema)) < 500 * MAX_INLINED
+    result = adapt_schema(schema, target)
+    assert len(str(result.schema)) < 500 * MAX_INLINED_REFERENCES
     accepts(result.schema)
 
 
 @each_target
-def test_a_long_chain_of_references_ends(target: Target) -> None:
+def test_a_long_chain_of_references_ends(target: SchemaTarget) -> None:
     chain: dict[str, Any] = {f"L{n}": {"properties": {"a": {"$ref": f"#/$defs/L{n + 1}"}}} for n in range(2_000)}
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/L0"}}, "$defs": {**chain, "L2000": {}}}
-    reshape(schema, target)
+    adapt_schema(schema, target)
 
 
 def test_members_may_be_called_like_keywords() -> None:
@@ -243,22 +251,22 @@ def test_members_may_be_called_like_keywords() -> None:
     ],
 )
 def test_impossible_values_are_mended_or_dropped(part: Json, mended: JsonObject, path: str | None) -> None:
-    result = reshape({"properties": {"a": part}}, PLAIN)
+    result = adapt_schema({"properties": {"a": part}}, PLAIN_SCHEMA)
     assert result.schema["properties"]["a"] == mended
-    assert [each.path for each in result.lost] == ([] if path is None else [f"/properties/a{path}"])
+    assert [each.path for each in result.losses] == ([] if path is None else [f"/properties/a{path}"])
 
 
 def test_a_deep_schema_is_cut() -> None:
     schema: JsonObject = {"type": "string"}
     for _ in range(100):
         schema = {"type": "object", "properties": {"a": schema}}
-    assert [each.reason for each in reshape(schema, PLAIN).lost] == ["nested too deeply to be described"]
+    assert [each.reason for each in adapt_schema(schema, PLAIN_SCHEMA).losses] == ["nested too deeply to be described"]
 
 
 def test_losses_are_reported_once() -> None:
     schema = {"properties": {key: {"$ref": "#/$defs/A"} for key in "abc"}, "$defs": {"A": {"type": "float"}}}
     reason = "the value of type is not valid JSON Schema; the nearest is written"
-    assert reshape(schema, PLAIN).lost == [Lost("/$defs/A/type", "type", reason)]
+    assert adapt_schema(schema, PLAIN_SCHEMA).losses == [SchemaLoss("/$defs/A/type", "type", reason)]
 
 
 # --- two schemas as one -----------------------------------------------------------------------------------------------
@@ -287,25 +295,25 @@ def test_losses_are_reported_once() -> None:
     ],
 )  # fmt: skip
 def test_both(one: JsonObject, other: JsonObject, merged: JsonObject | None) -> None:
-    assert both(one, other) == merged
+    assert intersect(one, other) == merged
 
 
 def test_either() -> None:
-    assert either([{"const": "a", "type": "string"}, {"enum": ["b", "a"], "type": "string"}]) == {
+    assert unite([{"const": "a", "type": "string"}, {"enum": ["b", "a"], "type": "string"}]) == {
         "type": "string",
         "enum": ["a", "b"],
     }
-    assert either([{"type": "string"}, {"type": "string"}]) == {"type": "string"}
-    assert either([{"type": "string"}, {"const": 1}]) == {"anyOf": [{"type": "string"}, {"const": 1}]}
+    assert unite([{"type": "string"}, {"type": "string"}]) == {"type": "string"}
+    assert unite([{"type": "string"}, {"const": 1}]) == {"anyOf": [{"type": "string"}, {"const": 1}]}
 
 
 def test_disjoint() -> None:
     cat, dog = (
         {"type": "object", "properties": {"kind": {"const": kind}}, "required": ["kind"]} for kind in ("cat", "dog")
     )
-    assert disjoint(cat, dog)
-    assert not disjoint(cat, {**dog, "required": []})
-    assert disjoint({"type": "string"}, {"type": ["null", "integer"]})
-    assert not disjoint({"type": "integer"}, {"type": "number"})
-    assert not disjoint({"enum": [1]}, {"enum": [1.0]})
-    assert disjoint({"enum": [1]}, {"enum": [True]})
+    assert are_disjoint(cat, dog)
+    assert not are_disjoint(cat, {**dog, "required": []})
+    assert are_disjoint({"type": "string"}, {"type": ["null", "integer"]})
+    assert not are_disjoint({"type": "integer"}, {"type": "number"})
+    assert not are_disjoint({"enum": [1]}, {"enum": [1.0]})
+    assert are_disjoint({"enum": [1]}, {"enum": [True]})

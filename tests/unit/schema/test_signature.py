@@ -14,8 +14,7 @@ import pytest
 from toolhall.model.content import Image, Reply, Text
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.tool import Output
-from toolhall.schema.binding import MAX_SAID
-from toolhall.schema.signature import BadSignature, output_of, read_signature
+from toolhall.schema.signature import MAX_AUTHOR_TEXT, BadSignature, output_of, read_signature
 from toolhall.schema.validator import MAX_PROBLEMS
 
 
@@ -233,7 +232,7 @@ class Tall(pydantic.BaseModel):
 
 def test_an_authors_text_is_short_and_hides_nothing() -> None:
     (told,) = refusal(Tall, {"word": "x"})
-    assert len(told) <= MAX_SAID + len("/x/word: ")
+    assert len(told) <= MAX_AUTHOR_TEXT + len("/x/word: ")
     assert told.startswith("/x/word: no no no")
     assert told.isprintable()
 

@@ -13,8 +13,15 @@ import pydantic
 import pytest
 from hypothesis import strategies as st
 
-from toolhall.schema.inline import drop_closing_items
-from toolhall.schema.types import decoder_of, is_pydantic, prepared, schemas_of, to_json, to_json_within
+from toolhall.schema.types import (
+    decoder_of,
+    drop_closing_items,
+    is_pydantic_model,
+    schemas_of,
+    to_json,
+    to_json_within,
+    to_msgspec_type,
+)
 from toolhall.schema.validator import Validator
 
 
@@ -36,8 +43,8 @@ def schema_of(hint: Any) -> dict[str, Any]:
 
 
 def test_a_pydantic_model_is_told_without_importing_pydantic() -> None:
-    assert is_pydantic(Model)
-    assert not any(map(is_pydantic, (int, Model(inner=Inner(n=1)), "text", msgspec.Struct)))
+    assert is_pydantic_model(Model)
+    assert not any(map(is_pydantic_model, (int, Model(inner=Inner(n=1)), "text", msgspec.Struct)))
 
 
 def test_a_pydantic_model_is_inlined() -> None:
@@ -64,7 +71,7 @@ def test_two_kinds_of_one_name_are_kept_apart() -> None:
 
 def test_types_without_notes_are_left_as_they_are() -> None:
     for hint in (int, list[int], dict[str, int], Literal["a"], int | None, Any):
-        assert prepared(hint) is hint
+        assert to_msgspec_type(hint) is hint
 
 
 def test_a_time_says_its_format_wherever_it_stands() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.parts import nested
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import JsonObject
-from toolhall.schema.validator import LIST_ALL_BELOW, MAX_CHOICES, MAX_PROBLEMS, MAX_REASON, Validator
+from toolhall.schema.validator import LIST_ALL_MAX_BYTES, MAX_CHOICES, MAX_PROBLEMS, MAX_REASON_LENGTH, Validator
 
 CANARY = "hunter2"
 
@@ -59,7 +59,7 @@ VALUES: list[tuple[JsonObject, Any]] = [
 
 
 @pytest.mark.parametrize(("schema", "value"), VALUES, ids=str)
-@pytest.mark.parametrize("size", [10, LIST_ALL_BELOW + 1], ids=["small", "large"])
+@pytest.mark.parametrize("size", [10, LIST_ALL_MAX_BYTES + 1], ids=["small", "large"])
 def test_a_problem_never_holds_the_value(schema: JsonObject, value: Any, size: int) -> None:
     problems = Validator(schema).problems(value, size)
     assert problems
@@ -84,7 +84,7 @@ def test_of_a_large_value_the_first_problem_is_told() -> None:
 def test_paths_and_reasons_are_cut() -> None:
     validator = Validator({"additionalProperties": {"pattern": "^" + "y" * 500}})
     (problem,) = validator.problems({"x" * 300: ""}, 310)
-    assert len(problem.path) == len(problem.reason) == MAX_REASON
+    assert len(problem.path) == len(problem.reason) == MAX_REASON_LENGTH
 
 
 def reasons(schema: JsonObject, value: Any) -> list[str]:
@@ -123,7 +123,7 @@ def test_the_whole_refusal_is_small() -> None:
     """Threat F12: whatever is sent, the answer has at most 8 kB."""
     names = [f"{number:03}" + "n" * 197 for number in range(20)]
     validator = Validator({"properties": {name: {"enum": ["y" * 1_000]} for name in names}})
-    problems = validator.problems(dict.fromkeys(names, 0), LIST_ALL_BELOW)
+    problems = validator.problems(dict.fromkeys(names, 0), LIST_ALL_MAX_BYTES)
     assert len(problems) > 10
     assert len(BadArguments(problems).message) < 8_000
 

@@ -1,15 +1,15 @@
 """Where a schema holds other schemas."""
 
-from toolhall.schema.walk import Child, children, escape
+from toolhall.schema.keywords import Subschema, escape_pointer, subschemas
 
 
 def test_a_pointer_part_is_escaped() -> None:
-    assert escape("a/b~c") == "a~1b~0c"
+    assert escape_pointer("a/b~c") == "a~1b~0c"
 
 
 def test_some_keywords_judge_the_same_value() -> None:
     schema = {"not": {}, "if": True, "allOf": [{}], "dependentSchemas": {"a": {}}}
-    assert {(child.pointer, child.slot, child.applies) for child in children(schema, "#")} == {
+    assert {(child.pointer, child.slot, child.applies) for child in subschemas(schema, "#")} == {
         ("#/not", None, True),
         ("#/if", None, True),
         ("#/allOf/0", None, True),
@@ -25,7 +25,7 @@ def test_others_judge_a_part_of_it() -> None:
         "prefixItems": [{}, {}],
         "items": {},
     }
-    assert {(child.pointer, child.slot) for child in children(schema, "")} == {
+    assert {(child.pointer, child.slot) for child in subschemas(schema, "")} == {
         ("/properties/a~1b", "properties/a/b"),
         ("/patternProperties/^x", "patternProperties/^x"),
         ("/additionalProperties", "additionalProperties"),
@@ -36,8 +36,8 @@ def test_others_judge_a_part_of_it() -> None:
 
 
 def test_a_definition_judges_nothing_by_itself() -> None:
-    assert list(children({"$defs": {"a": {"type": "string"}}}, "")) == [
-        Child({"type": "string"}, "/$defs/a", None, applies=False)
+    assert list(subschemas({"$defs": {"a": {"type": "string"}}}, "")) == [
+        Subschema({"type": "string"}, "/$defs/a", None, applies=False)
     ]
 
 
@@ -51,4 +51,4 @@ def test_what_only_looks_like_a_schema_is_left_alone() -> None:
         "allOf": "x",
         "properties": 3,
     }
-    assert list(children(schema, "")) == []
+    assert list(subschemas(schema, "")) == []

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores.batches import FLUSH_SECONDS, Batches
+from toolhall.stores.batch_writer import FLUSH_SECONDS, BatchWriter
 
 
 def record(number: int) -> bytes:
     return b'{"call":"call-%d"}\n' % number
 
 
-def batches(path: Path) -> Batches[bytes]:
-    return Batches(path, "records", b"".join)
+def batches(path: Path) -> BatchWriter[bytes]:
+    return BatchWriter(path, "records", b"".join)
 
 
 def wait_until_written(path: Path) -> None:
@@ -111,7 +111,7 @@ async def test_a_batch_is_one_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return write(file, data)
 
     journal = batches(tmp_path / "lines.jsonl")
-    monkeypatch.setattr("toolhall.stores.batches.os.write", counting)
+    monkeypatch.setattr("toolhall.stores.batch_writer.os.write", counting)
     for number in range(20):
         journal.append(record(number))
     journal.close()
@@ -125,7 +125,7 @@ async def test_a_write_that_was_cut_short_goes_on(tmp_path: Path, monkeypatch: p
         return write(file, data[:7])
 
     journal = batches(tmp_path / "lines.jsonl")
-    monkeypatch.setattr("toolhall.stores.batches.os.write", reluctant)
+    monkeypatch.setattr("toolhall.stores.batch_writer.os.write", reluctant)
     journal.append(record(1))
     journal.close()
     assert written(tmp_path / "lines.jsonl") == ["call-1"]

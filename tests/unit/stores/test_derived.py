@@ -2,29 +2,29 @@
 
 from typing import Any
 
-from toolhall.stores.derived import API_KEYS, ROW_MACS, derived
-from toolhall.stores.macs import Macs
+from toolhall.stores.crypto import API_KEYS_PURPOSE, ROW_MACS_PURPOSE, RowMac, derive_key
 
 ROOT = bytes(range(32))
 
 
 def test_a_purpose_has_one_key_and_no_other_has_it() -> None:
-    keys = {derived(ROOT, purpose) for purpose in (API_KEYS, ROW_MACS, "toolhall approvals", "")}
-    keys |= {ROOT, derived(bytes(32), API_KEYS)}
+    keys = {derive_key(ROOT, purpose) for purpose in (API_KEYS_PURPOSE, ROW_MACS_PURPOSE, "toolhall approvals", "")}
+    keys |= {ROOT, derive_key(bytes(32), API_KEYS_PURPOSE)}
     assert len(keys) == 6
     assert {len(key) for key in keys} == {32}
-    assert derived(ROOT, API_KEYS) == derived(ROOT, API_KEYS)
+    assert derive_key(ROOT, API_KEYS_PURPOSE) == derive_key(ROOT, API_KEYS_PURPOSE)
 
 
 def test_it_is_hkdf() -> None:
     """RFC 5869; what was sealed with a key must be opened by every later version."""
     assert (
-        derived(ROOT, "toolhall api keys").hex() == "89f79f29023bd8e561f871ed1fb8461fa86f7fb657c9c830b4b7a3ade8dc7352"
+        derive_key(ROOT, "toolhall api keys").hex()
+        == "89f79f29023bd8e561f871ed1fb8461fa86f7fb657c9c830b4b7a3ade8dc7352"
     )
 
 
 def test_a_code_is_of_one_row_in_one_table() -> None:
-    macs = Macs(ROOT)
+    macs = RowMac(ROOT)
     row: dict[str, Any] = {"id": "a", "by": None, "at": 1.0, "body": b"x"}
     others: list[dict[str, Any]] = [
         row | {"id": "b"},
@@ -33,15 +33,18 @@ def test_a_code_is_of_one_row_in_one_table() -> None:
         row | {"body": "x"},
         {"id": "a"},
     ]
-    codes = {macs.of("t", each) for each in [row, *others]} | {macs.of("u", row), Macs(bytes(32)).of("t", row)}
+    codes = {macs.compute("t", each) for each in [row, *others]} | {
+        macs.compute("u", row),
+        RowMac(bytes(32)).compute("t", row),
+    }
     assert len(codes) == len(others) + 3
-    assert macs.of("t", row | {"at": 1}) == macs.of("t", row), "as a column gives it back"
+    assert macs.compute("t", row | {"at": 1}) == macs.compute("t", row), "as a column gives it back"
 
 
 def test_only_its_own_code_holds() -> None:
-    macs = Macs(ROOT)
-    signed = macs.signed("t", {"id": "a"})
-    assert macs.hold("t", signed)
+    macs = RowMac(ROOT)
+    signed = macs.with_mac("t", {"id": "a"})
+    assert macs.verify("t", signed)
     for wrong in (None, b"", b"x" * 32, signed["mac"][:-1]):
-        assert not macs.hold("t", signed | {"mac": wrong})
-    assert not macs.hold("t", signed | {"id": "b"})
+        assert not macs.verify("t", signed | {"mac": wrong})
+    assert not macs.verify("t", signed | {"id": "b"})

@@ -3,13 +3,12 @@
 import pytest
 
 from tests.contracts.approving import Clock, wanted
-from toolhall.stores.approvals.base import PENDING_SECONDS, Approval, Decision, as_of
-from toolhall.stores.approvals.memory import MemoryApprovals
+from toolhall.stores.approvals import PENDING_SECONDS, Approval, Decision, MemoryApprovalStore, with_expiry
 
 
 async def test_a_call_does_not_walk_through_what_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    store = MemoryApprovals(clock)
+    store = MemoryApprovalStore(clock)
     for number in range(200):
         await store.claim(wanted(arguments_sha256=str(number)), f"old-{number}")
         clock.now += PENDING_SECONDS
@@ -19,9 +18,9 @@ async def test_a_call_does_not_walk_through_what_has_ended(monkeypatch: pytest.M
 
     def counted(approval: Approval, now: float) -> Approval:
         looked_at.append(approval.id)
-        return as_of(approval, now)
+        return with_expiry(approval, now)
 
-    monkeypatch.setattr("toolhall.stores.approvals.memory.as_of", counted)
+    monkeypatch.setattr("toolhall.stores.approvals.as_of", counted)
     for number in range(10):
         assert (await store.claim(wanted(how="step_up"), f"new-{number}")).id == "now"
     assert await store.find("old-0") is not None, "all are kept"

@@ -1,6 +1,6 @@
 """A clock that is set back does not bring back time."""
 
-from toolhall.stores.approvals.onward import Onward
+from toolhall.stores.common import MonotonicClock
 
 
 class Hands:
@@ -11,7 +11,7 @@ class Hands:
 
 def test_it_goes_with_the_clock_as_long_as_that_goes_on() -> None:
     hands = Hands()
-    now = Onward(lambda: hands.wall, lambda: hands.running)
+    now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
     assert now() == 1_000.0
     hands.wall, hands.running = 1_000.0, 7.0
     assert now() == 1_000.0
@@ -21,7 +21,7 @@ def test_it_goes_with_the_clock_as_long_as_that_goes_on() -> None:
 
 def test_a_clock_that_was_set_back_is_not_believed_and_time_goes_on() -> None:
     hands = Hands()
-    now = Onward(lambda: hands.wall, lambda: hands.running)
+    now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
     assert now() == 1_000.0
     hands.wall, hands.running = 400.0, 15.0
     assert (now(), now()) == (1_010.0, 1_010.0)
@@ -35,9 +35,9 @@ def test_a_clock_that_was_set_back_is_not_believed_and_time_goes_on() -> None:
 
 def test_it_is_not_before_what_was_written() -> None:
     hands = Hands()
-    now = Onward(lambda: hands.wall, lambda: hands.running)
-    now.saw(3_000.0, None, 2_000.0)
+    now = MonotonicClock(lambda: hands.wall, lambda: hands.running)
+    now.advance_to(3_000.0, None, 2_000.0)
     assert now() == 3_000.0
     hands.running += 1
-    now.saw(5.0)
+    now.advance_to(5.0)
     assert now() == 3_001.0

@@ -6,16 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolhall.model.record import Record
-from toolhall.stores import reading
-from toolhall.stores.journal import MemoryJournal
-from toolhall.stores.reading import MOST_LINE, is_about, read_records
+from toolhall.model.call_records import AuditRecord
+from toolhall.stores.audit import query
+from toolhall.stores.audit.format import MAX_LINE_BYTES
+from toolhall.stores.audit.journal import MemoryJournal
+from toolhall.stores.audit.query import is_about_tool, read_records
 
 PICK = "Kit.pick@1.0.0"
 
 
-def record(number: int = 1, tool: str = PICK) -> Record:
-    return Record(float(number), f"call-{number}", "ada", "mcp", tool, "ok")
+def record(number: int = 1, tool: str = PICK) -> AuditRecord:
+    return AuditRecord(float(number), f"call-{number}", "ada", "mcp", tool, "ok")
 
 
 def line(number: int = 1, tool: str = PICK) -> bytes:
@@ -42,7 +43,7 @@ def calls_in(path: Path, tool: str = "Kit.pick") -> list[str]:
     ],
 )
 def test_a_record_is_about_an_id_or_about_all_its_versions(said: str, asked: str, same: bool) -> None:
-    assert is_about(record(tool=said), asked) is same
+    assert is_about_tool(record(tool=said), asked) is same
 
 
 def test_only_whole_records_of_the_tool_are_read(tmp_path: Path) -> None:
@@ -69,7 +70,7 @@ def test_a_record_without_the_end_of_its_line_is_not_complete(tmp_path: Path) ->
 
 @pytest.mark.parametrize("piece", [1, 7, 64, 1_000_000])
 def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(reading, "PIECE", piece)
+    monkeypatch.setattr(query, "PIECE", piece)
     path = tmp_path / "audit.jsonl"
     path.write_bytes(b"".join(line(number) for number in range(20)))
     assert calls_in(path) == [f"call-{number}" for number in range(20)]
@@ -77,9 +78,9 @@ def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("piece", [4_096, 1_000_000])
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(reading, "PIECE", piece)
+    monkeypatch.setattr(query, "PIECE", piece)
     path = tmp_path / "audit.jsonl"
-    long = msgspec.json.encode(Record(1.0, "x" * (MOST_LINE * 3), "ada", "mcp", PICK, "ok")) + b"\n"
+    long = msgspec.json.encode(AuditRecord(1.0, "x" * (MAX_LINE_BYTES * 3), "ada", "mcp", PICK, "ok")) + b"\n"
     path.write_bytes(line(1) + long + line(2))
     assert calls_in(path) == ["call-1", "call-2"]
 
@@ -98,21 +99,21 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         for _ in range(24):
             file.write(block)
         file.write(line(2))
-        file.write(b"x" * (8 * reading.PIECE))  # and one line that never ends
-    assert path.stat().st_size > 24 * reading.PIECE
+        file.write(b"x" * (8 * query.CHUNK_BYTES))  # and one line that never ends
+    assert path.stat().st_size > 24 * query.CHUNK_BYTES
     tracemalloc.start()
     try:
         assert calls_in(path) == ["call-2"]
-        assert tracemalloc.get_traced_memory()[1] < 8 * reading.PIECE
+        assert tracemalloc.get_traced_memory()[1] < 8 * query.CHUNK_BYTES
     finally:
         tracemalloc.stop()
 
 
 async def test_memory_tells_what_it_has_only_just_been_told() -> None:
-    journal, found = MemoryJournal(), list[Record]()
+    journal, found = MemoryJournal(), list[AuditRecord]()
     journal.append(record(1))
     journal.append(record(2, "Kit.other@1.0.0"))
-    await journal.commit(Record(3.0, "call-3", "ada", "mcp", PICK, "intent", phase="intent"))
+    await journal.commit(AuditRecord(3.0, "call-3", "ada", "mcp", PICK, "intent", phase="intent"))
     journal.append(record(4, "Kit.pick@2.0.0"))
     await journal.read("Kit.pick", found.append)
     assert found == [record(1), record(4, "Kit.pick@2.0.0")], "a call counts once it has ended"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores.recordings import FileRecordings
+from toolhall.stores.batch_writer import FileRecordings
 
 
 def line(number: int) -> bytes:
@@ -26,7 +26,7 @@ async def test_lines_are_appended(tmp_path: Path) -> None:
 
 async def test_it_stops_when_it_is_full_and_says_so_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "recordings.jsonl"
-    recordings = FileRecordings(file, most_bytes=30)
+    recordings = FileRecordings(file, max_bytes=30)
     with caplog.at_level(logging.WARNING):
         for number in range(9):
             recordings.append(line(number))
@@ -40,7 +40,7 @@ async def test_it_stops_when_it_is_full_and_says_so_once(tmp_path: Path, caplog:
 async def test_what_was_there_before_counts(tmp_path: Path) -> None:
     file = tmp_path / "recordings.jsonl"
     file.write_bytes(line(0) * 3)
-    recordings = FileRecordings(file, most_bytes=39)
+    recordings = FileRecordings(file, max_bytes=39)
     recordings.append(line(1))
     recordings.close()
     assert recordings.full
@@ -49,7 +49,7 @@ async def test_what_was_there_before_counts(tmp_path: Path) -> None:
 
 async def test_what_another_process_wrote_counts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "recordings.jsonl"
-    one, two = (FileRecordings(file, most_bytes=39) for _ in range(2))
+    one, two = (FileRecordings(file, max_bytes=39) for _ in range(2))
     for recordings in (one, two):
         recordings.append(line(1))
         recordings.append(line(2))
@@ -72,7 +72,7 @@ async def test_half_a_line_of_a_batch_that_failed_spoils_none_that_follows(
         return write(descriptor, data[: left.pop()])
 
     with monkeypatch.context() as patched:
-        patched.setattr("toolhall.stores.batches.os.write", failing)
+        patched.setattr("toolhall.stores.batch_writer.os.write", failing)
         recordings.append(line(1))
         await recordings.flush()
     states = [recordings.failing]

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from toolhall.stores.seal import KEY_BYTES, Seal, kept_key
+from toolhall.stores.crypto import KEY_BYTES, SealedBox, load_or_create_key
 
 KEY = bytes(range(KEY_BYTES))
 TEXT, BOUND = b'{"answers":{}}', b"caller\x00call"
 
 
 def test_what_was_sealed_opens() -> None:
-    sealed = Seal(KEY).close(TEXT, BOUND)
-    assert Seal(KEY).open(sealed, BOUND) == TEXT
+    sealed = SealedBox(KEY).seal(TEXT, BOUND)
+    assert SealedBox(KEY).open(sealed, BOUND) == TEXT
 
 
 @pytest.mark.parametrize("text", [b"", b"\x00", b"x" * 100_000])
 def test_any_text_can_be_sealed(text: bytes) -> None:
-    seal = Seal(KEY)
-    assert seal.open(seal.close(text, b""), b"") == text
+    seal = SealedBox(KEY)
+    assert seal.open(seal.seal(text, b""), b"") == text
 
 
 def test_a_client_can_neither_read_it_nor_tell_two_apart() -> None:
-    seal = Seal(KEY)
-    one, other = seal.close(TEXT, BOUND), seal.close(TEXT, BOUND)
+    seal = SealedBox(KEY)
+    one, other = seal.seal(TEXT, BOUND), seal.seal(TEXT, BOUND)
     assert one != other
     assert b"answers" not in base64.urlsafe_b64decode(one)
     assert one.isascii()
@@ -35,17 +35,17 @@ def test_a_client_can_neither_read_it_nor_tell_two_apart() -> None:
 
 @pytest.mark.parametrize("bound", [b"", BOUND + b"x", BOUND[:-1], b"other"])
 def test_it_opens_only_for_what_it_belongs_to(bound: bytes) -> None:
-    sealed = Seal(KEY).close(TEXT, BOUND)
-    assert Seal(KEY).open(sealed, bound) is None
+    sealed = SealedBox(KEY).seal(TEXT, BOUND)
+    assert SealedBox(KEY).open(sealed, bound) is None
 
 
 def test_another_key_does_not_open_it() -> None:
-    assert Seal(bytes(KEY_BYTES)).open(Seal(KEY).close(TEXT, BOUND), BOUND) is None
+    assert SealedBox(bytes(KEY_BYTES)).open(SealedBox(KEY).seal(TEXT, BOUND), BOUND) is None
 
 
 def test_no_byte_can_be_changed() -> None:
-    seal = Seal(KEY)
-    raw = base64.urlsafe_b64decode(seal.close(TEXT, BOUND))
+    seal = SealedBox(KEY)
+    raw = base64.urlsafe_b64decode(seal.seal(TEXT, BOUND))
     for position in range(len(raw)):
         for bit in range(8):
             changed = bytearray(raw)
@@ -54,8 +54,8 @@ def test_no_byte_can_be_changed() -> None:
 
 
 def test_nothing_can_be_added_or_cut_off() -> None:
-    seal = Seal(KEY)
-    raw = base64.urlsafe_b64decode(seal.close(TEXT, BOUND))
+    seal = SealedBox(KEY)
+    raw = base64.urlsafe_b64decode(seal.seal(TEXT, BOUND))
     for length in range(len(raw)):
         assert seal.open(base64.urlsafe_b64encode(raw[:length]).decode(), BOUND) is None, length
     assert seal.open(base64.urlsafe_b64encode(raw + b"\x00").decode(), BOUND) is None
@@ -63,12 +63,12 @@ def test_nothing_can_be_added_or_cut_off() -> None:
 
 @pytest.mark.parametrize("sealed", ["", "x", "====", "ä", "\ud800", "not base64!", "A" * 15, "\x00", "A" * 10_000])
 def test_garbage_does_not_open(sealed: str) -> None:
-    assert Seal(KEY).open(sealed, BOUND) is None
+    assert SealedBox(KEY).open(sealed, BOUND) is None
 
 
 def test_another_spelling_of_the_same_bytes_does_not_open() -> None:
-    seal = Seal(KEY)
-    sealed = seal.close(b"x", BOUND)  # 29 bytes, so the last letter before the padding has bits to spare
+    seal = SealedBox(KEY)
+    sealed = seal.seal(b"x", BOUND)  # 29 bytes, so the last letter before the padding has bits to spare
     assert sealed.endswith("=")
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     last = alphabet.index(sealed[-2])
@@ -82,7 +82,7 @@ def test_another_spelling_of_the_same_bytes_does_not_open() -> None:
 def test_less_than_a_key_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
     path.write_bytes(b"half a key")
-    key = kept_key(path)
+    key = load_or_create_key(path)
     assert len(key) == KEY_BYTES
     assert path.read_bytes() == key
     assert [each.name for each in tmp_path.iterdir()] == ["state.key"]
@@ -92,26 +92,26 @@ def test_of_many_who_come_at_once_all_get_the_same_key(tmp_path: Path) -> None:
     for attempt in range(20):
         path = tmp_path / f"state-{attempt}.key"
         with ThreadPoolExecutor(8) as threads:
-            keys = set(threads.map(kept_key, [path] * 16))
+            keys = set(threads.map(load_or_create_key, [path] * 16))
         assert keys == {path.read_bytes()}
 
 
 def test_a_key_is_made_once_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
-    key = kept_key(path)
+    key = load_or_create_key(path)
     assert len(key) == KEY_BYTES
-    assert kept_key(path) == key == path.read_bytes()
+    assert load_or_create_key(path) == key == path.read_bytes()
 
 
 def test_two_folders_have_two_keys(tmp_path: Path) -> None:
-    assert kept_key(tmp_path / "a") != kept_key(tmp_path / "b")
+    assert load_or_create_key(tmp_path / "a") != load_or_create_key(tmp_path / "b")
 
 
 def test_a_key_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "state.key"
     before = os.umask(0)
     try:
-        kept_key(path)
+        load_or_create_key(path)
     finally:
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o600

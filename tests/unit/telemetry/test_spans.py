@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.unit.parts import call_of
-from toolhall.model.call import Call
-from toolhall.telemetry.spans import Spans, carry, spans_from
+from toolhall.model.messages import Call
+from toolhall.telemetry.spans import CallTracer, set_trace_context, tracer_from_environment
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
@@ -40,8 +40,8 @@ def provider(exported: InMemorySpanExporter) -> TracerProvider:
 
 
 @pytest.fixture
-def spans(provider: TracerProvider) -> Iterator[Spans]:
-    made = Spans(provider, ours=True)
+def spans(provider: TracerProvider) -> Iterator[CallTracer]:
+    made = CallTracer(provider, owns_provider=True)
     yield made
     made.close()
 
@@ -50,8 +50,8 @@ def mcp_call() -> Call:
     return msgspec.structs.replace(call_of(arguments={"secret": CANARY}), dialect="mcp@2025-11-25")
 
 
-def test_a_span_says_which_tool_and_how_it_ended(spans: Spans, exported: InMemorySpanExporter) -> None:
-    spans.begin(mcp_call()).end(PICK, "ok")
+def test_a_span_says_which_tool_and_how_it_ended(spans: CallTracer, exported: InMemorySpanExporter) -> None:
+    spans.start_span(mcp_call()).end(PICK, "ok")
     (span,) = exported.get_finished_spans()
     assert (span.name, span.kind, span.status.status_code) == ("tools/call pick", SpanKind.SERVER, StatusCode.OK)
     assert dict(span.attributes or {}) == {
@@ -71,18 +71,18 @@ def test_a_span_says_which_tool_and_how_it_ended(spans: Spans, exported: InMemor
     [("TimedOut", StatusCode.ERROR), ("Denied", StatusCode.ERROR), ("Cancelled", StatusCode.UNSET)],
 )
 def test_the_status_follows_the_outcome(
-    spans: Spans, exported: InMemorySpanExporter, outcome: str, status: StatusCode
+    spans: CallTracer, exported: InMemorySpanExporter, outcome: str, status: StatusCode
 ) -> None:
-    spans.begin(call_of()).end(PICK, outcome)
+    spans.start_span(call_of()).end(PICK, outcome)
     (span,) = exported.get_finished_spans()
     assert span.status.status_code is status
     assert (span.attributes or {}).get("error.type") == (outcome if status is StatusCode.ERROR else None)
 
 
-def test_it_belongs_to_the_callers_trace(spans: Spans, exported: InMemorySpanExporter) -> None:
+def test_it_belongs_to_the_callers_trace(spans: CallTracer, exported: InMemorySpanExporter) -> None:
     def call() -> None:
-        carry(TRACEPARENT, "vendor=1")
-        spans.begin(call_of()).end(PICK, "ok")
+        set_trace_context(TRACEPARENT, "vendor=1")
+        spans.start_span(call_of()).end(PICK, "ok")
 
     copy_context().run(call)
     (span,) = exported.get_finished_spans()
@@ -94,19 +94,19 @@ def test_it_belongs_to_the_callers_trace(spans: Spans, exported: InMemorySpanExp
 
 
 @pytest.mark.parametrize("said", [None, 5, "", "00-zz-00-01", TRACEPARENT + "\n", f"{TRACEPARENT}-{CANARY}", ["a"]])
-def test_what_is_no_trace_context_is_dropped(spans: Spans, exported: InMemorySpanExporter, said: object) -> None:
+def test_what_is_no_trace_context_is_dropped(spans: CallTracer, exported: InMemorySpanExporter, said: object) -> None:
     def call() -> None:
-        carry(said)
-        spans.begin(call_of()).end(PICK, "ok")
+        set_trace_context(said)
+        spans.start_span(call_of()).end(PICK, "ok")
 
     copy_context().run(call)
     assert exported.get_finished_spans()[0].parent is None
 
 
 def test_what_the_tool_traces_itself_comes_below(
-    provider: TracerProvider, spans: Spans, exported: InMemorySpanExporter
+    provider: TracerProvider, spans: CallTracer, exported: InMemorySpanExporter
 ) -> None:
-    span = spans.begin(call_of())
+    span = spans.start_span(call_of())
     provider.get_tracer("tool").start_span("inner").end()
     span.end(PICK, "ok")
     inner, outer = exported.get_finished_spans()
@@ -149,9 +149,9 @@ def collector() -> Iterator[Collector]:
 def test_a_collector_named_by_the_environment_gets_them(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
-    spans = spans_from()
+    spans = tracer_from_environment()
     assert spans is not None
-    spans.begin(mcp_call()).end(PICK, "ok")
+    spans.start_span(mcp_call()).end(PICK, "ok")
     spans.close()
     ((path, request),) = collector.received
     (resource,) = request.resource_spans
@@ -171,7 +171,7 @@ def test_a_collector_named_by_the_environment_gets_them(collector: Collector, mo
     ],
 )
 def test_nobody_who_does_not_ask_for_spans_gets_any(environment: dict[str, str]) -> None:
-    assert spans_from(environment) is None
+    assert tracer_from_environment(environment) is None
 
 
 def test_without_a_collector_nothing_is_imported() -> None:

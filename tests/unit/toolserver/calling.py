@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolhall.authoring.definition import definitions_of
-from toolhall.dialects.hub.remote import Answering, RemoteCall, read_order
-from toolhall.runners.staff import Means
-from toolhall.toolserver.desk import Desk
-from toolhall.toolserver.outgoing import Outgoing
+from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_hub_message
+from toolhall.execution.executor import ExecutorLimits
+from toolhall.toolserver.handler import CallHandler
+from toolhall.toolserver.hub_link import OutgoingQueue
 
-MEANS = Means(threads=4, seconds=60.0)
+MEANS = ExecutorLimits(threads=4, default_timeout=60.0)
 
 
 def request(method: str, params: Any = None, tool: str = "Kit", **more: Any) -> dict[str, Any]:
@@ -21,30 +21,30 @@ def request(method: str, params: Any = None, tool: str = "Kit", **more: Any) -> 
 
 
 def read_call(message: dict[str, Any]) -> RemoteCall:
-    call = read_order(json.dumps(message).encode())
+    call = read_hub_message(json.dumps(message).encode())
     assert isinstance(call, RemoteCall)
     return call
 
 
-def read_answer(**message: Any) -> Answering:
-    answering = read_order(json.dumps({"type": "tool_answer", "id": "17", "number": 1, **message}).encode())
-    assert isinstance(answering, Answering)
+def read_answer(**message: Any) -> AnswerMessage:
+    answering = read_hub_message(json.dumps({"type": "tool_answer", "id": "17", "number": 1, **message}).encode())
+    assert isinstance(answering, AnswerMessage)
     return answering
 
 
 class Counter:
     """A desk, and whatever was said before the end of each call."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CallHandler) -> None:
         self.desk = desk
         self.said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def call(self, method: str, params: Any = None, **more: Any) -> dict[str, Any]:
         """The end of one call."""
         message = request(method, params, **more)
-        outgoing = Outgoing(self._send)
-        wire = await self.desk.run(read_call(message), len(json.dumps(message)), outgoing)
-        await outgoing.finish()
+        outgoing = OutgoingQueue(self._send)
+        wire = await self.desk.run_call(read_call(message), len(json.dumps(message)), outgoing)
+        await outgoing.flush()
         end: dict[str, Any] = json.loads(wire.body)
         assert (end["type"], end["id"]) == ("tool_response", message["id"])
         return end
@@ -72,10 +72,10 @@ class Counter:
 
 
 @asynccontextmanager
-async def desk_of(*targets: object, most: int = 256, means: Means = MEANS) -> AsyncGenerator[Counter]:
+async def desk_of(*targets: object, most: int = 256, means: ExecutorLimits = MEANS) -> AsyncGenerator[Counter]:
     """A desk with these tools."""
     definitions = [definition for target in targets for definition in definitions_of(target)]
-    desk = Desk(definitions, means, most)
+    desk = CallHandler(definitions, means, most)
     await desk.open()
     try:
         yield Counter(desk)

@@ -11,14 +11,14 @@ import pytest
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall import BaseTool
 from toolhall.authoring.definition import definitions_of
-from toolhall.runners.checkup import Checkup
-from toolhall.runners.threads import Threads
+from toolhall.execution.health_checks import HealthChecks
+from toolhall.execution.thread_pool import ThreadPool
 
 
 @asynccontextmanager
 async def checkup(seconds: float = 30.0) -> AsyncGenerator[Callable[..., Any]]:
-    threads = Threads(2)
-    made = Checkup(threads, seconds)
+    threads = ThreadPool(2)
+    made = HealthChecks(threads, seconds)
 
     async def states(*targets: object) -> dict[str, str]:
         return await made.states([each for target in targets for each in definitions_of(target)])

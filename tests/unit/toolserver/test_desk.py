@@ -12,8 +12,8 @@ from tests.unit.toolserver.calling import MEANS, desk_of, kinds, read_answer
 from tests.unit.toolserver.tools import ExampleTool, Kit, Older
 from toolhall.authoring.declaration import BadDeclaration, tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.dialects.hub.messages import CoreRequest
-from toolhall.toolserver.desk import Desk
+from toolhall.dialects.hub.messages import HubRequest
+from toolhall.toolserver.handler import CallHandler
 
 SUPPLIED = {
     "secrets": {"API_KEY": "hunter2hunter2", "OTHER": "not-declared"},
@@ -102,11 +102,11 @@ async def test_a_question_waits_for_its_answer() -> None:
         ((key, asked),) = question["questions"].items()
         assert (asked["kind"], asked["message"]) == ("form", "Who comes?")
         filled = {"kind": "filled", "action": "accept", "content": {"name": "Ann"}}
-        assert not hall.desk.answer(read_answer(number=2, answers={key: filled}))
-        assert not hall.desk.answer(read_answer(id="18", answers={key: filled}))
-        assert not hall.desk.answer(read_answer(answers={key: filled}), line="another")
-        assert hall.desk.answer(read_answer(answers={key: filled}))
-        assert not hall.desk.answer(read_answer(answers={key: filled}))
+        assert not hall.desk.deliver_answer(read_answer(number=2, answers={key: filled}))
+        assert not hall.desk.deliver_answer(read_answer(id="18", answers={key: filled}))
+        assert not hall.desk.deliver_answer(read_answer(answers={key: filled}), channel="another")
+        assert hall.desk.deliver_answer(read_answer(answers={key: filled}))
+        assert not hall.desk.deliver_answer(read_answer(answers={key: filled}))
         assert await calling == {"result": "Ann"}
 
 
@@ -117,7 +117,7 @@ async def test_two_questions_at_once_are_told_apart() -> None:
         for question, said in ((second, "two"), (first, "one")):
             (key,) = question["questions"]
             filled = {"kind": "filled", "action": "accept", "content": {"x": said}}
-            assert hall.desk.answer(read_answer(number=question["number"], answers={key: filled}))
+            assert hall.desk.deliver_answer(read_answer(number=question["number"], answers={key: filled}))
         assert await calling == {"result": ["one", "two"]}
 
 
@@ -126,7 +126,7 @@ async def test_a_question_that_nobody_can_answer_refuses_the_call() -> None:
         calling = asyncio.create_task(hall.error("asks"))
         await hall.said.get()
         unsupported = {"code": "UNSUPPORTED", "message": "no", "details": {"feature": "elicitation"}}
-        assert hall.desk.answer(read_answer(error=unsupported))
+        assert hall.desk.deliver_answer(read_answer(error=unsupported))
         error = await calling
     assert (error["code"], error["details"]["feature"]) == ("UNSUPPORTED", "elicitation")
 
@@ -135,7 +135,7 @@ async def test_a_tool_whose_answer_comes_with_a_later_call_unwinds() -> None:
     async with desk_of(Kit) as hall:
         calling = asyncio.create_task(hall.call("asks"))
         await hall.said.get()
-        assert hall.desk.answer(read_answer(later=True))
+        assert hall.desk.deliver_answer(read_answer(later=True))
         assert (await calling)["error"]["code"] == "CANCELLED"
         assert hall.desk.running == 0
 
@@ -145,7 +145,7 @@ async def test_a_tool_may_let_its_caller_hang_up() -> None:
         calling = asyncio.create_task(hall.result("detaches"))
         question = await hall.said.get()
         assert question == {"type": "tool_question", "id": "17", "number": 1, "retry_ms": 40}
-        hall.desk.answer(read_answer())
+        hall.desk.deliver_answer(read_answer())
         assert await calling == {"result": "back"}
 
 
@@ -154,12 +154,14 @@ async def test_a_call_is_cancelled_by_its_id() -> None:
     async with desk_of(kit) as hall:
         calling = asyncio.create_task(hall.error("waits"))
         await kit.begun.wait()
-        cancel = CoreRequest("c17", "cancel", {"id": "17"})
-        assert json.loads((await hall.desk.manage(cancel, "another line")).body)["result"] == {"status": "not_running"}
-        said = json.loads((await hall.desk.manage(cancel)).body)
+        cancel = HubRequest("c17", "cancel", {"id": "17"})
+        assert json.loads((await hall.desk.handle_request(cancel, "another line")).body)["result"] == {
+            "status": "not_running"
+        }
+        said = json.loads((await hall.desk.handle_request(cancel)).body)
         assert said == {"type": "response", "id": "c17", "result": {"status": "cancelled"}, "error": None}
         assert (await calling)["code"] == "CANCELLED"
-        assert json.loads((await hall.desk.manage(cancel)).body)["result"] == {"status": "not_running"}
+        assert json.loads((await hall.desk.handle_request(cancel)).body)["result"] == {"status": "not_running"}
     assert kit.ended == ["waits"]
 
 
@@ -200,7 +202,7 @@ async def test_an_error_of_the_author_keeps_its_code_and_details() -> None:
 async def test_what_cannot_be_written_or_is_too_large_is_refused() -> None:
     async with desk_of(Kit) as hall:
         assert (await hall.error("unwritable"))["code"] == "BAD_OUTPUT"
-        assert (await hall.error("large", {"size": MEANS.limits.result_bytes}))["code"] == "BAD_OUTPUT"
+        assert (await hall.error("large", {"size": MEANS.worker_limits.result_bytes}))["code"] == "BAD_OUTPUT"
         assert hall.desk.running == 0
 
 
@@ -276,8 +278,8 @@ async def test_the_same_id_does_not_run_twice_at_once() -> None:
 @pytest.mark.parametrize("method", ["register_tool", "x" * 300])
 async def test_other_requests_are_refused(method: str) -> None:
     async with desk_of(Kit) as hall:
-        said = json.loads((await hall.desk.manage(CoreRequest("1", method, {}))).body)
-        wrong = json.loads((await hall.desk.manage(CoreRequest("1", "cancel", {"id": 3}))).body)
+        said = json.loads((await hall.desk.handle_request(HubRequest("1", method, {}))).body)
+        wrong = json.loads((await hall.desk.handle_request(HubRequest("1", "cancel", {"id": 3}))).body)
     assert said["error"]["code"] == "METHOD_NOT_FOUND"
     assert wrong["error"]["code"] == "INVALID_PARAMS"
 
@@ -293,13 +295,13 @@ async def test_each_version_of_a_toolkit_is_declared_by_itself() -> None:
 
 def test_the_same_tool_twice_is_refused() -> None:
     with pytest.raises(BadDeclaration, match="twice; give one"):
-        Desk([*definitions_of(Kit), *definitions_of(Kit)], MEANS)
+        CallHandler([*definitions_of(Kit), *definitions_of(Kit)], MEANS)
 
 
 async def test_a_fault_of_ours_is_an_answer_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with desk_of(Kit) as hall:
-        monkeypatch.setattr("toolhall.toolserver.desk.equipment_for", None)
+        monkeypatch.setattr("toolhall.toolserver.handler.equipment_for", None)
         assert (await hall.error("add", {"a": 1}))["code"] == "INTERNAL_ERROR"
     assert caplog.record_tuples[-1][1] == logging.ERROR

@@ -13,9 +13,9 @@ import pytest
 from tests.unit.toolserver.calling import MEANS, request
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall.authoring.definition import definitions_of
-from toolhall.cli.serving.joined import Occupied, SilentServer, Terms
-from toolhall.toolserver.desk import Desk
-from toolhall.toolserver.http import ToolServer
+from toolhall.server.tool_server import EmbeddedServer, JoinOptions, ServedToolServer
+from toolhall.toolserver.handler import CallHandler
+from toolhall.toolserver.http import ToolServerApp
 
 TOKEN = "the-token-of-the-hall"
 MAX_BODY = 10_000
@@ -24,7 +24,7 @@ MAX_BODY = 10_000
 class Client(httpx2.AsyncClient):
     """The hall."""
 
-    desk: Desk
+    desk: CallHandler
 
     async def say(self, message: Any, **options: Any) -> Any:
         reply = await self.post("/hub", json=message, **options)
@@ -34,10 +34,10 @@ class Client(httpx2.AsyncClient):
 
 @asynccontextmanager
 async def served(*targets: object, most: int = 256) -> AsyncGenerator[Client]:
-    desk = Desk([each for target in targets for each in definitions_of(target)], MEANS, most)
-    terms = Terms("http://127.0.0.1:1", "", "test", MAX_BODY)
+    desk = CallHandler([each for target in targets for each in definitions_of(target)], MEANS, most)
+    terms = JoinOptions("http://127.0.0.1:1", "", "test", MAX_BODY)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = SilentServer(Occupied(ToolServer(desk, TOKEN, MAX_BODY), terms))
+        server = EmbeddedServer(ServedToolServer(ToolServerApp(desk, TOKEN, MAX_BODY), terms))
         serving = asyncio.create_task(server.serve([listening]))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with Client(base_url=url, headers={"authorization": f"Bearer {TOKEN}"}, trust_env=False) as client:

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from tests.servers.serving import Answer, Asked, serving
-from toolhall.dialects.faults import problems_of
+from toolhall.dialects.error_details import problems_of
 from toolhall.dialects.findings import Finding
-from toolhall.dialects.hub.leasing import LeaseUnknown, NotNow, Refusal, read_result
+from toolhall.dialects.hub.lease_messages import HubRefusal, LeaseUnknown, RetryableRefusal, read_result
 from toolhall.model.json import JsonObject
-from toolhall.registrar.promises import BrokenPromise
-from toolhall.toolserver.hall_http import HallHttp
-from toolhall.toolserver.joining import Away, Joining, pauses
+from toolhall.registration.rules import BrokenPromise
+from toolhall.toolserver.lease import HttpHubClient, HubUnavailable, LeaseClient, backoff_delays
 
 PARAMS: JsonObject = {"server": "s", "replica": "r", "tools": []}
 
@@ -49,96 +48,96 @@ async def status() -> str:
 
 
 async def test_it_joins_and_says_that_it_is_there_with_its_state() -> None:
-    hall, joining = Script("lease", {"status": "ok"}, Away("gone")), Joining(PARAMS, status)
-    with pytest.raises(Away, match="gone"):
-        await joining.stay(hall)
+    hall, joining = Script("lease", {"status": "ok"}, HubUnavailable("gone")), LeaseClient(PARAMS, status)
+    with pytest.raises(HubUnavailable, match="gone"):
+        await joining.run(hall)
     beat = ("heartbeat", {"lease": "l1", "status": "degraded"})
     assert hall.asked == [("join", PARAMS), beat, beat]
     assert joining.joined.is_set()
 
 
 async def test_one_that_is_not_known_any_more_joins_again() -> None:
-    hall, joining = Script("lease", LeaseUnknown("who?"), "lease", Away("gone")), Joining(PARAMS, status)
-    await joining.stay(hall)
-    with pytest.raises(Away):
-        await joining.stay(hall)
+    hall, joining = Script("lease", LeaseUnknown("who?"), "lease", HubUnavailable("gone")), LeaseClient(PARAMS, status)
+    await joining.run(hall)
+    with pytest.raises(HubUnavailable):
+        await joining.run(hall)
     assert hall.methods == ["join", "heartbeat", "join", "heartbeat"]
-    assert joining.held is not None
-    assert joining.held.lease == "l3"
+    assert joining.granted is not None
+    assert joining.granted.lease == "l3"
 
 
 async def test_the_first_no_is_final_and_a_later_one_is_not() -> None:
-    joining = Joining(PARAMS, status)
-    with pytest.raises(Refusal, match="not you"):
-        await joining.stay(Script(Refusal("not you")))
-    await joining.stay(Script("lease", LeaseUnknown("who?")))
-    with pytest.raises(Away, match="not you"):
-        await joining.stay(Script(Refusal("not you")))
+    joining = LeaseClient(PARAMS, status)
+    with pytest.raises(HubRefusal, match="not you"):
+        await joining.run(Script(HubRefusal("not you")))
+    await joining.run(Script("lease", LeaseUnknown("who?")))
+    with pytest.raises(HubUnavailable, match="not you"):
+        await joining.run(Script(HubRefusal("not you")))
 
 
-@pytest.mark.parametrize("answer", [NotNow("busy"), {"no": "lease"}, None, {"lease": 3}])
+@pytest.mark.parametrize("answer", [RetryableRefusal("busy"), {"no": "lease"}, None, {"lease": 3}])
 async def test_an_answer_that_is_none_is_asked_for_again(answer: Any) -> None:
-    with pytest.raises(Away):
-        await Joining(PARAMS, status).stay(Script(answer))
+    with pytest.raises(HubUnavailable):
+        await LeaseClient(PARAMS, status).run(Script(answer))
 
 
 async def test_it_says_once_that_the_hall_is_away(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolhall.toolserver.joining._FIRST_SECONDS", 0.001)
-    joining = Joining(PARAMS, status)
+    monkeypatch.setattr("toolhall.toolserver.lease._MIN_BACKOFF_SECONDS", 0.001)
+    joining = LeaseClient(PARAMS, status)
     for _ in range(3):
-        await joining.pause(Away("no route"))
+        await joining.back_off(HubUnavailable("no route"))
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "no route" in caplog.text
-    await joining.stay(Script("lease", LeaseUnknown("who?")))
+    await joining.run(Script("lease", LeaseUnknown("who?")))
     assert "joined the hall again" in caplog.text
-    await joining.pause(Away("no route"))
+    await joining.back_off(HubUnavailable("no route"))
     assert caplog.text.count("no route") == 2
 
 
 def test_pauses_grow_and_differ() -> None:
-    longest, shortest = pauses(lambda: 1.0), pauses(lambda: 0.0)
+    longest, shortest = backoff_delays(lambda: 1.0), backoff_delays(lambda: 0.0)
     assert [next(longest) for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     assert [next(shortest) for _ in range(5)] == [0.75, 1.5, 3.0, 3.75, 3.75]
 
 
 async def test_a_change_of_a_tool_s_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     active = {"status": "ok", "tools": {"A.b@1.0.0": "active"}}
-    with pytest.raises(Away):
-        await Joining(PARAMS, status).stay(Script("lease", active, active, Away("gone")))
+    with pytest.raises(HubUnavailable):
+        await LeaseClient(PARAMS, status).run(Script("lease", active, active, HubUnavailable("gone")))
     assert caplog.text.count("A.b@1.0.0 is active in the hall now") == 1
 
 
 async def test_whoever_leaves_neither_joins_nor_beats_again() -> None:
-    hall, joining = Script("lease", {"status": "left"}, "stop"), Joining(PARAMS, status)
-    staying = asyncio.create_task(joining.stay(hall))
+    hall, joining = Script("lease", {"status": "left"}, "stop"), LeaseClient(PARAMS, status)
+    staying = asyncio.create_task(joining.run(hall))
     await joining.joined.wait()
     await joining.leave(hall)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asyncio.shield(staying), 0.1)
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(joining.stay(hall), 0.05)
+        await asyncio.wait_for(joining.run(hall), 0.05)
     staying.cancel()
     await asyncio.gather(staying, return_exceptions=True)
     assert hall.methods == ["join", "leave"]
 
 
-@pytest.mark.parametrize("answer", [Away("gone"), LeaseUnknown("who?")])
+@pytest.mark.parametrize("answer", [HubUnavailable("gone"), LeaseUnknown("who?")])
 async def test_a_goodbye_that_nobody_hears_does_no_harm(answer: Exception) -> None:
-    hall, joining = Script("lease", Away("gone"), answer), Joining(PARAMS, status)
-    with pytest.raises(Away):
-        await joining.stay(hall)
+    hall, joining = Script("lease", HubUnavailable("gone"), answer), LeaseClient(PARAMS, status)
+    with pytest.raises(HubUnavailable):
+        await joining.run(hall)
     await joining.leave(hall)
     assert hall.methods[-1] == "leave"
 
 
 async def test_a_goodbye_is_said_again_while_the_hall_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolhall.toolserver.joining._FIRST_SECONDS", 0.001)
-    answers = [Away("gone"), NotNow("busy"), NotNow("busy"), {"status": "left"}]
-    hall, joining = Script("lease", *answers), Joining(PARAMS, status)
-    with pytest.raises(Away):
-        await joining.stay(hall)
+    monkeypatch.setattr("toolhall.toolserver.lease._MIN_BACKOFF_SECONDS", 0.001)
+    answers = [HubUnavailable("gone"), RetryableRefusal("busy"), RetryableRefusal("busy"), {"status": "left"}]
+    hall, joining = Script("lease", *answers), LeaseClient(PARAMS, status)
+    with pytest.raises(HubUnavailable):
+        await joining.run(hall)
     await joining.leave(hall)
     assert hall.asked[-3:] == [("leave", {"lease": "l1"})] * 3
 
@@ -146,10 +145,10 @@ async def test_a_goodbye_is_said_again_while_the_hall_is_full(monkeypatch: pytes
 async def test_a_goodbye_is_said_for_so_long_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("toolhall.toolserver.joining.LEAVE_SECONDS", 0.01)
-    hall, joining = Script("lease", Away("gone"), NotNow("busy")), Joining(PARAMS, status)
-    with pytest.raises(Away):
-        await joining.stay(hall)
+    monkeypatch.setattr("toolhall.toolserver.lease.LEAVE_SECONDS", 0.01)
+    hall, joining = Script("lease", HubUnavailable("gone"), RetryableRefusal("busy")), LeaseClient(PARAMS, status)
+    with pytest.raises(HubUnavailable):
+        await joining.run(hall)
     await joining.leave(hall)
     assert hall.methods[-1] == "leave"
     assert "could not say goodbye" in caplog.text
@@ -157,7 +156,7 @@ async def test_a_goodbye_is_said_for_so_long_only(
 
 async def test_whoever_never_joined_need_not_leave() -> None:
     hall = Script()
-    await Joining(PARAMS, status).leave(hall)
+    await LeaseClient(PARAMS, status).leave(hall)
     assert hall.asked == []
 
 
@@ -186,8 +185,8 @@ async def test_a_hall_is_asked_over_http_with_the_key() -> None:
         return Answer(200, json.dumps(response(json.loads(asked.body), {"lease": "l"})).encode())
 
     with serving(answer) as url:
-        hall = HallHttp(url, "the-key")
-        assert await hall.ask("join", {"server": "s"}) == {"lease": "l"}
+        hall = HttpHubClient(url, "the-key")
+        assert await hall.request("join", {"server": "s"}) == {"lease": "l"}
         await hall.close()
     (asked,) = seen
     assert (asked.method, asked.path, asked.headers["authorization"]) == ("POST", "/hub", "Bearer the-key")
@@ -197,41 +196,41 @@ async def test_a_hall_is_asked_over_http_with_the_key() -> None:
 @pytest.mark.parametrize(
     ("status", "said", "kind", "words"),
     [
-        (403, "FORBIDDEN", Refusal, "no"),
+        (403, "FORBIDDEN", HubRefusal, "no"),
         (400, "LEASE_UNKNOWN", LeaseUnknown, "no"),
-        (429, "RATE_LIMITED", NotNow, "no"),
-        (503, "UNAVAILABLE", NotNow, "503"),
-        (502, b"<html>", Away, "502"),
-        (401, {"error": "who are you"}, Refusal, "401"),
-        (404, b"<html>", Refusal, "404"),
-        (200, b"<html>", NotNow, "cannot be read; is it a hall"),
-        (200, {"type": "response", "id": "other", "result": {}}, NotNow, "something else; is"),
-        (200, {"type": "tool_log", "id": "1", "level": "info"}, NotNow, "it answers something else"),
-        (302, b"", Refusal, "sends on"),
-        (200, b" " * (5 << 20), Away, "too large"),
+        (429, "RATE_LIMITED", RetryableRefusal, "no"),
+        (503, "UNAVAILABLE", RetryableRefusal, "503"),
+        (502, b"<html>", HubUnavailable, "502"),
+        (401, {"error": "who are you"}, HubRefusal, "401"),
+        (404, b"<html>", HubRefusal, "404"),
+        (200, b"<html>", RetryableRefusal, "cannot be read; is it a hall"),
+        (200, {"type": "response", "id": "other", "result": {}}, RetryableRefusal, "something else; is"),
+        (200, {"type": "tool_log", "id": "1", "level": "info"}, RetryableRefusal, "it answers something else"),
+        (302, b"", HubRefusal, "sends on"),
+        (200, b" " * (5 << 20), HubUnavailable, "too large"),
     ],
     ids=lambda each: "" if isinstance(each, bytes | dict) else None,
 )
 async def test_what_a_hall_may_answer(status: int, said: Any, kind: type[Exception], words: str) -> None:
     with serving(replying(status, said)) as url:
-        hall = HallHttp(url, "")
+        hall = HttpHubClient(url, "")
         with pytest.raises(kind, match=words) as raised:
-            await hall.ask("join", {})
+            await hall.request("join", {})
         await hall.close()
     assert type(raised.value) is kind
 
 
 async def test_one_that_is_not_there_is_away() -> None:
-    hall = HallHttp("http://127.0.0.1:1", "")
-    with pytest.raises(Away, match="cannot be reached"):
-        await hall.ask("join", {})
+    hall = HttpHubClient("http://127.0.0.1:1", "")
+    with pytest.raises(HubUnavailable, match="cannot be reached"):
+        await hall.request("join", {})
     await hall.close()
 
 
 def test_what_is_wrong_is_told_once() -> None:
     refused = BrokenPromise([Finding("/tool/version", "contract/changed", "raise it"), Finding("/b", "r", "mend it")])
     error = {"code": "INVALID_PARAMS", "message": refused.message, "details": {"problems": problems_of(refused)}}
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(HubRefusal) as raised:
         read_result(json.dumps({"type": "response", "id": "1", "result": None, "error": error}).encode(), "1")
     assert raised.value.message == refused.message
     assert raised.value.message.count("raise it") == 1
@@ -240,7 +239,7 @@ def test_what_is_wrong_is_told_once() -> None:
 def test_everything_that_is_wrong_is_told() -> None:
     problems = [{"path": f"/{number}", "fix": "mend it"} for number in range(7)]
     error = {"code": "INVALID_PARAMS", "message": "no", "details": {"problems": problems}}
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(HubRefusal) as raised:
         read_result(json.dumps({"type": "response", "id": "1", "result": None, "error": error}).encode(), "1")
     assert raised.value.message.startswith("no; /0: mend it; /1: mend it")
     assert raised.value.message.endswith("/4: mend it; and 2 more")

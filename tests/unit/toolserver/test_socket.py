@@ -12,16 +12,16 @@ from websockets.asyncio.server import ServerConnection, serve
 from tests.unit.toolserver.calling import MEANS, request
 from tests.unit.toolserver.tools import ExampleTool, Kit
 from toolhall.authoring.definition import definitions_of
-from toolhall.dialects.hub.leasing import LeaseUnknown, Refusal
-from toolhall.toolserver.desk import Desk
-from toolhall.toolserver.joining import Away
-from toolhall.toolserver.socket import HallSocket, opened
+from toolhall.dialects.hub.lease_messages import HubRefusal, LeaseUnknown
+from toolhall.toolserver.handler import CallHandler
+from toolhall.toolserver.hub_websocket import WebSocketHubClient, open_hub_socket
+from toolhall.toolserver.lease import HubUnavailable
 
 
 class Line:
     """The hall's end of the socket."""
 
-    def __init__(self, connection: ServerConnection, server: HallSocket, desk: Desk) -> None:
+    def __init__(self, connection: ServerConnection, server: WebSocketHubClient, desk: CallHandler) -> None:
         self.connection = connection
         self.server = server
         self.desk = desk
@@ -52,8 +52,8 @@ async def hall(
 
 @asynccontextmanager
 async def line_to(*targets: object, key: str = "the-key") -> AsyncGenerator[Line]:
-    desk = Desk([each for target in targets for each in definitions_of(target)], MEANS)
-    async with hall() as (url, connections), opened(url, key, desk, 10_000) as server:
+    desk = CallHandler([each for target in targets for each in definitions_of(target)], MEANS)
+    async with hall() as (url, connections), open_hub_socket(url, key, desk, 10_000) as server:
         serving = asyncio.create_task(server.serve())
         yield Line(await connections.get(), server, desk)
         serving.cancel()
@@ -116,8 +116,8 @@ async def test_its_calls_end_with_the_socket() -> None:
         await line.connection.close()
         await kit.left.wait()
         assert line.desk.running == 0
-        with pytest.raises(Away):
-            await line.server.ask("heartbeat", {})
+        with pytest.raises(HubUnavailable):
+            await line.server.request("heartbeat", {})
 
 
 async def test_health_is_asked_over_it() -> None:
@@ -128,13 +128,13 @@ async def test_health_is_asked_over_it() -> None:
 
 async def test_the_hall_is_asked_over_it_too() -> None:
     async with line_to(Kit) as line:
-        joining = asyncio.create_task(line.server.ask("join", {"server": "s"}))
+        joining = asyncio.create_task(line.server.request("join", {"server": "s"}))
         asked = await line.hear()
         assert (asked["type"], asked["method"], asked["params"]) == ("request", "join", {"server": "s"})
         await line.say({"type": "response", "id": "another", "result": {}, "error": None})
         await line.say({"type": "response", "id": asked["id"], "result": {"lease": "l"}, "error": None})
         assert await joining == {"lease": "l"}
-        beating = asyncio.create_task(line.server.ask("heartbeat", {}))
+        beating = asyncio.create_task(line.server.request("heartbeat", {}))
         unknown = {"code": "LEASE_UNKNOWN", "message": "?"}
         await line.say({"type": "response", "id": (await line.hear())["id"], "result": None, "error": unknown})
         with pytest.raises(LeaseUnknown):
@@ -143,12 +143,12 @@ async def test_the_hall_is_asked_over_it_too() -> None:
 
 async def test_a_hall_that_does_not_answer_is_away() -> None:
     async with line_to(Kit) as line:
-        with pytest.raises(Away, match="did not answer 'join'"):
-            await line.server.ask("join", {}, 0.01)
-        closed = asyncio.create_task(line.server.ask("join", {}))
+        with pytest.raises(HubUnavailable, match="did not answer 'join'"):
+            await line.server.request("join", {}, 0.01)
+        closed = asyncio.create_task(line.server.request("join", {}))
         await line.hear()
         await line.connection.close()
-        with pytest.raises(Away, match="closed"):
+        with pytest.raises(HubUnavailable, match="closed"):
             await closed
 
 
@@ -172,11 +172,16 @@ async def test_a_message_that_is_too_large_ends_the_socket() -> None:
 @pytest.mark.parametrize(
     ("status", "body", "kind", "said"),
     [
-        (401, '{"type":"response","id":null,"error":{"code":"UNAUTHENTICATED","message":"no key"}}', Refusal, "no key"),
-        (403, "", Refusal, "status 403"),
-        (404, "<html>", Refusal, "status 404"),
-        (302, "", Refusal, "sends on"),
-        (503, "", Away, "status 503"),
+        (
+            401,
+            '{"type":"response","id":null,"error":{"code":"UNAUTHENTICATED","message":"no key"}}',
+            HubRefusal,
+            "no key",
+        ),
+        (403, "", HubRefusal, "status 403"),
+        (404, "<html>", HubRefusal, "status 404"),
+        (302, "", HubRefusal, "sends on"),
+        (503, "", HubUnavailable, "status 503"),
     ],
 )
 async def test_a_socket_that_is_not_opened(status: int, body: str, kind: type[Exception], said: str) -> None:
@@ -185,17 +190,17 @@ async def test_a_socket_that_is_not_opened(status: int, body: str, kind: type[Ex
         refused.headers["location"] = "ws://127.0.0.1:1/hub"
         return refused
 
-    desk = Desk([], MEANS)
+    desk = CallHandler([], MEANS)
     async with hall(refuse) as (url, _):
         with pytest.raises(kind, match=said):
-            async with opened(url, "", desk, 10_000):
+            async with open_hub_socket(url, "", desk, 10_000):
                 pass
     await desk.close()
 
 
 async def test_a_hall_that_is_not_there_is_away() -> None:
-    desk = Desk([], MEANS)
-    with pytest.raises(Away, match="cannot be reached"):
-        async with opened("http://127.0.0.1:1", "", desk, 10_000):
+    desk = CallHandler([], MEANS)
+    with pytest.raises(HubUnavailable, match="cannot be reached"):
+        async with open_hub_socket("http://127.0.0.1:1", "", desk, 10_000):
             pass
     await desk.close()

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
+from toolhall.http.cancellation import CallKey, CancellableCalls
 from toolhall.model.errors import Cancelled
-from toolhall.transports.cancellation import Cancellation, Key
 
-ONE: Key = ("local", "", "1")
-TWO: Key = ("local", "", "2")
+ONE: CallKey = ("local", "", "1")
+TWO: CallKey = ("local", "", "2")
 
 
 async def forever() -> None:
@@ -19,7 +19,7 @@ async def at_once() -> int:
     return 7
 
 
-async def waiting(cancellation: Cancellation, *keys: Key) -> "asyncio.Task[None]":
+async def waiting(cancellation: CancellableCalls, *keys: CallKey) -> "asyncio.Task[None]":
     """A call that waits."""
     task = asyncio.ensure_future(cancellation.run(keys, forever()))
     await asyncio.sleep(0)
@@ -27,14 +27,14 @@ async def waiting(cancellation: Cancellation, *keys: Key) -> "asyncio.Task[None]
 
 
 async def test_what_answers_at_once_cannot_be_cancelled() -> None:
-    cancellation = Cancellation()
+    cancellation = CancellableCalls()
     assert await cancellation.run([ONE], at_once()) == 7
     assert not cancellation.cancel(ONE)
 
 
 async def test_either_key_cancels() -> None:
     for key in (ONE, TWO):
-        cancellation = Cancellation()
+        cancellation = CancellableCalls()
         task = await waiting(cancellation, ONE, TWO)
         assert cancellation.cancel(key)
         with pytest.raises(Cancelled):
@@ -44,7 +44,7 @@ async def test_either_key_cancels() -> None:
 
 
 async def test_calls_of_one_key_end_together_and_one_that_ended_leaves_the_other_known() -> None:
-    cancellation = Cancellation()
+    cancellation = CancellableCalls()
     first, second, third = [await waiting(cancellation, ONE) for _ in range(3)]
     first.cancel()
     await asyncio.wait([first])
@@ -55,7 +55,7 @@ async def test_calls_of_one_key_end_together_and_one_that_ended_leaves_the_other
 
 
 async def test_to_cancel_twice_does_not_disturb_the_cleaning_up() -> None:
-    cancellation, cleaned = Cancellation(), asyncio.Event()
+    cancellation, cleaned = CancellableCalls(), asyncio.Event()
 
     async def careful() -> None:
         try:
@@ -75,7 +75,7 @@ async def test_to_cancel_twice_does_not_disturb_the_cleaning_up() -> None:
 
 
 async def test_what_goes_on_to_its_end_has_its_answer_and_its_task_is_not_cancelled() -> None:
-    cancellation = Cancellation()
+    cancellation = CancellableCalls()
 
     async def stubborn() -> str:
         try:
@@ -97,7 +97,7 @@ async def test_what_goes_on_to_its_end_has_its_answer_and_its_task_is_not_cancel
 
 
 async def test_whoever_ends_the_task_itself_is_not_answered() -> None:
-    cancellation = Cancellation()
+    cancellation = CancellableCalls()
     task = await waiting(cancellation, ONE)
     cancellation.cancel(ONE)
     task.cancel()

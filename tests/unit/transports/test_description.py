@@ -4,8 +4,8 @@ import jsonschema_rs
 
 from tests.unit.transports.asked import asked
 from toolhall import Toolhall, tool
-from toolhall.dialects.openapi.limits import limited
-from toolhall.dialects.strict import MAX_DIGITS
+from toolhall.dialects.openapi.builders import with_wire_limits
+from toolhall.dialects.strict_json import MAX_DIGITS
 
 
 @tool
@@ -49,11 +49,11 @@ async def test_arguments_are_described_with_the_limits_of_the_wire() -> None:
 
 def test_limits_are_added_only_where_a_schema_says_nothing() -> None:
     own = {"type": "string", "pattern": "^a$"}
-    assert limited(own) == own
-    assert limited({"type": "string", "enum": ["a"]}) == {"type": "string", "enum": ["a"]}
-    assert limited({"type": "integer", "minimum": 0})["minimum"] == 0
-    assert limited({"type": "number"}) == {"type": "number"}
-    assert limited(True) is True
+    assert with_wire_limits(own) == own
+    assert with_wire_limits({"type": "string", "enum": ["a"]}) == {"type": "string", "enum": ["a"]}
+    assert with_wire_limits({"type": "integer", "minimum": 0})["minimum"] == 0
+    assert with_wire_limits({"type": "number"}) == {"type": "number"}
+    assert with_wire_limits(True) is True
 
 
 def test_limits_reach_every_part() -> None:
@@ -63,7 +63,7 @@ def test_limits_reach_every_part() -> None:
         "properties": {"a": text, "b": {"type": "array", "items": text}, "c": {"anyOf": [text, {"type": "null"}]}},
         "additionalProperties": text,
     }
-    judge = jsonschema_rs.validator_for(limited(schema))
+    judge = jsonschema_rs.validator_for(with_wire_limits(schema))
     assert judge.is_valid({"a": "x", "b": ["x"], "c": None, "d": "x"})
     for wrong in ({"a": "\0"}, {"b": ["\0"]}, {"c": "\0"}, {"d": "\0"}, {"\0": "x"}, {"k" * 257: "x"}):
         assert not judge.is_valid(wrong)

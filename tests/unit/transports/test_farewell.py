@@ -32,7 +32,7 @@ SAID = {"sunset": "2099-01-31", "successor": "Shop.price@1.0.0"}
 async def hall() -> AsyncIterator[Toolhall]:
     """The newest version will go, in favour of the one before."""
     with Toolhall(Old, New) as hall:
-        await hall.registrar.deprecate("Shop.price@2.0.0", "ada", date(2099, 1, 31), "Shop.price@1.0.0")
+        await hall.registration.deprecate("Shop.price@2.0.0", "ada", date(2099, 1, 31), "Shop.price@1.0.0")
         yield hall
 
 

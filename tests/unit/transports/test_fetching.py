@@ -3,12 +3,12 @@
 import pytest
 
 from tests.unit.egress.outside import outside, reply
-from toolhall.transports.identity.fetching import MOST_BYTES, Fetcher, FetchFailed, is_safe
-from toolhall.transports.identity.settings import Issuer
+from toolhall.auth.key_sets import MAX_FETCH_BYTES, FetchFailed, JsonFetcher, is_safe_url
+from toolhall.auth.settings import TokenIssuer
 
 
-def named(*urls: str) -> Fetcher:
-    return Fetcher([Issuer(name=f"issuer{number}", issuer=url) for number, url in enumerate(urls)])
+def named(*urls: str) -> JsonFetcher:
+    return JsonFetcher([TokenIssuer(name=f"issuer{number}", issuer=url) for number, url in enumerate(urls)])
 
 
 async def test_a_document_of_an_issuer_on_this_machine() -> None:
@@ -31,9 +31,9 @@ async def test_E1_a_document_does_not_lead_elsewhere_on_this_machine() -> None: 
 
 async def test_keys_may_lie_where_the_settings_say() -> None:
     async with outside() as server, outside() as keys:
-        issuer = Issuer(name="idp", issuer=server.url, jwks_url=f"{keys.url}/keys")
-        assert await Fetcher([issuer])(f"{keys.url}/keys") == {}
-        assert await Fetcher([Issuer(name="idp", issuer=server.url)], [keys.entry])(f"{keys.url}/keys") == {}
+        issuer = TokenIssuer(name="idp", issuer=server.url, jwks_url=f"{keys.url}/keys")
+        assert await JsonFetcher([issuer])(f"{keys.url}/keys") == {}
+        assert await JsonFetcher([TokenIssuer(name="idp", issuer=server.url)], [keys.entry])(f"{keys.url}/keys") == {}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ async def test_keys_may_lie_where_the_settings_say() -> None:
         (b"", ("Location: http://127.0.0.1/",), "302 Found", "answers with status 302"),
         (b"[]", (), "200 OK", "is no JSON object"),
         (b"{", (), "200 OK", "JSON"),
-        (b" " * (MOST_BYTES + 1), (), "200 OK", "is larger than"),
+        (b" " * (MAX_FETCH_BYTES + 1), (), "200 OK", "is larger than"),
     ],
 )
 async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status: str, why: str) -> None:
@@ -58,7 +58,7 @@ async def test_what_is_no_document(body: bytes, headers: tuple[str, ...], status
 async def test_what_is_not_safe_is_not_asked(url: str) -> None:
     with pytest.raises(FetchFailed):
         await named(url)(url)
-    assert not is_safe(url) or "99999" in url
+    assert not is_safe_url(url) or "99999" in url
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from tests.unit.runners.hub.lines import eventually
 from tests.unit.runners.hub.peer import Wire, ended, peer, until, whole
 from tests.unit.transports.asked import asked
 from toolhall import Config, Toolhall
+from toolhall.http.concurrency import ConcurrencyLimiter
+from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import encode
-from toolhall.registrar.keys import NewKey
-from toolhall.transports.overload import RequestLimiter
-from toolhall.transports.websocket import MAX_AT_ONCE, MAX_LEASING
+from toolhall.registration.access import NewKey
 
 PLACES = 1  # one caller gets no more than half of more
 NO_END = 600.0  # how long a message waits for a slot
@@ -78,13 +78,13 @@ async def on_socket(hall: Toolhall, **headers: str) -> AsyncGenerator[ToolSocket
 async def filled(hall: Toolhall, places: int = PLACES) -> "list[asyncio.Task[Any]]":
     """Every place has a call in it."""
     calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL)) for _ in range(places)]
-    await until(lambda: hall.http.admission.running == places)
+    await until(lambda: hall.http.limiter.running == places)
     return calls
 
 
 async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None:
     with Toolhall(config=Config(max_concurrency=PLACES)) as hall:
-        hall.http.admission = RequestLimiter(PLACES, NO_END)
+        hall.http.limiter = ConcurrencyLimiter(PLACES, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -99,7 +99,7 @@ async def test_on_a_socket_everything_is_heard_though_the_hall_is_full() -> None
             assert [status for status, _ in await asyncio.gather(*calls)] == [200] * PLACES
             assert (await server.answer("l"))["result"] == {"status": "left", "running": 0}
             assert (await server.answer("h"))["result"]["status"]
-        assert hall.http.admission.running == 0
+        assert hall.http.limiter.running == 0
 
 
 async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None:
@@ -114,12 +114,14 @@ async def test_on_a_socket_a_tool_server_joins_though_the_hall_is_full() -> None
             assert (await call)[0] == 503
 
 
-@pytest.mark.parametrize(("method", "most"), [("leave", MAX_LEASING), ("health_check", MAX_AT_ONCE)])
+@pytest.mark.parametrize(
+    ("method", "most"), [("leave", MAX_CONCURRENT_LEASE_MESSAGES), ("health_check", MAX_CONCURRENT_CALLS)]
+)
 async def test_more_than_is_taken_on_a_socket_is_turned_away_and_what_comes_behind_is_heard(
     method: str, most: int
 ) -> None:
     with Toolhall(config=Config(max_concurrency=1)) as hall:
-        hall.http.admission = RequestLimiter(1, NO_END)
+        hall.http.limiter = ConcurrencyLimiter(1, NO_END)
         async with on_socket(hall) as server:
             server.say(request("j", "join", **JOIN))
             lease = (await server.answer("j"))["result"]["lease"]
@@ -140,15 +142,15 @@ async def test_who_may_run_nothing_waits_for_a_place_with_everybody() -> None:
     config = Config(profile="server", max_concurrency=1)
     with Toolhall(config=config) as hall:
         _, by = await made(hall, "ci")
-        hall.http.admission = admission = RequestLimiter(1, NO_END)
+        hall.http.limiter = admission = ConcurrencyLimiter(1, NO_END)
         async with on_socket(hall, **by) as server:
-            slot = admission.enter(LOCAL, "/hub")
+            slot = admission.try_acquire(LOCAL, "/hub")
             assert slot is not None
             server.say(request("j", "join", **JOIN))
             for _ in range(50):
                 await asyncio.sleep(0)
             assert server.heard == []
-            slot.leave(LOCAL.id)
+            slot.release(LOCAL.id)
             assert (await server.answer("j"))["error"]["code"] == "FORBIDDEN"
 
 
@@ -191,14 +193,14 @@ async def test_over_http_who_answers_stays_though_its_heartbeats_are_turned_away
             calls = [asyncio.create_task(asked(hall, "/hub", "POST", CALL, boss)) for _ in range(PLACES)]
             await until(lambda: server.calls == PLACES)
             assert (await asked(hall, "/hub", "POST", beat, by))[0] == 503
-            (replica,) = hall.servers.pools
-            await until(lambda: replica.answers)
+            (replica,) = hall.tool_servers.pools
+            await until(lambda: replica.last_probe_succeeded)
             if revoked:
                 await hall.access.keys.revoke(key)
             for _ in range(3):
-                replica.seen -= 16
-                hall.servers.leases.expire()
-            assert len(hall.servers.pools) == (0 if revoked else 1)
+                replica.last_seen -= 16
+                hall.tool_servers.leases.expire()
+            assert len(hall.tool_servers.pools) == (0 if revoked else 1)
             server.gate.set()
             assert [status for status, _ in await asyncio.gather(*calls)] == [503 if revoked else 200] * PLACES
             await hall.settle()
@@ -209,12 +211,12 @@ async def test_over_http_who_does_not_answer_is_gone_though_the_hall_is_full() -
     async with peer(server) as listening:
         with Toolhall(config=Config(max_concurrency=1)) as hall:
             place = {"url": listening.url, "token": "token-0123456789"}
-            hall.servers.leases.strained = lambda: True
+            hall.tool_servers.leases.is_overloaded = lambda: True
             found = await posted(hall, "/hub", encode(request("j", "join", **JOIN, **place)))
             assert "lease" in found["result"]
-            (replica,) = hall.servers.pools
-            replica.answered("healthy", {})
-            replica.missed()
-            replica.seen -= 16
-            hall.servers.leases.expire()
-            assert len(hall.servers.pools) == 0
+            (replica,) = hall.tool_servers.pools
+            replica.record_probe("healthy", {})
+            replica.record_probe_failure()
+            replica.last_seen -= 16
+            hall.tool_servers.leases.expire()
+            assert len(hall.tool_servers.pools) == 0

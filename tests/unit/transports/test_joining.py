@@ -9,12 +9,11 @@ import pytest
 
 from tests.unit.runners.hub.peer import Wire, peer, whole
 from toolhall import Config, Toolhall, tool
-from toolhall.model.caller import ADMIN, LOCAL, SERVE_ALL, TRUSTED, Caller, serve_scope
+from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, parse_join
+from toolhall.model.caller import ADMIN, LOCAL, SERVE_ALL, TRUSTED_SERVER, Caller, serve_scope
 from toolhall.model.json import encode
-from toolhall.transports.joining import read_join
-from toolhall.transports.sender import NOWHERE, Posting, Sender
 
-HERE = Posting({"client": ("127.0.0.1", 9)}, {})
+HERE = HttpPeer({"client": ("127.0.0.1", 9)}, {})
 REPLICA = "replica-0123456789"
 TOKEN = "token-0123456789"
 
@@ -52,14 +51,14 @@ def declared(name: str = "Calendar", version: str = "1.0.0", **more: Any) -> dic
     return {"tool": {"name": name, "version": version, "capabilities": {"methods": [{"name": "create", **more}]}}}
 
 
-async def say(hall: House, method: str, by: Caller = LOCAL, sender: Sender = HERE, **params: Any) -> Any:
+async def say(hall: House, method: str, by: Caller = LOCAL, sender: HubPeer = HERE, **params: Any) -> Any:
     message = {"type": "request", "id": "1", "method": method, "params": params}
     wire = await hall.hub.answer(json.dumps(message).encode(), by, "", sender)
     reply = json.loads(wire.body)
     return reply["result"] if reply["error"] is None else reply["error"]
 
 
-async def join(hall: House, by: Caller = LOCAL, sender: Sender = HERE, **changed: Any) -> Any:
+async def join(hall: House, by: Caller = LOCAL, sender: HubPeer = HERE, **changed: Any) -> Any:
     params: dict[str, Any] = {"server": "calendars", "replica": REPLICA, "url": hall.url, "token": TOKEN}
     return await say(hall, "join", by, sender, **params | {"tools": [declared()]} | changed)
 
@@ -80,7 +79,7 @@ async def test_the_person_at_this_machine_joins_and_is_served(hall: House) -> No
     [
         ((serve_scope("Calendar"),), "quarantined"),
         ((SERVE_ALL,), "quarantined"),
-        ((serve_scope("Calendar"), TRUSTED), "active"),
+        ((serve_scope("Calendar"), TRUSTED_SERVER), "active"),
         ((ADMIN,), "active"),
     ],
 )
@@ -88,19 +87,21 @@ async def test_a_key_with_the_scope_joins(hall: House, scopes: tuple[str, ...], 
     assert (await join(hall, caller("ci", *scopes)))["tools"] == {"Calendar.create@1.0.0": state}
 
 
-@pytest.mark.parametrize("scopes", [(), ("tools:*",), (TRUSTED,), (serve_scope("Other"),), (serve_scope("calendar"),)])
+@pytest.mark.parametrize(
+    "scopes", [(), ("tools:*",), (TRUSTED_SERVER,), (serve_scope("Other"),), (serve_scope("calendar"),)]
+)
 async def test_nobody_else_joins(hall: House, scopes: tuple[str, ...]) -> None:
     refused = await join(hall, caller("ci", *scopes))
     assert refused["code"] == "FORBIDDEN"
     assert refused["details"]["scopes"] == ["serve:Calendar"]
-    assert hall.registrar.ledger.all == ()
-    assert len(hall.servers.pools) == 0
+    assert hall.registration.index.all == ()
+    assert len(hall.tool_servers.pools) == 0
 
 
 async def test_all_toolkits_of_one_join_are_judged_before_any_is_kept(hall: House) -> None:
     by = caller("ci", serve_scope("Calendar"))
     assert (await join(hall, by, tools=[declared(), declared("Mail")]))["code"] == "FORBIDDEN"
-    assert hall.registrar.ledger.all == ()
+    assert hall.registration.index.all == ()
 
 
 async def test_who_may_run_everything_takes_over_nobody_elses_toolkit(hall: House) -> None:
@@ -148,7 +149,7 @@ async def test_leases_are_their_owners(hall: House) -> None:
 async def test_what_cannot_be_is_said(hall: House, changed: dict[str, Any], words: str) -> None:
     refused = await join(hall, **changed)
     assert words in refused["message"]
-    assert len(hall.servers.pools) == 0
+    assert len(hall.tool_servers.pools) == 0
 
 
 @pytest.mark.parametrize("url", ["http://169.254.169.254", "http://10.0.0.1:80", "http://[fe80::1]"])
@@ -156,16 +157,16 @@ async def test_a_tool_server_lives_where_it_joins_from(hall: House, url: str) ->
     """Or at a public address, or where the operator opened the door: the hall is sent nowhere else."""
     refused = await join(hall, url=url)
     assert "the hall does not call there" in refused["message"]
-    assert hall.registrar.ledger.all == ()
+    assert hall.registration.index.all == ()
 
 
 async def test_an_address_that_nobody_knows_opens_nothing(hall: House) -> None:
-    assert "does not call there" in (await join(hall, sender=NOWHERE))["message"]
+    assert "does not call there" in (await join(hall, sender=UNKNOWN_PEER))["message"]
 
 
 async def test_what_a_proxy_says_opens_nothing(hall: House) -> None:
     """Behind one, everybody seems to live on this machine."""
-    proxied = Posting({"client": ("127.0.0.1", 9)}, {b"x-forwarded-for": b"198.51.100.7"})
+    proxied = HttpPeer({"client": ("127.0.0.1", 9)}, {b"x-forwarded-for": b"198.51.100.7"})
     assert "does not call there" in (await join(hall, sender=proxied))["message"]
 
 
@@ -178,7 +179,7 @@ async def test_joining_and_leaving_are_recorded_without_the_token(hall: House) -
 
 
 async def test_a_hall_of_several_processes_is_joined_by_nobody(hall: House) -> None:
-    hall.registrar.turns.frozen = "several processes serve this hall"
+    hall.registration.write_lock.read_only_reason = "several processes serve this hall"
     assert "several processes" in (await join(hall))["message"]
 
 
@@ -224,12 +225,12 @@ async def test_who_cannot_be_reached_gets_no_call(hall: House) -> None:
     refused = await join(hall, url="http://127.0.0.1:9")
     assert refused["message"].startswith("the hall cannot reach http://127.0.0.1:9: ")
     assert "is it the address that the hall sees? Say another with --advertise" in refused["message"]
-    assert hall.registrar.ledger.all == ()
-    assert len(hall.servers.pools) == 0
+    assert hall.registration.index.all == ()
+    assert len(hall.tool_servers.pools) == 0
 
 
 async def test_who_does_not_answer_in_time_cannot_be_reached(hall: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolhall.transports.joining.REACH_SECONDS", 0.05)
+    monkeypatch.setattr("toolhall.http.tool_server_join.REACH_SECONDS", 0.05)
 
     async def silent(_: bytes, wire: Wire) -> None:
         await wire.gone.wait()
@@ -252,8 +253,8 @@ async def test_of_two_that_come_at_once_one_owns_the_toolkit(hall: House) -> Non
     answers = await asyncio.gather(join(hall, ada), join(hall, eve, replica="replica-of-eve-0123"))
     (refused,) = [answer for answer in answers if "lease" not in answer]
     assert "registered by another caller" in refused["message"]
-    assert len(hall.servers.pools) == 1
-    assert len(hall.registrar.ledger.owners("Calendar")) == 1
+    assert len(hall.tool_servers.pools) == 1
+    assert len(hall.registration.index.owners("Calendar")) == 1
 
 
 async def test_one_declaration_that_is_refused_keeps_out_all_that_came_with_it(hall: House) -> None:
@@ -261,12 +262,12 @@ async def test_one_declaration_that_is_refused_keeps_out_all_that_came_with_it(h
     other = declared(params={"type": "object", "required": ["a"], "properties": {"a": {}}})
     refused = await join(hall, replica="another-0123456789", tools=[declared("Mail"), other])
     assert "registered with other content" in refused["message"]
-    assert {each.kept.toolkit for each in hall.registrar.ledger.all} == {"Calendar"}
+    assert {each.record.toolkit for each in hall.registration.index.all} == {"Calendar"}
 
 
 async def test_a_join_that_is_printed_shows_no_token(hall: House) -> None:
     params = {"server": "s", "replica": REPLICA, "tools": [declared()], "url": hall.url, "token": TOKEN}
-    assert TOKEN not in repr(read_join(params))
+    assert TOKEN not in repr(parse_join(params))
 
 
 @pytest.mark.parametrize("end", ["leave", "expire", "join elsewhere"])
@@ -278,16 +279,16 @@ async def test_a_socket_remembers_nobody_who_is_gone(hall: House, end: str) -> N
     if end == "leave":
         await say(hall, "leave", lease=lease)
     elif end == "expire":
-        hall.servers.leases.cut(lease)
+        hall.tool_servers.leases.on_socket_closed(lease)
     else:
-        await join(hall, sender=Sender(unread), url=None, token=None)
+        await join(hall, sender=HubPeer(unread), url=None, token=None)
     assert sender.remembered == 0
 
 
-class Remembering(Sender):
+class Remembering(HubPeer):
     @property
     def remembered(self) -> int:
-        return len(self._ended)
+        return len(self._on_close)
 
 
 async def unread(_: Any) -> None:
@@ -300,7 +301,7 @@ LOOPBACK = ["127.0.0.1", "::1", "::ffff:127.0.0.1"]
 @pytest.mark.parametrize("address", LOOPBACK)
 async def test_in_the_profile_server_this_machine_opens_nothing(address: str) -> None:
     """A proxy that does not say that it is one may stand there, and everybody behind it."""
-    near = Posting({"client": (address, 9)}, {})
+    near = HttpPeer({"client": (address, 9)}, {})
     async with peer(well) as server:
         for more, joins in ((), False), (("127.0.0.1",), True):
             hall = House(pick, config=Config(profile="server", egress_allow=more))
@@ -313,4 +314,4 @@ async def test_in_the_profile_server_this_machine_opens_nothing(address: str) ->
 
 @pytest.mark.parametrize("address", LOOPBACK)
 async def test_in_the_profile_local_this_machine_is_open_from_this_machine(hall: House, address: str) -> None:
-    assert "lease" in await join(hall, sender=Posting({"client": (address, 9)}, {}))
+    assert "lease" in await join(hall, sender=HttpPeer({"client": (address, 9)}, {}))

@@ -14,30 +14,38 @@ import pytest
 from tests.unit.parts import entry_named
 from toolhall import Toolhall
 from toolhall.config import Config
-from toolhall.dialects.mcp.asks import VERSIONS_KEY
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.revisions import LEGACY, MODERN, NOVEMBER, Revision
-from toolhall.dialects.mcp.terms import VERSION_KEY
-from toolhall.dialects.mcp.write import Server, Writer
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    STATEFUL_REVISIONS,
+    JsonRpcRequest,
+    Revision,
+)
+from toolhall.dialects.mcp.requests import VERSION_KEY, VERSIONS_KEY
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.http.sse import EventStream
+from toolhall.http.stdio_lines import StdioLines
+from toolhall.mcp.request_state import RequestState
+from toolhall.mcp.sessions import McpSessions
+from toolhall.mcp.stateful import McpSession
+from toolhall.mcp.stateless import LISTEN_METHOD, StatelessMcp
+from toolhall.mcp.stdio import McpStdio
+from toolhall.mcp.subscriptions import Subscriptions
 from toolhall.model.caller import LOCAL
 from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId
-from toolhall.stores.seal import KEY_BYTES, Seal
-from toolhall.transports.lines import Lines
-from toolhall.transports.mcp.legacy import Session
-from toolhall.transports.mcp.modern import LISTEN, Modern
-from toolhall.transports.mcp.rounds import Rounds
-from toolhall.transports.mcp.sessions import Sessions
-from toolhall.transports.mcp.stdio import McpStdio
-from toolhall.transports.mcp.subscriptions import Subscriptions
-from toolhall.transports.stream import Stream
+from toolhall.stores.crypto import KEY_BYTES, SealedBox
 
-SERVER = Server(name="x", version="1")
+SERVER = ServerInfo(name="x", version="1")
 CHANGED = b"notifications/tools/list_changed"
-META: JsonObject = {VERSION_KEY: MODERN.name, "io.modelcontextprotocol/clientCapabilities": {}}
+META: JsonObject = {VERSION_KEY: REVISION_2026_07_28.name, "io.modelcontextprotocol/clientCapabilities": {}}
 WANTED: JsonObject = {"notifications": {"toolsListChanged": True}, "_meta": META}
 EVERY_VERSION: JsonObject = {**WANTED, "_meta": {**META, VERSIONS_KEY: "all"}}
-HELLO: JsonObject = {"protocolVersion": NOVEMBER.name, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+HELLO: JsonObject = {
+    "protocolVersion": REVISION_2025_11_25.name,
+    "capabilities": {},
+    "clientInfo": {"name": "x", "version": "1"},
+}
 TURNS = 50  # more than enough to wake a reader
 OLDER = entry_named("pinned", id=ToolId("Kit", "pinned", "0.9.0"))
 
@@ -63,41 +71,45 @@ def message(method: str, params: JsonObject, **more: Any) -> JsonObject:
 
 
 async def test_a_listener_has_the_notice_before_the_change_returns(hall: Toolhall) -> None:
-    stream = Stream()
-    end = Subscriptions(hall.hall, Writer(SERVER, MODERN)).listen(Request(1, LISTEN, WANTED), LOCAL, stream)
-    acknowledged = stream.last
+    stream = EventStream()
+    end = Subscriptions(hall.dispatcher, McpEncoder(SERVER, REVISION_2026_07_28)).listen(
+        JsonRpcRequest(1, LISTEN_METHOD, WANTED), LOCAL, stream
+    )
+    acknowledged = stream.last_number
     pin(hall)
-    assert stream.last == acknowledged + 1
+    assert stream.last_number == acknowledged + 1
     hall.registry.add([OLDER])
-    assert stream.last == acknowledged + 1
+    assert stream.last_number == acknowledged + 1
     end()
     hall.registry.remove("pinned")
-    assert stream.last == acknowledged + 1, "who has ended hears nothing"
+    assert stream.last_number == acknowledged + 1, "who has ended hears nothing"
 
 
 async def test_a_listener_may_ask_for_every_version(hall: Toolhall) -> None:
-    stream = Stream()
-    Subscriptions(hall.hall, Writer(SERVER, MODERN)).listen(Request(1, LISTEN, EVERY_VERSION), LOCAL, stream)
+    stream = EventStream()
+    Subscriptions(hall.dispatcher, McpEncoder(SERVER, REVISION_2026_07_28)).listen(
+        JsonRpcRequest(1, LISTEN_METHOD, EVERY_VERSION), LOCAL, stream
+    )
     pin(hall)
     hall.registry.add([OLDER])
-    assert stream.last == 3
+    assert stream.last_number == 3
 
 
-@pytest.mark.parametrize("revision", LEGACY.values(), ids=lambda revision: revision.name)
+@pytest.mark.parametrize("revision", STATEFUL_REVISIONS.values(), ids=lambda revision: revision.name)
 async def test_a_session_has_the_notice_before_the_change_returns(hall: Toolhall, revision: Revision) -> None:
-    sessions = Sessions(lambda: 0.0)
-    opened = sessions.open(Session(hall.hall, Writer(SERVER, revision), LOCAL, {}))
-    opened.reading = True
+    sessions = McpSessions(lambda: 0.0)
+    opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, revision), LOCAL, {}))
+    opened.is_reading = True
     pin(hall)
-    assert opened.standalone.last == 1
+    assert opened.standalone.last_number == 1
     sessions.end(opened)
     hall.registry.remove("pinned")
-    assert opened.standalone.last == 1, "who has ended hears nothing"
+    assert opened.standalone.last_number == 1, "who has ended hears nothing"
 
 
 async def test_a_session_that_has_ended_is_forgotten(hall: Toolhall) -> None:
-    sessions = Sessions(lambda: 0.0)
-    opened = sessions.open(Session(hall.hall, Writer(SERVER, NOVEMBER), LOCAL, {}))
+    sessions = McpSessions(lambda: 0.0)
+    opened = sessions.open(McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}))
     sessions.end(opened)
     found = weakref.ref(opened)
     del opened
@@ -106,13 +118,13 @@ async def test_a_session_that_has_ended_is_forgotten(hall: Toolhall) -> None:
 
 
 async def test_a_session_hears_of_older_versions_once_it_has_asked_for_them(hall: Toolhall) -> None:
-    session, told = Session(hall.hall, Writer(SERVER, NOVEMBER), LOCAL, {}), list[str]()
-    session.hear(lambda: told.append("changed"))
+    session, told = McpSession(hall.dispatcher, McpEncoder(SERVER, REVISION_2025_11_25), LOCAL, {}), list[str]()
+    session.on_list_changed(lambda: told.append("changed"))
     pin(hall)
     hall.registry.add([OLDER])
     assert told == ["changed"]
     for params in ({"_meta": {VERSIONS_KEY: "all"}}, {}):
-        await session.answer(Request(1, "tools/list", params), Stream(), 0)
+        await session.answer(JsonRpcRequest(1, "tools/list", params), EventStream(), 0)
     hall.registry.remove(OLDER.id)
     assert told == ["changed"] * 2
 
@@ -123,9 +135,9 @@ async def test_on_a_line_the_notice_is_written_before_the_change_returns(hall: T
     ours, theirs = os.pipe()
     os.set_blocking(ours, False)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(theirs, "wb", 0))
-    lines = Lines(reader, asyncio.StreamWriter(transport, protocol, None, loop))
-    modern = Modern(hall.hall, SERVER, Rounds(Seal(bytes(KEY_BYTES)), lambda: 0.0))
-    served = asyncio.create_task(McpStdio(hall.hall, SERVER, modern, lines, 1_000_000).run())
+    lines = StdioLines(reader, asyncio.StreamWriter(transport, protocol, None, loop))
+    modern = StatelessMcp(hall.dispatcher, SERVER, RequestState(SealedBox(bytes(KEY_BYTES)), lambda: 0.0))
+    served = asyncio.create_task(McpStdio(hall.dispatcher, SERVER, modern, lines, 1_000_000).run())
     read = bytearray()
 
     def answered() -> bool:
@@ -203,10 +215,10 @@ async def test_over_http_the_notice_is_sent_while_time_stands_still(
     async with sent(hall, "POST", {}, message("initialize", HELLO, id=1)) as hello:
         await turns_until(lambda: b"mcp-session-id" in hello.headers)
     session = {"mcp-session-id": hello.headers[b"mcp-session-id"].decode()}
-    modern = {"mcp-protocol-version": MODERN.name, "mcp-method": LISTEN}
+    modern = {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": LISTEN_METHOD}
     async with (
         sent(hall, "GET", session, None) as older,
-        sent(hall, "POST", modern, message(LISTEN, WANTED, id=2)) as newer,
+        sent(hall, "POST", modern, message(LISTEN_METHOD, WANTED, id=2)) as newer,
     ):
         await turns_until(lambda: b"acknowledged" in newer.sent and b"content-type" in older.headers)
         now = asyncio.get_running_loop().time()

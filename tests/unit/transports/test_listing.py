@@ -5,7 +5,7 @@ import pytest
 from tests.unit.transports.asked import asked
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import ALIASES, DIALECTS
-from toolhall.transports.exchange import MOST_PARAMETERS
+from toolhall.http.request import MAX_QUERY_PARAMETERS
 
 
 class Shop(Toolkit, version="2.0.0", level=3, tags=["trade"]):
@@ -107,7 +107,7 @@ async def test_pages_hold_every_tool_once() -> None:
         ("dialect=esperanto", 400, "use one of mcp"),
         ("colour=red", 400, "there is no parameter 'colour'"),
         ("tag=a&tag=b", 400, "twice"),
-        ("&".join(f"a{number}=1" for number in range(MOST_PARAMETERS + 1)), 400, "more than"),
+        ("&".join(f"a{number}=1" for number in range(MAX_QUERY_PARAMETERS + 1)), 400, "more than"),
         ("cursor=!", 404, "nextCursor"),
     ],
 )

@@ -9,9 +9,8 @@ import pytest
 
 from tests.unit.transports.asked import FORWARDED, asked, asked_by_socket
 from toolhall import Toolhall, tool
-from toolhall.model.caller import LOCAL
-from toolhall.pipeline.manage import REFUSAL
-from toolhall.transports.identity import NOBODY
+from toolhall.model.caller import ANONYMOUS, LOCAL
+from toolhall.pipeline.admin import NOT_ADMIN
 
 Message: TypeAlias = dict[str, Any]
 
@@ -83,11 +82,11 @@ async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str,
     assert logging.getLogger("toolhall").level == before
     listed = (await by_post(hall, core("list_tools")))["result"]["tools"]
     assert [each["tool"]["name"] for each in listed] == ["test_management"]
-    assert [each.id for each in hall.registrar.known if each.state == "quarantined"] == ["kept.look@1.0.0"]
+    assert [each.id for each in hall.registration.all_records if each.state == "quarantined"] == ["kept.look@1.0.0"]
     (record,) = records(hall)
-    assert (record.caller, record.dialect, record.tool) == (NOBODY.id, "hub/management", what)
+    assert (record.caller, record.dialect, record.tool) == (ANONYMOUS.id, "hub/management", what)
     assert (record.outcome, len(record.arguments_sha256)) == ("Denied", 64)
-    assert (record.verdict, record.reason) == ("deny", REFUSAL)
+    assert (record.verdict, record.reason) == ("deny", NOT_ADMIN)
 
 
 @in_every_way
@@ -123,7 +122,7 @@ async def test_nobody_registers_through_machine_context(hall: Toolhall, path: st
     assert "greeter" not in json.dumps(await asked(hall, "/machine/tools"))
     assert (await asked(hall, path, "POST", message))[0] in (200, 201)
     assert [(each.caller, each.dialect, each.tool, each.outcome) for each in records(hall)] == [
-        (NOBODY.id, "machine/management", "register greeter@1.0.0", "Denied"),
+        (ANONYMOUS.id, "machine/management", "register greeter@1.0.0", "Denied"),
         (LOCAL.id, "machine/management", "register greeter@1.0.0", "ok"),
     ]
 

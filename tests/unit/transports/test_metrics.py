@@ -33,7 +33,7 @@ async def got(hall: Toolhall, headers: dict[str, str] | None = None) -> tuple[in
 
 async def test_prometheus_can_read_it() -> None:
     with Toolhall(pick) as hall:
-        hall.telemetry.ended(call_of(), "test_metrics.pick@0.1.0", "ok", 0.001)
+        hall.telemetry.record_call(call_of(), "test_metrics.pick@0.1.0", "ok", 0.001)
         hall.journal.failing = True
         status, headers, body = await got(hall)
     assert (status, headers[b"content-type"]) == (200, b"text/plain; version=0.0.4; charset=utf-8")

@@ -23,9 +23,9 @@ from starlette.testclient import TestClient
 from websockets.asyncio.client import connect
 
 from toolhall import Config, Toolhall, Toolkit, tool
-from toolhall.registrar.keys import NewKey
-from toolhall.transports.asgi import AsgiApp
-from toolhall.transports.mounting import below_root
+from toolhall.auth.authenticator import AsgiApp
+from toolhall.http.request_guard import strip_root_path
+from toolhall.registration.access import NewKey
 
 METADATA = "/.well-known/oauth-protected-resource"
 EXAMPLES = Path(__file__).parents[3] / "docs_src"
@@ -190,7 +190,7 @@ async def test_a_data_folder_is_opened_by_the_first_request_too(tmp_path: Path) 
 async def test_a_hall_that_cannot_be_opened_is_unavailable_and_the_rest_goes_on(
     mounted: Mounted, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolhall.transports.http.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("toolhall.http.app.RETRY_SECONDS", 0.0)
     kit = Database(reachable=False)
     hall = Toolhall(kit)
     async with serving(mounted(hall)) as client:
@@ -403,7 +403,7 @@ async def test_a_public_url_without_the_path_of_the_mount_is_worth_a_word(caplog
 def test_the_path_of_the_hall_is_what_follows_the_mount(
     path: str, raw: bytes, root: str, own: str, own_raw: bytes
 ) -> None:
-    found = below_root({"path": path, "raw_path": raw, "root_path": root}, root)
+    found = strip_root_path({"path": path, "raw_path": raw, "root_path": root}, root)
     assert (found["path"], found["raw_path"], found["root_path"]) == (own, own_raw, root.rstrip("/"))
 
 

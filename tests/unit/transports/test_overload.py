@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import Clock
-from toolhall.model.caller import Caller
-from toolhall.transports.overload import (
-    RESERVED,
-    RESERVED_FOR_HEALTH,
-    Bodies,
-    FairShares,
-    RequestLimiter,
+from toolhall.http.concurrency import (
+    RESERVED_HEALTH_SLOTS,
+    RESERVED_SLOTS,
+    ConcurrencyLimiter,
+    FairSlots,
+    IncompleteBodies,
     SlotPool,
 )
+from toolhall.model.caller import Caller
 
 FOREVER = 600.0
 ANNA, BEN = Caller("anna", proof="key"), Caller("ben", proof="token")
@@ -33,50 +33,50 @@ async def turn() -> None:
 def filled(most: int, wait_seconds: float = FOREVER) -> SlotPool:
     """Every slot is taken, each by another key."""
     pool = SlotPool(most, None, wait_seconds)
-    assert all(pool.take(f"key {number}") for number in range(most))
+    assert all(pool.try_acquire(f"key {number}") for number in range(most))
     return pool
 
 
 @pytest.mark.parametrize("callers", [1, 2, 3, 7])
 def test_n_who_take_all_they_can_get_leave_as_much_for_one_more(callers: int) -> None:
-    shares, names = FairShares(256), [str(number) for number in range(callers)]
+    shares, names = FairSlots(256), [str(number) for number in range(callers)]
     for _ in range(256):
         for name in names:
-            shares.take(name)
-    each = [shares.held(name) for name in names]
+            shares.try_acquire(name)
+    each = [shares.held_by(name) for name in names]
     assert max(each) - min(each) <= 1
     assert 256 - sum(each) >= 256 // (callers + 1)
-    assert sum(shares.take("late") for _ in range(256)) >= 256 // (callers + 1) // 2
+    assert sum(shares.try_acquire("late") for _ in range(256)) >= 256 // (callers + 1) // 2
 
 
 def test_a_key_has_no_more_than_it_may_have() -> None:
-    shares = FairShares(256, 3)
-    assert [shares.take("a") for _ in range(4)] == [True, True, True, False]
-    assert shares.take("b")
-    shares.leave("a")
-    assert shares.take("a")
+    shares = FairSlots(256, 3)
+    assert [shares.try_acquire("a") for _ in range(4)] == [True, True, True, False]
+    assert shares.try_acquire("b")
+    shares.release("a")
+    assert shares.try_acquire("a")
 
 
 def test_who_holds_nothing_is_not_remembered() -> None:
-    shares = FairShares(8)
+    shares = FairSlots(8)
     for number in range(10_000):
-        assert shares.take(str(number))
-        shares.leave(str(number))
-    assert (shares.taken, shares.keys) == (0, 0)
+        assert shares.try_acquire(str(number))
+        shares.release(str(number))
+    assert (shares.in_use, shares.holders) == (0, 0)
 
 
 async def test_whoever_waits_longest_is_next() -> None:
     pool, order = filled(12), list[str]()
 
     async def visit(name: str) -> None:
-        assert await pool.wait(name)
+        assert await pool.acquire(name)
         order.append(name)
 
     visits = [asyncio.create_task(visit(name)) for name in "abc"]
     await turn()
-    assert not pool.take("d")
+    assert not pool.try_acquire("d")
     for number, _ in enumerate(visits):
-        pool.leave(f"key {number}")
+        pool.release(f"key {number}")
         await turn()
     assert order == list("abc")
 
@@ -84,14 +84,14 @@ async def test_whoever_waits_longest_is_next() -> None:
 async def test_a_free_slot_goes_to_the_first_whose_share_allows_it() -> None:
     """Whoever has more than its share waits behind those who have less."""
     pool = SlotPool(16, None, FOREVER)
-    while pool.take("greedy"):
+    while pool.try_acquire("greedy"):
         pass
-    while pool.take("other"):
+    while pool.try_acquire("other"):
         pass
-    held = [pool.held(name) for name in ("greedy", "other")]
-    greedy, modest = asyncio.create_task(pool.wait("greedy")), asyncio.create_task(pool.wait("modest"))
+    held = [pool.held_by(name) for name in ("greedy", "other")]
+    greedy, modest = asyncio.create_task(pool.acquire("greedy")), asyncio.create_task(pool.acquire("modest"))
     await turn()
-    pool.leave("other")
+    pool.release("other")
     await turn()
     assert (greedy.done(), modest.done()) == (False, True)
     assert held[0] == 8
@@ -101,102 +101,102 @@ async def test_a_free_slot_goes_to_the_first_whose_share_allows_it() -> None:
 
 async def test_the_queue_is_bounded_and_shared_too() -> None:
     pool = filled(32)
-    waiting = [asyncio.create_task(pool.wait("greedy")) for _ in range(20)]
+    waiting = [asyncio.create_task(pool.acquire("greedy")) for _ in range(20)]
     await turn()
     assert sum(task.done() for task in waiting) == 16  # of eight places it gets four
-    other = asyncio.create_task(pool.wait("other"))
+    other = asyncio.create_task(pool.acquire("other"))
     await turn()
     assert not other.done()
     for task in (*waiting, other):
         task.cancel()
     await asyncio.gather(*waiting, other, return_exceptions=True)
-    assert (pool.taken, pool.queue_is_full) == (32, False)
+    assert (pool.in_use, pool.is_queue_full) == (32, False)
 
 
 async def test_nobody_waits_for_long() -> None:
     pool = filled(1, 0.0)
-    assert await pool.wait("a") is False
-    assert not pool.queue_is_full
+    assert await pool.acquire("a") is False
+    assert not pool.is_queue_full
 
 
 async def test_a_slot_is_not_handed_to_one_that_has_just_given_up() -> None:
     pool = filled(1, 0.0)
-    waiting = asyncio.create_task(pool.wait("a"))
+    waiting = asyncio.create_task(pool.acquire("a"))
     await asyncio.sleep(0)
-    asyncio.get_running_loop().call_later(0.0, pool.leave, "key 0")  # in the same turn, right after the other timer
+    asyncio.get_running_loop().call_later(0.0, pool.release, "key 0")  # in the same turn, right after the other timer
     assert await waiting is False
-    assert pool.taken == 0
+    assert pool.in_use == 0
 
 
 @pytest.mark.parametrize("late", [False, True])
 async def test_who_is_cancelled_loses_no_slot(late: bool) -> None:
     pool = filled(1)
-    waiting = asyncio.create_task(pool.wait("a"))
+    waiting = asyncio.create_task(pool.acquire("a"))
     await turn()
     if late:
-        pool.leave("key 0")  # the slot is handed over, and its taker is cancelled before it knows
+        pool.release("key 0")  # the slot is handed over, and its taker is cancelled before it knows
     waiting.cancel()
     if not late:
-        pool.leave("key 0")
+        pool.release("key 0")
     await turn()
     assert waiting.cancelled()
-    assert (pool.taken, pool.keys) == (0, 0)
-    assert pool.take("b")
+    assert (pool.in_use, pool.holders) == (0, 0)
+    assert pool.try_acquire("b")
 
 
 async def test_a_few_slots_are_for_those_who_look_after_the_server() -> None:
-    admission = RequestLimiter(1, FOREVER)
-    assert admission.enter(ANNA, "/mcp") is admission.callers
-    assert admission.enter(ANNA, "/mcp") is None
+    admission = ConcurrencyLimiter(1, FOREVER)
+    assert admission.try_acquire(ANNA, "/mcp") is admission.callers
+    assert admission.try_acquire(ANNA, "/mcp") is None
     count = 0
-    while (slot := admission.enter(ANNA, "/api/tools")) is not None:
+    while (slot := admission.try_acquire(ANNA, "/api/tools")) is not None:
         assert slot is admission.reserve
         count += 1
-    assert 0 < count < RESERVED
-    assert admission.enter(BEN, "/health") is admission.reserve
-    assert admission.enter(stranger(), "/approve/x") is admission.strangers  # never the reserve
-    assert admission.enter(stranger(), "/approve/x") is None
+    assert 0 < count < RESERVED_SLOTS
+    assert admission.try_acquire(BEN, "/health") is admission.reserve
+    assert admission.try_acquire(stranger(), "/approve/x") is admission.anonymous  # never the reserve
+    assert admission.try_acquire(stranger(), "/approve/x") is None
 
 
 async def test_strangers_have_slots_of_their_own_and_so_has_the_health() -> None:
-    admission = RequestLimiter(16, FOREVER)
+    admission = ConcurrencyLimiter(16, FOREVER)
     for number in range(50):
-        admission.enter(stranger(f"192.0.2.{number}"), "/machine")
-    assert admission.strangers.taken == 4
-    assert admission.enter(ANNA, "/mcp") is admission.callers
-    health = [admission.enter(stranger(f"192.0.2.{number}"), "/health") for number in range(50)]
-    assert [slot is admission.health for slot in health].count(True) == RESERVED_FOR_HEALTH
-    assert not admission.strained
-    assert await RequestLimiter(16, 0.0).wait(stranger()) is None
+        admission.try_acquire(stranger(f"192.0.2.{number}"), "/machine")
+    assert admission.anonymous.in_use == 4
+    assert admission.try_acquire(ANNA, "/mcp") is admission.callers
+    health = [admission.try_acquire(stranger(f"192.0.2.{number}"), "/health") for number in range(50)]
+    assert [slot is admission.health for slot in health].count(True) == RESERVED_HEALTH_SLOTS
+    assert not admission.is_overloaded
+    assert await ConcurrencyLimiter(16, 0.0).acquire(stranger()) is None
 
 
 async def test_it_is_strained_while_it_is_full_and_for_a_while_after_somebody_found_no_slot() -> None:
     clock = Clock()
-    admission = RequestLimiter(1, 0.0, clock)
-    seen = [admission.strained]
-    assert admission.enter(ANNA, "/mcp")
-    seen.append(admission.strained)
-    admission.callers.leave("anna")
-    seen.append(admission.strained)  # nobody found it full
-    assert admission.enter(ANNA, "/mcp")
-    assert admission.enter(BEN, "/mcp") is None
-    admission.callers.leave("anna")
+    admission = ConcurrencyLimiter(1, 0.0, clock)
+    seen = [admission.is_overloaded]
+    assert admission.try_acquire(ANNA, "/mcp")
+    seen.append(admission.is_overloaded)
+    admission.callers.release("anna")
+    seen.append(admission.is_overloaded)  # nobody found it full
+    assert admission.try_acquire(ANNA, "/mcp")
+    assert admission.try_acquire(BEN, "/mcp") is None
+    admission.callers.release("anna")
     for seconds in (14.9, 0.2):
         clock.now += seconds
-        seen.append(admission.strained)
+        seen.append(admission.is_overloaded)
     assert seen == [False, True, False, True, False]
 
 
 async def test_who_is_turned_away_unheard_found_no_slot_either() -> None:
-    admission = RequestLimiter(1, FOREVER, Clock())
-    assert admission.enter(ANNA, "/mcp")
-    waiting = asyncio.create_task(admission.wait(BEN))
+    admission = ConcurrencyLimiter(1, FOREVER, Clock())
+    assert admission.try_acquire(ANNA, "/mcp")
+    waiting = asyncio.create_task(admission.acquire(BEN))
     await turn()
-    assert (admission.turns_away("/mcp"), admission.turns_away("/health")) == (True, False)
-    admission.callers.leave("anna")
+    assert (admission.rejects("/mcp"), admission.rejects("/health")) == (True, False)
+    admission.callers.release("anna")
     assert await waiting
-    admission.callers.leave("ben")
-    assert (admission.running, admission.strained) == (0, True)
+    admission.callers.release("ben")
+    assert (admission.running, admission.is_overloaded) == (0, True)
 
 
 class Arriving:
@@ -220,8 +220,8 @@ class Arriving:
     ],
 )
 def test_a_new_body_of_a_stranger_takes_the_place_of_an_old_one(before: str, new: str, gone: str) -> None:
-    bodies, dropped = Bodies(8, 4), list[Any]()
+    bodies, dropped = IncompleteBodies(8, 4), list[Any]()
     for number, address in enumerate(before, 1):
-        bodies.begin_stranger(address, Arriving(f"{address}{number}", dropped))
-    bodies.begin_stranger(new, Arriving("new", dropped))
-    assert (dropped, bodies.strangers) == ([gone], 4)
+        bodies.add_anonymous(address, Arriving(f"{address}{number}", dropped))
+    bodies.add_anonymous(new, Arriving("new", dropped))
+    assert (dropped, bodies.anonymous) == ([gone], 4)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.properties.callers.house import Reply, visit
 from toolhall import Config, Toolhall, Toolkit, tool
-from toolhall.dialects.oxp.messages import MOST_BROUGHT, CallRequest, Unreadable, read_call
+from toolhall.dialects.oxp.messages import MAX_CREDENTIAL_BYTES, OxpCallRequest, OxpDecodeError, read_call
 from toolhall.model.secret import Secret
 
 VALUE, TOKEN, OTHER = "sk-brought-0001", "ya29.brought-0002", "sk-brought-0003"
@@ -80,7 +80,7 @@ async def test_with_other_credentials_it_is_another_call(office: Office, context
     assert office.post.ran == 1
 
 
-def read(context: Any) -> CallRequest:
+def read(context: Any) -> OxpCallRequest:
     return read_call(json.dumps({"request": {"tool_id": "Post.send", "context": context}}).encode())
 
 
@@ -88,9 +88,9 @@ def read(context: Any) -> CallRequest:
 def test_what_was_brought_is_kept_as_secrets_only() -> None:
     request = read({**BROUGHT, "user_id": "ada", "more": 1})
     assert request.context == {"user_id": "ada", "more": 1}
-    assert request.brought is not None
-    assert request.brought.secrets == {"KEY": Secret(VALUE), "PIN": Secret(OTHER)}
-    assert request.brought.tokens == {"acme": Secret(TOKEN)}
+    assert request.credentials is not None
+    assert request.credentials.secrets == {"KEY": Secret(VALUE), "PIN": Secret(OTHER)}
+    assert request.credentials.tokens == {"acme": Secret(TOKEN)}
     for value in (VALUE, TOKEN, OTHER):
         assert value not in repr(request)
         assert value not in repr(msgspec.structs.asdict(request))
@@ -100,11 +100,11 @@ def test_what_was_brought_is_kept_as_secrets_only() -> None:
 @pytest.mark.parametrize(("key", "member"), [("secrets", "value"), ("authorization", "token")])
 @pytest.mark.parametrize("letter", ["x", "ä", "😀"])
 def test_what_is_brought_is_bounded(key: str, member: str, letter: str) -> None:
-    most = letter * (MOST_BROUGHT // len(letter.encode()))
-    assert read({key: [{"id": "acme", member: most}]}).brought
-    short = read({key: [{"id": "acme", member: "abc"}]}).brought
+    most = letter * (MAX_CREDENTIAL_BYTES // len(letter.encode()))
+    assert read({key: [{"id": "acme", member: most}]}).credentials
+    short = read({key: [{"id": "acme", member: "abc"}]}).credentials
     assert short is not None
-    assert short.short == ("acme",)
+    assert short.too_short == ("acme",)
     for value in (most + letter, "x" * 1_000_000):
-        with pytest.raises(Unreadable, match=f"context.{key}: a {member} has at most {MOST_BROUGHT} bytes"):
+        with pytest.raises(OxpDecodeError, match=f"context.{key}: a {member} has at most {MAX_CREDENTIAL_BYTES} bytes"):
             read({key: [{"id": "fine", member: "long enough"}, {"id": "acme", member: value}]})

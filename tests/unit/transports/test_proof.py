@@ -5,10 +5,9 @@ from functools import partial
 from typing import Any
 
 from tests.unit.runners.hub.lines import eventually
+from toolhall.auth.authenticator import AuthResult, invalid_credential
+from toolhall.http.tool_server_join import CredentialRecheck, HttpPeer
 from toolhall.model.caller import Caller
-from toolhall.transports.identity.base import Proven, invalid
-from toolhall.transports.proof import Proof
-from toolhall.transports.sender import Posting
 
 SCOPE: dict[str, Any] = {"type": "http", "path": "/hub", "method": "POST", "client": ("10.0.0.1", 9), "own": object()}
 
@@ -21,23 +20,23 @@ class Issuer:
         self.valid = True
         self.seen: list[Any] = []
 
-    def caller(self, scope: Any, headers: Any) -> Proven:
+    def caller(self, scope: Any, headers: Any) -> AuthResult:
         self.seen.append((scope, headers))
         if self.known and not self.valid:
-            raise invalid()
+            raise invalid_credential()
         return Caller("ci", proof="key") if self.known else self._asked()
 
     async def _asked(self) -> Caller:
         await asyncio.sleep(0)
         self.known = True
         if not self.valid:
-            raise invalid()
+            raise invalid_credential()
         return Caller("ci", proof="key")
 
 
 async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
     issuer = Issuer()
-    proof = Proof(partial(issuer.caller, SCOPE, {b"authorization": b"Bearer t"}))
+    proof = CredentialRecheck(partial(issuer.caller, SCOPE, {b"authorization": b"Bearer t"}))
     assert proof() is None
     await eventually(lambda: issuer.known)
     assert proof() is True
@@ -48,7 +47,7 @@ async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
 async def test_a_no_that_takes_long_is_a_no() -> None:
     issuer = Issuer()
     issuer.valid = False
-    proof = Posting(SCOPE, {}, issuer).proof()
+    proof = HttpPeer(SCOPE, {}, issuer).credential_check()
     assert proof() is None
     await eventually(lambda: issuer.known)
     assert proof() is False
@@ -57,10 +56,10 @@ async def test_a_no_that_takes_long_is_a_no() -> None:
 def test_it_keeps_what_is_needed_and_not_the_connection() -> None:
     issuer = Issuer()
     issuer.known = True
-    assert Posting(SCOPE, {b"a": b"b"}, issuer).proof()()
+    assert HttpPeer(SCOPE, {b"a": b"b"}, issuer).credential_check()()
     ((scope, headers),) = issuer.seen
     assert (set(scope), headers) == ({"type", "path", "method", "client"}, {b"a": b"b"})
 
 
 def test_where_nobody_proves_anything_nothing_ends() -> None:
-    assert Posting(SCOPE, {}).proof()()
+    assert HttpPeer(SCOPE, {}).credential_check()()

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.transports.asked import asked
 from toolhall import Toolhall
 from toolhall.examples.calculator import Calculator
+from toolhall.http import dialect_definitions
 from toolhall.model.errors import Malformed
-from toolhall.transports import registering
 
 
 @pytest.fixture
@@ -29,9 +29,9 @@ def defined(name: str, *capabilities: str, description: str = "x") -> Any:
 async def active(hall: Toolhall, definition: Any) -> None:
     """Register a definition and activate all of it, as somebody who looked at it."""
     assert (await asked(hall, "/machine/tools", "POST", definition))[0] == 201
-    for kept in hall.registrar.known:
+    for kept in hall.registration.all_records:
         if kept.state == "quarantined":
-            await hall.registrar.activate(kept.id, "ada", kept.document_digest)
+            await hall.registration.activate(kept.id, "ada", kept.document_digest)
 
 
 async def core(hall: Toolhall, method: str, **params: Any) -> Any:
@@ -51,9 +51,9 @@ async def test_a_toolkit_that_is_served_cannot_be_registered(hall: Toolhall) -> 
 
 async def test_a_twin_in_another_case_is_registered_but_never_served_beside_it(hall: Toolhall) -> None:
     assert (await asked(hall, "/machine/tools", "POST", defined("calculator", "Add")))[0] == 201
-    kept = hall.registrar.find("calculator.Add")
+    kept = hall.registration.find("calculator.Add")
     with pytest.raises(Malformed, match="rename one of them"):
-        await hall.registrar.activate(kept.id, "ada", kept.document_digest)
+        await hall.registration.activate(kept.id, "ada", kept.document_digest)
 
 
 async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) -> None:
@@ -65,7 +65,7 @@ async def test_nor_two_that_are_registered_nor_two_capabilities(hall: Toolhall) 
 
 
 async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registering, "PAGE", 2)
+    monkeypatch.setattr(dialect_definitions, "PAGE", 2)
     for number in range(4):
         await active(hall, defined(f"kit{number}"))
     names: list[str] = []
@@ -83,7 +83,7 @@ async def test_the_hub_lists_in_pages(hall: Toolhall, monkeypatch: pytest.Monkey
 
 
 async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registering, "PAGE_BYTES", 5_000)
+    monkeypatch.setattr(dialect_definitions, "PAGE_BYTES", 5_000)
     for number in range(3):
         await active(hall, defined(f"kit{number}", description="x" * 6_000))
     seen, cursor = [], ""

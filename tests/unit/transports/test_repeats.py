@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from toolhall.http import oxp
+from toolhall.http.oxp import CallIdReused, IdempotencyCache
 from toolhall.model.errors import Denied, Unavailable
-from toolhall.model.exchange import Wire
-from toolhall.transports import repeats
-from toolhall.transports.repeats import Repeats, Reused
+from toolhall.model.messages import WireResponse
 
 KEY = ("local", "c-1")
 
@@ -29,9 +29,9 @@ class Tool:
         self._status = status
         self._size = size
 
-    async def __call__(self) -> Wire:
+    async def __call__(self) -> WireResponse:
         self.runs += 1
-        return Wire(b"%d" % self.runs * self._size, self._status)
+        return WireResponse(b"%d" % self.runs * self._size, self._status)
 
 
 class Clock:
@@ -45,103 +45,103 @@ class Clock:
 
 async def test_an_answer_is_forgotten_after_a_while() -> None:
     clock, tool = Clock(), Tool()
-    kept = Repeats(clock)
-    assert [(await kept.once(KEY, b"r", tool, may)).body for _ in range(2)] == [b"1", b"1"]
-    clock.now = repeats.KEPT_SECONDS
-    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
+    kept = IdempotencyCache(clock)
+    assert [(await kept.run_once(KEY, b"r", tool, may)).body for _ in range(2)] == [b"1", b"1"]
+    clock.now = oxp.KEPT_SECONDS
+    assert (await kept.run_once(KEY, b"r", tool, may)).body == b"1"
     clock.now += 1
-    assert (await kept.once(KEY, b"other", tool, may)).body == b"2"
+    assert (await kept.run_once(KEY, b"other", tool, may)).body == b"2"
 
 
 @pytest.mark.parametrize(("status", "runs"), [(200, 1), (500, 1), (400, 2), (401, 2), (422, 2), (429, 2), (503, 2)])
 async def test_only_what_may_have_run_is_remembered(status: int, runs: int) -> None:
-    tool, kept = Tool(status), Repeats(Clock())
+    tool, kept = Tool(status), IdempotencyCache(Clock())
     for _ in range(2):
-        await kept.once(KEY, b"r", tool, may)
+        await kept.run_once(KEY, b"r", tool, may)
     assert tool.runs == runs
 
 
 async def test_a_repeat_is_judged_first() -> None:
-    tool, kept = Tool(), Repeats(Clock())
-    assert (await kept.once(KEY, b"r", tool, may_not)).body == b"1"  # the call itself was judged on its way
+    tool, kept = Tool(), IdempotencyCache(Clock())
+    assert (await kept.run_once(KEY, b"r", tool, may_not)).body == b"1"  # the call itself was judged on its way
     with pytest.raises(Denied):
-        await kept.once(KEY, b"r", tool, may_not)
-    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
+        await kept.run_once(KEY, b"r", tool, may_not)
+    assert (await kept.run_once(KEY, b"r", tool, may)).body == b"1"
 
 
 async def test_callers_do_not_share_ids() -> None:
-    tool, kept = Tool(), Repeats(Clock())
-    await kept.once(("ada", "c-1"), b"r", tool, may)
-    assert (await kept.once(("bob", "c-1"), b"other", tool, may)).body == b"2"
+    tool, kept = Tool(), IdempotencyCache(Clock())
+    await kept.run_once(("ada", "c-1"), b"r", tool, may)
+    assert (await kept.run_once(("bob", "c-1"), b"other", tool, may)).body == b"2"
 
 
 async def test_the_oldest_answers_make_room_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "MAX_KEPT", 2)
-    tool, kept = Tool(), Repeats(Clock())
+    monkeypatch.setattr(oxp, "MAX_KEPT", 2)
+    tool, kept = Tool(), IdempotencyCache(Clock())
     for name in ("a", "b", "c"):
-        await kept.once(("local", name), b"r", tool, may)
-    await kept.once(("local", "c"), b"r", tool, may)
+        await kept.run_once(("local", name), b"r", tool, may)
+    await kept.run_once(("local", "c"), b"r", tool, may)
     assert tool.runs == 3
-    await kept.once(("local", "a"), b"r", tool, may)
+    await kept.run_once(("local", "a"), b"r", tool, may)
     assert tool.runs == 4
 
 
 async def test_the_oldest_answers_make_room_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeats, "MAX_KEPT_BYTES", 25)
-    tool, kept = Tool(size=10), Repeats(Clock())
+    monkeypatch.setattr(oxp, "MAX_KEPT_BYTES", 25)
+    tool, kept = Tool(size=10), IdempotencyCache(Clock())
     for name in ("a", "b", "c", "d"):
-        await kept.once(("local", name), b"r", tool, may)
-    await kept.once(("local", "d"), b"r", tool, may)
+        await kept.run_once(("local", name), b"r", tool, may)
+    await kept.run_once(("local", "d"), b"r", tool, may)
     assert tool.runs == 4
-    await kept.once(("local", "a"), b"r", tool, may)
+    await kept.run_once(("local", "a"), b"r", tool, may)
     assert tool.runs == 5
 
 
 async def test_what_runs_is_never_forgotten() -> None:
     clock, going_on = Clock(), asyncio.Event()
-    kept = Repeats(clock)
+    kept = IdempotencyCache(clock)
 
-    async def slow() -> Wire:
+    async def slow() -> WireResponse:
         await going_on.wait()
-        return Wire(b"slow")
+        return WireResponse(b"slow")
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
+    first = asyncio.ensure_future(kept.run_once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
-    clock.now = 10 * repeats.KEPT_SECONDS
-    second = asyncio.ensure_future(kept.once(KEY, b"r", Tool(), may))
-    with pytest.raises(Reused):
-        await kept.once(KEY, b"other", Tool(), may)
+    clock.now = 10 * oxp.KEPT_SECONDS
+    second = asyncio.ensure_future(kept.run_once(KEY, b"r", Tool(), may))
+    with pytest.raises(CallIdReused):
+        await kept.run_once(KEY, b"other", Tool(), may)
     going_on.set()
     assert [wire.body for wire in await asyncio.gather(first, second)] == [b"slow", b"slow"]
 
 
 async def test_whoever_waits_for_a_call_that_was_broken_off_may_send_it_again() -> None:
-    kept, tool = Repeats(Clock()), Tool()
+    kept, tool = IdempotencyCache(Clock()), Tool()
 
-    async def never() -> Wire:
+    async def never() -> WireResponse:
         await asyncio.Event().wait()
         raise AssertionError
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", never, may))
+    first = asyncio.ensure_future(kept.run_once(KEY, b"r", never, may))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(kept.once(KEY, b"r", tool, may))
+    second = asyncio.ensure_future(kept.run_once(KEY, b"r", tool, may))
     await asyncio.sleep(0)
     first.cancel()
     with pytest.raises(Unavailable):
         await second
-    assert (await kept.once(KEY, b"r", tool, may)).body == b"1"
+    assert (await kept.run_once(KEY, b"r", tool, may)).body == b"1"
 
 
 async def test_whoever_waits_may_leave_without_ending_the_call() -> None:
-    kept, going_on = Repeats(Clock()), asyncio.Event()
+    kept, going_on = IdempotencyCache(Clock()), asyncio.Event()
 
-    async def slow() -> Wire:
+    async def slow() -> WireResponse:
         await going_on.wait()
-        return Wire(b"slow")
+        return WireResponse(b"slow")
 
-    first = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
+    first = asyncio.ensure_future(kept.run_once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
-    second = asyncio.ensure_future(kept.once(KEY, b"r", slow, may))
+    second = asyncio.ensure_future(kept.run_once(KEY, b"r", slow, may))
     await asyncio.sleep(0)
     second.cancel()
     await asyncio.wait([second])

@@ -9,16 +9,16 @@ import pytest
 from tests.properties.callers.house import Reply, visit
 from toolhall import Config, Toolhall, Toolkit, tool
 from toolhall.model.errors import NeedsRequirement
-from toolhall.model.requirements import AccountNeed, Missing
+from toolhall.model.requirements import AccountRequirement, MissingRequirement
 
 JUNE, NOVEMBER, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
 PAGES: dict[str, Any] = {"elicitation": {"url": {}}}
 ACCEPT = {"accept": "application/json, text/event-stream"}
 URL = "https://hall.example/connect/"
-MAIL = Missing("account", "mail", f"{URL}mail", AccountNeed("google", ("mail.read",)))
-CODE = Missing("account", "code", f"{URL}code", AccountNeed("github"))
-KEY, USER = Missing("secret", "SMS_KEY"), Missing("user_id")
+MAIL = MissingRequirement("account", "mail", f"{URL}mail", AccountRequirement("google", ("mail.read",)))
+CODE = MissingRequirement("account", "code", f"{URL}code", AccountRequirement("github"))
+KEY, USER = MissingRequirement("secret", "SMS_KEY"), MissingRequirement("user_id")
 KINDS = {"account": [MAIL], "accounts": [MAIL, CODE], "secret": [KEY], "user": [USER], "both": [MAIL, KEY]}
 
 

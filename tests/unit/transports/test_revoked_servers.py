@@ -23,9 +23,9 @@ async def test_over_http_it_is_gone_at_once() -> None:
             join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
             assert (await asked(hall, "/hub", "POST", join, by))[0] == 200
             assert (await manage(hall, "DELETE", f"/api/keys/{other}", headers=boss)).status == 200
-            assert len(hall.servers.pools) == 1, "it was another key of that name"
+            assert len(hall.tool_servers.pools) == 1, "it was another key of that name"
             assert (await manage(hall, "DELETE", f"/api/keys/{key}", headers=boss)).status == 200
-            assert len(hall.servers.pools) == 0
+            assert len(hall.tool_servers.pools) == 0
             await hall.settle()
 
 
@@ -36,7 +36,7 @@ async def test_over_a_socket_it_is_gone_at_once() -> None:
             server.say(request("j", "join", **JOIN))
             assert "lease" in (await server.answer("j"))["result"]
             await hall.access.keys.revoke(key)
-            assert len(hall.servers.pools) == 0
+            assert len(hall.tool_servers.pools) == 0
 
 
 async def test_a_key_that_is_revoked_while_it_joins_is_refused() -> None:
@@ -52,7 +52,7 @@ async def test_a_key_that_is_revoked_while_it_joins_is_refused() -> None:
             join = request("j", "join", **JOIN, url=server.url, token=TOKEN)
             status, said = await asked(hall, "/hub", "POST", join, by)
             assert (status, said["error"]["code"]) == (401, "UNAUTHENTICATED")
-            assert len(hall.servers.pools) == 0
+            assert len(hall.tool_servers.pools) == 0
             await hall.settle()
 
 

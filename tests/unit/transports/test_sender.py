@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from toolhall.transports.sender import Sender
+from toolhall.http.tool_server_join import HubPeer
 
 
 async def unread(_: Any) -> None:
@@ -10,24 +10,24 @@ async def unread(_: Any) -> None:
 
 
 def test_one_line_as_long_as_it_takes_calls() -> None:
-    sender = Sender(send=unread)
-    line = sender.line("one")
+    sender = HubPeer(send=unread)
+    line = sender.transport("one")
     assert line is not None
-    assert sender.line("one") is line
-    assert sender.line("two") is not line
+    assert sender.transport("one") is line
+    assert sender.transport("two") is not line
 
 
 def test_a_lease_that_ran_out_leaves_no_dead_line_to_the_next() -> None:
-    sender = Sender(send=unread)
-    first = sender.line("one")
+    sender = HubPeer(send=unread)
+    first = sender.transport("one")
     assert first is not None
     first.close()
-    second = sender.line("one")
+    second = sender.transport("one")
     assert second is not None
-    assert second.open
-    sender.end()
-    assert not second.open
+    assert second.is_open
+    sender.close()
+    assert not second.is_open
 
 
 def test_without_a_socket_there_is_no_line() -> None:
-    assert Sender().line("one") is None
+    assert HubPeer().transport("one") is None

@@ -13,20 +13,19 @@ import httpx2
 from tests.unit.runners.hub.lines import eventually
 from tests.unit.toolserver.calling import desk_of
 from toolhall import Toolhall, Toolkit, tool
-from toolhall.cli.serving.joined import Occupied, SilentServer, Terms
-from toolhall.cli.serving.server import GracefulServer, GuardedServer
-from toolhall.dialects.hub.leasing import Place, write_join
-from toolhall.dialects.mcp.revisions import MODERN, NOVEMBER
-from toolhall.dialects.mcp.terms import VERSION_KEY
-from toolhall.toolserver.hall_http import HallHttp
-from toolhall.toolserver.http import ToolServer
-from toolhall.toolserver.joining import Joining
-from toolhall.transports.mcp.modern import LISTEN
+from toolhall.dialects.hub.lease_messages import ToolServerEndpoint, write_join
+from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07_28
+from toolhall.dialects.mcp.requests import VERSION_KEY
+from toolhall.mcp.stateless import LISTEN_METHOD
+from toolhall.server.server import HallServer, HttpServer
+from toolhall.server.tool_server import EmbeddedServer, JoinOptions, ServedToolServer
+from toolhall.toolserver.http import ToolServerApp
+from toolhall.toolserver.lease import HttpHubClient, LeaseClient
 
 ACKNOWLEDGED, CHANGED = "notifications/subscriptions/acknowledged", "notifications/tools/list_changed"
 TOKEN, MAX_BODY = "the-token-of-the-hall", 100_000
-META = {VERSION_KEY: MODERN.name, "io.modelcontextprotocol/clientCapabilities": {}}
-HELLO = {"protocolVersion": NOVEMBER.name, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+META = {VERSION_KEY: REVISION_2026_07_28.name, "io.modelcontextprotocol/clientCapabilities": {}}
+HELLO = {"protocolVersion": REVISION_2025_11_25.name, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 
 
 class Shelf(Toolkit, name="Shelf", version="1.0.0"):
@@ -52,7 +51,7 @@ class Longer(Toolkit, name="Shelf", version="1.1.0"):
         return "none"
 
 
-class HallServer(GracefulServer):
+class HallServer(HallServer):
     """Hears no signals: those are the test's."""
 
     def capture_signals(self) -> Any:
@@ -60,7 +59,7 @@ class HallServer(GracefulServer):
 
 
 @asynccontextmanager
-async def listening(server: GuardedServer, bound: socket.socket) -> AsyncGenerator[str]:
+async def listening(server: HttpServer, bound: socket.socket) -> AsyncGenerator[str]:
     """Serve on this socket until the block ends; the address."""
     serving = asyncio.create_task(server.serve([bound]))
     await eventually(lambda: server.started)
@@ -75,18 +74,18 @@ async def listening(server: GuardedServer, bound: socket.socket) -> AsyncGenerat
 async def joined(hall: str, kit: type[Toolkit], replica: str) -> AsyncGenerator[dict[str, str]]:
     """A tool server that has joined, and leaves when the block ends; what became of its tools."""
     async with desk_of(kit) as counter:
-        app = Occupied(ToolServer(counter.desk, TOKEN, MAX_BODY), Terms(hall, "", "shelves", MAX_BODY))
+        app = ServedToolServer(ToolServerApp(counter.desk, TOKEN, MAX_BODY), JoinOptions(hall, "", "shelves", MAX_BODY))
         with socket.create_server(("127.0.0.1", 0)) as bound:
-            async with listening(SilentServer(app), bound) as url:
-                asks = HallHttp(hall, "")
-                params = write_join("shelves", replica, counter.desk.declarations, Place(url, TOKEN))
-                joining = Joining(params, _healthy)
-                staying = asyncio.create_task(joining.stay(asks))
+            async with listening(EmbeddedServer(app), bound) as url:
+                asks = HttpHubClient(hall, "")
+                params = write_join("shelves", replica, counter.desk.declarations, ToolServerEndpoint(url, TOKEN))
+                joining = LeaseClient(params, _healthy)
+                staying = asyncio.create_task(joining.run(asks))
                 await asyncio.wait(
                     {staying, asyncio.ensure_future(joining.joined.wait())}, return_when="FIRST_COMPLETED"
                 )
-                assert joining.held is not None, staying
-                yield joining.held.tools
+                assert joining.granted is not None, staying
+                yield joining.granted.tools
                 await joining.leave(asks)
                 staying.cancel()
                 await asyncio.wait({staying})
@@ -125,8 +124,8 @@ async def listens(url: str, *, modern: bool) -> AsyncGenerator[Listener]:
     headers = {"accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=30) as client:
         if modern:
-            client.headers |= {"mcp-protocol-version": MODERN.name, "mcp-method": LISTEN}
-            wanted = message(LISTEN, {"notifications": {"toolsListChanged": True}, "_meta": META})
+            client.headers |= {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": LISTEN_METHOD}
+            wanted = message(LISTEN_METHOD, {"notifications": {"toolsListChanged": True}, "_meta": META})
             opening = client.stream("POST", "/mcp", json=wanted)
         else:
             hello = await client.post("/mcp", json=message("initialize", HELLO))

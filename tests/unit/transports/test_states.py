@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from toolhall import Toolhall, tool
+from toolhall.http.hub import HubHandler, apply_runtime_config
+from toolhall.http.oxp import OxpHttp
+from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import LOCAL
-from toolhall.transports.exchange import Exchange
-from toolhall.transports.hub import Hub, configure
-from toolhall.transports.oxp import OxpHttp
-from toolhall.transports.shield import Shield
 
 
 @tool
@@ -21,7 +21,7 @@ def pick() -> str:
 @pytest.mark.parametrize("state", ["healthy", "degraded", "unhealthy"])
 async def test_the_hub_tells_the_state_of_the_core(state: str) -> None:
     with Toolhall(pick) as hall:
-        hub = Hub(hall.hall, hall.registrar, configure, lambda: state)
+        hub = HubHandler(hall.dispatcher, hall.registration, apply_runtime_config, lambda: state)
         wire = await hub.answer(b'{"type":"request","method":"health_check"}', LOCAL)
         result = json.loads(wire.body)["result"]
         assert (result["status"], result["components"]["core"]) == (state, state)
@@ -38,6 +38,6 @@ async def test_oxp_is_not_ready_once_the_core_stops(state: str, status: int) -> 
         sent.append(message)
 
     with Toolhall(pick) as hall:
-        oxp = OxpHttp(hall.hall, Shield(), new_id=lambda: "1", state=lambda: state)
-        await oxp.health(Exchange("GET", {}, LOCAL, receive, send))
+        oxp = OxpHttp(hall.dispatcher, RequestValidator(), new_id=lambda: "1", state=lambda: state)
+        await oxp.health(HttpRequest("GET", {}, LOCAL, receive, send))
     assert sent[0]["status"] == status

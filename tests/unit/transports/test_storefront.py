@@ -9,21 +9,20 @@ from tests.unit.parts import entry_named
 from tests.unit.transports.asked import asked
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.config import Config
-from toolhall.dialects.mcp.asks import Listing
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER
-from toolhall.dialects.mcp.terms import VERSION_KEY
-from toolhall.hall import Hall
+from toolhall.dialects.mcp.protocol import REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28
+from toolhall.dialects.mcp.requests import VERSION_KEY, ListToolsParams
+from toolhall.mcp import tool_requests
+from toolhall.mcp.tool_requests import ClientView
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.exchange import CallTool
+from toolhall.model.messages import CallTool
 from toolhall.model.names import ToolId
 from toolhall.model.tool import HeaderParameter, Icon, Tool
+from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.policy import LevelPolicy
-from toolhall.registry.entry import Entry
-from toolhall.transports.mcp import storefront
-from toolhall.transports.mcp.storefront import Audience
+from toolhall.registry.snapshot import Entry
 
 GUEST = Caller("guest")
-EVERYTHING = Audience(LOCAL, MODERN)
+EVERYTHING = ClientView(LOCAL, REVISION_2026_07_28)
 
 
 class Guests(LevelPolicy):
@@ -39,17 +38,17 @@ def version_of(version: str, **stated: Any) -> Entry:
 
 def hall_of(*entries: Entry, **settings: Any) -> Toolhall:
     hall = Toolhall(config=Config(**settings))
-    hall.hall.policy = Guests(clock=lambda: 0.0)
+    hall.dispatcher.policy = Guests(clock=lambda: 0.0)
     hall.registry.add(entries)
     return hall
 
 
-def heard(hall: Hall, *audiences: Audience) -> list[Audience]:
+def heard(hall: Dispatcher, *audiences: ClientView) -> list[ClientView]:
     """Who heard of a change, as it happens."""
-    told: list[Audience] = []
+    told: list[ClientView] = []
 
-    def listen(audience: Audience) -> None:
-        storefront.hear(hall, lambda: audience, lambda: told.append(audience))
+    def listen(audience: ClientView) -> None:
+        tool_requests.subscribe_list_changes(hall, lambda: audience, lambda: told.append(audience))
 
     for audience in audiences:
         listen(audience)
@@ -70,30 +69,30 @@ def heard(hall: Hall, *audiences: Audience) -> list[Audience]:
 )
 def test_a_name_in_a_call_means_what_is_listed(pinned: tuple[str, ...], asked: str, found: str) -> None:
     with hall_of(*map(version_of, ("1.0.0", "1.5.0", "2.0.0")), pinned=pinned) as hall:
-        call = storefront.called(hall.hall, CallTool(asked, {"a": 1}, "mcp", 7))
+        call = tool_requests.resolve_call(hall.dispatcher, CallTool(asked, {"a": 1}, "mcp", 7))
         assert (call.tool, call.arguments, call.dialect, call.size) == (found, {"a": 1}, "mcp", 7)
-        assert call.asked_name in (asked, None), "what a refusal repeats"
+        assert call.requested_name in (asked, None), "what a refusal repeats"
 
 
 def test_without_pins_a_call_is_left_alone() -> None:
     with hall_of(version_of("1.0.0")) as hall:
         call = CallTool("get", {}, "mcp")
-        assert storefront.called(hall.hall, call) is call
+        assert tool_requests.resolve_call(hall.dispatcher, call) is call
 
 
 def test_a_page_is_the_same_for_everyone_who_sees_everything_and_a_guests_own() -> None:
     with hall_of(entry_named("a"), entry_named("b", tags=("guests",))) as hall:
-        page = storefront.page(hall.hall, LOCAL, Listing())
-        assert page is storefront.page(hall.hall, LOCAL, Listing()), "so it is encoded once"
-        versions = storefront.page(hall.hall, LOCAL, Listing(versions=True))
-        assert versions is storefront.page(hall.hall, LOCAL, Listing(versions=True))
-        guests = storefront.page(hall.hall, GUEST, Listing())
+        page = tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams())
+        assert page is tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams()), "so it is encoded once"
+        versions = tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams(versions=True))
+        assert versions is tool_requests.list_page(hall.dispatcher, LOCAL, ListToolsParams(versions=True))
+        guests = tool_requests.list_page(hall.dispatcher, GUEST, ListToolsParams())
         assert ([tool.name for tool in guests.tools], guests.shared) == (["b"], False)
 
 
 def test_with_search_a_tool_that_is_not_listed_is_no_news() -> None:
     with hall_of(entry_named("a"), search=True, pinned=("b", "Kit.get@^1")) as hall:
-        told = heard(hall.hall, EVERYTHING)
+        told = heard(hall.dispatcher, EVERYTHING)
         hall.registry.add([entry_named("c")])
         hall.registry.remove("a")
         assert told == []
@@ -113,37 +112,39 @@ def test_with_search_a_tool_that_is_not_listed_is_no_news() -> None:
 def test_what_a_list_does_not_say_is_no_news() -> None:
     entry = entry_named("a", timeout=1.0, header_parameters=(HeaderParameter("X", ("x",)),))
     with hall_of(entry) as hall:
-        told = heard(hall.hall, EVERYTHING)
-        hall.registry.change([entry_named("a", timeout=2.0)], without=[entry.id])
+        told = heard(hall.dispatcher, EVERYTHING)
+        hall.registry.change([entry_named("a", timeout=2.0)], removed_ids=[entry.id])
         assert told == []
-        hall.registry.change([entry_named("a", timeout=2.0, level=3)], without=[entry.id])
+        hall.registry.change([entry_named("a", timeout=2.0, level=3)], removed_ids=[entry.id])
         assert told == [EVERYTHING]
 
 
 def test_a_change_is_news_to_the_revisions_that_say_it() -> None:
-    everyone = [Audience(LOCAL, revision) for revision in (JUNE, NOVEMBER, MODERN)]
+    everyone = [
+        ClientView(LOCAL, revision) for revision in (REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28)
+    ]
     with hall_of(entry := entry_named("a")) as hall:
-        told = heard(hall.hall, *everyone)
-        hall.registry.change([entry_named("a", icons=(Icon(src="data:,"),))], without=[entry.id])
+        told = heard(hall.dispatcher, *everyone)
+        hall.registry.change([entry_named("a", icons=(Icon(src="data:,"),))], removed_ids=[entry.id])
         assert told == everyone[1:]
 
 
 def test_older_versions_are_news_to_those_who_asked_for_them() -> None:
-    every = Audience(LOCAL, MODERN, versions=True)
+    every = ClientView(LOCAL, REVISION_2026_07_28, versions=True)
     with hall_of(version_of("1.1.0")) as hall:
-        told = heard(hall.hall, EVERYTHING, every)
+        told = heard(hall.dispatcher, EVERYTHING, every)
         hall.registry.add([version_of("1.0.0")])
         assert told == [every]
-        hall.registry.change([version_of("1.0.0")], without=["Kit.get@1.0.0"])
+        hall.registry.change([version_of("1.0.0")], removed_ids=["Kit.get@1.0.0"])
         assert told == [every]
         hall.registry.add([version_of("1.2.0")])
         assert told == [every, EVERYTHING, every]
 
 
 def test_a_tool_that_a_caller_may_not_see_is_no_news_to_it() -> None:
-    guest = Audience(GUEST, MODERN)
+    guest = ClientView(GUEST, REVISION_2026_07_28)
     with hall_of() as hall:
-        told = heard(hall.hall, guest, EVERYTHING)
+        told = heard(hall.dispatcher, guest, EVERYTHING)
         hall.registry.add([entry_named("a")])
         assert told == [EVERYTHING]
         hall.registry.add([entry_named("b", tags=("guests",))])
@@ -157,10 +158,10 @@ def test_however_many_listen_a_definition_is_compared_once(monkeypatch: pytest.M
         written.append(tool.name)
         return {"name": tool.name, "title": tool.title}
 
-    monkeypatch.setattr(storefront, "served", served)
+    monkeypatch.setattr(tool_requests, "served", served)
     with hall_of(entry := entry_named("a"), entry_named("b")) as hall:
-        told = heard(hall.hall, *[EVERYTHING] * 50)
-        hall.registry.change([entry_named("a", title="New")], without=[entry.id])
+        told = heard(hall.dispatcher, *[EVERYTHING] * 50)
+        hall.registry.change([entry_named("a", title="New")], removed_ids=[entry.id])
     assert (len(told), written) == (50, ["a", "a"])
 
 
@@ -169,8 +170,8 @@ def test_however_many_listen_a_definition_is_compared_once(monkeypatch: pytest.M
 
 async def requested(hall: Toolhall, method: str, params: dict[str, Any], **headers: str) -> Any:
     """The answer to a request of the newest revision."""
-    meta = {VERSION_KEY: MODERN.name, "io.modelcontextprotocol/clientCapabilities": {}}
-    usual = {"mcp-protocol-version": MODERN.name, "mcp-method": method, "accept": "application/json"}
+    meta = {VERSION_KEY: REVISION_2026_07_28.name, "io.modelcontextprotocol/clientCapabilities": {}}
+    usual = {"mcp-protocol-version": REVISION_2026_07_28.name, "mcp-method": method, "accept": "application/json"}
     named = {"mcp-name": params["name"]} if "name" in params else {}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
     return (await asked(hall, "/mcp", "POST", message, usual | named | headers))[1]

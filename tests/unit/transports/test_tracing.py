@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests.properties.callers.house import visit
 from toolhall import Toolhall, tool
 from toolhall.app import toolhall as home
-from toolhall.telemetry.spans import Spans
+from toolhall.telemetry.spans import CallTracer
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -27,7 +27,7 @@ async def look() -> str:
 async def test_a_call_joins_the_trace(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     exported, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exported))
-    monkeypatch.setattr(home, "spans_from", lambda: Spans(provider, ours=True))
+    monkeypatch.setattr(home, "spans_from", lambda: CallTracer(provider, owns_provider=True))
     meta: dict[str, Any] = {f"io.modelcontextprotocol/{name}": value for name, value in TERMS.items()}
     headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "look"}
     if way == "header":

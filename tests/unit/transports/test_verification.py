@@ -9,7 +9,7 @@ import pytest
 from tests.properties.callers.house import visit
 from tests.properties.callers.town import Rule, Town
 from tests.properties.callers.ways import WAYS, Call, Mcp
-from toolhall.stores.approvals.base import Decision
+from toolhall.stores.approvals import Decision
 
 JUNE, NOVEMBER, MODERN = "2025-06-18", "2025-11-25", "2026-07-28"
 PREFIX = "io.modelcontextprotocol/"
@@ -26,7 +26,7 @@ async def town() -> AsyncIterator[Town]:
 
 
 async def approve(town: Town, approval: str) -> None:
-    decided = await town.hall.people.approvals.store.decide(approval, Decision("approved", "ada", "totp"))
+    decided = await town.hall.approval_components.approvals.store.decide(approval, Decision("approved", "ada", "totp"))
     assert decided is not None
 
 
@@ -149,7 +149,7 @@ async def test_the_same_call_runs_once_it_was_verified(town: Town, way: Any, lev
     """In every dialect: refused, approved, run; and from level 9 on asked for anew, because one yes is one call."""
     call, talk = Call("ada", "Ladder", f"step{level}", {"colour": "red"}), way()
     assert talk.read(await talk.send(town, call), "object").word != "ok"
-    (waiting,) = await town.hall.people.approvals.store.pending()
+    (waiting,) = await town.hall.approval_components.approvals.store.pending()
     await approve(town, waiting.id)
     words = [talk.read(await talk.send(town, call), "object").word for _ in range(2)]
     assert words[0] == "ok"
@@ -161,7 +161,7 @@ async def test_the_same_call_runs_once_it_was_verified(town: Town, way: Any, lev
 async def test_another_call_is_not_verified(town: Town) -> None:
     talk = Mcp(MODERN)
     await talk.send(town, Call("ada", "Ladder", "step9", {"colour": "red"}))
-    (waiting,) = await town.hall.people.approvals.store.pending()
+    (waiting,) = await town.hall.approval_components.approvals.store.pending()
     await approve(town, waiting.id)
     await talk.send(town, Call("ada", "Ladder", "step9", {"colour": "blue"}))
     assert town.ladder.entered == []

@@ -1,1 +1,1 @@
-"""MCP clients: where each keeps its configuration, and how an entry for a server is written into it."""
+"""Clients of halls and MCP servers: list and call tools, and manage a hall, in process or over HTTP."""

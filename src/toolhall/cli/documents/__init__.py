@@ -1,1 +1,1 @@
-"""Files of definitions: read and written as one document, a list, a list in a wrapper, or JSON lines."""
+"""Files of tool definitions: one document, a list, a wrapped list, or JSON lines."""

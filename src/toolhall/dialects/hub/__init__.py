@@ -1,1 +1,1 @@
-"""The hub Tool API: tools with methods, tool_request and tool_response."""
+"""The hub's message protocol, spoken by its clients and between a hall and its tool servers."""

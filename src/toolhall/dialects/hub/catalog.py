@@ -1,60 +1,175 @@
-"""Hub tool declarations: one document is a toolkit, each method a tool."""
+"""Hub tool declarations: one document is a toolkit, each method a tool; `dev.toolhall/*` members hold the rest."""
+
+from typing import Annotated, Any
 
 import msgspec
 
-from toolhall.dialects.catalog import DEPRECATED_KEY
-from toolhall.dialects.findings import Reading, is_version
-from toolhall.dialects.hub.beyond import read_about, read_beyond
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name
-from toolhall.model.tool import About, Tool
+from toolhall.dialects.base import DEPRECATED_KEY
+from toolhall.dialects.findings import DocumentReader, is_version
+from toolhall.dialects.oxp.catalog import read_requirements
+from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.names import ToolId, published_name, published_name_problem
+from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Effect, Output, Tool, ToolkitInfo
+
+TOOL_KEY = "dev.toolhall/tool"
+TOOLKIT_KEY = "dev.toolhall/toolkit"
+_OBJECT_FIX = "write an object with the members that are documented for it"
+
+
+class _Hints(msgspec.Struct, omit_defaults=True):
+    """Annotations in MCP's words."""
+
+    title: str | None = None
+    read_only: bool | None = msgspec.field(default=None, name="readOnlyHint")
+    destructive: bool | None = msgspec.field(default=None, name="destructiveHint")
+    idempotent: bool | None = msgspec.field(default=None, name="idempotentHint")
+    open_world: bool | None = msgspec.field(default=None, name="openWorldHint")
+
+
+class _ToolExtension(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+    """All that may be said of a tool; `returns` is a schema, or null for a tool that returns nothing."""
+
+    name: str | None = None
+    title: str | None = None
+    effect: Effect | None = None
+    level: Annotated[int, msgspec.Meta(ge=0, le=10)] | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    tags: tuple[str, ...] = ()
+    returns: JsonObject | msgspec.UnsetType | None = msgspec.UNSET
+    annotations: _Hints | None = None
+    requirements: JsonObject | None = None
+    meta: JsonObject | None = None
+
+
+class _ToolkitExtension(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    title: str | None = None
+    description: str | None = None
+
+
+def write_toolkit_extension(about: ToolkitInfo) -> JsonObject:
+    """What the hub cannot say of a toolkit; empty where there is nothing."""
+    written: JsonObject = msgspec.to_builtins(_ToolkitExtension(about.title, about.description))
+    return written
+
+
+def write_tool_extension(tool: Tool) -> JsonObject:
+    """What the hub cannot say of a tool; empty where there is nothing."""
+    implied = (
+        tool.effect is not None and tool.annotations == EFFECT_ANNOTATIONS[tool.effect]
+    )  # then they are read from the effect
+    hints = None if tool.annotations is None or implied else _Hints(**msgspec.structs.asdict(tool.annotations))
+    said = _ToolExtension(
+        name=None if tool.name == published_name(tool.id.toolkit, tool.id.tool) else tool.name,
+        title=tool.title,
+        effect=tool.effect,
+        level=tool.level,
+        timeout=tool.timeout,
+        tags=tool.tags,
+        returns=msgspec.UNSET if tool.output.kind == "unstated" else tool.output.schema,
+        annotations=hints,
+        requirements=tool.requirements,
+        meta=tool.meta,
+    )
+    written: JsonObject = msgspec.to_builtins(said)
+    return written
+
+
+def read_toolkit_extension(reading: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
+    """What is said of a toolkit as a whole."""
+    said = _read_extension(reading, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
+    return about if said is None else msgspec.structs.replace(about, title=said.title, description=said.description)
+
+
+def read_tool_extension(reading: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
+    """The tool with what its method says beyond the hub's own words."""
+    said = _read_extension(reading, method, TOOL_KEY, path, _ToolExtension)
+    if said is None:
+        return tool
+    if said.name is not None and (problem := published_name_problem(said.name)):
+        reading.add_error(f"{path}/{escape_pointer(TOOL_KEY)}/name", "name", problem)
+    return msgspec.structs.replace(
+        tool,
+        name=said.name or tool.name,
+        title=said.title,
+        effect=said.effect,
+        level=said.level,
+        timeout=said.timeout,
+        tags=said.tags,
+        output=_output(said),
+        annotations=_annotations(said),
+        requirements=read_requirements(reading, said.requirements, f"{path}/{escape_pointer(TOOL_KEY)}/requirements"),
+        meta=said.meta,
+    )
+
+
+def _annotations(said: _ToolExtension) -> Annotations | None:
+    """As stated, or as the effect says."""
+    if said.annotations is not None:
+        return Annotations(**msgspec.structs.asdict(said.annotations))
+    return None if said.effect is None else EFFECT_ANNOTATIONS[said.effect]
+
+
+def _output(said: _ToolExtension) -> Output:
+    if said.returns is msgspec.UNSET:
+        return Output()
+    return Output("none") if said.returns is None else Output("schema", said.returns)
+
+
+def _read_extension(reading: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
+    if key not in holder:
+        return None
+    try:
+        return msgspec.convert(reading.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
+    except msgspec.ValidationError as error:
+        reading.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
+        return None
+
 
 name = "hub"
 grouped = True
-carrier: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
-
+loss_record_path: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
 # The params of `register_tool` have no wrapper.
-BARE_PLACE = ("capabilities", "methods")
+UNWRAPPED_TOOLS_PATH = ("capabilities", "methods")
 _NAME_OR_OBJECT = "write a name or an object here"
 
 
-def place(document: JsonObject) -> tuple[str, ...]:
+def tools_path(document: JsonObject) -> tuple[str, ...]:
     """Where a declaration lists its methods."""
-    return ("tool", *BARE_PLACE) if "tool" in document else BARE_PLACE
+    return ("tool", *UNWRAPPED_TOOLS_PATH) if "tool" in document else UNWRAPPED_TOOLS_PATH
 
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Every method as a tool; both the wrapped form and the params of `register_tool` are taken."""
-    reading = Reading(name)
+    reading = DocumentReader(name)
     document = reading.object(document, "")
     tool = reading.object(document["tool"], "/tool") if "tool" in document else document
     path = "/tool" if "tool" in document else ""
-    key, version = reading.text(tool, "name", path) or "", reading.text(tool, "version", path) or ""
+    key, version = reading.string(tool, "name", path) or "", reading.string(tool, "version", path) or ""
     if version and not is_version(version):
-        reading.fault(
+        reading.add_error(
             f"{path}/version", "version", "write three numbers such as 1.2.0, a date such as 20260401, or a count"
         )
     capabilities = reading.object(tool.get("capabilities"), f"{path}/capabilities")
-    about = About(resources=_resources(reading, capabilities, f"{path}/capabilities/resources"))
-    about = read_about(reading, tool, path, about)
+    about = ToolkitInfo(resources=_resources(reading, capabilities, f"{path}/capabilities/resources"))
+    about = read_toolkit_extension(reading, tool, path, about)
     path = f"{path}/capabilities/methods"
     tools: list[Tool] = []
     for index, listed in enumerate(_methods(reading, capabilities, path)):
         # `register_tool` may list names alone.
         method = {"name": listed} if isinstance(listed, str) else listed
         if not isinstance(method, dict):
-            reading.fault(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
+            reading.add_error(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
             continue
-        own = reading.text(method, "name", f"{path}/{index}") or ""
+        own = reading.string(method, "name", f"{path}/{index}") or ""
         found = Tool(
             id=ToolId(key, own, version),
             name=published_name(key, own),
-            description=reading.text(method, "description", f"{path}/{index}", required=False),
+            description=reading.string(method, "description", f"{path}/{index}", required=False),
             input=_params(reading, method, f"{path}/{index}/params"),
             about=about,
         )
-        tools.append(read_beyond(reading, found, method, f"{path}/{index}"))
-    reading.done()
+        tools.append(read_tool_extension(reading, found, method, f"{path}/{index}"))
+    reading.raise_findings()
     return tuple(tools)
 
 
@@ -67,17 +182,17 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return {"tool": {"name": first.id.toolkit, "version": first.id.version, "capabilities": capabilities}}
 
 
-def _methods(reading: Reading, capabilities: JsonObject, path: str) -> list[Json]:
-    methods = reading.items(capabilities.get("methods"), path)
+def _methods(reading: DocumentReader, capabilities: JsonObject, path: str) -> list[Json]:
+    methods = reading.array(capabilities.get("methods"), path)
     if not methods and capabilities.get("methods") == []:
-        reading.fault(path, "empty", "declare at least one method")
-    reading.unique(methods, path, "methods")
+        reading.add_error(path, "empty", "declare at least one method")
+    reading.check_unique_names(methods, path, "methods")
     return methods
 
 
-def _params(reading: Reading, method: JsonObject, path: str) -> JsonObject:
+def _params(reading: DocumentReader, method: JsonObject, path: str) -> JsonObject:
     params = method.get("params")
-    return reading.arguments({} if params is None else reading.object(params, path), path)
+    return reading.arguments_schema({} if params is None else reading.object(params, path), path)
 
 
 def _write_method(tool: Tool) -> JsonObject:
@@ -90,12 +205,24 @@ def _write_method(tool: Tool) -> JsonObject:
     return method
 
 
-def _resources(reading: Reading, capabilities: JsonObject, path: str) -> tuple[JsonObject, ...] | None:
+def _resources(reading: DocumentReader, capabilities: JsonObject, path: str) -> tuple[JsonObject, ...] | None:
     if "resources" not in capabilities:
         return None
     return tuple(
         {"name": resource}
         if isinstance(resource, str)
         else reading.object(resource, f"{path}/{index}", _NAME_OR_OBJECT)
-        for index, resource in enumerate(reading.items(capabilities["resources"], path))
+        for index, resource in enumerate(reading.array(capabilities["resources"], path))
     )
+
+
+def write_declaration(tools: tuple[Tool, ...]) -> JsonObject:
+    """One document for the tools of one toolkit, of one version."""
+    document = write(tools)
+    toolkit = document["tool"]
+    for method, tool in zip(toolkit["capabilities"]["methods"], tools, strict=True):
+        if said := write_tool_extension(tool):
+            method[TOOL_KEY] = said
+    if about := write_toolkit_extension(tools[0].about):
+        toolkit[TOOLKIT_KEY] = about
+    return document

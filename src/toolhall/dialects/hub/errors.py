@@ -1,16 +1,16 @@
-"""How each error of the tree is said by the hub: its own codes for tools and for management, and ours beyond them."""
+"""Hub error table: maps each error to a code, fixed details and an HTTP status (HubErrorRow)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
 
-from toolhall.dialects.faults import advice_of, problems_of, told, wait_of
+from toolhall.dialects.error_details import hints_of, problems_of, retry_after_of, row_and_message
 from toolhall.model import errors
 from toolhall.model.json import JsonObject
 
 
-class Row(msgspec.Struct, frozen=True):
+class HubErrorRow(msgspec.Struct, frozen=True):
     """A code, fixed details, and the HTTP status: the hub sends 400 with every error that it knows, else 500."""
 
     code: str
@@ -20,77 +20,76 @@ class Row(msgspec.Struct, frozen=True):
 
 # The hub knows INVALID_REQUEST, TOOL_NOT_FOUND, METHOD_NOT_FOUND, INVALID_PARAMS, TOOL_ERROR and INTERNAL_ERROR; the
 # other codes are extensions of ours, each with the HTTP status of its own.
-TABLE: dict[type, Row] = {
-    errors.Malformed: Row("INVALID_REQUEST"),
-    errors.NotFound: Row("TOOL_NOT_FOUND"),
-    errors.NotActive: Row("TOOL_ERROR"),
-    errors.Retired: Row("TOOL_NOT_FOUND"),
-    errors.BadArguments: Row("INVALID_PARAMS"),
-    errors.Unsupported: Row("TOOL_ERROR"),
-    errors.Unauthenticated: Row("UNAUTHENTICATED", 401),
-    errors.Denied: Row("FORBIDDEN", 403),
-    errors.NeedsVerification: Row("APPROVAL_REQUIRED", 403),
-    errors.NeedsRequirement: Row("AUTHORIZATION_REQUIRED", 403),
-    errors.Limited: Row("RATE_LIMITED", 429),
-    errors.ToolFailed: Row("TOOL_ERROR"),
-    errors.ToolError: Row("TOOL_ERROR"),
-    errors.Crashed: Row("TOOL_ERROR"),
-    errors.TimedOut: Row("TIMEOUT", 504),
-    errors.Cancelled: Row("CANCELLED"),
-    errors.BadOutput: Row("INTERNAL_ERROR", 500),
-    errors.Unavailable: Row("UNAVAILABLE", 503),
-    errors.Broken: Row("INTERNAL_ERROR", 500),
+TABLE: dict[type, HubErrorRow] = {
+    errors.Malformed: HubErrorRow("INVALID_REQUEST"),
+    errors.NotFound: HubErrorRow("TOOL_NOT_FOUND"),
+    errors.NotActive: HubErrorRow("TOOL_ERROR"),
+    errors.Retired: HubErrorRow("TOOL_NOT_FOUND"),
+    errors.BadArguments: HubErrorRow("INVALID_PARAMS"),
+    errors.Unsupported: HubErrorRow("TOOL_ERROR"),
+    errors.Unauthenticated: HubErrorRow("UNAUTHENTICATED", 401),
+    errors.Denied: HubErrorRow("FORBIDDEN", 403),
+    errors.NeedsVerification: HubErrorRow("APPROVAL_REQUIRED", 403),
+    errors.NeedsRequirement: HubErrorRow("AUTHORIZATION_REQUIRED", 403),
+    errors.Limited: HubErrorRow("RATE_LIMITED", 429),
+    errors.ToolFailed: HubErrorRow("TOOL_ERROR"),
+    errors.ToolError: HubErrorRow("TOOL_ERROR"),
+    errors.Crashed: HubErrorRow("TOOL_ERROR"),
+    errors.TimedOut: HubErrorRow("TIMEOUT", 504),
+    errors.Cancelled: HubErrorRow("CANCELLED"),
+    errors.BadOutput: HubErrorRow("INTERNAL_ERROR", 500),
+    errors.Unavailable: HubErrorRow("UNAVAILABLE", 503),
+    errors.Broken: HubErrorRow("INTERNAL_ERROR", 500),
 }
-
-
-_STEP_UP = Row("STEP_UP_REQUIRED", 403)  # the person is known, and verifies again
-_NOT_SET_UP = Row("INTERNAL_ERROR", 500)  # a secret, which is no business of the caller
-
+_STEP_UP = HubErrorRow("STEP_UP_REQUIRED", 403)  # the person is known, and verifies again
+_SECRET_MISSING = HubErrorRow("INTERNAL_ERROR", 500)  # a secret, which is no business of the caller
 # Of the hub itself: what it does not find was named by a parameter, and TOOL_NOT_FOUND is a code for tool calls only.
-MANAGEMENT: dict[type, Row] = TABLE | {
-    errors.Malformed: Row("INVALID_PARAMS"),
-    errors.NotFound: Row("INVALID_PARAMS"),
+MANAGEMENT_TABLE: dict[type, HubErrorRow] = TABLE | {
+    errors.Malformed: HubErrorRow("INVALID_PARAMS"),
+    errors.NotFound: HubErrorRow("INVALID_PARAMS"),
 }
 
 
 class HubError(errors.ToolhallError):
     """Something that only the hub tells apart; it brings its own row."""
 
-    row: ClassVar[Row]
+    row: ClassVar[HubErrorRow]
 
 
 class MethodNotFound(HubError, errors.NotFound):
     """The tool is there, the method is not; or the hub has no such method."""
 
-    row = Row("METHOD_NOT_FOUND")
+    row = HubErrorRow("METHOD_NOT_FOUND")
 
 
 class BadParams(HubError, errors.Malformed):
     """The message is sound, but not what it asks with."""
 
-    row = Row("INVALID_PARAMS")
+    row = HubErrorRow("INVALID_PARAMS")
 
 
-def say(error: errors.ToolhallError, details: JsonObject, table: Mapping[type, Row] = TABLE) -> tuple[Row, JsonObject]:
+def translate_error(
+    error: errors.ToolhallError, details: JsonObject, table: Mapping[type, HubErrorRow] = TABLE
+) -> tuple[HubErrorRow, JsonObject]:
     """The row of any error, and the error object."""
-    row, message = told(table, error)
-    row = _closer(error) or row
-    more = row.details | advice_of(error)
+    row, message = row_and_message(table, error)
+    row = _specific_row(error) or row
+    more = row.details | hints_of(error)
     if problems := problems_of(error):
         more["problems"] = problems
-    if (wait := wait_of(error)) is not None:
+    if (wait := retry_after_of(error)) is not None:
         more["retry_after"] = round(wait, 3)
     if isinstance(error, errors.ToolError):
         more |= {**error.details, "code": error.code}  # the code on top is ours: it tells a client what to do
     return row, {"code": row.code, "message": message, "details": {**more, **details}}
 
 
-def _closer(error: errors.ToolhallError) -> Row | None:
+def _specific_row(error: errors.ToolhallError) -> HubErrorRow | None:
     """The row of what one class has several codes for."""
     if isinstance(error, HubError):
         return error.row
     if isinstance(error, errors.NeedsVerification) and error.how == "step_up":
         return _STEP_UP
     if isinstance(error, errors.NeedsRequirement) and {each.kind for each in error.missing} == {"secret"}:
-        return _NOT_SET_UP
+        return _SECRET_MISSING
     return None

@@ -1,25 +1,24 @@
-"""The hub's messages: tool_request and tool_response, request and response."""
+"""Hub messages: decodes tool_request and request, encodes tool_response, response and errors."""
 
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.dialects import strict
-from toolhall.dialects.faults import EMPTY, TOO_LARGE, headers_of
-from toolhall.dialects.hub.errors import MANAGEMENT, BadParams, Row, say
-from toolhall.dialects.values import object_of, text_of
+from toolhall.dialects import strict_json
+from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
+from toolhall.dialects.hub.errors import MANAGEMENT_TABLE, BadParams, HubErrorRow, translate_error
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
-from toolhall.model.exchange import Finished, Wire
 from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.messages import CompletedCall, WireResponse
 
-MAX_ID = 256
-ENVELOPE = 1  # message
-_CHALLENGED = (401, 403)
+MAX_ID_LENGTH = 256
+ENVELOPE_DEPTH = 1  # message
+_CHALLENGE_STATUSES = (401, 403)
 # The hub's own ids are texts; whole numbers, which many programs count with, come back as they came.
 RequestId: TypeAlias = str | int | None
 
 
-class ToolRequest(msgspec.Struct, frozen=True):
+class HubToolRequest(msgspec.Struct, frozen=True):
     """Run a method of a tool; a version may be asked for."""
 
     id: RequestId
@@ -29,7 +28,7 @@ class ToolRequest(msgspec.Struct, frozen=True):
     version: str | None = None
 
 
-class CoreRequest(msgspec.Struct, frozen=True):
+class HubRequest(msgspec.Struct, frozen=True):
     """Ask something of the hub itself."""
 
     id: RequestId
@@ -37,24 +36,24 @@ class CoreRequest(msgspec.Struct, frozen=True):
     params: JsonObject
 
 
-Message: TypeAlias = ToolRequest | CoreRequest
-Kind: TypeAlias = Literal["response", "tool_response"]
+Message: TypeAlias = HubToolRequest | HubRequest
+ResponseType: TypeAlias = Literal["response", "tool_response"]
 
 
-class Unreadable(Exception):
+class HubDecodeError(Exception):
     """A message that was refused; `id` is its own where it could be read, `kind` the reply that it waits for."""
 
     def __init__(
         self,
         error: Malformed,
         id: RequestId = None,  # noqa: A002 - its word
-        kind: Kind = "response",
-        named: JsonObject | None = None,
+        kind: ResponseType = "response",
+        names: JsonObject | None = None,
     ) -> None:
         self.error = error
         self.id = id
-        self.kind: Kind = kind
-        self.named: JsonObject = named or {}  # the tool and the method, where they could be read
+        self.kind: ResponseType = kind
+        self.names: JsonObject = names or {}  # the tool and the method, where they could be read
         super().__init__(error.message)
 
 
@@ -62,93 +61,95 @@ def read_message(body: bytes | None) -> Message:
     """One message, or Unreadable; None is one that was too large to be read."""
     try:
         if not body:
-            raise Malformed(TOO_LARGE if body is None else EMPTY)
-        message = strict.decode(body, ENVELOPE)
+            raise Malformed(MESSAGE_TOO_LARGE if body is None else EMPTY_MESSAGE)
+        message = strict_json.decode(body, ENVELOPE_DEPTH)
         if not isinstance(message, dict):
             raise Malformed("send one JSON object")
     except Malformed as error:
-        raise Unreadable(error) from None
+        raise HubDecodeError(error) from None
     known = message.get("id") if is_id(message.get("id")) else None
     try:
         if known is None and message.get("id") is not None:
-            raise Malformed(f"id must be a text of at most {MAX_ID} characters, or a whole number")
-        return _message(message, known)
+            raise Malformed(f"id must be a text of at most {MAX_ID_LENGTH} characters, or a whole number")
+        return _read_message(message, known)
     except Malformed as error:
-        if _runs_a_tool(message):
-            raise Unreadable(error, known, "tool_response", _named(message)) from None
-        raise Unreadable(error, known) from None
+        if _is_tool_request(message):
+            raise HubDecodeError(error, known, "tool_response", _readable_names(message)) from None
+        raise HubDecodeError(error, known) from None
 
 
 def is_id(value: Json) -> bool:
     """Whether a request may be called this."""
-    return type(value) is int or (isinstance(value, str) and len(value) <= MAX_ID)
+    return type(value) is int or (isinstance(value, str) and len(value) <= MAX_ID_LENGTH)
 
 
-def _message(message: JsonObject, request_id: RequestId) -> Message:
-    if _runs_a_tool(message):
+def _read_message(message: JsonObject, request_id: RequestId) -> Message:
+    if _is_tool_request(message):
         # The hub's core pipeline says `action` for method, and sends no type.
         method = _text(message, "method" if "method" in message else "action")
-        return ToolRequest(request_id, _text(message, "tool"), method, _params(message), _version(message))
+        return HubToolRequest(request_id, _text(message, "tool"), method, _params(message), _version(message))
     if message.get("type") == "request":
-        return CoreRequest(request_id, _text(message, "method"), _params(message))
+        return HubRequest(request_id, _text(message, "method"), _params(message))
     raise Malformed('type must be "tool_request" or "request"')
 
 
-def _runs_a_tool(message: JsonObject) -> bool:
+def _is_tool_request(message: JsonObject) -> bool:
     kind = message.get("type")
     return kind == "tool_request" or (kind is None and "action" in message)
 
 
-def _named(message: JsonObject) -> JsonObject:
+def _readable_names(message: JsonObject) -> JsonObject:
     """The tool and the method of a message that was refused, as far as they are names."""
     named = {"tool": message.get("tool"), "method": message.get("method", message.get("action"))}
-    return {key: name for key, name in named.items() if isinstance(name, str) and len(name) <= MAX_ID}
+    return {key: name for key, name in named.items() if isinstance(name, str) and len(name) <= MAX_ID_LENGTH}
 
 
-def write_tool_response(request: ToolRequest, finished: Finished) -> Wire:
+def write_tool_response(request: HubToolRequest, finished: CompletedCall) -> WireResponse:
     """The answer to a tool_request that ran to its end."""
     if finished.result.is_error:
-        return write_tool_error(request, ToolFailed(text_of(finished)))
+        return write_tool_error(request, ToolFailed(error_text(finished)))
     head = b'{"type":"tool_response","id":' + encode(request.id)
-    return Wire(head + b',"result":' + object_of(finished) + b',"error":null}')
+    return WireResponse(head + b',"result":' + result_object_json(finished) + b',"error":null}')
 
 
-def write_tool_error(request: ToolRequest, error: ToolhallError) -> Wire:
+def write_tool_error(request: HubToolRequest, error: ToolhallError) -> WireResponse:
     """A tool_request that was refused or failed: a tool_error in the response."""
     version = {} if request.version is None else {"version": request.version}
-    said = say(error, {"tool": request.tool, "method": request.method, **version})
-    return _refusal(request.id, "tool_response", error, said)
+    said = translate_error(error, {"tool": request.tool, "method": request.method, **version})
+    return _error_response(request.id, "tool_response", error, said)
 
 
-def write_response(request: CoreRequest, result: Json) -> Wire:
+def write_response(request: HubRequest, result: Json) -> WireResponse:
     """The answer of the hub itself."""
-    return Wire(encode({"type": "response", "id": request.id, "result": result, "error": None}))
+    return WireResponse(encode({"type": "response", "id": request.id, "result": result, "error": None}))
 
 
-def write_error(request: CoreRequest, error: ToolhallError) -> Wire:
+def write_error(request: HubRequest, error: ToolhallError) -> WireResponse:
     """A request that the hub refused."""
-    return _refusal(request.id, "response", error, say(error, {}, MANAGEMENT))
+    return _error_response(request.id, "response", error, translate_error(error, {}, MANAGEMENT_TABLE))
 
 
-def write_unreadable(unreadable: Unreadable, error: ToolhallError) -> Wire:
+def write_decode_error(unreadable: HubDecodeError, error: ToolhallError) -> WireResponse:
     """A message that could not be read, and what is said to that."""
-    return _refusal(unreadable.id, unreadable.kind, error, say(error, unreadable.named))
+    return _error_response(unreadable.id, unreadable.kind, error, translate_error(error, unreadable.names))
 
 
-def _refusal(request_id: RequestId, kind: Kind, error: ToolhallError, said_by: tuple[Row, JsonObject]) -> Wire:
-    row, said = said_by
+def _error_response(
+    request_id: RequestId, kind: ResponseType, error: ToolhallError, translated: tuple[HubErrorRow, JsonObject]
+) -> WireResponse:
+    row, said = translated
     if kind == "tool_response":
         said = {"type": "tool_error", **said}
     body = {"type": kind, "id": request_id, "result": None, "error": said}
-    told = "retry_after" in said["details"] or row.http in _CHALLENGED
-    return Wire(encode(body), row.http, headers_of(error) if told else ())
+    told = "retry_after" in said["details"] or row.http in _CHALLENGE_STATUSES
+    return WireResponse(encode(body), row.http, headers_of(error) if told else ())
 
 
 def _text(message: JsonObject, key: str) -> str:
     value = message.get(key)
-    if isinstance(value, str) and 0 < len(value) <= MAX_ID:
+    if isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH:
         return value
-    raise Malformed(f"{key} must be a text of 1 to {MAX_ID} characters")
+    raise Malformed(f"{key} must be a text of 1 to {MAX_ID_LENGTH} characters")
 
 
 def _params(message: JsonObject) -> JsonObject:

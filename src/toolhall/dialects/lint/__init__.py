@@ -1,1 +1,1 @@
-"""Lint: what can be read but should be written better, or looks like an attack on the model that reads it."""
+"""Lint rules for tool definitions: descriptions, schemas, metadata, and texts that attack a model."""

@@ -1,4 +1,4 @@
-"""What a lint rule is: an id, what is wrong, how to mend it, and the check itself."""
+"""Lint rule types (Rule, ToolRule, SchemaRule, TextRule): an id, a summary, a fix, and the check itself."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -10,15 +10,15 @@ from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 
 
-class Subject(msgspec.Struct, frozen=True):
+class LintedTool(msgspec.Struct, frozen=True):
     """A tool, the dialect it was written in, and its name as it was written there."""
 
     tool: Tool
     dialect: str
-    stated: str
+    written_name: str
 
 
-class Spot(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
     """Where a rule is broken, as a pointer into the model, and what exactly is meant."""
 
     path: str
@@ -29,7 +29,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule; the sentence says what is wrong, the fix what to do."""
 
     id: str
-    says: str
+    summary: str
     fix: str
     severity: Literal["error", "warning"] = "warning"
 
@@ -41,13 +41,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class ToolRule(Rule, frozen=True, kw_only=True):
     """A rule about a tool as it is understood."""
 
-    check: Callable[[Subject], Iterator[Spot]]
+    check: Callable[[LintedTool], Iterator[Violation]]
 
 
 class SchemaRule(Rule, frozen=True, kw_only=True):
     """A rule about each schema object in an input schema."""
 
-    check: Callable[[str, JsonObject], Iterator[Spot]]
+    check: Callable[[str, JsonObject], Iterator[Violation]]
 
 
 class TextRule(Rule, frozen=True, kw_only=True):

@@ -1,32 +1,105 @@
-"""Machine Context Protocol tool definitions: one document is a toolkit, each capability a tool."""
+"""Machine Context tool definitions: one document is a toolkit, each capability a tool with a flat parameter list."""
 
 import msgspec
 
-from toolhall.dialects.catalog import DEPRECATED_KEY
-from toolhall.dialects.findings import VERSION_LIMIT, Reading
-from toolhall.dialects.machine.parameters import read_parameters, write_parameters
+from toolhall.dialects.base import DEPRECATED_KEY
+from toolhall.dialects.findings import MAX_VERSION_LENGTH, DocumentReader
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import ToolId, published_name, safe_name, semantic_version, version_problem
-from toolhall.model.tool import LEVELS, About, Output, Tool
+from toolhall.model.names import ToolId, published_name, safe_name
+from toolhall.model.tool import LEVELS, Output, Tool, ToolkitInfo
+from toolhall.model.versions import semantic_version, version_problem
+
+PARAMETER_TYPES = ("string", "number", "boolean", "object", "array", "any")
+
+
+def read_parameters(reading: DocumentReader, parameters: Json, path: str) -> JsonObject:
+    """The input schema that a list of parameters stands for."""
+    properties: JsonObject = {}
+    required: list[str] = []
+    listed = reading.array([] if parameters is None else parameters, path)
+    reading.check_unique_names(listed, path, "parameters")
+    for index, each in enumerate(listed):
+        place = f"{path}/{index}"
+        parameter = reading.object(each, place)
+        name = reading.string(parameter, "name", place) or ""
+        properties[name] = _read_property(reading, parameter, place)
+        if _is_required(reading, parameter, place):
+            required.append(name)
+    schema: JsonObject = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _read_property(reading: DocumentReader, parameter: JsonObject, place: str) -> JsonObject:
+    kind = parameter.get("type")
+    if kind not in PARAMETER_TYPES:
+        reading.add_error(f"{place}/type", "type", f"use one of {', '.join(PARAMETER_TYPES)}")
+    schema: JsonObject = {} if kind == "any" else {"type": kind}
+    schema["description"] = reading.string(parameter, "description", place)
+    if "default" in parameter:
+        schema["default"] = parameter["default"]
+    return schema
+
+
+def _is_required(reading: DocumentReader, parameter: JsonObject, place: str) -> bool:
+    required = parameter.get("required", False)
+    if not isinstance(required, bool):
+        reading.add_error(f"{place}/required", "not-boolean", "write true or false")
+    return required is True
+
+
+def write_parameters(schema: JsonObject) -> list[JsonObject]:
+    """The parameters of an input schema, as far as six types can say them."""
+    properties, required = schema.get("properties"), schema.get("required")
+    named = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    # JSON Schema knows a property without a name, a list of parameters does not.
+    return [_write_parameter(name, part, name in needed) for name, part in named.items() if name]
+
+
+def _write_parameter(name: str, schema: Json, required: bool) -> JsonObject:
+    schema = schema if isinstance(schema, dict) else {}
+    parameter: JsonObject = {
+        "name": name,
+        "description": _description(schema, name),
+        "type": _parameter_type(schema.get("type")),
+        "required": required,
+    }
+    if "default" in schema:
+        parameter["default"] = schema["default"]
+    return parameter
+
+
+def _description(schema: JsonObject, name: str) -> str:
+    description = schema.get("description") or schema.get("title")
+    return description if description and isinstance(description, str) else name
+
+
+def _parameter_type(kind: Json) -> str:
+    if kind == "integer":
+        return "number"
+    return kind if kind in PARAMETER_TYPES else "any"
+
 
 name = "machine"
 grouped = True
-carrier: tuple[str, ...] = ("metadata", "dev.toolhall/carrier")
+loss_record_path: tuple[str, ...] = ("metadata", "dev.toolhall/carrier")
 
 
-def place(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
+def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
     """Where a definition lists its capabilities."""
     return ("capabilities",)
 
 
 def read(document: Json) -> tuple[Tool, ...]:
     """Every capability as a tool; BadDocument with every finding."""
-    reading = Reading(name)
+    reading = DocumentReader(name)
     document = reading.object(document, "")
-    key, title = reading.text(document, "id", "") or "", reading.text(document, "name", "")
-    version, description = _version(reading, document), reading.text(document, "description", "")
+    key, title = reading.string(document, "id", "") or "", reading.string(document, "name", "")
+    version, description = _version(reading, document), reading.string(document, "description", "")
     metadata = document.get("metadata")
-    about = About(
+    about = ToolkitInfo(
         title=title,
         description=description,
         metadata=None if metadata is None else reading.object(metadata, "/metadata"),
@@ -36,7 +109,10 @@ def read(document: Json) -> tuple[Tool, ...]:
     for index, listed in enumerate(_capabilities(reading, document)):
         path = f"/capabilities/{index}"
         capability = reading.object(listed, path)
-        own, description = reading.text(capability, "name", path) or "", reading.text(capability, "description", path)
+        own, description = (
+            reading.string(capability, "name", path) or "",
+            reading.string(capability, "description", path),
+        )
         permissions = capability.get("requiredPermissions")
         tools.append(
             Tool(
@@ -45,12 +121,14 @@ def read(document: Json) -> tuple[Tool, ...]:
                 description=description,
                 input=read_parameters(reading, capability.get("parameters"), f"{path}/parameters"),
                 output=_output(reading, capability, path),
-                permissions=None if permissions is None else reading.texts(permissions, f"{path}/requiredPermissions"),
+                permissions=None
+                if permissions is None
+                else reading.strings(permissions, f"{path}/requiredPermissions"),
                 level=level,
                 about=about,
             )
         )
-    reading.done()
+    reading.raise_findings()
     return tuple(tools)
 
 
@@ -75,38 +153,38 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return document
 
 
-def _version(reading: Reading, document: JsonObject) -> str:
-    version = reading.text(document, "version", "") or ""
-    if len(version) > VERSION_LIMIT:
-        reading.fault("/version", "version", f"write a version of at most {VERSION_LIMIT} characters")
+def _version(reading: DocumentReader, document: JsonObject) -> str:
+    version = reading.string(document, "version", "") or ""
+    if len(version) > MAX_VERSION_LENGTH:
+        reading.add_error("/version", "version", f"write a version of at most {MAX_VERSION_LENGTH} characters")
     elif version and (problem := version_problem(version)):
-        reading.fault("/version", "version", problem)
+        reading.add_error("/version", "version", problem)
     return version
 
 
-def _level(reading: Reading, document: JsonObject) -> int | None:
+def _level(reading: DocumentReader, document: JsonObject) -> int | None:
     level = document.get("securityLevel")
     if "securityLevel" not in document:
         return None
     if type(level) is not int or level not in LEVELS:
-        reading.fault("/securityLevel", "level", "give a whole number from 0 to 10")
+        reading.add_error("/securityLevel", "level", "give a whole number from 0 to 10")
         return None
     return level
 
 
-def _capabilities(reading: Reading, document: JsonObject) -> list[Json]:
-    listed = reading.items(document.get("capabilities"), "/capabilities")
+def _capabilities(reading: DocumentReader, document: JsonObject) -> list[Json]:
+    listed = reading.array(document.get("capabilities"), "/capabilities")
     if not listed and document.get("capabilities") == []:
-        reading.fault("/capabilities", "empty", "define at least one capability")
-    reading.unique(listed, "/capabilities", "capabilities")
+        reading.add_error("/capabilities", "empty", "define at least one capability")
+    reading.check_unique_names(listed, "/capabilities", "capabilities")
     return listed
 
 
-def _output(reading: Reading, capability: JsonObject, path: str) -> Output:
+def _output(reading: DocumentReader, capability: JsonObject, path: str) -> Output:
     if capability.get("return") is None:
         return Output()
     returned = reading.object(capability["return"], f"{path}/return")
-    description = reading.text(returned, "description", f"{path}/return", required=False)
+    description = reading.string(returned, "description", f"{path}/return", required=False)
     if "schema" not in returned:
         return Output(description=description)
     return Output("schema", reading.object(returned["schema"], f"{path}/return/schema"), description)

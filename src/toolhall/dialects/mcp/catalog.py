@@ -1,36 +1,227 @@
-"""Tool definitions as MCP documents."""
+"""MCP tool definitions: McpCatalog reads and writes them in each revision, with the output schema that it allows."""
+
+import re
 
 import msgspec
 
-from toolhall.dialects.catalog import DEPRECATED_KEY
-from toolhall.dialects.mcp.definition import (
-    HINTS,
-    ID_KEY,
-    LEVEL_KEY,
-    NAME_KEY,
-    TAGS_KEY,
-    derived_id,
-    id_for,
-    read_tool,
-    stated_id,
-)
-from toolhall.dialects.mcp.output import shown_output
-from toolhall.dialects.mcp.revisions import Revision
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.tool import Annotations, Icon, Tool
+from toolhall.dialects.base import DEPRECATED_KEY
+from toolhall.dialects.findings import DocumentReader, is_version
+from toolhall.dialects.mcp.protocol import Revision
+from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.names import ToolId, published_name, safe_name, with_published_name
+from toolhall.model.tool import LEVELS, Annotations, Deprecation, Icon, Output, Tool
+from toolhall.model.versions import DEFAULT_VERSION
+
+WRAPPER_KEY = "result"
+_PLAIN_TEXT = {"type": "string"}
+_ROOT_KEYWORDS = ("$schema", "$id", "$defs", "definitions")
+
+
+class OutputForm(msgspec.Struct, frozen=True):
+    """The tool's own schema (None: none), whether a value goes out as structured content, and in a wrapper."""
+
+    schema: JsonObject | None
+    structured: bool
+    wrapped: bool = False
+
+    @property
+    def published(self) -> JsonObject | None:
+        """The schema that clients are shown."""
+        return _wrapped_schema(self.schema) if self.wrapped and self.schema is not None else self.schema
+
+
+_NO_OUTPUT = OutputForm(None, structured=False)
+_UNDECLARED_OUTPUT = OutputForm(None, structured=True)
+
+
+def output_form(tool: Tool, revision: Revision) -> OutputForm:
+    """Decided from what the tool declares, never from the shape of a value."""
+    schema = tool.output.schema
+    if tool.output.kind == "none" or schema == _PLAIN_TEXT:
+        return _NO_OUTPUT  # plain text is said once, as text
+    if schema is None:
+        return _UNDECLARED_OUTPUT
+    if revision.any_output or schema.get("type") == "object":
+        return OutputForm(schema, structured=True)
+    # MCP 2025-06-18 and 2025-11-25: the root of an output schema must be an object.
+    return OutputForm(schema, structured=True, wrapped=True)
+
+
+def _wrapped_schema(schema: JsonObject) -> JsonObject:
+    """An object that holds the value; what belongs to the root of a document stays there."""
+    inner = {key: _rebased(part, key) for key, part in schema.items() if key not in _ROOT_KEYWORDS}
+    outer = {key: _rebased(part, key) for key, part in schema.items() if key in _ROOT_KEYWORDS}
+    return {"type": "object", "properties": {WRAPPER_KEY: inner}, "required": [WRAPPER_KEY], **outer}
+
+
+def _rebased(part: Json, key: str) -> Json:
+    """References to places that are now inside the wrapper lead there."""
+    match part:
+        case str() if key in ("$ref", "$dynamicRef", "$recursiveRef") and part.partition("/")[0] == "#":
+            stays = part.startswith(tuple(f"#/{name}/" for name in _ROOT_KEYWORDS))
+            return part if stays else f"#/properties/{WRAPPER_KEY}{part[1:]}"
+        case dict():
+            return {name: _rebased(value, name) for name, value in part.items()}
+        case list():
+            return [_rebased(value, "") for value in part]
+        case _:
+            return part
+
+
+ID_KEY = "dev.toolhall/id"
+NAME_KEY = "dev.toolhall/name"  # the published name that the id goes with, where it does not follow from the id
+LEVEL_KEY = "dev.toolhall/level"
+TAGS_KEY = "dev.toolhall/tags"
+HINT_NAMES = {
+    "title": "title",
+    "read_only": "readOnlyHint",
+    "destructive": "destructiveHint",
+    "idempotent": "idempotentHint",
+    "open_world": "openWorldHint",
+}
+_TOOLHALL_KEYS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY, DEPRECATED_KEY})
+_ID_PATTERN = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
+
+
+def id_from_name(name: str) -> ToolId:
+    """The id of a tool of which MCP says nothing but its name."""
+    return ToolId(name, name, DEFAULT_VERSION)
+
+
+def parse_tool_id(text: Json) -> ToolId | None:
+    """The id that a text states, as our metadata does; None if it states none."""
+    found = _ID_PATTERN.fullmatch(text) if isinstance(text, str) else None
+    return ToolId(found[1], found[2], found[3]) if found and is_version(found[3]) else None
+
+
+def id_for_name(stated: ToolId, name: str) -> ToolId:
+    """The stated id, if it goes with this name; else somebody renamed the tool since, and the name wins."""
+    return stated if published_name(stated.toolkit, stated.tool) == name else with_published_name(stated, name)
+
+
+def read_tool(document: Json) -> Tool:
+    """The tool of one definition; BadDocument with every finding."""
+    reading = DocumentReader("mcp")
+    document = reading.object(document, "")
+    # MCP only advises against spaces and other scripts in names: such a tool is published under a safe one.
+    stated = reading.string(document, "name", "") or ""
+    name = safe_name(stated)
+    meta = document.get("_meta")
+    meta = None if meta is None else reading.object(meta, "/_meta")
+    ours = _TOOLHALL_KEYS.intersection(meta) if meta else None
+    tool = Tool(
+        id=_read_id(reading, name, meta) if meta and ours else id_from_name(name),
+        name=name,
+        stated=stated if stated != name else None,
+        title=reading.string(document, "title", "", required=False),
+        description=reading.string(document, "description", "", required=False),
+        input=_read_input(reading, document),
+        output=_read_output(reading, document),
+        annotations=_read_annotations(reading, document),
+        icons=_read_icons(reading, document) if document.get("icons") is not None else (),
+        tags=reading.strings(meta[TAGS_KEY], _meta_pointer(TAGS_KEY)) if meta and TAGS_KEY in meta else (),
+        meta=_author_meta(meta) if meta and ours else meta,
+        level=_read_level(reading, meta) if meta and LEVEL_KEY in meta else None,
+        deprecation=_read_deprecation(reading, meta) if meta and DEPRECATED_KEY in meta else None,
+    )
+    reading.raise_findings()
+    return tool
+
+
+def _author_meta(meta: JsonObject) -> JsonObject | None:
+    """Metadata that is the author's, not ours."""
+    return {key: value for key, value in meta.items() if key not in _TOOLHALL_KEYS} or None
+
+
+def _read_level(reading: DocumentReader, meta: JsonObject) -> int | None:
+    level = meta[LEVEL_KEY]
+    if type(level) is not int or level not in LEVELS:
+        reading.add_error(_meta_pointer(LEVEL_KEY), "level", "give a whole number from 0 to 10")
+        return None
+    return level
+
+
+def _read_deprecation(reading: DocumentReader, meta: JsonObject) -> Deprecation:
+    path = _meta_pointer(DEPRECATED_KEY)
+    said = reading.object(meta[DEPRECATED_KEY], path)
+    since = said.get("since")
+    if since is not None and type(since) is not int:
+        reading.add_error(f"{path}/since", "since", "give seconds since 1970")
+    return Deprecation(
+        since=since if isinstance(since, int) else None,
+        sunset=reading.string(said, "sunset", path, required=False),
+        successor=reading.string(said, "successor", path, required=False),
+    )
+
+
+def _read_id(reading: DocumentReader, name: str, meta: JsonObject) -> ToolId:
+    found = parse_tool_id(meta.get(ID_KEY))
+    if found is None and ID_KEY in meta:
+        reading.add_error(_meta_pointer(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
+    if found is None:
+        return id_from_name(name)
+    return found if meta.get(NAME_KEY) == name else id_for_name(found, name)
+
+
+def _meta_pointer(key: str) -> str:
+    return f"/_meta/{escape_pointer(key)}"
+
+
+def _read_input(reading: DocumentReader, document: JsonObject) -> JsonObject:
+    schema = document.get("inputSchema")
+    if not isinstance(schema, dict):
+        reading.add_error("/inputSchema", "missing", 'give the input schema as an object, {"type": "object"} at least')
+        return {"type": "object"}
+    if schema.get("type") != "object":
+        reading.add_error("/inputSchema/type", "root", 'the root of an input schema has the type "object"')
+    return schema
+
+
+def _read_output(reading: DocumentReader, document: JsonObject) -> Output:
+    if document.get("outputSchema") is None:
+        return Output()
+    return Output("schema", reading.object(document["outputSchema"], "/outputSchema"))
+
+
+def _read_annotations(reading: DocumentReader, document: JsonObject) -> Annotations | None:
+    if document.get("annotations") is None:
+        return None
+    stated = reading.object(document["annotations"], "/annotations")
+    known = {field: stated.get(hint) for field, hint in HINT_NAMES.items()}
+    for field, value in known.items():
+        if not (value is None or isinstance(value, str if field == "title" else bool)):
+            reading.add_error(f"/annotations/{HINT_NAMES[field]}", "hint", "write true or false (a text for the title)")
+    return Annotations(**known)
+
+
+def _read_icons(reading: DocumentReader, document: JsonObject) -> tuple[Icon, ...]:
+    found: list[Icon] = []
+    for index, listed in enumerate(reading.array(document["icons"], "/icons")):
+        path = f"/icons/{index}"
+        icon = reading.object(listed, path)
+        sizes, theme = icon.get("sizes"), reading.string(icon, "theme", path, required=False)
+        found.append(
+            Icon(
+                src=reading.string(icon, "src", path) or "",
+                mime_type=reading.string(icon, "mimeType", path, required=False),
+                sizes=None if sizes is None else reading.strings(sizes, f"{path}/sizes"),
+                theme=theme,
+            )
+        )
+    return tuple(found)
 
 
 class McpCatalog:
     """MCP tool definitions, as one revision spells them."""
 
     grouped = False
-    carrier: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
+    loss_record_path: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
 
     def __init__(self, revision: Revision) -> None:
         self.name = f"mcp@{revision.name}"
         self._revision = revision
 
-    def place(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
+    def tools_path(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
         """A definition is one tool itself."""
         return ()
 
@@ -52,18 +243,18 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
     if tool.description is not None:
         document["description"] = tool.description
     document["inputSchema"] = tool.input
-    shown = shown_output(tool, revision)
+    shown = output_form(tool, revision)
     if (published := shown.published) is not None:
         document["outputSchema"] = published
     if tool.annotations is not None:
-        document["annotations"] = _annotations(tool.annotations)
+        document["annotations"] = _write_annotations(tool.annotations)
     if tool.icons and revision.icons:
-        document["icons"] = [_icon(icon) for icon in tool.icons]
+        document["icons"] = [_write_icon(icon) for icon in tool.icons]
     meta = dict(tool.meta or {})
     # An id that would be read as another one is better not stated.
-    if tool.id != derived_id(tool.name) and stated_id(stated := str(tool.id)) == tool.id:
+    if tool.id != id_from_name(tool.name) and parse_tool_id(stated := str(tool.id)) == tool.id:
         meta[ID_KEY] = stated
-        if id_for(tool.id, tool.name) != tool.id:
+        if id_for_name(tool.id, tool.name) != tool.id:
             meta[NAME_KEY] = tool.name
     if tool.level is not None:
         meta[LEVEL_KEY] = tool.level
@@ -76,12 +267,12 @@ def write_tool(tool: Tool, revision: Revision) -> JsonObject:
     return document
 
 
-def _annotations(annotations: Annotations) -> JsonObject:
-    stated = ((hint, getattr(annotations, field)) for field, hint in HINTS.items())
+def _write_annotations(annotations: Annotations) -> JsonObject:
+    stated = ((hint, getattr(annotations, field)) for field, hint in HINT_NAMES.items())
     return {hint: value for hint, value in stated if value is not None}
 
 
-def _icon(icon: Icon) -> JsonObject:
+def _write_icon(icon: Icon) -> JsonObject:
     sizes = None if icon.sizes is None else list(icon.sizes)
     stated = (("src", icon.src), ("mimeType", icon.mime_type), ("sizes", sizes), ("theme", icon.theme))
     return {key: value for key, value in stated if value is not None}

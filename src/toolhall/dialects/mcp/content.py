@@ -1,4 +1,4 @@
-"""Blocks of content as MCP writes them."""
+"""Encodes content blocks as MCP JSON: text, image, audio, resource link and embedded resource."""
 
 import base64
 
@@ -16,38 +16,40 @@ def write_block(block: Content) -> JsonObject:
         case Audio(data, mime_type):
             wire = {"type": "audio", "data": _base64(data), "mimeType": mime_type}
         case ResourceLink():
-            wire = _link(block)
+            wire = _resource_link(block)
         case Resource():
-            wire = {"type": "resource", "resource": _embedded(block)}
+            wire = {"type": "resource", "resource": _embedded_resource(block)}
     if block.notes is not None:
-        wire["annotations"] = _notes(block.notes)
+        wire["annotations"] = _annotations(block.notes)
     if block.meta is not None:
         wire["_meta"] = block.meta
     return wire
 
 
-def _link(link: ResourceLink) -> JsonObject:
+def _resource_link(link: ResourceLink) -> JsonObject:
     stated = (
         ("title", link.title),
         ("description", link.description),
         ("mimeType", link.mime_type),
         ("size", link.size),
     )
-    return {"type": "resource_link", "uri": link.uri, "name": link.name} | _said(stated)
+    return {"type": "resource_link", "uri": link.uri, "name": link.name} | _without_none(stated)
 
 
-def _embedded(resource: Resource) -> JsonObject:
-    wire = {"uri": resource.uri} | _said((("mimeType", resource.mime_type),))
+def _embedded_resource(resource: Resource) -> JsonObject:
+    wire = {"uri": resource.uri} | _without_none((("mimeType", resource.mime_type),))
     if isinstance(resource.content, str):
         return wire | {"text": resource.content}
     return wire | {"blob": _base64(resource.content)}
 
 
-def _notes(notes: Notes) -> JsonObject:
-    return _said((("audience", notes.audience), ("priority", notes.priority), ("lastModified", notes.last_modified)))
+def _annotations(notes: Notes) -> JsonObject:
+    return _without_none(
+        (("audience", notes.audience), ("priority", notes.priority), ("lastModified", notes.last_modified))
+    )
 
 
-def _said(stated: tuple[tuple[str, Json], ...]) -> JsonObject:
+def _without_none(stated: tuple[tuple[str, Json], ...]) -> JsonObject:
     return {key: value for key, value in stated if value is not None}
 
 

@@ -1,17 +1,17 @@
-"""How each error of the tree is said in MCP: as a JSON-RPC error, or as a result that the model can read."""
+"""MCP error table: maps each error to a JSON-RPC error, or to a result with `isError` that the model can read."""
 
 from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
 
-from toolhall.dialects.faults import advice_of, headers_of, milliseconds, wait_of
-from toolhall.dialects.mcp.refusals import (
+from toolhall.dialects.error_details import headers_of, hints_of, milliseconds, retry_after_of
+from toolhall.dialects.mcp.protocol import (
     FORBIDDEN,
     INTERNAL_ERROR,
     INVALID_PARAMS,
-    LIMITED,
     MISSING_CAPABILITY,
+    RATE_LIMITED,
     UNAUTHENTICATED,
     McpRefusal,
 )
@@ -36,10 +36,10 @@ class ErrorResult(msgspec.Struct, frozen=True):
     meta: JsonObject | None = None
 
 
-Said: TypeAlias = ProtocolError | ErrorResult
+McpError: TypeAlias = ProtocolError | ErrorResult
 
 
-def say(error: errors.ToolhallError) -> Said:
+def translate_error(error: errors.ToolhallError) -> McpError:
     """The wire form of any error; a subclass is said like its nearest listed ancestor."""
     for kind in type(error).__mro__:
         if kind in TABLE:
@@ -47,42 +47,42 @@ def say(error: errors.ToolhallError) -> Said:
     return _broken(error)
 
 
-def _malformed(error: errors.ToolhallError) -> Said:
+def _malformed(error: errors.ToolhallError) -> McpError:
     if isinstance(error, McpRefusal):
         return ProtocolError(error.code, error.message, error.data, error.status)
     return ProtocolError(INVALID_PARAMS, error.message)
 
 
-def _not_found(error: errors.ToolhallError) -> Said:
+def _not_found(error: errors.ToolhallError) -> McpError:
     return ProtocolError(INVALID_PARAMS, error.message)
 
 
-def _unsupported(error: errors.ToolhallError) -> Said:
+def _unsupported(error: errors.ToolhallError) -> McpError:
     """MCP 2026-07-28: -32021 with the capabilities as an object; the older revisions read it as a tool's error."""
     feature, _, mode = getattr(error, "feature", "").partition(".")
     required: JsonObject = {feature: {mode: {}} if mode else {}}
     return ProtocolError(MISSING_CAPABILITY, error.message, {"requiredCapabilities": required}, 400)
 
 
-def _unauthenticated(error: errors.ToolhallError) -> Said:
+def _unauthenticated(error: errors.ToolhallError) -> McpError:
     return ProtocolError(UNAUTHENTICATED, error.message, None, 401, ((b"www-authenticate", b"Bearer"),))
 
 
-def _limited(error: errors.ToolhallError) -> Said:
+def _limited(error: errors.ToolhallError) -> McpError:
     wait = float(getattr(error, "retry_after", 1.0))
     seconds = str(max(1, int(wait + 0.999))).encode()
     return ProtocolError(
-        LIMITED, error.message, {"retryAfterMs": int(wait * 1000) + 1}, 429, ((b"retry-after", seconds),)
+        RATE_LIMITED, error.message, {"retryAfterMs": int(wait * 1000) + 1}, 429, ((b"retry-after", seconds),)
     )
 
 
-def _result(error: errors.ToolhallError) -> Said:
+def _error_result(error: errors.ToolhallError) -> McpError:
     return ErrorResult(error.message)
 
 
-def _failed(error: errors.ToolhallError) -> Said:
+def _tool_failure(error: errors.ToolhallError) -> McpError:
     """The tool's words with its advice, for the model as text and for the program in `_meta`."""
-    advice, wait = advice_of(error), wait_of(error)
+    advice, wait = hints_of(error), retry_after_of(error)
     if not advice:
         return ErrorResult(error.message)
     told: JsonObject = {"canRetry": "can_retry" in advice}
@@ -97,12 +97,12 @@ def _failed(error: errors.ToolhallError) -> Said:
     return ErrorResult("\n".join(lines), {"dev.toolhall/retry": told})
 
 
-def _refused_result(error: errors.ToolhallError) -> Said:
+def _refused_result(error: errors.ToolhallError) -> McpError:
     """Nothing the client could do by itself, so no HTTP status that would send it into an OAuth loop."""
     return ErrorResult(error.message, {"dev.toolhall/refused": type(error).__name__})
 
 
-def _denied(error: errors.ToolhallError) -> Said:
+def _denied(error: errors.ToolhallError) -> McpError:
     """MCP, authorization: a scope that is missing is a challenge, which names exactly what this call needs."""
     if isinstance(error, errors.Denied) and error.scopes:
         needed: JsonObject = {"requiredScopes": list(error.scopes)}
@@ -110,44 +110,44 @@ def _denied(error: errors.ToolhallError) -> Said:
     return _refused_result(error)
 
 
-def _verification(error: errors.ToolhallError) -> Said:
+def _verification(error: errors.ToolhallError) -> McpError:
     """For clients that cannot open a page for the person: the link, which the model can show."""
-    said = advice_of(error)
+    said = hints_of(error)
     told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
     return ErrorResult(error.message, told | ({"dev.toolhall/verification": said} if said else {}))
 
 
-def _requirement(error: errors.ToolhallError) -> Said:
+def _requirement(error: errors.ToolhallError) -> McpError:
     """The same for what is missing: every link, and secrets by their name only."""
-    missing = advice_of(error).get("missing", [])
+    missing = hints_of(error).get("missing", [])
     unsaid = [each["url"] for each in missing if "url" in each and each["url"] not in error.message]
     text = "\n".join([error.message, *(f"Let the user open {url}" for url in unsaid)])
     told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
     return ErrorResult(text, told | ({"dev.toolhall/missing": missing} if missing else {}))
 
 
-def _broken(error: errors.ToolhallError) -> Said:  # noqa: ARG001 - whatever it was, the caller reads the same words
+def _broken(error: errors.ToolhallError) -> McpError:  # noqa: ARG001 - whatever it was, the caller reads the same words
     return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
 
 
-TABLE: dict[type, Callable[[errors.ToolhallError], Said]] = {
+TABLE: dict[type, Callable[[errors.ToolhallError], McpError]] = {
     errors.Malformed: _malformed,
     errors.NotFound: _not_found,
     errors.NotActive: _not_found,
-    errors.Retired: _result,  # so that the model reads what to call instead
-    errors.BadArguments: _result,
+    errors.Retired: _error_result,  # so that the model reads what to call instead
+    errors.BadArguments: _error_result,
     errors.Unsupported: _unsupported,
     errors.Unauthenticated: _unauthenticated,
     errors.Denied: _denied,
     errors.NeedsVerification: _verification,
     errors.NeedsRequirement: _requirement,
     errors.Limited: _limited,
-    errors.ToolFailed: _failed,
-    errors.ToolError: _failed,
-    errors.Crashed: _result,
-    errors.TimedOut: _result,
-    errors.Cancelled: _result,
-    errors.BadOutput: _result,
-    errors.Unavailable: _result,
+    errors.ToolFailed: _tool_failure,
+    errors.ToolError: _tool_failure,
+    errors.Crashed: _error_result,
+    errors.TimedOut: _error_result,
+    errors.Cancelled: _error_result,
+    errors.BadOutput: _error_result,
+    errors.Unavailable: _error_result,
     errors.Broken: _broken,
 }

@@ -1,1 +1,1 @@
-"""The REST interface as an OpenAPI 3.1 document."""
+"""OpenAPI 3.1: the tools and the hall's own REST interface, described in one document."""

@@ -1,66 +1,78 @@
-"""OXP 1.0 tool definitions: one document is one version of one tool."""
+"""OXP 1.0 tool definitions: one document is one version of one tool, with its requirements."""
 
 import re
 from collections.abc import Iterator
 from operator import is_
 
-from toolhall.dialects.findings import VERSION_LIMIT, Reading
-from toolhall.dialects.oxp.requirements import read_requirements
-from toolhall.model.json import Json, JsonObject
-from toolhall.model.names import NAME_LIMIT, ToolId, semantic_version
-from toolhall.model.patch import escape
+from toolhall.dialects.findings import MAX_VERSION_LENGTH, DocumentReader
+from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.model.names import MAX_NAME_LENGTH, ToolId
 from toolhall.model.tool import Output, Tool
-from toolhall.schema.references import DEFINITIONS, REFERENCES
-from toolhall.schema.reshape import has_references, without_references
-from toolhall.schema.walk import children
+from toolhall.model.versions import semantic_version
+from toolhall.schema.adapt import has_references, without_references
+from toolhall.schema.keywords import subschemas
+from toolhall.schema.references import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS
+
+
+def read_requirements(reading: DocumentReader, requirements: Json, path: str) -> JsonObject | None:
+    """The requirements as they are, or None where there are none."""
+    if requirements is None:
+        return None
+    known = reading.object(requirements, path)
+    for key in ("authorization", "secrets"):
+        for index, listed in enumerate(reading.array(known.get(key, []), f"{path}/{key}")):
+            reading.string(reading.object(listed, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
+    if not isinstance(known.get("user_id", False), bool):
+        reading.add_error(f"{path}/user_id", "not-boolean", "write true or false")
+    return known
+
 
 name = "oxp"
 grouped = False
-carrier: tuple[str, ...] = ("requirements", "x-toolhall")
+loss_record_path: tuple[str, ...] = ("requirements", "x-toolhall")
+_ID_PATTERN = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?")
+_VERSION_PATTERN = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
+_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_INVALID_IN_ID = re.compile(r"[^A-Za-z0-9_]")
+_INVALID_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_VERSION_SUFFIX = re.compile(r"[-+]")
 
-_ID = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+(?:\.[0-9]+\.[0-9]+)?))?")
-_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NO_PART = re.compile(r"[^A-Za-z0-9_]")
-_NO_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_MARK = re.compile(r"[-+]")
 
-
-def place(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
+def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
     """A definition is one tool itself."""
     return ()
 
 
 def read(document: Json) -> tuple[Tool, ...]:
     """The one tool of a document; BadDocument with every finding."""
-    reading = Reading(name)
+    reading = DocumentReader(name)
     document = reading.object(document, "")
-    tool_id = _id(reading, document)
-    published = reading.text(document, "name", "") or ""
-    if published and not _NAME.fullmatch(published):
-        reading.fault("/name", "name", "use 1 to 64 letters, digits, _ and -")
+    tool_id = _read_id(reading, document)
+    published = reading.string(document, "name", "") or ""
+    if published and not _NAME_PATTERN.fullmatch(published):
+        reading.add_error("/name", "name", "use 1 to 64 letters, digits, _ and -")
     tool = Tool(
         id=tool_id,
         name=published,
-        description=reading.text(document, "description", ""),
-        input=_input(reading, document.get("input_schema")),
-        output=_output(reading, document),
+        description=reading.string(document, "description", ""),
+        input=_read_input(reading, document.get("input_schema")),
+        output=_read_output(reading, document),
         requirements=read_requirements(reading, document.get("requirements"), "/requirements"),
     )
-    reading.done()
+    reading.raise_findings()
     return (tool,)
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
     """One definition; both schemas without references, every parameter described."""
     (tool,) = tools
-    version = plain_version(tool.id.version)
+    version = oxp_version(tool.id.version)
     document: JsonObject = {
-        "id": f"{part(tool.id.toolkit)}.{part(tool.id.tool)}@{version}",
-        "name": _NO_NAME.sub("_", tool.name)[:NAME_LIMIT],
+        "id": f"{oxp_id_part(tool.id.toolkit)}.{oxp_id_part(tool.id.tool)}@{version}",
+        "name": _INVALID_IN_NAME.sub("_", tool.name)[:MAX_NAME_LENGTH],
         "description": tool.description or tool.title or tool.name,
         "version": version,
-        "input_schema": {"parameters": _described(without_references(tool.input))},
+        "input_schema": {"parameters": _with_descriptions(without_references(tool.input))},
         "output_schema": _write_output(tool.output),
     }
     if tool.requirements is not None:
@@ -68,30 +80,30 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     return document
 
 
-def plain_version(version: str) -> str:
+def oxp_version(version: str) -> str:
     """The three numbers that OXP wants: a date or a count gets zeros, a pre-release loses its mark."""
-    return _MARK.split(semantic_version(version), maxsplit=1)[0]
+    return _VERSION_SUFFIX.split(semantic_version(version), maxsplit=1)[0]
 
 
-def part(text: str) -> str:
+def oxp_id_part(text: str) -> str:
     """A toolkit's or a tool's name as an OXP id can hold it."""
-    return _NO_PART.sub("_", text) or "_"
+    return _INVALID_IN_ID.sub("_", text) or "_"
 
 
-def _id(reading: Reading, document: JsonObject) -> ToolId:
-    text = reading.text(document, "id", "") or ""
-    version = reading.text(document, "version", "") or ""
-    found = _ID.fullmatch(text)
+def _read_id(reading: DocumentReader, document: JsonObject) -> ToolId:
+    text = reading.string(document, "id", "") or ""
+    version = reading.string(document, "version", "") or ""
+    found = _ID_PATTERN.fullmatch(text)
     if text and not found:
-        reading.fault("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
-    if version and not (_VERSION.fullmatch(version) and len(version) <= VERSION_LIMIT):
-        reading.fault("/version", "version", "write three numbers such as 1.0.0")
+        reading.add_error("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
+    if version and not (_VERSION_PATTERN.fullmatch(version) and len(version) <= MAX_VERSION_LENGTH):
+        reading.add_error("/version", "version", "write three numbers such as 1.0.0")
     elif found and found[3] and version not in (found[3], f"{found[3]}.0.0"):  # a count stands for x.0.0
-        reading.fault("/version", "version", "write the same version as in the id")
+        reading.add_error("/version", "version", "write the same version as in the id")
     return ToolId(found[1], found[2], version) if found else ToolId("", "", version)
 
 
-def _input(reading: Reading, schema: Json) -> JsonObject:
+def _read_input(reading: DocumentReader, schema: Json) -> JsonObject:
     if schema is None:
         return {"type": "object"}
     path = "/input_schema"
@@ -104,12 +116,12 @@ def _input(reading: Reading, schema: Json) -> JsonObject:
     properties = schema.get("properties")
     for key, each in properties.items() if isinstance(properties, dict) else ():
         if not isinstance(each, dict) or not isinstance(each.get("description"), str):
-            where = f"{path}/properties/{escape(key)}"
-            reading.fault(where, "description", "describe this parameter in a 'description'")
-    return reading.arguments(schema, path)
+            where = f"{path}/properties/{escape_pointer(key)}"
+            reading.add_error(where, "description", "describe this parameter in a 'description'")
+    return reading.arguments_schema(schema, path)
 
 
-def _output(reading: Reading, document: JsonObject) -> Output:
+def _read_output(reading: DocumentReader, document: JsonObject) -> Output:
     if "output_schema" not in document:
         return Output()
     schema = document["output_schema"]
@@ -120,20 +132,20 @@ def _output(reading: Reading, document: JsonObject) -> Output:
     return Output("schema", schema)
 
 
-def _refuse_references(reading: Reading, schema: JsonObject, path: str) -> None:
+def _refuse_references(reading: DocumentReader, schema: JsonObject, path: str) -> None:
     """Name every place of a schema that OXP excludes."""
     places = list(_references(schema, path)) or [path] if has_references(schema) else []
     for place in places:
         fix = "inline what is referred to; OXP schemas have no references or definitions"
-        reading.fault(place, "references", fix)
+        reading.add_error(place, "references", fix)
 
 
 def _references(schema: JsonObject, path: str) -> Iterator[str]:
     pending = [(schema, path)]
     while pending:
         found, where = pending.pop()
-        yield from (f"{where}/{key}" for key in (*REFERENCES, *DEFINITIONS) if key in found)
-        inner = [child for child in children(found, where) if child.applies and isinstance(child.schema, dict)]
+        yield from (f"{where}/{key}" for key in (*REFERENCE_KEYWORDS, *DEFINITION_KEYWORDS) if key in found)
+        inner = [child for child in subschemas(found, where) if child.applies and isinstance(child.schema, dict)]
         pending.extend((child.schema, child.pointer) for child in inner)
 
 
@@ -146,7 +158,7 @@ def _write_output(output: Output) -> JsonObject | None:
     return schema
 
 
-def _described(schema: JsonObject) -> JsonObject:
+def _with_descriptions(schema: JsonObject) -> JsonObject:
     """The schema with a description for every parameter; itself, where nothing is missing."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):

@@ -1,1 +1,1 @@
-"""The audit on disk: chains of lines in segments, signed checkpoints, and how they are written, read and verified."""
+"""The audit log on disk: hash-chained segments and signed checkpoints, and how they are written, read and verified."""

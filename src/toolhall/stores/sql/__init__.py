@@ -1,1 +1,1 @@
-"""Tables and statements in SQLAlchemy Core: one set for every SQL engine."""
+"""SQL stores: tables and statements in SQLAlchemy Core, one set for every SQL engine."""

@@ -1,91 +1,276 @@
-"""Accounts in SQL: each method is one transaction, and a row is changed by one statement that names what it was."""
+"""SqlAccountStore: tables and statements of linked accounts and of the links that connect them.
+
+Each method is one transaction. A row is changed by one UPDATE that names its previous serial or MAC, so that of several
+concurrent writers exactly one succeeds.
+"""
 
 import logging
 import time
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 
-from toolhall.stores.accounts.base import NEW, Account, Link, LinkEnd, in_order
-from toolhall.stores.approvals.base import Clock
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.account_links import Links
-from toolhall.stores.sql.account_tables import accounts
-from toolhall.stores.sql.database import Database
-from toolhall.stores.sql.rows import rows_of
-from toolhall.stores.storable import refuse_unstorable_row
+from toolhall.stores.accounts import (
+    MAX_STORED_LINKS,
+    NEW,
+    RETENTION_SECONDS,
+    Account,
+    AccountLink,
+    LinkOutcome,
+    as_claimed,
+    as_ended,
+    bound_to_browser,
+    check_link_limits,
+    is_retained,
+    sort_accounts,
+    sort_links,
+)
+from toolhall.stores.common import Clock, MonotonicClock, Stale, check_storable
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.base import METADATA, SERIAL, TIMESTAMP, SqlDatabase, fetch_rows
 
+accounts = Table(
+    "accounts",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("user", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("expires_at", TIMESTAMP),
+    Column("state", Text, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False),
+    Column("refreshed_at", TIMESTAMP),
+    Column("serial", SERIAL, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    Index("ix_accounts_user_provider", "user", "provider", unique=True),
+    sqlite_strict=True,
+)
+account_links = Table(
+    "account_links",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("caller", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("provider", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("tool", Text),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("browser", Text, nullable=False),
+    Column("how", Text, nullable=False),
+    Column("created", TIMESTAMP, nullable=False),
+    Column("expires", TIMESTAMP, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("mac", LargeBinary, nullable=False),
+    Index("ix_account_links_caller_state", "caller", "state"),
+    Index("ix_account_links_state_expires", "state", "expires"),
+    sqlite_strict=True,
+)
 _log = logging.getLogger("toolhall.store")
-_TABLE = "accounts"
+_LINKS_TABLE = "account_links"
+_LINK_COLUMNS = account_links.c
 
 
-class SqlAccounts:
+class LinkStatements:
+    """The statements; an asynchronous engine runs the same by `run_sync`."""
+
+    def __init__(self, macs: RowMac, clock: Clock) -> None:
+        self._macs = macs
+        self._clock = MonotonicClock(clock)
+        self._finished: dict[str, float] = {}  # what is not pending any more, until it would have expired
+
+    def find(self, connection: Connection, link_id: str) -> AccountLink | None:
+        """As it stands now, if it is as we wrote it."""
+        with connection.begin():
+            found = self._read(connection, _LINK_COLUMNS.id == link_id)
+        return found[0] if found and is_retained(found[0], self._clock()) else None
+
+    def pending(self, connection: Connection, caller: str) -> tuple[AccountLink, ...]:
+        """The links of a caller that can still be used."""
+        with connection.begin():
+            return sort_links(self._read(connection, _LINK_COLUMNS.caller == caller, _is_pending(self._clock())))
+
+    def add(self, connection: Connection, link: AccountLink) -> None:
+        """Keep a new one, if there is room."""
+        now = self._clock()
+        with connection.begin():
+            _prune_links(connection, now)  # waits for every other writer
+            if connection.scalar(select(_LINK_COLUMNS.id).where(_LINK_COLUMNS.id == link.id)) is not None:
+                raise Stale([link.id])
+            waiting, of_caller = _is_pending(now), _LINK_COLUMNS.caller == link.caller
+            same = self._read(connection, waiting, of_caller, _LINK_COLUMNS.user == link.user)
+            check_link_limits(
+                same, _count_links(connection, waiting, of_caller), _count_links(connection, waiting), now
+            )
+            connection.execute(insert(account_links).values(**self._row(link)))
+
+    def bind(self, connection: Connection, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
+        """Bind what is pending to a browser."""
+        now = self._clock()
+        with connection.begin():
+            found = self._read_for_update(connection, link_id)
+            return (
+                None
+                if found is None
+                else self._update(connection, found, bound_to_browser(found, browser, sealed, now))
+            )
+
+    def claim(self, connection: Connection, link_id: str, from_browser: str) -> AccountLink | None:
+        """Use up what is pending."""
+        now = self._clock()
+        with connection.begin():
+            found = self._read_for_update(connection, link_id)
+            return None if found is None else self._update(connection, found, as_claimed(found, from_browser, now))
+
+    def end(self, connection: Connection, link_id: str, state: LinkOutcome, reason: str | None) -> AccountLink | None:
+        """Say how it ended."""
+        now = self._clock()
+        with connection.begin():
+            found = self._read_for_update(connection, link_id)
+            return None if found is None else self._update(connection, found, as_ended(found, state, reason, now))
+
+    def _read_for_update(self, connection: Connection, link_id: str) -> AccountLink | None:
+        """What is about to change; a statement that could change something waits for every other writer."""
+        connection.execute(delete(account_links).where(_LINK_COLUMNS.expires < 0))
+        found = self._read(connection, _LINK_COLUMNS.id == link_id)
+        return found[0] if found else None
+
+    def _update(self, connection: Connection, old: AccountLink, new: AccountLink | None) -> AccountLink | None:
+        """One statement: of several that change the same row at the same moment, one finds it as it was."""
+        if new is None:
+            return None
+        check_storable(new)
+        still = (_LINK_COLUMNS.id == old.id, _LINK_COLUMNS.mac == self._row(old)["mac"])
+        if not connection.execute(update(account_links).where(*still).values(**self._row(new))).rowcount:
+            return None
+        if new.state != "pending":
+            now = self._clock()
+            self._finished = {name: expires for name, expires in self._finished.items() if expires > now}
+            self._finished[new.id] = new.expires
+        return new
+
+    def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[AccountLink]:
+        """The rows that are as we wrote them; the others connect nobody."""
+        rows = [row for row in fetch_rows(connection, select(account_links).where(*where)) if self._is_authentic(row)]
+        return [msgspec.convert(row | {"scopes": msgspec.json.decode(row["scopes"])}, AccountLink) for row in rows]
+
+    def _is_authentic(self, row: dict[str, Any]) -> bool:
+        put_back = row["id"] in self._finished and row["state"] == "pending"  # a copy from before is genuine, but old
+        ours = self._macs.verify(_LINKS_TABLE, row) and not put_back
+        if not ours:
+            _log.error("the link %r was changed outside Toolhall; it counts for nothing", row["id"])
+        return ours
+
+    def _row(self, link: AccountLink) -> dict[str, Any]:
+        scopes = msgspec.json.encode(link.scopes).decode()
+        return self._macs.with_mac(_LINKS_TABLE, msgspec.structs.asdict(link) | {"scopes": scopes})
+
+
+def _is_pending(now: float) -> ColumnElement[bool]:
+    return (_LINK_COLUMNS.state == "pending") & (_LINK_COLUMNS.expires > now)
+
+
+def _count_links(connection: Connection, *where: ColumnElement[bool]) -> int:
+    return connection.execute(select(func.count()).select_from(account_links).where(*where)).scalar_one()
+
+
+def _prune_links(connection: Connection, now: float) -> None:
+    """What is gone goes, and of too many those that ended first."""
+    unused = (_LINK_COLUMNS.state == "pending") & (_LINK_COLUMNS.expires <= now)
+    connection.execute(delete(account_links).where(unused | (_LINK_COLUMNS.expires <= now - RETENTION_SECONDS)))
+    surplus = _count_links(connection) + 1 - MAX_STORED_LINKS
+    if surplus > 0:
+        over = select(_LINK_COLUMNS.id).where(_LINK_COLUMNS.state.in_(("completed", "failed")))
+        first = over.order_by(_LINK_COLUMNS.expires, _LINK_COLUMNS.id).limit(surplus)
+        connection.execute(delete(account_links).where(_LINK_COLUMNS.id.in_(first)))
+
+
+_ACCOUNTS_TABLE = "accounts"
+
+
+class SqlAccountStore:
     """The store of accounts and links; a row that somebody else wrote is not there."""
 
-    def __init__(self, database: Database, macs: Macs, clock: Clock = time.time) -> None:
+    def __init__(self, database: SqlDatabase, macs: RowMac, clock: Clock = time.time) -> None:
         self._database = database
-        self._rows = Accounts(macs)
-        self._links = Links(macs, clock)
+        self._accounts = AccountStatements(macs)
+        self._links = LinkStatements(macs, clock)
 
     async def all(self, user: str | None = None) -> tuple[Account, ...]:
         """Every account of a user, or of everybody, the oldest first."""
-        return await self._database.run(self._rows.all, user)
+        return await self._database.run(self._accounts.all, user)
 
     async def find(self, user: str, provider: str) -> Account | None:
         """The one that a user has at a provider."""
-        return await self._database.run(self._rows.find, user, provider)
+        return await self._database.run(self._accounts.find, user, provider)
 
     async def get(self, account_id: str) -> Account | None:
         """The one with this id."""
-        return await self._database.run(self._rows.get, account_id)
+        return await self._database.run(self._accounts.get, account_id)
 
     async def save(self, account: Account, serial: int) -> Account | None:
         """Keep it in place of what had this serial, and return it with its next serial; None if that is stale."""
         kept = msgspec.structs.replace(account, serial=serial + 1)
-        refuse_unstorable_row(kept)
-        return await self._database.run(self._rows.save, kept)
+        check_storable(kept)
+        return await self._database.run(self._accounts.save, kept)
 
     async def remove(self, account_id: str) -> bool:
         """Forget it; False if there is none."""
-        return await self._database.run(self._rows.remove, account_id)
+        return await self._database.run(self._accounts.remove, account_id)
 
-    async def link_find(self, link_id: str) -> Link | None:
+    async def find_link(self, link_id: str) -> AccountLink | None:
         """As it stands now; what nobody used in time is not there."""
         return await self._database.run(self._links.find, link_id)
 
-    async def link_pending(self, caller: str) -> tuple[Link, ...]:
+    async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
         """The links of a caller that can still be used, the oldest first."""
         return await self._database.run(self._links.pending, caller)
 
-    async def link_add(self, link: Link) -> None:
+    async def add_link(self, link: AccountLink) -> None:
         """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
-        refuse_unstorable_row(link)
+        check_storable(link)
         await self._database.run(self._links.add, link)
 
-    async def link_bind(self, link_id: str, browser: str, sealed: bytes) -> Link | None:
+    async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
         """Bind what is pending to the browser in which the person agreed; None if it is not pending."""
         return await self._database.run(self._links.bind, link_id, browser, sealed)
 
-    async def link_claim(self, link_id: str, from_browser: str) -> Link | None:
+    async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
         """Use up what is pending, once; None if it no longer is, or if it was bound to another browser."""
         return await self._database.run(self._links.claim, link_id, from_browser)
 
-    async def link_end(self, link_id: str, state: LinkEnd, reason: str | None = None) -> Link | None:
+    async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
         """Say how it ended; None if it cannot end like this any more."""
         return await self._database.run(self._links.end, link_id, state, reason)
 
 
-class Accounts:
+class AccountStatements:
     """The statements; an asynchronous engine runs the same by `run_sync`."""
 
-    def __init__(self, macs: Macs) -> None:
+    def __init__(self, macs: RowMac) -> None:
         self._macs = macs
 
     def all(self, connection: Connection, user: str | None) -> tuple[Account, ...]:
         """Every account of a user, or of everybody, as far as it is as we wrote it."""
         with connection.begin():
-            return in_order(self._read(connection, *(() if user is None else (accounts.c.user == user,))))
+            return sort_accounts(self._read(connection, *(() if user is None else (accounts.c.user == user,))))
 
     def find(self, connection: Connection, user: str, provider: str) -> Account | None:
         """The one that a user has at a provider, if it is as we wrote it."""
@@ -99,24 +284,24 @@ class Accounts:
             found = self._read(connection, accounts.c.id == account_id)
         return found[0] if found else None
 
-    def save(self, connection: Connection, kept: Account) -> Account | None:
+    def save(self, connection: Connection, account: Account) -> Account | None:
         """Keep it in place of what had the serial before its own."""
-        row = self._macs.signed(_TABLE, _row(kept))
-        same_place = (accounts.c.user == kept.user) & (accounts.c.provider == kept.provider)
+        row = self._macs.with_mac(_ACCOUNTS_TABLE, _account_row(account))
+        same_place = (accounts.c.user == account.user) & (accounts.c.provider == account.provider)
         with connection.begin():
-            _wait_for_others(connection)
-            there = self._read(connection, (accounts.c.id == kept.id) | same_place)
-            seen = kept.serial - 1
-            if {each.id: each.serial for each in there} != ({} if seen == NEW else {kept.id: seen}):
+            _lock_for_write(connection)
+            there = self._read(connection, (accounts.c.id == account.id) | same_place)
+            seen = account.serial - 1
+            if {each.id: each.serial for each in there} != ({} if seen == NEW else {account.id: seen}):
                 return None
             if seen == NEW:
                 # What is in the way all the same was changed outside; it must not keep its place for ever.
-                connection.execute(delete(accounts).where((accounts.c.id == kept.id) | same_place))
+                connection.execute(delete(accounts).where((accounts.c.id == account.id) | same_place))
                 connection.execute(insert(accounts).values(**row))
-                return kept
+                return account
             # One statement: of several that have seen the same serial, one finds it still there.
-            still = (accounts.c.id == kept.id, accounts.c.serial == seen)
-            return kept if connection.execute(update(accounts).where(*still).values(**row)).rowcount else None
+            still = (accounts.c.id == account.id, accounts.c.serial == seen)
+            return account if connection.execute(update(accounts).where(*still).values(**row)).rowcount else None
 
     def remove(self, connection: Connection, account_id: str) -> bool:
         """Forget it."""
@@ -125,20 +310,20 @@ class Accounts:
 
     def _read(self, connection: Connection, *where: ColumnElement[bool]) -> list[Account]:
         """The rows that are as we wrote them; with the others nobody is connected."""
-        rows = [row for row in rows_of(connection, select(accounts).where(*where)) if self._is_ours(row)]
+        rows = [row for row in fetch_rows(connection, select(accounts).where(*where)) if self._is_authentic(row)]
         return [msgspec.convert(row | {"scopes": msgspec.json.decode(row["scopes"])}, Account) for row in rows]
 
-    def _is_ours(self, row: dict[str, Any]) -> bool:
-        ours = self._macs.hold(_TABLE, row)
+    def _is_authentic(self, row: dict[str, Any]) -> bool:
+        ours = self._macs.verify(_ACCOUNTS_TABLE, row)
         if not ours:
             _log.error("the account %r was changed outside Toolhall; it counts for nothing", row["id"])
         return ours
 
 
-def _row(account: Account) -> dict[str, Any]:
+def _account_row(account: Account) -> dict[str, Any]:
     return msgspec.structs.asdict(account) | {"scopes": msgspec.json.encode(account.scopes).decode()}
 
 
-def _wait_for_others(connection: Connection) -> None:
+def _lock_for_write(connection: Connection) -> None:
     """A statement that could change something waits for every other writer; what is read after it stays so."""
     connection.execute(delete(accounts).where(accounts.c.serial < 0))

@@ -1,101 +1,132 @@
-"""The audit's anchor and the used request states in SQL."""
+"""SqlAnchorStore and SqlUsedStateStore: tables and statements of the audit's anchor and of consumed request states."""
 
 import logging
 from collections.abc import Collection
 from concurrent.futures import Future
 
 import msgspec
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    LargeBinary,
+    Table,
+    Text,
+    delete,
+    func,
+    insert,
+    select,
+)
 
-from toolhall.stores.audit.anchors import Acceptance, Anchor, accepted, advanced
-from toolhall.stores.audit.lines import Mark
-from toolhall.stores.base import StoreFailed
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.database import Database
-from toolhall.stores.sql.rows import rows_of
-from toolhall.stores.sql.signing import ANCHOR, put_signed
-from toolhall.stores.sql.tables import audit_anchors, used_states
-from toolhall.stores.states import MOST_USED, TooManyStates
+from toolhall.stores.audit.anchors import Acceptance, Anchor, with_acceptance, with_checkpoints
+from toolhall.stores.audit.format import Checkpoint
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, fetch_rows, put_signed
+from toolhall.stores.used_states import MAX_USED_STATES, TooManyStates
 
+# What is known of the audit: one row, made with the table, so that one that is missing was removed.
+audit_anchors = Table(
+    "audit_anchors",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("public", Text, nullable=False),
+    Column("marks", Text, nullable=False),
+    Column("accepted", Text, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+used_states = Table(
+    "used_states",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("caller", Text, nullable=False, index=True),
+    Column("expires", TIMESTAMP, nullable=False, index=True),
+    sqlite_strict=True,
+)
+ANCHOR_ROW_ID = "audit"  # the id of the one row about it
 _log = logging.getLogger("toolhall.store")
 
 
-class SqlAnchors:
+class SqlAnchorStore:
     """The anchor; all of it is one row, so that nobody can take out a part of it."""
 
     durable = True
 
-    def __init__(self, database: Database, macs: Macs) -> None:
+    def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
     def read(self) -> Anchor:
         """Wait for the anchor; raises StoreFailed."""
-        return self._database.submit(_read, self._macs).result()
+        return self._database.submit(_read_anchor, self._macs).result()
 
-    def advance(self, public: str, marks: Collection[Mark]) -> None:
+    def advance(self, public: str, checkpoints: Collection[Checkpoint]) -> None:
         """Keep what is newer, without waiting for it."""
         try:
-            self._database.submit(_advance, public, marks, self._macs).add_done_callback(_tell)
+            self._database.submit(_advance_anchor, public, checkpoints, self._macs).add_done_callback(_log_failure)
         except StoreFailed as failed:
             _log.error("the store was not told of the audit's newest checkpoint: %s", failed)
 
-    def accept(self, public: str, marks: Collection[Mark], acceptance: Acceptance) -> None:
+    def accept(self, public: str, checkpoints: Collection[Checkpoint], acceptance: Acceptance) -> None:
         """Replace the anchor, whatever it was; raises StoreFailed."""
-        self._database.submit(_accept, public, marks, acceptance, self._macs).result()
+        self._database.submit(_accept_anchor, public, checkpoints, acceptance, self._macs).result()
 
 
-class SqlStates:
+class SqlUsedStateStore:
     """The states that were used."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
-    async def use(self, state_id: str, caller: str, expires: float, now: float) -> bool:
+    async def consume(self, state_id: str, caller: str, expires: float, now: float) -> bool:
         """Use it up; False if it was used before. Raises TooManyStates."""
-        return await self._database.run(_use, {"id": state_id, "caller": caller, "expires": expires}, now)
+        return await self._database.run(_consume, {"id": state_id, "caller": caller, "expires": expires}, now)
 
     async def release(self, state_id: str) -> None:
         """Nothing came of it, so it may be used once more."""
-        await self._database.run(_release, state_id)
+        await self._database.run(_release_state, state_id)
 
 
-def _tell(done: "Future[None]") -> None:
+def _log_failure(done: "Future[None]") -> None:
     failed = done.exception()
     if failed is not None:
         _log.error("the store was not told of the audit's newest checkpoint: %s", failed)
 
 
-def _read(connection: Connection, macs: Macs) -> Anchor:
+def _read_anchor(connection: Connection, macs: RowMac) -> Anchor:
     with connection.begin():
-        return _found(connection, macs)
+        return _select_anchor(connection, macs)
 
 
-def _advance(connection: Connection, public: str, marks: Collection[Mark], macs: Macs) -> None:
+def _advance_anchor(connection: Connection, public: str, checkpoints: Collection[Checkpoint], macs: RowMac) -> None:
     with connection.begin():
-        before = _found(connection, macs)
-        after = advanced(before, public, marks)
+        before = _select_anchor(connection, macs)
+        after = with_checkpoints(before, public, checkpoints)
         if after != before:
-            _put(connection, after, macs)
+            _put_anchor(connection, after, macs)
 
 
-def _accept(connection: Connection, public: str, marks: Collection[Mark], acceptance: Acceptance, macs: Macs) -> None:
+def _accept_anchor(
+    connection: Connection, public: str, checkpoints: Collection[Checkpoint], acceptance: Acceptance, macs: RowMac
+) -> None:
     with connection.begin():
-        _put(connection, accepted(_found(connection, macs), public, marks, acceptance), macs)
+        _put_anchor(
+            connection, with_acceptance(_select_anchor(connection, macs), public, checkpoints, acceptance), macs
+        )
 
 
-def _found(connection: Connection, macs: Macs) -> Anchor:
-    for row in rows_of(connection, select(audit_anchors).where(audit_anchors.c.id == ANCHOR)):
-        if macs.hold(audit_anchors.name, row):
-            marks = msgspec.json.decode(row["marks"], type=list[Mark])
+def _select_anchor(connection: Connection, macs: RowMac) -> Anchor:
+    for row in fetch_rows(connection, select(audit_anchors).where(audit_anchors.c.id == ANCHOR_ROW_ID)):
+        if macs.verify(audit_anchors.name, row):
+            marks = msgspec.json.decode(row["marks"], type=list[Checkpoint])
             before = msgspec.json.decode(row["accepted"], type=tuple[Acceptance, ...])
             return Anchor(public=row["public"], marks={mark.log: mark for mark in marks}, accepted=before)
     return Anchor(sound=False)
 
 
-def _put(connection: Connection, anchor: Anchor, macs: Macs) -> None:
+def _put_anchor(connection: Connection, anchor: Anchor, macs: RowMac) -> None:
     row = {
-        "id": ANCHOR,
+        "id": ANCHOR_ROW_ID,
         "public": anchor.public,
         "marks": msgspec.json.encode(list(anchor.marks.values())).decode(),
         "accepted": msgspec.json.encode(anchor.accepted).decode(),
@@ -103,7 +134,7 @@ def _put(connection: Connection, anchor: Anchor, macs: Macs) -> None:
     put_signed(connection, audit_anchors, row, macs)
 
 
-def _use(connection: Connection, row: dict[str, str | float], now: float) -> bool:
+def _consume(connection: Connection, row: dict[str, str | float], now: float) -> bool:
     used = used_states.c
     with connection.begin():
         connection.execute(delete(used_states).where(used.expires <= now))  # also waits for every other writer
@@ -111,12 +142,12 @@ def _use(connection: Connection, row: dict[str, str | float], now: float) -> boo
             return False
         of_caller = used.caller == row["caller"]
         count, oldest = connection.execute(select(func.count(), func.min(used.expires)).where(of_caller)).one()
-        if count >= MOST_USED:
+        if count >= MAX_USED_STATES:
             raise TooManyStates(oldest - now)
         connection.execute(insert(used_states), row)
         return True
 
 
-def _release(connection: Connection, state_id: str) -> None:
+def _release_state(connection: Connection, state_id: str) -> None:
     with connection.begin():
         connection.execute(delete(used_states).where(used_states.c.id == state_id))

@@ -1,32 +1,223 @@
-"""Registered tools in SQL."""
+"""SqlToolStore: tables and statements of registered tools, their documents and their history.
 
-from collections.abc import Sequence
+Each function is one transaction on a synchronous connection; an asynchronous engine runs the same with `run_sync`.
+"""
 
-from toolhall.stores.base import Event, Kept
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql import statements
-from toolhall.stores.sql.database import Database
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.base import METADATA, SERIAL, TIMESTAMP, SqlDatabase, fetch_rows
+from toolhall.stores.tools import ToolEvent, ToolRecord, check_saved, check_serials, check_storable_change, sort_records
+
+# One row. Raising its number comes first in every change, so that of two writers one waits for the other.
+changes = Table("changes", METADATA, Column("last", SERIAL, nullable=False), sqlite_strict=True)
+# Apart from the tools: a document of a megabyte may hold thousands of them.
+documents = Table(
+    "documents",
+    METADATA,
+    Column("digest", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+tools = Table(
+    "tools",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("toolkit", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("dialect", Text, nullable=False),
+    Column("document", Text, ForeignKey("documents.digest"), nullable=False, index=True),
+    Column("number", Integer, nullable=False),
+    Column("model", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("deprecated_at", TIMESTAMP),
+    Column("sunset", Text),
+    Column("successor", Text),
+    Column("origin", Text, nullable=False),
+    Column("origin_detail", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("registered_at", TIMESTAMP, nullable=False),
+    Column("changed_at", TIMESTAMP, nullable=False),
+    Column("shown_digest", Text, nullable=False),
+    Column("contract_digest", Text, nullable=False),
+    Column("serial", SERIAL, nullable=False),
+    Column("mac", LargeBinary),
+    sqlite_strict=True,
+)
+# No foreign key: history outlives its tool.
+events = Table(
+    "events",
+    METADATA,
+    Column("number", SERIAL, primary_key=True),
+    Column("at", TIMESTAMP, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index("ix_events_id_number", "id", "number"),
+    sqlite_strict=True,
+)
+_BATCH_SIZE = 500  # values in one statement; engines allow some ten thousand
 
 
-class SqlTools:
+class _StoredRow(NamedTuple):
+    """What a change must know of a row that is there."""
+
+    serial: int
+    document: str
+
+
+def select_records(connection: Connection, macs: RowMac) -> tuple[ToolRecord, ...]:
+    """Everything that is kept; the tools of one document share its bytes."""
+    with connection.begin():
+        contents = {row.digest: row.content for row in connection.execute(select(documents))}
+        read = fetch_rows(connection, select(tools))
+    exact = {digest for digest, content in contents.items() if hashlib.sha256(content).hexdigest() == digest}
+    for each in read:
+        each["sound"] = each["document"] in exact and macs.verify(tools.name, each)
+        each["document"] = contents.get(each["document"])
+    return sort_records(msgspec.convert(read, list[ToolRecord]))
+
+
+def select_history(connection: Connection, tool: str | None, limit: int) -> tuple[ToolEvent, ...]:
+    """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
+    query = select(events).order_by(events.c.number.desc()).limit(max(limit, 0))
+    with connection.begin():
+        read = fetch_rows(connection, query if tool is None else query.where(_is_event_of(tool)))
+    for each in read:
+        each["detail"] = msgspec.json.decode(each["detail"])
+    return tuple(msgspec.convert(read, list[ToolEvent]))
+
+
+def _is_event_of(tool: str) -> ColumnElement[bool]:
+    """An id, or any version of a `Toolkit.tool`: what comes from `@` up to the next letter."""
+    return (events.c.id == tool) | ((events.c.id >= f"{tool}@") & (events.c.id < f"{tool}A"))
+
+
+def save_records(
+    connection: Connection, records: Sequence[ToolRecord], new_events: Sequence[ToolEvent], macs: RowMac
+) -> tuple[ToolRecord, ...]:
+    """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
+    check_storable_change(records, new_events)
+    with connection.begin():
+        serial = _next_serial(connection)
+        stored = _delete_current(connection, records)
+        saved = tuple(msgspec.structs.replace(each, serial=serial, sound=True) for each in records)
+        _insert_records(connection, saved, macs)
+        _delete_unused_documents(connection, stored)
+        _insert_events(connection, new_events)
+    return saved
+
+
+def remove_records(connection: Connection, records: Sequence[ToolRecord], new_events: Sequence[ToolEvent]) -> None:
+    """Remove all or none; raises Stale."""
+    check_saved(records)
+    check_storable_change(records, new_events)
+    with connection.begin():
+        _next_serial(connection)
+        _delete_unused_documents(connection, _delete_current(connection, records))
+        _insert_events(connection, new_events)
+
+
+def _next_serial(connection: Connection) -> int:
+    """Waits for every other writer; must come first."""
+    raised = update(changes).values(last=changes.c.last + 1).returning(changes.c.last)
+    serial: int = connection.execute(raised).scalar_one()
+    return serial
+
+
+def _delete_current(connection: Connection, records: Sequence[ToolRecord]) -> list[_StoredRow]:
+    """Delete what is stored of these, if all are as their writer saw them; raises Stale."""
+    stored: dict[str, _StoredRow] = {}
+    for some in _batches(each.id for each in records):
+        query = select(tools.c.id, tools.c.serial, tools.c.document).where(tools.c.id.in_(some))
+        stored |= {name: _StoredRow(serial, document) for name, serial, document in connection.execute(query)}
+    check_serials(records, {name: each.serial for name, each in stored.items()})
+    for some in _batches(stored):
+        connection.execute(delete(tools).where(tools.c.id.in_(some)))
+    return list(stored.values())
+
+
+def _insert_records(connection: Connection, saved: Sequence[ToolRecord], macs: RowMac) -> None:
+    """Insert these, and those of their documents that are not there yet."""
+    digests = {content: hashlib.sha256(content).hexdigest() for content in {each.document for each in saved}}
+    there: set[str] = set()
+    for some in _batches(digests.values()):
+        there.update(connection.scalars(select(documents.c.digest).where(documents.c.digest.in_(some))))
+    new = [{"digest": digest, "content": content} for content, digest in digests.items() if digest not in there]
+    rows = [macs.with_mac(tools.name, _row(each, digests[each.document])) for each in saved]
+    if new:
+        connection.execute(insert(documents), new)
+    if rows:
+        connection.execute(insert(tools), rows)
+
+
+def _row(record: ToolRecord, document: str) -> dict[str, Any]:
+    row = msgspec.structs.asdict(record) | {"id": record.id, "document": document}
+    del row["sound"]
+    return row
+
+
+def _delete_unused_documents(connection: Connection, deleted: Sequence[_StoredRow]) -> None:
+    """Delete the documents that no tool came with any more."""
+    for some in _batches({each.document for each in deleted}):
+        used = select(tools.c.document).where(tools.c.document.in_(some))
+        connection.execute(delete(documents).where(documents.c.digest.in_(some), documents.c.digest.not_in(used)))
+
+
+def _insert_events(connection: Connection, new_events: Sequence[ToolEvent]) -> None:
+    rows = [msgspec.structs.asdict(each) | {"detail": msgspec.json.encode(each.detail).decode()} for each in new_events]
+    if rows:
+        connection.execute(insert(events), rows)
+
+
+def _batches(values: Iterable[str]) -> Iterator[list[str]]:
+    """Few enough for one statement at a time."""
+    rest = iter(values)
+    while some := list(islice(rest, _BATCH_SIZE)):
+        yield some
+
+
+class SqlToolStore:
     """The store of registered tools."""
 
-    def __init__(self, database: Database, macs: Macs) -> None:
+    def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
-    async def all(self) -> tuple[Kept, ...]:
+    async def all(self) -> tuple[ToolRecord, ...]:
         """Everything that is kept, what was registered first first."""
-        return await self._database.run(statements.read_all, self._macs)
+        return await self._database.run(select_records, self._macs)
 
-    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[Event, ...]:
+    async def history(self, tool: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
         """The newest events first: of one tool id, of all versions of a `Toolkit.tool`, or of everything."""
-        return await self._database.run(statements.read_history, tool, limit)
+        return await self._database.run(select_history, tool, limit)
 
-    async def save(self, kept: Sequence[Kept], events: Sequence[Event]) -> tuple[Kept, ...]:
+    async def save(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> tuple[ToolRecord, ...]:
         """Add what is NEW and replace the rest, all or none, and return it with its serials; raises Stale."""
-        return await self._database.run(statements.save, tuple(kept), tuple(events), self._macs)
+        return await self._database.run(save_records, tuple(records), tuple(events), self._macs)
 
-    async def remove(self, kept: Sequence[Kept], events: Sequence[Event]) -> None:
+    async def remove(self, records: Sequence[ToolRecord], events: Sequence[ToolEvent]) -> None:
         """Remove all or none; raises Stale."""
-        await self._database.run(statements.remove, tuple(kept), tuple(events))
+        await self._database.run(remove_records, tuple(records), tuple(events))

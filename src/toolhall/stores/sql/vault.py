@@ -1,37 +1,67 @@
-"""Sealed secrets in SQL: each method is one transaction, and a row that somebody else wrote is only in the way."""
+"""SqlVaultStore: tables and statements of encrypted secrets and their data keys.
+
+Each method is one transaction. A row that another program wrote is never used, but can be replaced and removed.
+"""
 
 import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Table, delete, insert, select
+from sqlalchemy import Column, Connection, Index, LargeBinary, Table, Text, delete, insert, select
 
-from toolhall.stores.base import Stale
-from toolhall.stores.macs import Macs
-from toolhall.stores.sql.database import Database
-from toolhall.stores.sql.signing import read_parted, read_signed
-from toolhall.stores.sql.vault_tables import data_keys, secrets
-from toolhall.stores.storable import refuse_unstorable_row
-from toolhall.stores.vault.base import Contents, DataKey, SecretRow, contents, tenant_of
+from toolhall.stores.common import Stale, check_storable
+from toolhall.stores.crypto import RowMac
+from toolhall.stores.sql.base import METADATA, TIMESTAMP, SqlDatabase, read_authentic, read_partitioned
+from toolhall.stores.vault.store import DataKey, SecretRow, VaultContents, sorted_contents, tenant_of
+
+data_keys = Table(
+    "data_keys",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("use", Text, nullable=False),
+    Column("kek", Text, nullable=False),
+    Column("wrapped", LargeBinary, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    sqlite_strict=True,
+)
+# `user` is empty for what is the hall's: of nulls, an index would take any number.
+secrets = Table(
+    "secrets",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("dek", Text, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False),
+    Column("changed_at", TIMESTAMP, nullable=False),
+    Column("mac", LargeBinary, nullable=False),
+    Index("ix_secrets_user_name", "user", "name", unique=True),
+    sqlite_strict=True,
+)
 
 
-class SqlVault:
+class SqlVaultStore:
     """The store of secrets."""
 
-    def __init__(self, database: Database, macs: Macs) -> None:
+    def __init__(self, database: SqlDatabase, macs: RowMac) -> None:
         self._database = database
         self._macs = macs
 
-    async def all(self) -> Contents:
+    async def all(self) -> VaultContents:
         """Every data key and every secret, what was made first first."""
-        return await self._database.run(_read_all, self._macs)
+        return await self._database.run(_select_all, self._macs)
 
     async def put(self, row: SecretRow, key: DataKey | None = None) -> None:
         """Keep it in place of the one of its name and user, with its data key if that is new; raises Stale."""
         for each in (row, key):
             if each is not None:
-                refuse_unstorable_row(each)
+                check_storable(each)
         await self._database.run(_put, row, key, self._macs)
 
     async def remove(self, name: str, user: str | None) -> bool:
@@ -40,13 +70,13 @@ class SqlVault:
 
     async def add_data_key(self, key: DataKey) -> None:
         """Keep a new data key; raises Stale if its id is taken."""
-        refuse_unstorable_row(key)
+        check_storable(key)
         await self._database.run(_add_data_key, key, self._macs)
 
-    async def replace_data_keys(self, before: Contents, after: Contents) -> None:
+    async def replace_data_keys(self, before: VaultContents, after: VaultContents) -> None:
         """Put one in place of the other, whole or not at all; raises Stale unless `before` is what is there."""
         for each in (*after.keys, *after.rows):
-            refuse_unstorable_row(each)
+            check_storable(each)
         await self._database.run(_replace, before, after, self._macs)
 
     async def shred(self, tenant: str) -> bool:
@@ -54,44 +84,44 @@ class SqlVault:
         return await self._database.run(_shred, tenant)
 
 
-def _read_all(connection: Connection, macs: Macs) -> Contents:
+def _select_all(connection: Connection, macs: RowMac) -> VaultContents:
     with connection.begin():
-        return _contents(connection, macs)
+        return _select_contents(connection, macs)
 
 
-def _put(connection: Connection, row: SecretRow, key: DataKey | None, macs: Macs) -> None:
+def _put(connection: Connection, row: SecretRow, key: DataKey | None, macs: RowMac) -> None:
     with connection.begin():
         if key is not None:
             _insert_key(connection, key, macs)
-        if not _there(connection, row.dek):
+        if not _has_key(connection, row.dek):
             raise Stale([row.name])
         _delete_secret(connection, row.name, row.user)
-        connection.execute(insert(secrets), macs.signed(secrets.name, _secret_row(row)))
-        _tidy(connection)
+        connection.execute(insert(secrets), macs.with_mac(secrets.name, _secret_row(row)))
+        _delete_unused_keys(connection)
 
 
 def _remove(connection: Connection, name: str, user: str | None) -> bool:
     with connection.begin():
         found = _delete_secret(connection, name, user)
-        _tidy(connection)
+        _delete_unused_keys(connection)
     return found
 
 
-def _add_data_key(connection: Connection, key: DataKey, macs: Macs) -> None:
+def _add_data_key(connection: Connection, key: DataKey, macs: RowMac) -> None:
     with connection.begin():
         _insert_key(connection, key, macs)
 
 
-def _replace(connection: Connection, before: Contents, after: Contents, macs: Macs) -> None:
+def _replace(connection: Connection, before: VaultContents, after: VaultContents, macs: RowMac) -> None:
     with connection.begin():
-        if before != _contents(connection, macs):
+        if before != _select_contents(connection, macs):
             raise Stale(["vault"])
-        _delete_read(connection, data_keys, [key.id for key in before.keys])
-        _delete_read(connection, secrets, [row.id for row in before.rows])
+        _delete_rows(connection, data_keys, [key.id for key in before.keys])
+        _delete_rows(connection, secrets, [row.id for row in before.rows])
         for key in after.keys:
             _insert_key(connection, key, macs)
         for row in after.rows:
-            connection.execute(insert(secrets), macs.signed(secrets.name, _secret_row(row)))
+            connection.execute(insert(secrets), macs.with_mac(secrets.name, _secret_row(row)))
 
 
 def _shred(connection: Connection, tenant: str) -> bool:
@@ -102,19 +132,19 @@ def _shred(connection: Connection, tenant: str) -> bool:
     return keys + rows > 0
 
 
-def _contents(connection: Connection, macs: Macs) -> Contents:
-    keys = [msgspec.convert(row, DataKey) for row in read_signed(connection, data_keys, macs)]
-    ours, altered = read_parted(connection, secrets, macs)
-    return contents(keys, map(_secret, ours), _readable(altered))
+def _select_contents(connection: Connection, macs: RowMac) -> VaultContents:
+    keys = [msgspec.convert(row, DataKey) for row in read_authentic(connection, data_keys, macs)]
+    ours, altered = read_partitioned(connection, secrets, macs)
+    return sorted_contents(keys, map(_secret_of_row, ours), _decodable(altered))
 
 
-def _insert_key(connection: Connection, key: DataKey, macs: Macs) -> None:
-    if _there(connection, key.id):
+def _insert_key(connection: Connection, key: DataKey, macs: RowMac) -> None:
+    if _has_key(connection, key.id):
         raise Stale([key.id])
-    connection.execute(insert(data_keys), macs.signed(data_keys.name, msgspec.structs.asdict(key)))
+    connection.execute(insert(data_keys), macs.with_mac(data_keys.name, msgspec.structs.asdict(key)))
 
 
-def _there(connection: Connection, key_id: str) -> bool:
+def _has_key(connection: Connection, key_id: str) -> bool:
     return connection.scalar(select(data_keys.c.id).where(data_keys.c.id == key_id)) is not None
 
 
@@ -124,26 +154,26 @@ def _delete_secret(connection: Connection, name: str, user: str | None) -> bool:
     return connection.execute(delete(secrets).where(*where)).rowcount > 0
 
 
-def _delete_read(connection: Connection, table: Table, ids: list[str]) -> None:
+def _delete_rows(connection: Connection, table: Table, ids: list[str]) -> None:
     """One by one: there may be more than a statement takes, and what was left out in reading stays as evidence."""
     for each in ids:
         connection.execute(delete(table).where(table.c.id == each))
 
 
-def _tidy(connection: Connection) -> None:
+def _delete_unused_keys(connection: Connection) -> None:
     """Forget the keys of secrets that seal none; one for records of others may seal what is not known here."""
     unused = data_keys.c.id.not_in(select(secrets.c.dek))
     connection.execute(delete(data_keys).where(data_keys.c.use == "secrets", unused))
 
 
-def _readable(altered: list[dict[str, Any]]) -> Iterator[SecretRow]:
+def _decodable(altered: list[dict[str, Any]]) -> Iterator[SecretRow]:
     """Those of which one can still say whose they are; the others only leave their line in the log."""
     for row in altered:
         with contextlib.suppress(msgspec.ValidationError):
-            yield _secret(row)
+            yield _secret_of_row(row)
 
 
-def _secret(row: dict[str, Any]) -> SecretRow:
+def _secret_of_row(row: dict[str, Any]) -> SecretRow:
     return msgspec.convert(row | {"user": row["user"] or None}, SecretRow)
 
 

@@ -1,1 +1,1 @@
-"""Secrets: kept sealed, opened for the call that needs one, shown to nobody."""
+"""The vault: secrets encrypted at rest, decrypted only for the call that needs one."""

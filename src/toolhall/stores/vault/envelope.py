@@ -1,4 +1,8 @@
-"""Sealing in two steps: a key-encryption key seals the data keys, and a data key seals what belongs to its tenant."""
+"""Envelope encryption: key-encryption keys wrap data keys, and a tenant's data key encrypts what belongs to the tenant.
+
+AES-256-GCM throughout. The tenant, the use and the caller's context are authenticated data, so a ciphertext opens only
+in the place that it was made for.
+"""
 
 import hmac
 import os
@@ -9,53 +13,55 @@ import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from toolhall.stores.derived import derived
-from toolhall.stores.vault.base import DataKey, Use
+from toolhall.stores.crypto import derive_key
+from toolhall.stores.vault.store import DataKey, KeyUse
 
 KEY_BYTES = 32
 _VERSION = b"v1"
 _ID_BYTES = 8
 _NONCE_BYTES = 12
-_HEAD = len(_VERSION) + _ID_BYTES
-_KEK_IDS = "toolhall vault key id"
-_HINTS = "toolhall secret hints"
+_HEADER_BYTES = len(_VERSION) + _ID_BYTES
+_KEK_ID_PURPOSE = "toolhall vault key id"
+_HINT_PURPOSE = "toolhall secret hints"
 
 
-class Unopened(Exception):
+class DecryptionFailed(Exception):
     """It does not open: it was changed, or belongs elsewhere."""
 
 
-class UnknownKey(Unopened):
+class UnknownKey(DecryptionFailed):
     """The key that sealed it is not here."""
 
 
-class OpenKey:
+class UnwrappedKey:
     """A data key, unwrapped; what it seals opens for the same tenant and `bound` only."""
 
-    def __init__(self, kept: DataKey, raw: bytes) -> None:
-        self.kept = kept
+    def __init__(self, stored: DataKey, raw: bytes) -> None:
+        self.stored = stored
         self.raw = raw
         self._cipher = AESGCM(raw)
 
-    def seal(self, plain: bytes, *bound: str) -> bytes:
+    def seal(self, plaintext: bytes, *context: str) -> bytes:
         """`v1`, the id of this key, a nonce, the ciphertext."""
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._cipher.encrypt(nonce, plain, self._bound(bound))
-        return b"".join((_VERSION, bytes.fromhex(self.kept.id), nonce, sealed))
+        sealed = self._cipher.encrypt(nonce, plaintext, self._encoded_context(context))
+        return b"".join((_VERSION, bytes.fromhex(self.stored.id), nonce, sealed))
 
-    def open(self, sealed: bytes, *bound: str) -> bytes:
+    def open(self, sealed: bytes, *context: str) -> bytes:
         """What was sealed for exactly this; raises Unopened."""
-        if key_of(sealed) != self.kept.id:
+        if data_key_id(sealed) != self.stored.id:
             raise UnknownKey("another key sealed it")
-        nonce, text = sealed[_HEAD : _HEAD + _NONCE_BYTES], sealed[_HEAD + _NONCE_BYTES :]
-        return _decrypted(self._cipher, nonce, text, self._bound(bound))
+        nonce, text = sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES], sealed[_HEADER_BYTES + _NONCE_BYTES :]
+        return _decrypt(self._cipher, nonce, text, self._encoded_context(context))
 
-    def hint(self, plain: bytes, *bound: str) -> str:
+    def hint(self, plaintext: bytes, *context: str) -> str:
         """Eight digits that are others for another value; without the key nobody can try values with them."""
-        return hmac.digest(derived(self.raw, _HINTS), self._bound(bound) + plain, "sha256")[:4].hex()
+        return hmac.digest(derive_key(self.raw, _HINT_PURPOSE), self._encoded_context(context) + plaintext, "sha256")[
+            :4
+        ].hex()
 
-    def _bound(self, bound: tuple[str, ...]) -> bytes:
-        return _fields(self.kept.tenant, self.kept.use, *bound, _VERSION.decode())
+    def _encoded_context(self, context: tuple[str, ...]) -> bytes:
+        return _encode_fields(self.stored.tenant, self.stored.use, *context, _VERSION.decode())
 
 
 class Envelope:
@@ -63,60 +69,60 @@ class Envelope:
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keks = {kek_id(key): AESGCM(key) for key in keys}
-        self._first = kek_id(keys[0])
+        self._primary = kek_id(keys[0])
 
-    def knows(self, key: DataKey) -> bool:
+    def can_unwrap(self, key: DataKey) -> bool:
         """Whether the key that wrapped it is here."""
         return key.kek in self._keks
 
-    def new_key(self, tenant: str, use: Use, now: float) -> OpenKey:
+    def new_key(self, tenant: str, use: KeyUse, now: float) -> UnwrappedKey:
         """A new data key, wrapped."""
         blank = DataKey(
-            id=secrets.token_hex(_ID_BYTES), tenant=tenant, use=use, kek=self._first, wrapped=b"", created_at=now
+            id=secrets.token_hex(_ID_BYTES), tenant=tenant, use=use, kek=self._primary, wrapped=b"", created_at=now
         )
-        return self._wrapped(blank, os.urandom(KEY_BYTES))
+        return self._wrap(blank, os.urandom(KEY_BYTES))
 
-    def unwrap(self, key: DataKey) -> OpenKey:
+    def unwrap(self, key: DataKey) -> UnwrappedKey:
         """The same, ready to be used; raises Unopened."""
-        if not self.knows(key):
+        if not self.can_unwrap(key):
             raise UnknownKey("the key that wrapped it is not here")
         nonce, text = key.wrapped[:_NONCE_BYTES], key.wrapped[_NONCE_BYTES:]
-        return OpenKey(key, _decrypted(self._keks[key.kek], nonce, text, _bound_to(key)))
+        return UnwrappedKey(key, _decrypt(self._keks[key.kek], nonce, text, _key_context(key)))
 
-    def rewrap(self, key: OpenKey) -> OpenKey:
+    def rewrap(self, key: UnwrappedKey) -> UnwrappedKey:
         """The same, wrapped with the first key."""
-        return self._wrapped(msgspec.structs.replace(key.kept, kek=self._first), key.raw)
+        return self._wrap(msgspec.structs.replace(key.stored, kek=self._primary), key.raw)
 
-    def _wrapped(self, key: DataKey, raw: bytes) -> OpenKey:
+    def _wrap(self, key: DataKey, raw: bytes) -> UnwrappedKey:
         nonce = os.urandom(_NONCE_BYTES)
-        wrapped = nonce + self._keks[self._first].encrypt(nonce, raw, _bound_to(key))
-        return OpenKey(msgspec.structs.replace(key, wrapped=wrapped), raw)
+        wrapped = nonce + self._keks[self._primary].encrypt(nonce, raw, _key_context(key))
+        return UnwrappedKey(msgspec.structs.replace(key, wrapped=wrapped), raw)
 
 
 def kek_id(key: bytes) -> str:
     """A name for a key-encryption key that says nothing of it."""
-    return derived(key, _KEK_IDS)[:_ID_BYTES].hex()
+    return derive_key(key, _KEK_ID_PURPOSE)[:_ID_BYTES].hex()
 
 
-def key_of(sealed: bytes) -> str:
+def data_key_id(sealed: bytes) -> str:
     """The id of the data key that sealed it; raises Unopened for what no vault has sealed."""
-    if len(sealed) < _HEAD + _NONCE_BYTES or not sealed.startswith(_VERSION):
-        raise Unopened("no vault has sealed this")
-    return sealed[len(_VERSION) : _HEAD].hex()
+    if len(sealed) < _HEADER_BYTES + _NONCE_BYTES or not sealed.startswith(_VERSION):
+        raise DecryptionFailed("no vault has sealed this")
+    return sealed[len(_VERSION) : _HEADER_BYTES].hex()
 
 
-def _bound_to(key: DataKey) -> bytes:
-    return _fields("dek", key.tenant, key.use, key.id, key.kek)
+def _key_context(key: DataKey) -> bytes:
+    return _encode_fields("dek", key.tenant, key.use, key.id, key.kek)
 
 
-def _fields(*fields: str) -> bytes:
+def _encode_fields(*fields: str) -> bytes:
     """Each with its length before it, so that no two lists of fields are the same bytes."""
     encoded = [field.encode(errors="surrogatepass") for field in fields]
     return b"".join(len(each).to_bytes(4, "big") + each for each in encoded)
 
 
-def _decrypted(cipher: AESGCM, nonce: bytes, text: bytes, bound: bytes) -> bytes:
+def _decrypt(cipher: AESGCM, nonce: bytes, ciphertext: bytes, context: bytes) -> bytes:
     try:
-        return cipher.decrypt(nonce, text, bound)
+        return cipher.decrypt(nonce, ciphertext, context)
     except (InvalidTag, ValueError):
-        raise Unopened("it was changed, or belongs elsewhere") from None
+        raise DecryptionFailed("it was changed, or belongs elsewhere") from None

@@ -7,11 +7,10 @@ import pytest
 
 from toolhall import Annotations, Context, Toolkit, tool
 from toolhall.authoring.definition import definitions_of
-from toolhall.dialects import exact
+from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.hub import catalog
-from toolhall.dialects.hub.beyond import TOOL_KEY
-from toolhall.dialects.hub.declaring import declaration
+from toolhall.dialects.hub.catalog import TOOL_KEY, write_declaration
 from toolhall.model.json import JsonObject
 
 
@@ -44,15 +43,15 @@ def alone(city: str) -> int:
 @pytest.mark.parametrize("target", [Calendar, alone])
 def test_nothing_is_lost(target: object) -> None:
     tools = tuple(each.tool for each in definitions_of(target))
-    document = declaration(tools)
-    read = exact.read(document, catalog)
+    document = write_declaration(tools)
+    read = lossless.read(document, catalog)
     assert tuple(msgspec.structs.replace(each, remainder=None) for each in read) == tools
-    assert exact.write(read, catalog) == document
+    assert lossless.write(read, catalog) == document
 
 
 def test_a_plain_declaration_of_the_hub_stays_plain() -> None:
-    (found,) = exact.read({"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": ["b"]}}}, catalog)
-    assert TOOL_KEY not in declaration((found,))["tool"]["capabilities"]["methods"][0]
+    (found,) = lossless.read({"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": ["b"]}}}, catalog)
+    assert TOOL_KEY not in write_declaration((found,))["tool"]["capabilities"]["methods"][0]
 
 
 @pytest.mark.parametrize(
@@ -73,5 +72,5 @@ def test_what_cannot_be_is_refused_with_its_place(said: Any, fault: str) -> None
     methods: list[JsonObject] = [{"name": "b", "params": {}, TOOL_KEY: said}]
     document = {"tool": {"name": "a", "version": "1.0.0", "capabilities": {"methods": methods}}}
     with pytest.raises(BadDocument, match=fault) as refused:
-        exact.read(document, catalog)
+        lossless.read(document, catalog)
     assert all(finding.path.startswith("/tool/capabilities/methods/0") for finding in refused.value.findings)

@@ -10,22 +10,18 @@ import pytest
 
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.hub import catalog
-from toolhall.dialects.hub.blocks import read_answers, read_blocks, read_questions, write_asked
-from toolhall.dialects.hub.declaring import declaration
-from toolhall.dialects.hub.endings import NoSuchMethod, NotStarted, failure_of, outcome, write_end, write_failure
-from toolhall.dialects.hub.messages import CoreRequest, write_response
-from toolhall.dialects.hub.remote import (
-    Answering,
+from toolhall.dialects.hub.call_messages import (
+    AnswerMessage,
     CallContext,
-    ErrorSaid,
+    ErrorPayload,
+    LogMessage,
+    ProgressMessage,
+    QuestionMessage,
     RemoteCall,
-    Responded,
-    ToldLog,
-    ToldProgress,
-    ToldQuestion,
-    ToolEnd,
-    read_order,
-    read_report,
+    ResponseMessage,
+    ToolResponseMessage,
+    read_hub_message,
+    read_tool_server_message,
     remote_call,
     write_answer,
     write_call,
@@ -34,13 +30,24 @@ from toolhall.dialects.hub.remote import (
     write_question,
     write_request,
 )
+from toolhall.dialects.hub.catalog import write_declaration
+from toolhall.dialects.hub.content import read_answers, read_blocks, read_questions, write_questions_or_answers
+from toolhall.dialects.hub.messages import HubRequest, write_response
+from toolhall.dialects.hub.results import (
+    NoSuchMethod,
+    NotStarted,
+    read_tool_server_error,
+    result_or_raise,
+    write_failure,
+    write_result,
+)
 from toolhall.dialects.mcp.content import write_block
 from toolhall.model import errors
 from toolhall.model.content import Reply
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId, published_name
-from toolhall.model.tool import HINTS as IMPLIED
-from toolhall.model.tool import About, Annotations, Output, Tool
+from toolhall.model.tool import EFFECT_ANNOTATIONS as IMPLIED
+from toolhall.model.tool import Annotations, Output, Tool, ToolkitInfo
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "hub" / "toolserver"
 HINTS = {
@@ -99,7 +106,7 @@ def test_a_code_is_the_error_that_it_counts_as(file: str, vector: JsonObject) ->
     """Whatever the code, the words for the model and what it may do next survive."""
     meant = vector["meaning"]
     details = meant["details"]
-    error = failure_of(ErrorSaid(meant["code"], meant["message"], details))
+    error = read_tool_server_error(ErrorPayload(meant["code"], meant["message"], details))
     expected = NotStarted if details.get("started") is False else COUNTS_AS[meant["counts_as"]]
     assert type(error) in (expected, errors.ToolError if expected is errors.ToolFailed else expected)
     match error:
@@ -137,16 +144,16 @@ COUNTS_AS: dict[str, type[errors.ToolhallError]] = {
 
 def read_hall(wire: bytes) -> JsonObject:
     """What a tool server makes of a message."""
-    match read_order(wire):
+    match read_hub_message(wire):
         case RemoteCall() as call:
             context = {name: plain(getattr(call.context, name)) for name in CallContext.__struct_fields__}
             stated = {name: getattr(call, name) for name in ("id", "tool", "method", "params", "version")}
             return {"kind": "call", **stated, "context": context}
-        case Answering(call_id, number, answers, error, later):
+        case AnswerMessage(call_id, number, answers, error, later):
             said = None if error is None else {"code": error.code, "message": error.message}
             named = {"kind": "answer", "id": call_id, "number": number}
-            return {**named, "answers": write_asked(answers), "error": said, "later": later}
-        case CoreRequest(request_id, method, params):
+            return {**named, "answers": write_questions_or_answers(answers), "error": said, "later": later}
+        case HubRequest(request_id, method, params):
             return {"kind": "request", "id": request_id, "method": method, "params": params}
 
 
@@ -156,29 +163,29 @@ def read_either(wire: bytes) -> JsonObject:
 
 def read_server(wire: bytes) -> JsonObject:
     """What a hall makes of a message."""
-    match read_report(wire):
-        case ToldProgress() as told:
+    match read_tool_server_message(wire):
+        case ProgressMessage() as told:
             return {"kind": "progress", **fields(told)}
-        case ToldLog() as told:
+        case LogMessage() as told:
             return {"kind": "log", **fields(told)}
-        case ToldQuestion(call_id, number, questions, retry_ms):
+        case QuestionMessage(call_id, number, questions, retry_ms):
             named = {"kind": "question", "id": call_id, "number": number}
-            return {**named, "questions": write_asked(questions), "retry_ms": retry_ms}
-        case Responded(request_id, result, error):
+            return {**named, "questions": write_questions_or_answers(questions), "retry_ms": retry_ms}
+        case ResponseMessage(request_id, result, error):
             said = None if error is None else fields(error)
             return {"kind": "response", "id": request_id, "result": result, "error": said}
-        case ToolEnd() as end:
+        case ToolResponseMessage() as end:
             return read_end(end)
 
 
-def read_end(end: ToolEnd) -> JsonObject:
+def read_end(end: ToolResponseMessage) -> JsonObject:
     if end.error is not None:
         code = end.error.code
         counts = code if code in COUNTS_AS else "TOOL_ERROR"
-        assert isinstance(failure_of(end.error), COUNTS_AS[counts])
+        assert isinstance(read_tool_server_error(end.error), COUNTS_AS[counts])
         said = {"code": code, "counts_as": counts, "message": end.error.message, "details": end.error.details or {}}
         return {"kind": "failure", "id": end.id or None, **said}
-    value = outcome(end)
+    value = result_or_raise(end)
     named: JsonObject = {"kind": "end", "id": end.id}
     if end.nothing:
         assert value is None
@@ -235,14 +242,14 @@ def written_call(meant: JsonObject) -> bytes:
 
 
 def written_answer(meant: JsonObject) -> bytes:
-    error = meant["error"] and ErrorSaid(**meant["error"])
+    error = meant["error"] and ErrorPayload(**meant["error"])
     return write_answer(meant["id"], meant["number"], read_answers(meant["answers"]), error, later=meant["later"])
 
 
 def written_core(meant: JsonObject) -> bytes:
     if meant["kind"] == "request":
         return write_request(meant["id"], meant["method"], meant["params"])
-    return write_response(CoreRequest(meant["id"], "", {}), meant["result"]).body
+    return write_response(HubRequest(meant["id"], "", {}), meant["result"]).body
 
 
 def written_report(meant: JsonObject) -> bytes:
@@ -257,10 +264,10 @@ def written_report(meant: JsonObject) -> bytes:
 
 def written_end(meant: JsonObject) -> bytes:
     if "meta" not in meant and "content" not in meant:
-        return write_end(meant["id"], meant.get("value")).body
+        return write_result(meant["id"], meant.get("value")).body
     blocks, value = read_blocks(meant.get("content", [])), meant.get("value", msgspec.UNSET)
     reply = Reply(blocks, value, meant.get("meta"), meant.get("is_error", False))
-    return write_end(meant["id"], reply).body
+    return write_result(meant["id"], reply).body
 
 
 def written_failure(meant: JsonObject) -> bytes:
@@ -290,12 +297,12 @@ MADE: dict[str, Callable[[JsonObject], errors.ToolhallError]] = {
 
 
 def written_declaration(meant: JsonObject) -> bytes:
-    about = About(title=meant["title"], description=meant["description"], resources=meant["resources"])
+    about = ToolkitInfo(title=meant["title"], description=meant["description"], resources=meant["resources"])
     tools = tuple(made_tool(meant, each, about) for each in meant["tools"])
-    return json.dumps(msgspec.to_builtins(declaration(tools))).encode()
+    return json.dumps(msgspec.to_builtins(write_declaration(tools))).encode()
 
 
-def made_tool(toolkit: JsonObject, meant: JsonObject, about: About) -> Tool:
+def made_tool(toolkit: JsonObject, meant: JsonObject, about: ToolkitInfo) -> Tool:
     hints = meant["annotations"]
     same = ("title", "description", "input", "effect", "level", "timeout", "requirements", "meta")
     return Tool(

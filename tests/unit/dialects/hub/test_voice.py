@@ -2,17 +2,17 @@
 
 import pytest
 
-from toolhall.dialects.hub import endings
-from toolhall.dialects.hub.messages import ToolRequest, write_tool_error
-from toolhall.dialects.hub.remote import ErrorSaid, ToolEnd, read_report
+from toolhall.dialects.hub import results
+from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
+from toolhall.dialects.hub.messages import HubToolRequest, write_tool_error
 from toolhall.model import errors
 
-ASKED = ToolRequest("7", "Calendar", "create", {}, None)
+ASKED = HubToolRequest("7", "Calendar", "create", {}, None)
 
 
 def raised(code: str, message: str = "words of its own", **details: object) -> errors.ToolhallError:
     with pytest.raises(errors.ToolhallError) as found:
-        endings.outcome(ToolEnd("17", error=ErrorSaid(code, message, dict(details))))
+        results.result_or_raise(ToolResponseMessage("17", error=ErrorPayload(code, message, dict(details))))
     return found.value
 
 
@@ -27,7 +27,7 @@ def test_who_the_caller_is_and_what_they_may_is_not_its_to_say(code: str) -> Non
 
 def test_a_tool_that_it_has_lost_is_still_known_to_the_hall() -> None:
     error = raised("TOOL_NOT_FOUND")
-    assert type(error) is type(raised("METHOD_NOT_FOUND")) is endings.NotStarted
+    assert type(error) is type(raised("METHOD_NOT_FOUND")) is results.NotStarted
     assert "words of its own" not in error.message
 
 
@@ -35,10 +35,10 @@ def test_a_tool_that_it_has_lost_is_still_known_to_the_hall() -> None:
 def test_what_a_tool_itself_does_not_find_has_begun(code: str) -> None:
     """It may have done something before: nobody else runs it then."""
     own = errors.ToolError("no such room", code, {"started": False})
-    end = read_report(endings.write_failure("17", own, "Calendar", "create").body)
-    assert isinstance(end, ToolEnd)
+    end = read_tool_server_message(results.write_failure("17", own, "Calendar", "create").body)
+    assert isinstance(end, ToolResponseMessage)
     with pytest.raises(errors.Unavailable) as found:
-        endings.outcome(end)
+        results.result_or_raise(end)
     assert type(found.value) is errors.Unavailable
 
 
@@ -50,4 +50,4 @@ def test_it_sends_nobody_away_for_longer_than_an_hour(said: object, wait: float)
 
 
 def test_what_the_hall_says_to_a_question_is_its_own_word() -> None:
-    assert type(endings.error_of(ErrorSaid("FORBIDDEN", "no"))) is errors.Denied
+    assert type(results.read_hub_error(ErrorPayload("FORBIDDEN", "no"))) is errors.Denied

@@ -4,22 +4,29 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.asks import VERSIONS_KEY, Hello, Listing, read_call, read_initialize, read_list
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import McpRefusal
-from toolhall.dialects.mcp.revisions import JUNE, NOVEMBER
-from toolhall.model.exchange import CallTool
+from toolhall.dialects.mcp.protocol import REVISION_2025_06_18, REVISION_2025_11_25, JsonRpcRequest, McpRefusal
+from toolhall.dialects.mcp.requests import (
+    VERSIONS_KEY,
+    InitializeParams,
+    ListToolsParams,
+    read_call,
+    read_initialize,
+    read_list,
+)
+from toolhall.model.messages import CallTool
 
 
-def request(**params: Any) -> Request:
-    return Request(1, "any", params)
+def request(**params: Any) -> JsonRpcRequest:
+    return JsonRpcRequest(1, "any", params)
 
 
 def test_initialize() -> None:
-    assert read_initialize(request(protocolVersion="2025-06-18", capabilities={"roots": {}})) == Hello(
-        JUNE, {"roots": {}}
+    assert read_initialize(request(protocolVersion="2025-06-18", capabilities={"roots": {}})) == InitializeParams(
+        REVISION_2025_06_18, {"roots": {}}
     )
-    assert read_initialize(request(protocolVersion="1999-01-01", capabilities={})) == Hello(NOVEMBER, {})
+    assert read_initialize(request(protocolVersion="1999-01-01", capabilities={})) == InitializeParams(
+        REVISION_2025_11_25, {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,18 +48,18 @@ def test_a_bad_initialize(params: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("params", "ask"),
     [
-        ({}, Listing(None)),
-        ({"cursor": None}, Listing(None)),
-        ({"cursor": ""}, Listing("")),
-        ({"cursor": "x"}, Listing("x")),
-        ({"_meta": None}, Listing(None)),
-        ({"_meta": {"other": 1}}, Listing(None)),
-        ({"_meta": {VERSIONS_KEY: "all"}}, Listing(None, versions=True)),
-        ({"cursor": "x", "_meta": {VERSIONS_KEY: "all"}}, Listing("x", versions=True)),
+        ({}, ListToolsParams(None)),
+        ({"cursor": None}, ListToolsParams(None)),
+        ({"cursor": ""}, ListToolsParams("")),
+        ({"cursor": "x"}, ListToolsParams("x")),
+        ({"_meta": None}, ListToolsParams(None)),
+        ({"_meta": {"other": 1}}, ListToolsParams(None)),
+        ({"_meta": {VERSIONS_KEY: "all"}}, ListToolsParams(None, versions=True)),
+        ({"cursor": "x", "_meta": {VERSIONS_KEY: "all"}}, ListToolsParams("x", versions=True)),
     ],
     ids=str,
 )
-def test_list(params: dict[str, Any], ask: Listing) -> None:
+def test_list(params: dict[str, Any], ask: ListToolsParams) -> None:
     assert read_list(request(**params)) == ask
 
 

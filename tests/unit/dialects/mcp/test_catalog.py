@@ -4,7 +4,13 @@ import pytest
 
 from tests.unit.parts import tool_named
 from toolhall.dialects.mcp.catalog import write_tool
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    REVISIONS,
+    Revision,
+)
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Annotations, Icon, Output
 
@@ -47,9 +53,9 @@ PLAIN: JsonObject = {"type": "array", "items": {"type": "number"}}
 WRAPPED: JsonObject = {"type": "object", "properties": {"result": PLAIN}, "required": ["result"]}
 
 GOLDEN: list[tuple[Revision, JsonObject]] = [
-    (JUNE, {**COMMON, "outputSchema": WRAPPED}),
-    (NOVEMBER, {**COMMON, "outputSchema": WRAPPED, "icons": ICONS}),
-    (MODERN, {**COMMON, "outputSchema": PLAIN, "icons": ICONS}),
+    (REVISION_2025_06_18, {**COMMON, "outputSchema": WRAPPED}),
+    (REVISION_2025_11_25, {**COMMON, "outputSchema": WRAPPED, "icons": ICONS}),
+    (REVISION_2026_07_28, {**COMMON, "outputSchema": PLAIN, "icons": ICONS}),
 ]
 
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from toolhall.dialects.mcp.errors import ErrorResult, ProtocolError, Said, say
-from toolhall.dialects.mcp.refusals import bad_header, bad_params, unknown_method, unsupported_version
+from toolhall.dialects.mcp.errors import ErrorResult, McpError, ProtocolError, translate_error
+from toolhall.dialects.mcp.protocol import header_mismatch, invalid_params, method_not_found, unsupported_version
 from toolhall.model import errors
 
-CASES: list[tuple[errors.ToolhallError, Said]] = [
+CASES: list[tuple[errors.ToolhallError, McpError]] = [
     (errors.Malformed("bad cursor"), ProtocolError(-32602, "bad cursor")),
     (errors.NotFound("unknown tool: x"), ProtocolError(-32602, "unknown tool: x")),
     (
@@ -56,10 +56,10 @@ CASES: list[tuple[errors.ToolhallError, Said]] = [
     (errors.BadOutput(), ErrorResult("the tool returned something other than it promises")),
     (errors.Unavailable(), ErrorResult("the tool is not available now")),
     (errors.Broken("hunter2"), ProtocolError(-32603, "internal error; the details are in the server's log")),
-    (unknown_method("foo/bar"), ProtocolError(-32601, "there is no method 'foo/bar' here", None, 404)),
-    (bad_params("no"), ProtocolError(-32602, "no")),
-    (bad_params("no", status=400), ProtocolError(-32602, "no", None, 400)),
-    (bad_header("no"), ProtocolError(-32020, "no", None, 400)),
+    (method_not_found("foo/bar"), ProtocolError(-32601, "there is no method 'foo/bar' here", None, 404)),
+    (invalid_params("no"), ProtocolError(-32602, "no")),
+    (invalid_params("no", status=400), ProtocolError(-32602, "no", None, 400)),
+    (header_mismatch("no"), ProtocolError(-32020, "no", None, 400)),
     (
         unsupported_version("1.0"),
         ProtocolError(
@@ -73,22 +73,22 @@ CASES: list[tuple[errors.ToolhallError, Said]] = [
 
 
 @pytest.mark.parametrize(("error", "said"), CASES, ids=range(len(CASES)))
-def test_an_error_has_its_form(error: errors.ToolhallError, said: Said) -> None:
-    assert say(error) == said
+def test_an_error_has_its_form(error: errors.ToolhallError, said: McpError) -> None:
+    assert translate_error(error) == said
 
 
 @pytest.mark.parametrize("error", [case for case, _ in CASES], ids=range(len(CASES)))
 def test_details_are_never_said(error: errors.ToolhallError) -> None:
     error.detail = "hunter2"
-    assert "hunter2" not in str(say(error))
+    assert "hunter2" not in str(translate_error(error))
 
 
 def test_no_code_is_used_that_mcp_keeps_to_itself() -> None:
     """M-8: never -32002 or -32042, nothing undefined in -32000..-32099."""
-    codes = {said.code for error, _ in CASES if isinstance(said := say(error), ProtocolError)}
+    codes = {said.code for error, _ in CASES if isinstance(said := translate_error(error), ProtocolError)}
     assert {code for code in codes if -32099 <= code <= -32000} == {-32020, -32021, -32022}
 
 
 def test_long_names_are_cut() -> None:
-    assert len(unknown_method("x" * 1_000).message) < 100
+    assert len(method_not_found("x" * 1_000).message) < 100
     assert len(unsupported_version("x" * 1_000).message) < 150

@@ -5,19 +5,16 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.headers import check_headers, check_parameters, check_version
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import McpRefusal
-from toolhall.dialects.mcp.revisions import MODERN
-from toolhall.dialects.mcp.terms import Terms
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, JsonRpcRequest, McpRefusal
+from toolhall.dialects.mcp.requests import RequestMeta, check_headers, check_parameter_headers, check_version_header
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import HeaderParameter
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
 
-def call(name: Any = "pick", version: Any = "2026-07-28") -> Request:
-    return Request(1, "tools/call", {"name": name, "_meta": {VERSION: version}})
+def call(name: Any = "pick", version: Any = "2026-07-28") -> JsonRpcRequest:
+    return JsonRpcRequest(1, "tools/call", {"name": name, "_meta": {VERSION: version}})
 
 
 def headers(version: bytes = b"2026-07-28", method: bytes = b"tools/call", name: bytes = b"pick") -> dict[bytes, bytes]:
@@ -28,11 +25,11 @@ def wrapped(text: str) -> bytes:
     return b"=?base64?" + base64.b64encode(text.encode()) + b"?="
 
 
-def check(sent: dict[bytes, bytes], request: Request) -> None:
-    check_headers(sent, request, Terms(MODERN, {}))
+def check(sent: dict[bytes, bytes], request: JsonRpcRequest) -> None:
+    check_headers(sent, request, RequestMeta(REVISION_2026_07_28, {}))
 
 
-def refuse(sent: dict[bytes, bytes], request: Request) -> str:
+def refuse(sent: dict[bytes, bytes], request: JsonRpcRequest) -> str:
     with pytest.raises(McpRefusal) as caught:
         check(sent, request)
     assert (caught.value.code, caught.value.status) == (-32020, 400)
@@ -99,7 +96,7 @@ def test_control_characters_are_refused(name: bytes) -> None:
 
 def test_a_method_without_a_name_needs_no_name_header() -> None:
     sent = {b"mcp-protocol-version": b"2026-07-28", b"mcp-method": b"tools/list"}
-    check(sent, Request(1, "tools/list", {"_meta": {VERSION: "2026-07-28"}}))
+    check(sent, JsonRpcRequest(1, "tools/list", {"_meta": {VERSION: "2026-07-28"}}))
 
 
 def test_a_name_that_is_none_is_left_to_the_reader_of_params() -> None:
@@ -108,14 +105,14 @@ def test_a_name_that_is_none_is_left_to_the_reader_of_params() -> None:
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01"])
 def test_header_and_body_agree_about_the_version_even_if_it_is_none_of_ours(version: str) -> None:
-    check_version(headers(version=version.encode()), call(version=version))
+    check_version_header(headers(version=version.encode()), call(version=version))
     with pytest.raises(McpRefusal, match="says something other than the body"):
-        check_version(headers(version=b"2024-11-05"), call(version=version))
+        check_version_header(headers(version=b"2024-11-05"), call(version=version))
 
 
 @pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": "x"}, {"_meta": {VERSION: 3}}], ids=str)
 def test_a_body_without_a_version_has_nothing_to_disagree_with(params: JsonObject) -> None:
-    check_version({}, Request(1, "tools/call", params))
+    check_version_header({}, JsonRpcRequest(1, "tools/call", params))
 
 
 REGION = (HeaderParameter("region", ("place", "region")),)
@@ -123,7 +120,7 @@ REGION = (HeaderParameter("region", ("place", "region")),)
 
 def check_region(value: Any, **sent: bytes) -> None:
     arguments: JsonObject = {"place": {"region": value}}
-    check_parameters({f"mcp-param-{name}".encode(): text for name, text in sent.items()}, REGION, arguments)
+    check_parameter_headers({f"mcp-param-{name}".encode(): text for name, text in sent.items()}, REGION, arguments)
 
 
 EQUAL: list[tuple[Any, bytes]] = [
@@ -191,4 +188,4 @@ def test_a_missing_header_is_refused() -> None:
     "arguments", [{}, {"place": {}}, {"place": {"region": None}}, {"place": None}, {"place": "x"}], ids=str
 )
 def test_a_null_or_absent_argument_has_no_header(arguments: JsonObject) -> None:
-    check_parameters({}, REGION, arguments)
+    check_parameter_headers({}, REGION, arguments)

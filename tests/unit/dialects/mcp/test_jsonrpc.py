@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.jsonrpc import Notification, Request, Response, Unreadable, read_message
+from toolhall.dialects.mcp.protocol import (
+    JsonRpcNotification,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    McpDecodeError,
+    read_message,
+)
 
 
 def body(**members: Any) -> bytes:
@@ -13,20 +19,20 @@ def body(**members: Any) -> bytes:
 
 
 READABLE: list[tuple[bytes, Any]] = [
-    (body(id=1, method="ping"), Request(1, "ping", {})),
-    (body(id="a", method="ping"), Request("a", "ping", {})),
-    (body(id=0, method="ping"), Request(0, "ping", {})),
-    (body(id=-1, method="ping"), Request(-1, "ping", {})),
-    (body(id="", method="ping"), Request("", "ping", {})),
-    (body(id=2**53 + 1, method="ping"), Request(2**53 + 1, "ping", {})),
-    (body(id=1, method="tools/call", params={"name": "a"}), Request(1, "tools/call", {"name": "a"})),
-    (body(id=1, method="ping", params=None), Request(1, "ping", {})),
-    (body(method="notifications/initialized"), Notification("notifications/initialized", {})),
-    (body(method="x", params={"a": 1}), Notification("x", {"a": 1})),
-    (body(id=1, result={}), Response(1, {}, None)),
-    (body(id=1, result=None), Response(1, None, None)),
-    (body(id="a", error={"code": -1, "message": "no"}), Response("a", None, {"code": -1, "message": "no"})),
-    (body(id=1, error="odd"), Response(1, None, None)),
+    (body(id=1, method="ping"), JsonRpcRequest(1, "ping", {})),
+    (body(id="a", method="ping"), JsonRpcRequest("a", "ping", {})),
+    (body(id=0, method="ping"), JsonRpcRequest(0, "ping", {})),
+    (body(id=-1, method="ping"), JsonRpcRequest(-1, "ping", {})),
+    (body(id="", method="ping"), JsonRpcRequest("", "ping", {})),
+    (body(id=2**53 + 1, method="ping"), JsonRpcRequest(2**53 + 1, "ping", {})),
+    (body(id=1, method="tools/call", params={"name": "a"}), JsonRpcRequest(1, "tools/call", {"name": "a"})),
+    (body(id=1, method="ping", params=None), JsonRpcRequest(1, "ping", {})),
+    (body(method="notifications/initialized"), JsonRpcNotification("notifications/initialized", {})),
+    (body(method="x", params={"a": 1}), JsonRpcNotification("x", {"a": 1})),
+    (body(id=1, result={}), JsonRpcResponse(1, {}, None)),
+    (body(id=1, result=None), JsonRpcResponse(1, None, None)),
+    (body(id="a", error={"code": -1, "message": "no"}), JsonRpcResponse("a", None, {"code": -1, "message": "no"})),
+    (body(id=1, error="odd"), JsonRpcResponse(1, None, None)),
 ]
 
 
@@ -79,7 +85,7 @@ UNREADABLE: list[tuple[bytes, int, str | int | None]] = [
 def test_anything_else_is_refused_with_its_code_and_the_id_where_it_could_be_read(
     message: bytes, code: int, known: str | int | None
 ) -> None:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(McpDecodeError) as caught:
         read_message(message)
     assert (caught.value.refusal.code, caught.value.id) == (code, known)
     assert caught.value.refusal.status == 400
@@ -87,7 +93,7 @@ def test_anything_else_is_refused_with_its_code_and_the_id_where_it_could_be_rea
 
 
 def test_an_unknown_member_is_named_but_not_whole() -> None:
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(McpDecodeError) as caught:
         read_message(body(id=1, method="ping", **{"x" * 200: 1}))
     assert "x" * 64 in str(caught.value)
     assert "x" * 65 not in str(caught.value)

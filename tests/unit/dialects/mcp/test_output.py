@@ -3,8 +3,14 @@
 import pytest
 
 from tests.unit.parts import tool_named
-from toolhall.dialects.mcp.output import Shown, shown_output
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
+from toolhall.dialects.mcp.catalog import OutputForm, output_form
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    REVISIONS,
+    Revision,
+)
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Output
 from toolhall.schema.validator import Validator
@@ -12,38 +18,40 @@ from toolhall.schema.validator import Validator
 OBJECT: JsonObject = {"type": "object", "properties": {"a": {"type": "integer"}}}
 ARRAY: JsonObject = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
 all_revisions = pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-older = pytest.mark.parametrize("revision", [JUNE, NOVEMBER], ids=lambda revision: revision.name)
+older = pytest.mark.parametrize(
+    "revision", [REVISION_2025_06_18, REVISION_2025_11_25], ids=lambda revision: revision.name
+)
 
 
-def shown(output: Output, revision: Revision) -> Shown:
-    return shown_output(tool_named("pick", output=output), revision)
+def shown(output: Output, revision: Revision) -> OutputForm:
+    return output_form(tool_named("pick", output=output), revision)
 
 
 @all_revisions
 def test_nothing_is_shown_of_nothing_and_of_plain_text(revision: Revision) -> None:
     for output in (Output("none"), Output("schema", {"type": "string"})):
-        assert shown(output, revision) == Shown(None, structured=False)
+        assert shown(output, revision) == OutputForm(None, structured=False)
 
 
 @all_revisions
 def test_an_unstated_output_has_no_schema_but_may_be_structured(revision: Revision) -> None:
-    assert shown(Output(), revision) == Shown(None, structured=True)
+    assert shown(Output(), revision) == OutputForm(None, structured=True)
 
 
 @all_revisions
 def test_an_object_is_shown_as_it_is(revision: Revision) -> None:
-    assert shown(Output("schema", OBJECT), revision) == Shown(OBJECT, structured=True)
+    assert shown(Output("schema", OBJECT), revision) == OutputForm(OBJECT, structured=True)
 
 
 @pytest.mark.parametrize("schema", [ARRAY, {"type": "integer"}, {}, {"anyOf": [OBJECT, {"type": "null"}]}], ids=str)
 def test_the_newest_revision_takes_any_schema(schema: JsonObject) -> None:
-    assert shown(Output("schema", schema), MODERN) == Shown(schema, structured=True)
+    assert shown(Output("schema", schema), REVISION_2026_07_28) == OutputForm(schema, structured=True)
 
 
 @older
 def test_older_revisions_are_shown_a_wrapper(revision: Revision) -> None:
     found = shown(Output("schema", ARRAY), revision)
-    assert found == Shown(ARRAY, structured=True, wrapped=True)
+    assert found == OutputForm(ARRAY, structured=True, wrapped=True)
     assert found.published == {
         "type": "object",
         "properties": {"result": {"type": "array", "items": {"$ref": "#/$defs/A"}}},

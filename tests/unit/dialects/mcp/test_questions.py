@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.questions import feature_of, read_reply, write_question
-from toolhall.dialects.mcp.refusals import McpRefusal
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, Revision
+from toolhall.dialects.mcp.input_requests import read_input_response, required_capability, write_input_request
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    McpRefusal,
+    Revision,
+)
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.question import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
+from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 
 SCHEMA: JsonObject = {"type": "object", "properties": {"a": {"type": "string"}}}
 FORM, VISIT, ROOTS = Form("Which?", SCHEMA), Visit("Please", "https://example.org", "v1"), Roots()
@@ -21,7 +26,7 @@ SAMPLE = Sample(messages=({"role": "user", "content": {"type": "text", "text": "
     ids=repr,
 )
 def test_each_question_needs_a_feature(question: Question, feature: str) -> None:
-    assert feature_of(question) == feature
+    assert required_capability(question) == feature
 
 
 def elicitation(**params: Any) -> JsonObject:
@@ -29,19 +34,23 @@ def elicitation(**params: Any) -> JsonObject:
 
 
 WRITTEN: list[tuple[Question, Revision, JsonObject]] = [
-    (FORM, JUNE, elicitation(message="Which?", requestedSchema=SCHEMA)),
-    (FORM, NOVEMBER, elicitation(mode="form", message="Which?", requestedSchema=SCHEMA)),
-    (FORM, MODERN, elicitation(mode="form", message="Which?", requestedSchema=SCHEMA)),
-    (VISIT, NOVEMBER, elicitation(mode="url", message="Please", url="https://example.org", elicitationId="v1")),
-    (VISIT, MODERN, elicitation(mode="url", message="Please", url="https://example.org")),
+    (FORM, REVISION_2025_06_18, elicitation(message="Which?", requestedSchema=SCHEMA)),
+    (FORM, REVISION_2025_11_25, elicitation(mode="form", message="Which?", requestedSchema=SCHEMA)),
+    (FORM, REVISION_2026_07_28, elicitation(mode="form", message="Which?", requestedSchema=SCHEMA)),
+    (
+        VISIT,
+        REVISION_2025_11_25,
+        elicitation(mode="url", message="Please", url="https://example.org", elicitationId="v1"),
+    ),
+    (VISIT, REVISION_2026_07_28, elicitation(mode="url", message="Please", url="https://example.org")),
     (
         SAMPLE,
-        MODERN,
+        REVISION_2026_07_28,
         {"method": "sampling/createMessage", "params": {"messages": list(SAMPLE.messages), "maxTokens": 5}},
     ),
     (
         Sample(messages=(), max_tokens=1, system="Be brief", temperature=0.0, stop=("\n",)),
-        JUNE,
+        REVISION_2025_06_18,
         {
             "method": "sampling/createMessage",
             "params": {
@@ -53,13 +62,13 @@ WRITTEN: list[tuple[Question, Revision, JsonObject]] = [
             },
         },
     ),
-    (ROOTS, NOVEMBER, {"method": "roots/list", "params": {}}),
+    (ROOTS, REVISION_2025_11_25, {"method": "roots/list", "params": {}}),
 ]
 
 
 @pytest.mark.parametrize(("question", "revision", "written"), WRITTEN, ids=range(len(WRITTEN)))
 def test_a_question_is_written(question: Question, revision: Revision, written: JsonObject) -> None:
-    assert write_question(question, revision) == written
+    assert write_input_request(question, revision) == written
 
 
 READ: list[tuple[Question, Json, Answered]] = [
@@ -85,7 +94,7 @@ READ: list[tuple[Question, Json, Answered]] = [
 
 @pytest.mark.parametrize(("question", "reply", "answered"), READ, ids=range(len(READ)))
 def test_a_reply_is_read(question: Question, reply: Json, answered: Answered) -> None:
-    assert read_reply(question, reply, "q1") == answered
+    assert read_input_response(question, reply, "q1") == answered
 
 
 NEVER: list[Json] = [None, [], "x", 3, {}]
@@ -109,5 +118,5 @@ BAD: list[tuple[Question, Json]] = [
 @pytest.mark.parametrize(("question", "reply"), BAD, ids=range(len(BAD)))
 def test_a_bad_reply_is_refused_by_its_key(question: Question, reply: Json) -> None:
     with pytest.raises(McpRefusal, match="the reply to 'q1'") as caught:
-        read_reply(question, reply, "q1")
+        read_input_response(question, reply, "q1")
     assert caught.value.code == -32602

@@ -4,13 +4,18 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects import exact
 from toolhall.dialects.catalogs import CATALOGS
+from toolhall.dialects.convert import lossless
 from toolhall.dialects.mcp.catalog import write_tool
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
-from toolhall.dialects.mcp.served import served
-from toolhall.dialects.mcp.write import Server, Writer
-from toolhall.model.exchange import Page
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    REVISIONS,
+    Revision,
+)
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_listed_tool
+from toolhall.model.messages import ToolPage
 from toolhall.model.tool import Tool
 
 PLAIN: dict[str, Any] = {"name": "search", "inputSchema": {"type": "object"}}
@@ -25,29 +30,32 @@ RICH: dict[str, Any] = {
 }
 
 
-def read(document: dict[str, Any], revision: Revision = MODERN) -> Tool:
-    (tool,) = exact.read(document, CATALOGS[f"mcp@{revision.name}"])
+def read(document: dict[str, Any], revision: Revision = REVISION_2026_07_28) -> Tool:
+    (tool,) = lossless.read(document, CATALOGS[f"mcp@{revision.name}"])
     return tool
 
 
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
 def test_what_was_read_is_listed(revision: Revision) -> None:
     document = {**RICH, "icons": [{"src": "data:,a", "x-note": 1}]}
-    assert served(read(document, revision), revision) == document
-    page = Page((read(document, revision),), None, shared=True)
-    assert b'"x-unknown":[null,1,1.0,true]' in Writer(Server(name="x", version="1"), revision).page(1, page).body
+    assert write_listed_tool(read(document, revision), revision) == document
+    page = ToolPage((read(document, revision),), None, shared=True)
+    assert (
+        b'"x-unknown":[null,1,1.0,true]'
+        in McpEncoder(ServerInfo(name="x", version="1"), revision).list_result(1, page).body
+    )
 
 
 def test_a_tool_of_which_the_model_knows_all_is_listed_as_it_is_written() -> None:
-    assert served(read(PLAIN), MODERN) == PLAIN == write_tool(read(PLAIN), MODERN)
+    assert write_listed_tool(read(PLAIN), REVISION_2026_07_28) == PLAIN == write_tool(read(PLAIN), REVISION_2026_07_28)
 
 
 def test_what_another_dialect_kept_is_not_listed() -> None:
     document = {"id": "clock", "name": "Clock", "version": "1.0.0", "description": "Time.", "x-owner": "team"}
     capability = {"name": "now", "description": "Now.", "x-cost": 1}
-    (tool,) = exact.read({**document, "capabilities": [capability]}, CATALOGS["machine"])
+    (tool,) = lossless.read({**document, "capabilities": [capability]}, CATALOGS["machine"])
     assert tool.remainder is not None
-    assert served(tool, MODERN) == write_tool(tool, MODERN)
+    assert write_listed_tool(tool, REVISION_2026_07_28) == write_tool(tool, REVISION_2026_07_28)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +75,7 @@ def test_what_another_dialect_kept_is_not_listed() -> None:
 )
 @pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
 def test_a_null_that_clients_would_refuse_is_left_out(more: dict[str, Any], revision: Revision) -> None:
-    listed = served(read({**PLAIN, **more, "x-unknown": 1}, revision), revision)
+    listed = write_listed_tool(read({**PLAIN, **more, "x-unknown": 1}, revision), revision)
     assert listed["x-unknown"] == 1
     for part in (listed, listed.get("annotations", {}), *listed.get("icons", [])):
         assert None not in part.values()
@@ -79,25 +87,27 @@ def test_the_output_schema_is_the_one_that_results_are_written_by(schema: Any, r
     """A client refuses a result without structured content, or one that does not fit, where a schema promised it."""
     for came in REVISIONS.values():
         tool = read({**PLAIN, "outputSchema": schema, "x-unknown": 1}, came)
-        assert served(tool, revision).get("outputSchema") == write_tool(tool, revision).get("outputSchema")
+        assert write_listed_tool(tool, revision).get("outputSchema") == write_tool(tool, revision).get("outputSchema")
 
 
 def test_a_tool_is_listed_under_the_name_that_reaches_it() -> None:
     tool = read({**PLAIN, "name": "look it up"})
-    assert served(tool, MODERN)["name"] == tool.name != "look it up"
+    assert write_listed_tool(tool, REVISION_2026_07_28)["name"] == tool.name != "look it up"
 
 
 @pytest.mark.parametrize("execution", [{"taskSupport": "required"}, "odd", None])
 def test_how_a_call_runs_is_for_the_hall_to_say(execution: Any) -> None:
-    assert "execution" not in served(read({**PLAIN, "execution": execution}, NOVEMBER), NOVEMBER)
+    assert "execution" not in write_listed_tool(
+        read({**PLAIN, "execution": execution}, REVISION_2025_11_25), REVISION_2025_11_25
+    )
 
 
 def test_a_document_that_would_be_replaced_whole_is_listed_as_the_model_says_it() -> None:
     tool = read({**PLAIN, "$ref": "#/x", "name": "look it up"})
     assert tool.remainder is not None
     assert [change.path for change in tool.remainder.item] == [""], "else this test shows nothing"
-    assert served(tool, MODERN) == write_tool(tool, MODERN)
+    assert write_listed_tool(tool, REVISION_2026_07_28) == write_tool(tool, REVISION_2026_07_28)
 
 
 def test_what_one_revision_has_no_word_for_is_not_said_there() -> None:
-    assert "icons" not in served(read(RICH), JUNE)
+    assert "icons" not in write_listed_tool(read(RICH), REVISION_2025_06_18)

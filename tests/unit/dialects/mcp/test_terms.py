@@ -4,52 +4,70 @@ from typing import Any
 
 import pytest
 
-from toolhall.dialects.mcp.jsonrpc import Request
-from toolhall.dialects.mcp.refusals import McpRefusal
-from toolhall.dialects.mcp.revisions import JUNE, LEGACY, MODERN, NOVEMBER, REVISIONS, SUPPORTED, negotiated
-from toolhall.dialects.mcp.terms import Terms, is_modern, log_level, modern_terms, progress_token
-from toolhall.model.exchange import LOG_LEVELS
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    REVISIONS,
+    STATEFUL_REVISIONS,
+    SUPPORTED_VERSIONS,
+    JsonRpcRequest,
+    McpRefusal,
+    negotiate_revision,
+)
+from toolhall.dialects.mcp.requests import (
+    RequestMeta,
+    is_stateless_request,
+    read_log_level,
+    read_progress_token,
+    read_request_meta,
+)
+from toolhall.model.messages import LOG_LEVELS
 
 PREFIX = "io.modelcontextprotocol/"
 META = {f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}}
 
 
-def request(meta: Any = None, **params: Any) -> Request:
-    return Request(1, "tools/list", params if meta is None else {**params, "_meta": meta})
+def request(meta: Any = None, **params: Any) -> JsonRpcRequest:
+    return JsonRpcRequest(1, "tools/list", params if meta is None else {**params, "_meta": meta})
 
 
 def refusal(meta: Any) -> McpRefusal:
     with pytest.raises(McpRefusal) as caught:
-        modern_terms(request(meta))
+        read_request_meta(request(meta))
     return caught.value
 
 
 def test_three_revisions_are_served() -> None:
-    assert SUPPORTED == ("2026-07-28", "2025-11-25", "2025-06-18")
-    assert REVISIONS == {"2025-06-18": JUNE, "2025-11-25": NOVEMBER, "2026-07-28": MODERN}
-    assert set(LEGACY) == {"2025-06-18", "2025-11-25"}
+    assert SUPPORTED_VERSIONS == ("2026-07-28", "2025-11-25", "2025-06-18")
+    assert REVISIONS == {
+        "2025-06-18": REVISION_2025_06_18,
+        "2025-11-25": REVISION_2025_11_25,
+        "2026-07-28": REVISION_2026_07_28,
+    }
+    assert set(STATEFUL_REVISIONS) == {"2025-06-18", "2025-11-25"}
 
 
 @pytest.mark.parametrize(
     ("requested", "answered"),
     [
-        ("2025-06-18", JUNE),
-        ("2025-11-25", NOVEMBER),
-        ("2026-07-28", NOVEMBER),
-        ("2024-11-05", NOVEMBER),
-        ("", NOVEMBER),
+        ("2025-06-18", REVISION_2025_06_18),
+        ("2025-11-25", REVISION_2025_11_25),
+        ("2026-07-28", REVISION_2025_11_25),
+        ("2024-11-05", REVISION_2025_11_25),
+        ("", REVISION_2025_11_25),
     ],
 )
 def test_a_handshake_ends_in_a_revision_that_has_one(requested: str, answered: Any) -> None:
-    assert negotiated(requested) is answered
+    assert negotiate_revision(requested) is answered
 
 
 def test_the_newest_revision_brings_its_version_along() -> None:
-    assert is_modern(request(META))
-    assert is_modern(request({f"{PREFIX}protocolVersion": None}))
-    assert not is_modern(request({"progressToken": 1}))
-    assert not is_modern(request("text"))
-    assert not is_modern(request())
+    assert is_stateless_request(request(META))
+    assert is_stateless_request(request({f"{PREFIX}protocolVersion": None}))
+    assert not is_stateless_request(request({"progressToken": 1}))
+    assert not is_stateless_request(request("text"))
+    assert not is_stateless_request(request())
 
 
 def test_terms_come_with_the_request() -> None:
@@ -60,11 +78,11 @@ def test_terms_come_with_the_request() -> None:
         "progressToken": "p1",
         f"{PREFIX}clientInfo": {"name": "any"},
     }
-    assert modern_terms(request(meta)) == Terms(MODERN, {"sampling": {}}, "warning", "p1")
+    assert read_request_meta(request(meta)) == RequestMeta(REVISION_2026_07_28, {"sampling": {}}, "warning", "p1")
 
 
 def test_only_version_and_capabilities_are_needed() -> None:
-    assert modern_terms(request(META)) == Terms(MODERN, {}, None, None)
+    assert read_request_meta(request(META)) == RequestMeta(REVISION_2026_07_28, {}, None, None)
 
 
 @pytest.mark.parametrize(
@@ -91,34 +109,34 @@ def test_missing_terms_are_refused(meta: Any) -> None:
 def test_another_version_is_refused_and_ours_are_named(version: str) -> None:
     error = refusal({**META, f"{PREFIX}protocolVersion": version})
     assert (error.code, error.status) == (-32022, 400)
-    assert error.data == {"supported": list(SUPPORTED), "requested": version[:32]}
+    assert error.data == {"supported": list(SUPPORTED_VERSIONS), "requested": version[:32]}
 
 
 @pytest.mark.parametrize("level", LOG_LEVELS)
 def test_the_eight_levels(level: str) -> None:
-    assert log_level(level) == level
+    assert read_log_level(level) == level
 
 
 @pytest.mark.parametrize("level", ["", "WARNING", "trace", 3, None, ["info"]])
 def test_any_other_level_is_refused(level: Any) -> None:
     with pytest.raises(McpRefusal, match="the log level must be one of debug, info"):
-        log_level(level)
+        read_log_level(level)
 
 
 @pytest.mark.parametrize("token", [0, 7, "", "p1", 2**60])
 def test_a_progress_token_is_a_string_or_an_integer(token: Any) -> None:
-    assert progress_token(request({"progressToken": token})) == token
+    assert read_progress_token(request({"progressToken": token})) == token
 
 
 @pytest.mark.parametrize("meta", [None, {}, {"progressToken": None}, "text"])
 def test_there_may_be_no_token(meta: Any) -> None:
-    assert progress_token(request(meta)) is None
+    assert read_progress_token(request(meta)) is None
 
 
 @pytest.mark.parametrize("token", [1.5, True, [], {}])
 def test_any_other_token_is_refused(token: Any) -> None:
     with pytest.raises(McpRefusal, match="progressToken must be a string or a whole number"):
-        progress_token(request({"progressToken": token}))
+        read_progress_token(request({"progressToken": token}))
 
 
 @pytest.mark.parametrize(
@@ -142,4 +160,4 @@ def test_any_other_token_is_refused(token: Any) -> None:
     ids=str,
 )
 def test_what_a_client_can_do_is_what_it_declared(capabilities: Any, feature: str, able: bool) -> None:
-    assert Terms(MODERN, capabilities).can(feature) is able
+    assert RequestMeta(REVISION_2026_07_28, capabilities).supports(feature) is able

@@ -6,29 +6,38 @@ from typing import Any
 import pytest
 
 from tests.unit.parts import tool_named
-from toolhall.dialects.mcp.refusals import bad_params, unknown_method
-from toolhall.dialects.mcp.revisions import JUNE, MODERN, NOVEMBER, REVISIONS, Revision
-from toolhall.dialects.mcp.write import Server, Writer, write_error
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2025_06_18,
+    REVISION_2025_11_25,
+    REVISION_2026_07_28,
+    REVISIONS,
+    Revision,
+    invalid_params,
+    method_not_found,
+)
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
 from toolhall.model.content import Image, Result, Text
 from toolhall.model.errors import Broken, Denied, Limited, ToolFailed, ToolhallError, Unsupported
-from toolhall.model.exchange import Asked, Finished, Page, Wire
 from toolhall.model.json import JsonObject
-from toolhall.model.question import Roots
+from toolhall.model.messages import CompletedCall, InputRequired, ToolPage, WireResponse
+from toolhall.model.questions import Roots
 from toolhall.model.tool import Output
 
-SERVER = Server(name="hall", version="1.2.3", instructions="Ask nicely.")
+SERVER = ServerInfo(name="hall", version="1.2.3", instructions="Ask nicely.")
 INFO = {"name": "hall", "version": "1.2.3"}
 MODERN_META = {"io.modelcontextprotocol/serverInfo": INFO}
 COMPLETE = {"resultType": "complete", "_meta": MODERN_META}
 every_revision = pytest.mark.parametrize("revision", REVISIONS.values(), ids=lambda revision: revision.name)
-older = pytest.mark.parametrize("revision", [JUNE, NOVEMBER], ids=lambda revision: revision.name)
+older = pytest.mark.parametrize(
+    "revision", [REVISION_2025_06_18, REVISION_2025_11_25], ids=lambda revision: revision.name
+)
 
 
 def usual(revision: Revision) -> JsonObject:
-    return COMPLETE if revision.modern else {}
+    return COMPLETE if revision.stateless else {}
 
 
-def result_of(wire: Wire, request_id: str | int = 1) -> Any:
+def result_of(wire: WireResponse, request_id: str | int = 1) -> Any:
     message = json.loads(wire.body)
     assert set(message) == {"jsonrpc", "id", "result"}
     assert (message["jsonrpc"], message["id"], wire.status) == ("2.0", request_id, 200)
@@ -37,7 +46,7 @@ def result_of(wire: Wire, request_id: str | int = 1) -> Any:
 
 @older
 def test_initialized(revision: Revision) -> None:
-    assert result_of(Writer(SERVER, revision).initialized("a"), "a") == {
+    assert result_of(McpEncoder(SERVER, revision).initialize_result("a"), "a") == {
         "protocolVersion": revision.name,
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
         "serverInfo": INFO,
@@ -46,13 +55,13 @@ def test_initialized(revision: Revision) -> None:
 
 
 def test_a_hall_may_say_little_of_itself() -> None:
-    found = result_of(Writer(Server(name="hall", version="1"), NOVEMBER).initialized(1))
+    found = result_of(McpEncoder(ServerInfo(name="hall", version="1"), REVISION_2025_11_25).initialize_result(1))
     assert found["serverInfo"] == {"name": "hall", "version": "1"}
     assert "instructions" not in found
 
 
 def test_discovered() -> None:
-    assert result_of(Writer(SERVER, MODERN).discovered(1)) == {
+    assert result_of(McpEncoder(SERVER, REVISION_2026_07_28).discover_result(1)) == {
         "supportedVersions": ["2026-07-28", "2025-11-25", "2025-06-18"],
         "capabilities": {"tools": {"listChanged": True}, "logging": {}},
         "ttlMs": 60_000,
@@ -64,31 +73,31 @@ def test_discovered() -> None:
 
 @every_revision
 def test_a_page(revision: Revision) -> None:
-    page = Page((tool_named("a"), tool_named("b")), "more", shared=True)
-    found = result_of(Writer(SERVER, revision).page(7, page), 7)
+    page = ToolPage((tool_named("a"), tool_named("b")), "more", shared=True)
+    found = result_of(McpEncoder(SERVER, revision).list_result(7, page), 7)
     assert [tool["name"] for tool in found.pop("tools")] == ["a", "b"]
-    caching = {"ttlMs": 2_000, "cacheScope": "public"} if revision.modern else {}
+    caching = {"ttlMs": 2_000, "cacheScope": "public"} if revision.stateless else {}
     assert found == {"nextCursor": "more", **caching, **usual(revision)}
 
 
 def test_the_last_page_has_no_cursor_and_a_private_page_says_so() -> None:
-    found = result_of(Writer(SERVER, MODERN).page(1, Page((), None, shared=False)))
+    found = result_of(McpEncoder(SERVER, REVISION_2026_07_28).list_result(1, ToolPage((), None, shared=False)))
     assert found == {"tools": [], "ttlMs": 2_000, "cacheScope": "private", **COMPLETE}
 
 
 def test_a_page_is_encoded_once_for_each_revision() -> None:
-    page = Page((tool_named("a"),), None, shared=True)
+    page = ToolPage((tool_named("a"),), None, shared=True)
     for revision in REVISIONS.values():
-        Writer(SERVER, revision).page(1, page)
+        McpEncoder(SERVER, revision).list_result(1, page)
     kept = dict(page.encoded)
     assert set(kept) == set(REVISIONS)
-    Writer(SERVER, MODERN).page("other", page)
+    McpEncoder(SERVER, REVISION_2026_07_28).list_result("other", page)
     assert all(page.encoded[name] is kept[name] for name in kept)
 
 
 def finished(result: Result, revision: Revision, output: Output | None = None) -> Any:
-    answer = Finished(tool_named("pick", output=output or Output()), result)
-    return result_of(Writer(SERVER, revision).finished("ä", answer), "ä")
+    answer = CompletedCall(tool_named("pick", output=output or Output()), result)
+    return result_of(McpEncoder(SERVER, revision).call_result("ä", answer), "ä")
 
 
 OBJECT = Output("schema", {"type": "object"})
@@ -106,7 +115,7 @@ def test_an_object_is_structured_and_repeated_as_text(revision: Revision) -> Non
 
 def test_any_value_is_structured_in_the_newest_revision() -> None:
     for encoded in (b"[1]", b"3", b"null", b'"text"'):
-        found = finished(Result(encoded), MODERN, ARRAY)
+        found = finished(Result(encoded), REVISION_2026_07_28, ARRAY)
         assert found["structuredContent"] == json.loads(encoded)
 
 
@@ -139,7 +148,7 @@ def test_nothing_is_an_empty_list(revision: Revision) -> None:
 @every_revision
 def test_blocks_value_meta_and_error_together(revision: Revision) -> None:
     result = Result(b'{"a":1}', (Text("one"), Image(b"x")), meta={"k": "v"}, is_error=True)
-    meta = {"k": "v", **MODERN_META} if revision.modern else {"k": "v"}
+    meta = {"k": "v", **MODERN_META} if revision.stateless else {"k": "v"}
     assert finished(result, revision, OBJECT) == {
         "content": [{"type": "text", "text": "one"}, {"type": "image", "data": "eA==", "mimeType": "image/png"}],
         "structuredContent": {"a": 1},
@@ -152,11 +161,11 @@ def test_blocks_value_meta_and_error_together(revision: Revision) -> None:
 @every_revision
 @pytest.mark.parametrize("request_id", [0, -1, 2**53 + 1, "", 'qu"ote\\', "ü"])
 def test_the_id_is_echoed_exactly(revision: Revision, request_id: str | int) -> None:
-    writer = Writer(SERVER, revision)
-    answer = Finished(tool_named("pick"), Result(b'{"a":1}'))
+    writer = McpEncoder(SERVER, revision)
+    answer = CompletedCall(tool_named("pick"), Result(b'{"a":1}'))
     for wire in (
-        writer.finished(request_id, answer),
-        writer.page(request_id, Page((), None, shared=True)),
+        writer.call_result(request_id, answer),
+        writer.list_result(request_id, ToolPage((), None, shared=True)),
         writer.error(request_id, ToolFailed("no")),
         writer.error(request_id, Broken()),
     ):
@@ -171,11 +180,13 @@ def test_the_quick_way_and_the_long_way_write_the_same() -> None:
         quick = finished(Result(b'{"a":[1,"x"]}'), revision, OBJECT)
         long = finished(Result(b'{"a":[1,"x"]}', meta={"k": 1}), revision, OBJECT)
         long["_meta"].pop("k")
-        assert quick == (long if revision.modern else {key: part for key, part in long.items() if key != "_meta"})
+        assert quick == (long if revision.stateless else {key: part for key, part in long.items() if key != "_meta"})
 
 
 def test_questions() -> None:
-    found = result_of(Writer(SERVER, MODERN).asked(1, Asked({"where": Roots()}), "sealed"))
+    found = result_of(
+        McpEncoder(SERVER, REVISION_2026_07_28).input_required(1, InputRequired({"where": Roots()}), "sealed")
+    )
     assert found == {
         "resultType": "input_required",
         "inputRequests": {"where": {"method": "roots/list", "params": {}}},
@@ -186,8 +197,8 @@ def test_questions() -> None:
 
 @every_revision
 def test_an_error_that_the_model_reads(revision: Revision) -> None:
-    found = result_of(Writer(SERVER, revision).error(1, Denied("not yours")))
-    meta = {"dev.toolhall/refused": "Denied", **(MODERN_META if revision.modern else {})}
+    found = result_of(McpEncoder(SERVER, revision).error(1, Denied("not yours")))
+    meta = {"dev.toolhall/refused": "Denied", **(MODERN_META if revision.stateless else {})}
     assert found == {
         "content": [{"type": "text", "text": "not yours"}],
         "isError": True,
@@ -196,7 +207,7 @@ def test_an_error_that_the_model_reads(revision: Revision) -> None:
     }
 
 
-def error_of(wire: Wire) -> Any:
+def error_of(wire: WireResponse) -> Any:
     message = json.loads(wire.body)
     assert "result" not in message
     return message["error"]
@@ -204,7 +215,7 @@ def error_of(wire: Wire) -> Any:
 
 @every_revision
 def test_an_error_of_the_protocol(revision: Revision) -> None:
-    wire = Writer(SERVER, revision).error(1, Limited(2.5))
+    wire = McpEncoder(SERVER, revision).error(1, Limited(2.5))
     assert error_of(wire) == {
         "code": 42900,
         "message": "too many calls: try again in 2.5 seconds",
@@ -215,15 +226,15 @@ def test_an_error_of_the_protocol(revision: Revision) -> None:
 
 @every_revision
 def test_a_missing_capability_has_a_code_only_in_the_newest_revision(revision: Revision) -> None:
-    wire = Writer(SERVER, revision).error(1, Unsupported("roots"))
-    if revision.modern:
+    wire = McpEncoder(SERVER, revision).error(1, Unsupported("roots"))
+    if revision.stateless:
         assert error_of(wire)["code"] == -32021
         assert wire.status == 400
     else:
         assert result_of(wire)["isError"] is True
 
 
-@pytest.mark.parametrize("error", [bad_params("no"), unknown_method("x"), Broken(), ToolFailed("no")], ids=repr)
+@pytest.mark.parametrize("error", [invalid_params("no"), method_not_found("x"), Broken(), ToolFailed("no")], ids=repr)
 def test_an_error_without_a_known_id_has_none(error: ToolhallError) -> None:
     message = json.loads(write_error(None, error).body)
     assert set(message) == {"jsonrpc", "error"}
@@ -231,7 +242,7 @@ def test_an_error_without_a_known_id_has_none(error: ToolhallError) -> None:
 
 
 def test_a_notice() -> None:
-    assert json.loads(Writer(SERVER, JUNE).notice("x/y", {"a": 1})) == {
+    assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).notification("x/y", {"a": 1})) == {
         "jsonrpc": "2.0",
         "method": "x/y",
         "params": {"a": 1},
@@ -239,12 +250,12 @@ def test_a_notice() -> None:
 
 
 def test_a_changed_list() -> None:
-    assert json.loads(Writer(SERVER, JUNE).tools_changed()) == {
+    assert json.loads(McpEncoder(SERVER, REVISION_2025_06_18).tools_list_changed()) == {
         "jsonrpc": "2.0",
         "method": "notifications/tools/list_changed",
         "params": {},
     }
-    assert json.loads(Writer(SERVER, MODERN).tools_changed(7))["params"] == {
+    assert json.loads(McpEncoder(SERVER, REVISION_2026_07_28).tools_list_changed(7))["params"] == {
         "_meta": {"io.modelcontextprotocol/subscriptionId": 7}
     }
 
@@ -253,4 +264,4 @@ def test_a_changed_list() -> None:
 def test_no_message_holds_a_newline(revision: Revision) -> None:
     """L-6: over stdio a message is one line."""
     result = Result(b'{"a":"x\\ny"}', (Text("line\nline\r\n\u2028"),), meta={"k": "a\nb"})
-    assert b"\n" not in Writer(SERVER, revision).finished(1, Finished(tool_named("pick"), result)).body
+    assert b"\n" not in McpEncoder(SERVER, revision).call_result(1, CompletedCall(tool_named("pick"), result)).body

@@ -7,16 +7,16 @@ from random import Random
 import msgspec
 
 from tests.unit.parts import Clock
-from toolhall.dialects.hub.endings import write_failure
-from toolhall.dialects.hub.remote import ErrorSaid, ToolEnd, read_report
+from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage, read_tool_server_message
+from toolhall.dialects.hub.results import write_failure
+from toolhall.execution.remote.replica import Replica, ReplicaInfo
+from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_transport import CallLost, ReportHandler
 from toolhall.model.errors import ToolhallError
 from toolhall.model.json import Json, JsonObject
-from toolhall.runners.hub.line import Hear, Lost
-from toolhall.runners.hub.pools import Pools
-from toolhall.runners.hub.replica import Joined, Replica
 
 HEALTHY: JsonObject = {"type": "response", "result": {"status": "healthy"}, "error": None}
-NOT_STARTED = ErrorSaid("UNAVAILABLE", "it is full", {"started": False})
+NOT_STARTED = ErrorPayload("UNAVAILABLE", "it is full", {"started": False})
 
 
 class Answering:
@@ -25,24 +25,24 @@ class Answering:
     def __init__(self, *ends: Json | Exception) -> None:
         self.ends = list(ends)
         self.calls: list[JsonObject] = []
-        self.says: Callable[[str, Hear], Awaitable[object]] | None = None  # before the end
+        self.says: Callable[[str, ReportHandler], Awaitable[object]] | None = None  # before the end
         self.health: JsonObject | Exception | None = HEALTHY  # None: no answer
         self.asked: list[JsonObject] = []
         self.closed = 0
         self.rested = 0
 
-    async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
+    async def call(self, request: bytes, id: str, hear: ReportHandler) -> ToolResponseMessage:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
         if self.says is not None:
             await self.says(id, hear)
         end = self.ends.pop(0) if self.ends else {"by": "default"}
         if isinstance(end, ToolhallError):
-            read = read_report(write_failure(id, end, "Kit", "pick").body)
-            assert isinstance(read, ToolEnd)
+            read = read_tool_server_message(write_failure(id, end, "Kit", "pick").body)
+            assert isinstance(read, ToolResponseMessage)
             return read
         if isinstance(end, Exception):
             raise end
-        return ToolEnd(id, error=end) if isinstance(end, ErrorSaid) else ToolEnd(id, end)
+        return ToolResponseMessage(id, error=end) if isinstance(end, ErrorPayload) else ToolResponseMessage(id, end)
 
     async def ask(self, request: bytes, id: str) -> JsonObject:  # noqa: A002
         self.asked.append(msgspec.json.decode(request))
@@ -64,39 +64,41 @@ class Holding(Answering):
 
     def __init__(self) -> None:
         super().__init__()
-        self.running: dict[str, asyncio.Future[ToolEnd]] = {}
+        self.running: dict[str, asyncio.Future[ToolResponseMessage]] = {}
 
-    async def call(self, request: bytes, id: str, hear: Hear) -> ToolEnd:  # noqa: A002
+    async def call(self, request: bytes, id: str, hear: ReportHandler) -> ToolResponseMessage:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
-        waiter: asyncio.Future[ToolEnd] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[ToolResponseMessage] = asyncio.get_running_loop().create_future()
         self.running[id] = waiter
         return await waiter
 
     def finish(self) -> None:
         """The call that began first."""
         call_id = next(iter(self.running))
-        self.running.pop(call_id).set_result(ToolEnd(call_id, {}))
+        self.running.pop(call_id).set_result(ToolResponseMessage(call_id, {}))
 
     def close(self) -> None:
         super().close()
         for waiter in self.running.values():
             if not waiter.done():
-                waiter.set_exception(Lost("closed", delivered=True))
+                waiter.set_exception(CallLost("closed", delivered=True))
         self.running.clear()
 
 
-def lost(*, delivered: bool) -> Lost:
-    return Lost("its connection broke", delivered=delivered)
+def lost(*, delivered: bool) -> CallLost:
+    return CallLost("its connection broke", delivered=delivered)
 
 
-def joined(replica: str = "one", *kits: str, server: str = "servers", by: str = "ci", listens: bool = True) -> Joined:
+def joined(
+    replica: str = "one", *kits: str, server: str = "servers", by: str = "ci", listens: bool = True
+) -> ReplicaInfo:
     """`kits` as `Kit@1.0.0`."""
     tools = [kit.partition("@") for kit in kits or ("Kit@1.0.0",)]
-    return Joined(server, replica, by, frozenset((kit, version) for kit, _, version in tools), listens)
+    return ReplicaInfo(server, replica, by, frozenset((kit, version) for kit, _, version in tools), listens)
 
 
-def pools_of(clock: Clock, *replicas: Replica) -> Pools:
-    pools = Pools(clock, Random(7))
+def pools_of(clock: Clock, *replicas: Replica) -> ReplicaPools:
+    pools = ReplicaPools(clock, Random(7))
     for replica in replicas:
         pools.add(replica)
     return pools

@@ -11,16 +11,16 @@ from queue import Queue
 from threading import Thread
 from typing import cast
 
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.dialing import Dial
+from toolhall.egress.addresses import EgressAllowlist
+from toolhall.egress.resolver import Dialer
+from toolhall.execution.remote.http_transport import HttpTransport
+from toolhall.execution.remote.replica_transport import MAX_MESSAGE_BYTES
 from toolhall.model.json import Json, encode
 from toolhall.model.secret import Secret
-from toolhall.runners.hub.http_line import HttpLine
-from toolhall.runners.hub.line import MOST_BYTES
 
 WAIT_SECONDS = 20.0
 TOKEN = "a-token-of-its-own"
-LOCAL = Dial(Allowed()).beside(ip_address("127.0.0.1"))
+LOCAL = Dialer(EgressAllowlist()).with_address(ip_address("127.0.0.1"))
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)\r\n")
 _RESET = struct.pack("ii", 1, 0)
 
@@ -85,8 +85,8 @@ class Peer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def line(self, most_bytes: int = MOST_BYTES) -> HttpLine:
-        return HttpLine(self.url, Secret(TOKEN), LOCAL, most_bytes)
+    def line(self, most_bytes: int = MAX_MESSAGE_BYTES) -> HttpTransport:
+        return HttpTransport(self.url, Secret(TOKEN), LOCAL, most_bytes)
 
     def came(self, head: bytes, body: bytes, wire: Wire) -> None:
         self.heads.append(head.decode("latin-1"))

@@ -26,15 +26,13 @@ from tests.unit.runners.hub.peer import (
     until,
     whole,
 )
-from toolhall.dialects.hub.remote import Told, ToldProgress, ToldQuestion, ToolEnd
-from toolhall.egress.addresses import Allowed
-from toolhall.egress.dialing import Dial
-from toolhall.egress.errors import EgressRefused
+from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, QuestionMessage, ToolResponseMessage
+from toolhall.egress.addresses import EgressAllowlist, EgressRefused
+from toolhall.egress.resolver import Dialer
+from toolhall.execution.remote.http_transport import MAX_CALL_CONNECTIONS, MAX_CONNECTIONS, MAX_WAITING, HttpTransport
+from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
-from toolhall.runners.hub.connections import MOST, MOST_FOR_CALLS, MOST_WAITING
-from toolhall.runners.hub.http_line import HttpLine
-from toolhall.runners.hub.line import Line, Lost, TooMuch
 
 REQUEST = b'{"type":"tool_request","id":"1","tool":"A","method":"b","params":{}}'
 HEALTHY = encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None})
@@ -56,16 +54,16 @@ async def silent(_: bytes, wire: Wire) -> None:
     await wire.gone.wait()
 
 
-async def deaf(_: Told) -> None:
+async def deaf(_: CallEvent) -> None:
     return None
 
 
-async def lost(server: Peer, *, most_bytes: int = 10_000) -> Lost:
+async def lost(server: Peer, *, most_bytes: int = 10_000) -> CallLost:
     """How one call is lost."""
     line = server.line(most_bytes)
     try:
         async with asyncio.timeout(WAIT_SECONDS):
-            with pytest.raises(Lost) as raised:
+            with pytest.raises(CallLost) as raised:
                 await line.call(REQUEST, "1", deaf)
     finally:
         line.close()
@@ -80,7 +78,7 @@ async def until_gone(server: Peer) -> None:
 
 async def test_calls_one_after_the_other_share_a_connection() -> None:
     async with peer(saying(whole(ended("1", {"a": 1})))) as server:
-        line: Line = server.line()
+        line: Transport = server.line()
         for _ in range(5):
             end = await line.call(REQUEST, "1", deaf)
             assert (end.id, end.result) == ("1", {"a": 1})
@@ -91,7 +89,7 @@ async def test_calls_one_after_the_other_share_a_connection() -> None:
 
 async def test_a_request_is_one_post_with_the_token_of_its_server() -> None:
     async with peer(saying(whole(ended("1")))) as server:
-        line = HttpLine(f"{server.url}/below/", Secret(TOKEN), LOCAL)
+        line = HttpTransport(f"{server.url}/below/", Secret(TOKEN), LOCAL)
         await line.call(REQUEST, "1", deaf)
         line.close()
         assert server.heads[0].split("\r\n")[:3] == [
@@ -106,9 +104,9 @@ async def test_a_request_is_one_post_with_the_token_of_its_server() -> None:
 async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> None:
     reply = stream(progress("1", 1), b"", progress("1", 2), ended("1", {"a": 1}))
     parts = [reply[at : at + size] for at in range(0, len(reply), size)]
-    heard: list[Told] = []
+    heard: list[CallEvent] = []
 
-    async def hear(report: Told) -> None:
+    async def hear(report: CallEvent) -> None:
         heard.append(report)
 
     async with peer(saying(*parts)) as server:
@@ -116,7 +114,7 @@ async def test_reports_come_in_order_however_the_bytes_are_cut(size: int) -> Non
         for _ in range(2):
             assert (await line.call(REQUEST, "1", hear)).result == {"a": 1}
         line.close()
-    assert heard == [ToldProgress("1", 1), ToldProgress("1", 2)] * 2
+    assert heard == [ProgressMessage("1", 1), ProgressMessage("1", 2)] * 2
 
 
 async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> None:
@@ -132,7 +130,7 @@ async def test_a_reply_whose_last_chunk_comes_late_keeps_its_connection() -> Non
         assert (await line.call(REQUEST, "1", deaf)).id == "1"  # here already
         last.set()
         await asyncio.gather(*server.tasks)
-        await until(lambda: line.idle == 1)
+        await until(lambda: line.idle_count == 1)
         assert (await line.call(REQUEST, "1", deaf)).id == "1"
         line.close()
         assert server.connections == 1
@@ -187,8 +185,8 @@ async def test_what_is_no_reply_is_a_loss(reply: bytes, why: str) -> None:
     async with peer(saying(reply)) as server:
         found = await lost(server)
         assert found.delivered
-        assert why in found.why
-        assert isinstance(found, TooMuch) == ("more than" in why)
+        assert why in found.reason
+        assert isinstance(found, ResponseTooLarge) == ("more than" in why)
         await until_gone(server)
 
 
@@ -198,7 +196,7 @@ async def test_redirects_are_not_followed(status: str) -> None:
     async with peer(silent) as trap, peer(saying(whole(b"", f"location: {trap.url}/hub", status=status))) as server:
         found = await lost(server)
         assert found.delivered
-        assert "redirects" in found.why
+        assert "redirects" in found.reason
         assert trap.connections == 0
 
 
@@ -214,7 +212,7 @@ async def test_a_connection_that_ends_too_early_is_a_loss(cut: int, how: str) ->
     async with peer(answer) as server:
         found = await lost(server)
         assert found.delivered
-        assert "before its answer was whole" in found.why
+        assert "before its answer was whole" in found.reason
 
 
 async def test_an_end_counts_though_its_connection_breaks_behind_it() -> None:
@@ -262,10 +260,10 @@ async def test_a_connection_that_ended_leaves_at_once() -> None:
     async with peer(saying(whole(ended("1")))) as server:
         line = server.line()
         await line.call(REQUEST, "1", deaf)
-        assert (line.open, line.idle) == (1, 1)
+        assert (line.open_count, line.idle_count) == (1, 1)
         next(iter(server.wires)).close()
-        await until(lambda: line.open == 0)
-        assert line.idle == 0
+        await until(lambda: line.open_count == 0)
+        assert line.idle_count == 0
         line.close()
 
 
@@ -274,7 +272,7 @@ async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch: pyte
     async with peer(saying(whole(ended("1")))) as server:
         line = server.line()
         await asyncio.gather(*(line.call(REQUEST, "1", deaf) for _ in range(3)))
-        monkeypatch.setattr("toolhall.runners.hub.connections.IDLE_SECONDS", -1.0)
+        monkeypatch.setattr("toolhall.execution.remote.http_transport.IDLE_SECONDS", -1.0)
         await line.call(REQUEST, "1", deaf)
         assert server.connections == 4
         line.close()
@@ -285,7 +283,7 @@ async def test_nobody_there_is_not_delivered() -> None:
         pass
     found = await lost(server)
     assert not found.delivered
-    assert "cannot be reached" in found.why
+    assert "cannot be reached" in found.reason
 
 
 async def test_who_cannot_connect_takes_nobodys_place() -> None:
@@ -293,16 +291,16 @@ async def test_who_cannot_connect_takes_nobodys_place() -> None:
         pass
     line = server.line()
     async with asyncio.timeout(WAIT_SECONDS):
-        for _ in range(MOST_FOR_CALLS + 1):
-            with pytest.raises(Lost, match="cannot be reached"):
+        for _ in range(MAX_CALL_CONNECTIONS + 1):
+            with pytest.raises(CallLost, match="cannot be reached"):
                 await line.call(REQUEST, "1", deaf)
 
 
 async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None:
     async with peer(silent) as server:
-        rebinding = Dial(Allowed(), answering(["127.0.0.1"]))
-        line = HttpLine(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
-        with pytest.raises(Lost, match="egress_allow") as raised:
+        rebinding = Dialer(EgressAllowlist(), answering(["127.0.0.1"]))
+        line = HttpTransport(f"https://evil.example:{server.port}", Secret(TOKEN), rebinding)
+        with pytest.raises(CallLost, match="egress_allow") as raised:
             await line.call(REQUEST, "1", deaf)
         assert not raised.value.delivered
         assert server.connections == 0
@@ -313,15 +311,15 @@ async def test_a_refused_address_is_not_delivered_and_not_connected_to() -> None
     ["http://127.0.0.2:9", "http://10.0.0.1:9", "https://127.0.0.1:9/?a=b", "ftp://127.0.0.1", "http://[::1%25lo]:9"],
 )
 def test_where_the_hall_does_not_go_there_is_no_line(url: str) -> None:
-    dial = Dial(Allowed()).beside(ip_address("192.168.0.7")) if "127.0.0.2" in url else LOCAL
+    dial = Dialer(EgressAllowlist()).with_address(ip_address("192.168.0.7")) if "127.0.0.2" in url else LOCAL
     with pytest.raises(EgressRefused):
-        HttpLine(url, Secret(TOKEN), dial)
+        HttpTransport(url, Secret(TOKEN), dial)
 
 
 @pytest.mark.threat("E8")
 def test_a_token_begins_no_other_header() -> None:
     with pytest.raises(EgressRefused, match="line break"):
-        HttpLine("http://127.0.0.1:9", Secret("token\r\nX-Admin: yes"), LOCAL)
+        HttpTransport("http://127.0.0.1:9", Secret("token\r\nX-Admin: yes"), LOCAL)
 
 
 async def test_who_cancels_a_call_hangs_up() -> None:
@@ -349,8 +347,8 @@ async def test_an_answer_goes_back_by_a_request_of_its_own() -> None:
         await answered.wait()
         wire.write(chunk(ended("1", {"a": 1}) + b"\n"), LAST)
 
-    async def hear(report: Told) -> bytes:
-        assert isinstance(report, ToldQuestion)
+    async def hear(report: CallEvent) -> bytes:
+        assert isinstance(report, QuestionMessage)
         return b'{"type":"tool_answer","id":"1","number":1}'
 
     async with peer(answer) as server:
@@ -369,21 +367,21 @@ async def test_nobody_is_asked_for_a_call_that_is_lost() -> None:
         await asked.wait()
         wire.reset()
 
-    async def hear(_: Told) -> None:
+    async def hear(_: CallEvent) -> None:
         asked.set()
         await asyncio.Event().wait()
 
     async with peer(answer) as server:
         line = server.line()
         async with asyncio.timeout(WAIT_SECONDS):
-            with pytest.raises(Lost) as raised:
+            with pytest.raises(CallLost) as raised:
                 await line.call(REQUEST, "1", hear)
         assert raised.value.delivered
         line.close()
 
 
 async def test_what_hear_raises_ends_the_call() -> None:
-    async def hear(_: Told) -> None:
+    async def hear(_: CallEvent) -> None:
         raise TimeoutError("its own")
 
     async with peer(saying(STREAM + chunk(question("1", 1) + b"\n"))) as server:
@@ -407,15 +405,15 @@ async def test_connections_are_bounded_and_some_are_kept_for_what_lets_calls_go_
 
     async with peer(answer) as server:
         line = server.line()
-        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MOST_FOR_CALLS + 30)]
-        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MAX_CALL_CONNECTIONS + 30)]
+        await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         async with asyncio.timeout(WAIT_SECONDS):
-            assert (await line.ask(b"health", "h1"))["result"] == {"status": "healthy"}
-            assert server.connections <= MOST
+            assert (await line.request(b"health", "h1"))["result"] == {"status": "healthy"}
+            assert server.connections <= MAX_CONNECTIONS
             calls.pop().cancel()  # one that waits
             go.set()
             await asyncio.gather(*calls)
-        assert MOST_FOR_CALLS < server.connections <= MOST
+        assert MAX_CALL_CONNECTIONS < server.connections <= MAX_CONNECTIONS
         line.close()
 
 
@@ -431,23 +429,23 @@ async def test_calls_never_get_what_is_kept_for_what_lets_them_go_on(waiting: in
         await go.wait()
         wire.write(whole(ended("1")))
 
-    def call() -> asyncio.Future[ToolEnd]:
+    def call() -> asyncio.Future[ToolResponseMessage]:
         return asyncio.ensure_future(line.call(calling, "1", deaf))
 
     async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
         line = server.line()
-        calls = [call() for _ in range(MOST_FOR_CALLS + waiting)]
-        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        calls = [call() for _ in range(MAX_CALL_CONNECTIONS + waiting)]
+        await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         for _ in range(3):
-            await asyncio.gather(*(line.ask(b"health", "h1") for _ in range(20)))
+            await asyncio.gather(*(line.request(b"health", "h1") for _ in range(20)))
             calls.append(call())
             await asyncio.sleep(0)
-            assert line.idle == MOST - MOST_FOR_CALLS
-        assert server.bodies.count(calling) == MOST_FOR_CALLS
+            assert line.idle_count == MAX_CONNECTIONS - MAX_CALL_CONNECTIONS
+        assert server.bodies.count(calling) == MAX_CALL_CONNECTIONS
         go.set()
         await asyncio.gather(*calls)
         assert server.bodies.count(calling) == len(calls)
-        assert server.connections == MOST
+        assert server.connections == MAX_CONNECTIONS
         line.close()
 
 
@@ -464,12 +462,12 @@ async def test_a_call_that_ends_with_its_connection_lets_the_next_one_in() -> No
 
     async with peer(answer) as server, asyncio.timeout(WAIT_SECONDS):
         line = server.line()
-        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(2 * MOST_FOR_CALLS + 9)]
-        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
-        await line.ask(b"health", "h1")
+        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(2 * MAX_CALL_CONNECTIONS + 9)]
+        await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
+        await line.request(b"health", "h1")
         for call in calls[:3]:
             call.cancel()
-        await until(lambda: len(server.bodies) == MOST_FOR_CALLS + 4)
+        await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS + 4)
         at.set()
         await asyncio.gather(*calls[3:])
         line.close()
@@ -478,17 +476,19 @@ async def test_a_call_that_ends_with_its_connection_lets_the_next_one_in() -> No
 async def test_who_waits_is_bounded_and_lost_with_the_line() -> None:
     async with peer(silent) as server:
         line = server.line()
-        calls = [asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MOST_FOR_CALLS + MOST_WAITING + 1)]
+        calls = [
+            asyncio.ensure_future(line.call(REQUEST, "1", deaf)) for _ in range(MAX_CALL_CONNECTIONS + MAX_WAITING + 1)
+        ]
         async with asyncio.timeout(WAIT_SECONDS):
             await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
-        await until(lambda: len(server.bodies) == MOST_FOR_CALLS)
+        await until(lambda: len(server.bodies) == MAX_CALL_CONNECTIONS)
         assert sum(call.done() for call in calls) == 1
         line.close()
         ends = await asyncio.gather(*calls, return_exceptions=True)
-        assert all(isinstance(end, Lost) for end in ends)
-        delivered = [end.delivered for end in ends if isinstance(end, Lost)]
-        assert (delivered.count(True), delivered.count(False)) == (MOST_FOR_CALLS, MOST_WAITING + 1)
-        with pytest.raises(Lost, match="closed"):
+        assert all(isinstance(end, CallLost) for end in ends)
+        delivered = [end.delivered for end in ends if isinstance(end, CallLost)]
+        assert (delivered.count(True), delivered.count(False)) == (MAX_CALL_CONNECTIONS, MAX_WAITING + 1)
+        with pytest.raises(CallLost, match="closed"):
             await line.call(REQUEST, "1", deaf)
         await until_gone(server)
 
@@ -496,6 +496,6 @@ async def test_who_waits_is_bounded_and_lost_with_the_line() -> None:
 async def test_an_answer_to_another_question_is_none() -> None:
     async with peer(saying(whole(HEALTHY))) as server:
         line = server.line()
-        with pytest.raises(Lost, match="something else"):
-            await line.ask(b"{}", "h2")
+        with pytest.raises(CallLost, match="something else"):
+            await line.request(b"{}", "h2")
         line.close()

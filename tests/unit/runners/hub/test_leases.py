@@ -8,23 +8,23 @@ import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, Holding, eventually, joined, pools_of
-from toolhall.dialects.hub.remote import Told
+from toolhall.dialects.hub.call_messages import CallEvent
+from toolhall.execution.remote.leases import Lease, LeaseManager, UnknownLease
+from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_transport import CallLost
 from toolhall.model.errors import Denied, Unauthenticated, Unavailable
-from toolhall.runners.hub.leases import Lease, Leases, UnknownLease
-from toolhall.runners.hub.line import Lost
-from toolhall.runners.hub.pools import Pools
 
 KIT = "Kit", "1.0.0"
 
 
-class Watched(Leases):
+class Watched(LeaseManager):
     """Shows its alarm, and can be rung."""
 
     def alarm(self) -> asyncio.TimerHandle | None:
-        return self._alarm
+        return self._timer
 
     def ring(self) -> None:
-        self._ring()
+        self._on_timer()
 
 
 class House:
@@ -32,7 +32,7 @@ class House:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.pools: Pools = pools_of(self.clock)
+        self.pools: ReplicaPools = pools_of(self.clock)
         self.leases = Watched(self.pools, self.clock)
 
     def wait(self, seconds: float, *alive: Lease) -> None:
@@ -41,23 +41,23 @@ class House:
         while self.clock.now < until:
             self.clock.now = min(until, self.clock.now + 2.5)
             for lease in alive:
-                self.leases.heartbeat(lease.id, lease.replica.by)
+                self.leases.heartbeat(lease.id, lease.replica.caller_id)
             self.leases.expire()
 
     def run(self) -> Awaitable[object]:
         """A call at whoever is picked."""
-        turn = self.pools.pick(*KIT).begin()
+        turn = self.pools.pick(*KIT).begin_call()
 
         async def call() -> object:
             try:
-                return await turn.line.call(b"{}", str(id(turn)), unheard)
+                return await turn.transport.call(b"{}", str(id(turn)), unheard)
             finally:
                 turn.end()
 
         return asyncio.ensure_future(call())
 
 
-async def unheard(report: Told) -> bytes | None:
+async def unheard(report: CallEvent) -> bytes | None:
     return None
 
 
@@ -81,12 +81,12 @@ def test_it_takes_calls_from_joining_until_it_is_not_heard_of_for_fifteen_second
     assert line.closed == 1
     with pytest.raises(UnknownLease):
         house.leases.heartbeat(lease.id, "ci")
-    assert house.pools.states() == {"servers": "unhealthy"}
+    assert house.pools.server_states() == {"servers": "unhealthy"}
 
 
 def test_one_that_is_late_gets_calls_only_where_there_is_no_other_until_it_is_heard_again(house: House) -> None:
     late, well = (house.leases.join(joined(name), Answering()) for name in ("late", "well"))
-    well.replica.begin()
+    well.replica.begin_call()
     house.wait(7.4, well)
     assert house.pools.pick(*KIT) is late.replica
     house.wait(0.2, well)
@@ -99,12 +99,12 @@ def test_its_alarm_rings_in_the_loop_that_runs_now(house: House) -> None:
     """Not in one that has ended since."""
 
     async def watch() -> None:
-        house.leases.watch()
+        house.leases.start()
 
     async def watch_again() -> None:
         house.clock.now += 60
-        house.leases.watch()
-        await eventually(lambda: lease.replica.late)
+        house.leases.start()
+        await eventually(lambda: lease.replica.heartbeat_late)
 
     lease = house.leases.join(joined(), Answering())
     asyncio.run(watch())
@@ -125,7 +125,7 @@ def test_nobody_touches_the_lease_of_another_caller(house: House) -> None:
     assert not lease.replica.draining
 
 
-def run_leave(leases: Leases) -> Callable[[str, str], object]:
+def run_leave(leases: LeaseManager) -> Callable[[str, str], object]:
     return lambda lease, by: asyncio.run(leases.leave(lease, by))
 
 
@@ -138,7 +138,7 @@ async def test_who_joins_again_has_a_new_lease_and_its_calls_go_on(house: House)
     assert new.id != old.id
     assert new.replica is old.replica
     assert (len(house.pools), before.closed, new.replica.running) == (1, 0, 2)
-    assert house.pools.pick("More", "2.0.0").line is after
+    assert house.pools.pick("More", "2.0.0").transport is after
     with pytest.raises(UnknownLease):
         house.leases.heartbeat(old.id, "ci")
     for left, closed in ((1, 0), (0, 1)):
@@ -153,9 +153,9 @@ async def test_who_joins_again_over_another_socket_has_lost_what_ran_over_the_fi
     call = house.run()
     await asyncio.sleep(0)
     new = house.leases.join(joined(listens=False), Answering())
-    with pytest.raises(Lost):
+    with pytest.raises(CallLost):
         await call
-    house.leases.cut(old.id)  # the first socket is found closed only now
+    house.leases.on_socket_closed(old.id)  # the first socket is found closed only now
     assert house.pools.pick(*KIT) is new.replica
     assert new.replica.running == 0
 
@@ -176,7 +176,7 @@ async def test_who_leaves_gets_no_new_call_and_goes_when_none_runs(house: House)
     await calls[1]
     assert await leaving == 0
     assert line.closed == 1
-    assert house.pools.states() == {}
+    assert house.pools.server_states() == {}
 
 
 async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
@@ -194,7 +194,7 @@ async def test_who_leaves_waits_thirty_seconds_at_most(house: House) -> None:
     assert not leaving.done()
     house.wait(1.5)
     assert (await leaving, await again) == (1, 1)
-    with pytest.raises(Lost):
+    with pytest.raises(CallLost):
         await call
 
 
@@ -237,7 +237,7 @@ async def test_what_runs_when_a_lease_ends_is_lost(house: House) -> None:
     calls = [house.run(), house.run()]
     await asyncio.sleep(0)
     house.wait(16)
-    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [Lost, Lost]
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [CallLost, CallLost]
 
 
 def test_a_caller_has_two_hundred_replicas_at_most(house: House) -> None:
@@ -262,7 +262,7 @@ async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -
     leases = house.leases
     leases.join(joined("before"), Answering())
     assert leases.alarm() is None
-    leases.watch()
+    leases.start()
     alarm = leases.alarm()
     assert alarm is not None
     lease = leases.join(joined("after"), Answering())
@@ -271,7 +271,7 @@ async def test_there_is_one_alarm_and_none_while_nobody_is_there(house: House) -
     assert leases.alarm() is not None
     assert await leases.leave(lease.id, "ci") == 0
     assert leases.alarm() is None
-    assert leases.running_out is None
+    assert leases.next_deadline is None
 
 
 async def test_the_alarm_rings_by_itself(house: House) -> None:
@@ -282,14 +282,14 @@ async def test_the_alarm_rings_by_itself(house: House) -> None:
     assert line.closed == 1
     lease = house.leases.join(joined(), Answering())
     house.clock.now += 7.6
-    house.leases.watch()
-    await eventually(lambda: lease.replica.late)
+    house.leases.start()
+    await eventually(lambda: lease.replica.heartbeat_late)
     house.leases.close()
 
 
 async def test_a_hall_that_stood_still_hears_first_what_was_said_meanwhile(house: House) -> None:
     lease = house.leases.join(joined(), Answering())
-    house.leases.watch()
+    house.leases.start()
     house.clock.now += 60  # the alarm was due long ago
     house.leases.ring()
     assert house.pools.pick(*KIT) is lease.replica
@@ -300,13 +300,13 @@ async def test_a_hall_that_stood_still_hears_first_what_was_said_meanwhile(house
 async def test_at_the_end_everybody_is_gone(house: House) -> None:
     lines = [Holding(), Holding()]
     leases = [house.leases.join(joined(str(number)), line) for number, line in enumerate(lines)]
-    house.leases.watch()
+    house.leases.start()
     calls = [house.run(), house.run()]
     await asyncio.sleep(0)
     leaving = asyncio.ensure_future(house.leases.leave(leases[0].id, "ci"))
     await asyncio.sleep(0)
     house.leases.close()
-    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [Lost, Lost]
+    assert [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)] == [CallLost, CallLost]
     assert await leaving == 1
     assert house.leases.alarm() is None
     assert len(house.pools) == 0
@@ -316,18 +316,18 @@ def test_a_word_that_is_no_health_keeps_no_calls_away(house: House) -> None:
     lease = house.leases.join(joined(), Answering())
     house.leases.heartbeat(lease.id, "ci", "splendid")
     assert house.pools.pick(*KIT) is lease.replica
-    assert house.pools.states() == {"servers": "degraded"}
+    assert house.pools.server_states() == {"servers": "degraded"}
 
 
 def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House) -> None:
     lease = house.leases.join(joined(), Answering())
-    lease.replica.answered("healthy", {})
-    house.leases.strained = lambda: True
+    lease.replica.record_probe("healthy", {})
+    house.leases.is_overloaded = lambda: True
     house.wait(60)
-    lease.replica.begin().was_refused()  # a call that it did not take
+    lease.replica.begin_call().record_rejection()  # a call that it did not take
     house.wait(60)
-    assert (house.pools.pick(*KIT), lease.replica.late) == (lease.replica, False)
-    house.leases.strained = lambda: False
+    assert (house.pools.pick(*KIT), lease.replica.heartbeat_late) == (lease.replica, False)
+    house.leases.is_overloaded = lambda: False
     house.wait(15)
     assert len(house.pools) == 0
 
@@ -336,20 +336,20 @@ def test_who_answers_is_not_gone_while_the_hall_turns_messages_away(house: House
 def test_who_has_no_excuse_is_gone_though_the_hall_turns_messages_away(house: House, case: str) -> None:
     proofs = {"revoked": False, "not known": None}
     lease = house.leases.join(joined(listens=case != "a socket"), Answering())
-    lease.is_proven = lambda: proofs.get(case, True)
+    lease.is_credential_valid = lambda: proofs.get(case, True)
     if case != "never asked":
-        lease.replica.answered("healthy", {})
+        lease.replica.record_probe("healthy", {})
     if case == "mute":
-        lease.replica.missed()
-    house.leases.strained = lambda: True
+        lease.replica.record_probe_failure()
+    house.leases.is_overloaded = lambda: True
     house.wait(15)
     assert len(house.pools) == 0
 
 
 def test_when_keys_change_only_who_is_known_to_have_none_is_gone(house: House) -> None:
     for name, proof in {"revoked": False, "not-known": None, "good": True}.items():
-        house.leases.join(joined(name), Answering()).is_proven = lambda proof=proof: proof  # type: ignore[misc]
-    house.leases.keys_changed()
+        house.leases.join(joined(name), Answering()).is_credential_valid = lambda proof=proof: proof  # type: ignore[misc]
+    house.leases.recheck_credentials()
     assert sorted(replica.id for replica in house.pools) == ["good", "not-known"]
 
 
@@ -363,11 +363,11 @@ async def test_an_end_is_told_once(house: House) -> None:
     heard: list[str] = []
     for number, end in enumerate(("leave", "cut", "join")):
         lease = house.leases.join(joined(str(number)), Answering())
-        lease.on_over = partial(heard.append, end)
+        lease.on_end = partial(heard.append, end)
         if end == "leave":
             await house.leases.leave(lease.id, "ci")
         elif end == "cut":
-            house.leases.cut(lease.id)
+            house.leases.on_socket_closed(lease.id)
         else:
             house.leases.join(joined(str(number)), Answering())
     house.leases.close()

@@ -8,13 +8,13 @@ import pytest
 
 from tests.unit.runners.hub.peer import WAIT_SECONDS, Wire, ended, peer, peer_apart, until, whole
 from toolhall import Toolhall
-from toolhall.dialects.hub.remote import Told
+from toolhall.dialects.hub.call_messages import CallEvent
+from toolhall.execution.remote.http_transport import HttpTransport
+from toolhall.execution.remote.replica_transport import CallLost
+from toolhall.http.tool_server_join import HttpPeer
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool, Finished
 from toolhall.model.json import encode
-from toolhall.runners.hub.http_line import HttpLine
-from toolhall.runners.hub.line import Lost
-from toolhall.transports.sender import Posting
+from toolhall.model.messages import CallTool, CompletedCall
 
 REQUEST = b'{"type":"tool_request","id":"1","tool":"Calendar","method":"create","params":{}}'
 TOOL = {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [{"name": "create", "params": {}}]}}
@@ -22,7 +22,7 @@ TOOL = {"name": "Calendar", "version": "1.0.0", "capabilities": {"methods": [{"n
 unsettled = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
-async def deaf(_: Told) -> None:
+async def deaf(_: CallEvent) -> None:
     return None
 
 
@@ -43,7 +43,7 @@ def unsaid(_: asyncio.AbstractEventLoop, __: dict[str, Any]) -> None:
     """A loop says that tasks were left."""
 
 
-async def one(line: HttpLine) -> object:
+async def one(line: HttpTransport) -> object:
     async with asyncio.timeout(WAIT_SECONDS):
         return (await line.call(REQUEST, "1", deaf)).result
 
@@ -54,9 +54,9 @@ def test_each_loop_has_connections_of_its_own() -> None:
         line = server.line()
         for number in (1, 2):
             assert asyncio.run(one(line)) == {"a": 1}
-            assert (server.connections, line.open) == (number, 1)
+            assert (server.connections, line.open_count) == (number, 1)
         line.close()
-        assert line.open == 0
+        assert line.open_count == 0
 
 
 @unsettled
@@ -72,7 +72,7 @@ def test_a_loop_that_only_stands_still_is_another_one_too() -> None:
 @unsettled
 def test_a_line_closes_though_its_loop_ended_in_the_middle_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody in such a loop waits any more, and nothing can be said to it; one call ran, and one waited for that."""
-    monkeypatch.setattr("toolhall.runners.hub.connections.MOST_FOR_CALLS", 1)
+    monkeypatch.setattr("toolhall.execution.remote.http_transport.MAX_CALL_CONNECTIONS", 1)
     with peer_apart(silent) as server:
         line, loop = server.line(), asyncio.new_event_loop()
         loop.set_exception_handler(unsaid)
@@ -80,7 +80,7 @@ def test_a_line_closes_though_its_loop_ended_in_the_middle_of_calls(monkeypatch:
         loop.run_until_complete(until(lambda: bool(server.bodies)))
         loop.close()
         line.close()
-        with pytest.raises(Lost, match="closed"):
+        with pytest.raises(CallLost, match="closed"):
             asyncio.run(one(line))
         assert not any(call.done() for call in calls)
 
@@ -89,10 +89,10 @@ async def test_what_rests_keeps_no_connection_and_goes_on_when_it_is_called() ->
     async with peer(answer) as server:
         line = server.line()
         await asyncio.gather(*(one(line) for _ in range(3)))
-        assert (line.open, line.idle) == (3, 3)
-        line.rest()
+        assert (line.open_count, line.idle_count) == (3, 3)
+        line.close_idle()
         await until(lambda: not server.wires)
-        assert (line.open, line.idle) == (0, 0)
+        assert (line.open_count, line.idle_count) == (0, 0)
         assert await one(line) == {"a": 1}
         line.close()
 
@@ -108,7 +108,7 @@ async def test_resting_ends_no_call() -> None:
         line = server.line()
         call = asyncio.ensure_future(one(line))
         await until(lambda: bool(server.bodies))
-        line.rest()
+        line.close_idle()
         go.set()
         assert await call == {"a": 1}
         line.close()
@@ -116,8 +116,8 @@ async def test_resting_ends_no_call() -> None:
 
 async def called(hall: Toolhall) -> object:
     async with asyncio.timeout(WAIT_SECONDS):
-        reply = await hall.hall.answer(CallTool("Calendar.create", {}, "test"), LOCAL)
-    assert isinstance(reply, Finished)
+        reply = await hall.dispatcher.answer(CallTool("Calendar.create", {}, "test"), LOCAL)
+    assert isinstance(reply, CompletedCall)
     return json.loads(reply.result.encoded or b"")
 
 
@@ -126,7 +126,7 @@ async def joined(hall: Toolhall, url: str) -> object:
     await hall.open()
     params = {"server": "calendars", "replica": "replica-0123456789", "url": url, "token": "token-0123456789"}
     message = {"type": "request", "id": "1", "method": "join", "params": {**params, "tools": [{"tool": TOOL}]}}
-    sender = Posting({"client": ("127.0.0.1", 9)}, {})
+    sender = HttpPeer({"client": ("127.0.0.1", 9)}, {})
     wire = await hall.hub.answer(json.dumps(message).encode(), LOCAL, "", sender)
     assert b"lease" in wire.body
     return await called(hall)
@@ -151,4 +151,4 @@ def test_a_hall_that_settles_leaves_no_connection_to_its_loop() -> None:
 
     with peer_apart(answer) as server, Toolhall() as hall:
         asyncio.run(settled(hall, server.url))
-        assert len(hall.servers.pools) == 1
+        assert len(hall.tool_servers.pools) == 1

@@ -7,11 +7,11 @@ import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.runners.hub.lines import Answering, joined, pools_of
-from toolhall.dialects.faults import wait_of
+from toolhall.dialects.error_details import retry_after_of
+from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
+from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.model.errors import Unavailable
-from toolhall.runners.hub.circuit import MOST_FAILURES
-from toolhall.runners.hub.pools import Pools
-from toolhall.runners.hub.replica import Replica
 
 KIT = "Kit", "1.0.0"
 
@@ -24,13 +24,13 @@ def clock() -> Clock:
 def replica_of(clock: Clock, name: str, *kits: str, server: str = "servers", running: int = 0) -> Replica:
     replica = Replica(joined(name, *kits, server=server), Answering(), clock)
     for _ in range(running):
-        replica.begin()
+        replica.begin_call()
     return replica
 
 
 def broken(replica: Replica) -> Replica:
-    for _ in range(MOST_FAILURES):
-        replica.circuit.failed()
+    for _ in range(FAILURE_THRESHOLD):
+        replica.circuit.record_failure()
     return replica
 
 
@@ -38,7 +38,7 @@ def test_the_one_with_the_least_to_do_gets_the_call(clock: Clock) -> None:
     busy, idle, busier = (replica_of(clock, str(running), running=running) for running in (2, 1, 3))
     pools = pools_of(clock, busy, idle, busier)
     assert [pools.pick(*KIT) for _ in range(9)] == [idle] * 9
-    turn = idle.begin()
+    turn = idle.begin_call()
     assert {pools.pick(*KIT) for _ in range(99)} == {idle, busy}
     turn.end()
     assert pools.pick(*KIT) is idle
@@ -63,8 +63,8 @@ def test_versions_stand_side_by_side(clock: Clock) -> None:
     pools.remove(both)
     with pytest.raises(Unavailable, match="no tool server runs Kit now"):
         pools.pick("Kit", "2.0.0")
-    assert pools.knows("Kit", "2.0.0")
-    assert not pools.knows("Kit", "3.0.0")
+    assert pools.is_known("Kit", "2.0.0")
+    assert not pools.is_known("Kit", "3.0.0")
 
 
 def test_a_suspect_one_gets_a_call_only_where_there_is_no_other(clock: Clock) -> None:
@@ -73,17 +73,17 @@ def test_a_suspect_one_gets_a_call_only_where_there_is_no_other(clock: Clock) ->
         replica_of(clock, "late", running=1),
         replica_of(clock, "w", running=9),
     )
-    mute.mute = late.late = True
+    mute.unresponsive = late.heartbeat_late = True
     pools = pools_of(clock, mute, late, well)
     assert pools.pick(*KIT) is well
-    assert pools.pick(*KIT, without=(well,)) is mute
-    assert pools.pick(*KIT, without=(well, mute)) is late
+    assert pools.pick(*KIT, exclude=(well,)) is mute
+    assert pools.pick(*KIT, exclude=(well, mute)) is late
 
 
 def test_one_that_drains_is_unwell_or_open_gets_none(clock: Clock) -> None:
     drains, unwell, opened = replica_of(clock, "drains"), replica_of(clock, "unwell"), replica_of(clock, "open")
     drains.draining = True
-    unwell.beats("unhealthy", clock.now)
+    unwell.record_heartbeat("unhealthy", clock.now)
     broken(opened)
     pools = pools_of(clock, drains, unwell, opened)
     with pytest.raises(Unavailable):
@@ -100,7 +100,7 @@ def test_while_all_circuits_are_open_the_message_says_for_how_long(clock: Clock)
     pools = pools_of(clock, first, second)
     with pytest.raises(Unavailable, match="try again in 20 seconds") as refused:
         pools.pick(*KIT)
-    assert wait_of(refused.value) == 20.0
+    assert retry_after_of(refused.value) == 20.0
     clock.now += 20
     assert pools.pick(*KIT) is first
 
@@ -108,36 +108,36 @@ def test_while_all_circuits_are_open_the_message_says_for_how_long(clock: Clock)
 def test_one_toolkit_that_is_unwell_costs_the_others_of_its_server_nothing(clock: Clock) -> None:
     replica = replica_of(clock, "one", "Kit@1.0.0", "Other@1.0.0")
     pools = pools_of(clock, replica)
-    replica.answered("unhealthy", {"Other": "unhealthy", "Kit": "healthy"})
-    replica.beats("unhealthy", clock.now)  # says less than the probe did
+    replica.record_probe("unhealthy", {"Other": "unhealthy", "Kit": "healthy"})
+    replica.record_heartbeat("unhealthy", clock.now)  # says less than the probe did
     assert pools.pick(*KIT) is replica
     with pytest.raises(Unavailable, match="say that they cannot run it"):
         pools.pick("Other", "1.0.0")
     assert pools.toolkit_states() == {"Kit": "healthy", "Other": "unhealthy"}
-    assert pools.states() == {"servers": "degraded"}
-    replica.answered("healthy", {})
+    assert pools.server_states() == {"servers": "degraded"}
+    replica.record_probe("healthy", {})
     assert pools.pick("Other", "1.0.0") is replica
 
 
 def test_servers_are_as_their_replicas_are(clock: Clock) -> None:
     one, two, three = (replica_of(clock, name, f"{name}@1", server=name[0]) for name in ("a1", "a2", "b"))
     pools = pools_of(clock, one, two, three)
-    assert pools.states() == {"a": "healthy", "b": "healthy"}
-    two.missed()
+    assert pools.server_states() == {"a": "healthy", "b": "healthy"}
+    two.record_probe_failure()
     clock.now += 1
-    assert pools.states() == {"a": "degraded", "b": "healthy"}
+    assert pools.server_states() == {"a": "degraded", "b": "healthy"}
     assert pools.toolkit_states() == {"a1": "healthy", "a2": "degraded", "b": "healthy"}
-    three.answered("degraded", {})
-    assert pools.states()["b"] == "degraded"
+    three.record_probe("degraded", {})
+    assert pools.server_states()["b"] == "degraded"
     broken(three)
     clock.now += 1
-    assert pools.states()["b"] == "unhealthy"
+    assert pools.server_states()["b"] == "unhealthy"
     one.draining = True
     clock.now += 1
-    assert pools.states()["a"] == "degraded"
+    assert pools.server_states()["a"] == "degraded"
     two.draining = True
     clock.now += 1
-    assert pools.states()["a"] == "unhealthy"
+    assert pools.server_states()["a"] == "unhealthy"
 
 
 def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
@@ -146,49 +146,49 @@ def test_who_asks_often_how_all_are_costs_a_look_a_second(clock: Clock) -> None:
 
         def is_troubled(self, toolkit: str | None = None) -> bool:
             self.looks += 1
-            return super().is_troubled(toolkit)
+            return super().is_degraded(toolkit)
 
     watched = Watched(joined("one"), Answering(), clock)
     pools = pools_of(clock, watched)
-    pools.states()
+    pools.server_states()
     before = watched.looks
     for _ in range(1_000):
-        assert (pools.states(), pools.toolkit_states()) == ({"servers": "healthy"}, {"Kit": "healthy"})
+        assert (pools.server_states(), pools.toolkit_states()) == ({"servers": "healthy"}, {"Kit": "healthy"})
     assert watched.looks == before
-    watched.missed()
+    watched.record_probe_failure()
     clock.now += 1
-    assert (pools.states(), pools.toolkit_states()) == ({"servers": "degraded"}, {"Kit": "degraded"})
+    assert (pools.server_states(), pools.toolkit_states()) == ({"servers": "degraded"}, {"Kit": "degraded"})
 
 
 def test_what_a_replica_says_of_itself_shows_at_once_and_so_do_those_that_come_and_go(clock: Clock) -> None:
     one, two = replica_of(clock, "one", server="a"), replica_of(clock, "two", server="b")
     pools = pools_of(clock, one)
-    assert pools.states() == {"a": "healthy"}
-    one.beats("unhealthy", clock.now)
-    assert pools.states() == {"a": "unhealthy"}
+    assert pools.server_states() == {"a": "healthy"}
+    one.record_heartbeat("unhealthy", clock.now)
+    assert pools.server_states() == {"a": "unhealthy"}
     pools.add(two)
-    assert pools.states() == {"a": "unhealthy", "b": "healthy"}
+    assert pools.server_states() == {"a": "unhealthy", "b": "healthy"}
     pools.remove(one)
-    assert pools.states() == {"b": "healthy"}
-    pools.states()
-    one.beats("degraded", clock.now)  # nobody's news any more
-    assert pools.states() == {"b": "healthy"}
+    assert pools.server_states() == {"b": "healthy"}
+    pools.server_states()
+    one.record_heartbeat("degraded", clock.now)  # nobody's news any more
+    assert pools.server_states() == {"b": "healthy"}
 
 
 def test_a_server_that_went_without_a_word_is_missed_for_a_while(clock: Clock) -> None:
     gone, left = replica_of(clock, "gone", "Gone@1", server="gone"), replica_of(clock, "left", "Left@1", server="left")
     pools = pools_of(clock, gone, left)
-    pools.remove(gone, missed=True)
+    pools.remove(gone, unannounced=True)
     pools.remove(left)
-    assert pools.states() == {"gone": "unhealthy"}
+    assert pools.server_states() == {"gone": "unhealthy"}
     assert pools.toolkit_states() == {"Gone": "unhealthy"}
     pools.add(gone)
-    assert pools.states() == {"gone": "healthy"}
-    pools.remove(gone, missed=True)
+    assert pools.server_states() == {"gone": "healthy"}
+    pools.remove(gone, unannounced=True)
     clock.now += 119
-    assert pools.states() == {"gone": "unhealthy"}
+    assert pools.server_states() == {"gone": "unhealthy"}
     clock.now += 1
-    assert pools.states() == pools.toolkit_states() == {}
+    assert pools.server_states() == pools.toolkit_states() == {}
 
 
 def test_while_another_runs_its_tools_they_are_degraded(clock: Clock) -> None:
@@ -196,15 +196,15 @@ def test_while_another_runs_its_tools_they_are_degraded(clock: Clock) -> None:
     beside = replica_of(clock, "beside", "Other@1", server="b")
     pools = pools_of(clock, first, beside, gone)
     clock.now += 20
-    pools.remove(gone, missed=True)
-    assert pools.states() == {"a": "healthy", "b": "degraded"}
+    pools.remove(gone, unannounced=True)
+    assert pools.server_states() == {"a": "healthy", "b": "degraded"}
     assert pools.toolkit_states() == {"Kit": "degraded", "Other": "healthy"}
     broken(first)
     clock.now += 1
     assert pools.toolkit_states()["Kit"] == "unhealthy"
-    first.circuit.succeeded()
+    first.circuit.record_success()
     clock.now += 120
-    assert pools.states() == {"a": "degraded", "b": "healthy"}  # its circuit is half-open
+    assert pools.server_states() == {"a": "degraded", "b": "healthy"}  # its circuit is half-open
 
 
 def test_one_that_was_quickly_started_again_is_not_missed(clock: Clock) -> None:
@@ -215,13 +215,13 @@ def test_one_that_was_quickly_started_again_is_not_missed(clock: Clock) -> None:
     pools.add(replica_of(clock, "again"))
     pools.add(replica_of(clock, "another", "Other@1", server="other"))
     clock.now += 13
-    pools.remove(killed, missed=True)
-    assert pools.states() == {"servers": "healthy", "other": "healthy"}
+    pools.remove(killed, unannounced=True)
+    assert pools.server_states() == {"servers": "healthy", "other": "healthy"}
     assert pools.toolkit_states() == {"Kit": "healthy", "Other": "healthy"}
 
 
 def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:
-    class Shown(Pools):
+    class Shown(ReplicaPools):
         @property
         def size(self) -> int:
             return len(self._pools)
@@ -236,9 +236,9 @@ def test_what_is_gone_leaves_nothing_behind(clock: Clock) -> None:
 
 def test_figures_say_what_is_there(clock: Clock) -> None:
     pools = pools_of(clock, replica_of(clock, "a", running=2), replica_of(clock, "b", running=1))
-    pools.lost, pools.tried_again = 5, 6
+    pools.lost_calls, pools.retried_calls = 5, 6
     assert figures(pools) == [2, 3, 5, 6]
 
 
-def figures(pools: Pools) -> list[float]:
-    return [gauge.read() for gauge in pools.figures()]
+def figures(pools: ReplicaPools) -> list[float]:
+    return [gauge.read() for gauge in pools.metrics()]

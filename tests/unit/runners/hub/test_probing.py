@@ -9,36 +9,36 @@ from tests.unit.runners.hub.lines import HEALTHY, Answering, eventually, joined,
 from tests.unit.toolserver.calling import desk_of
 from tests.unit.toolserver.tools import ExampleTool
 from toolhall import Toolkit, tool
-from toolhall.dialects.hub.messages import CoreRequest
-from toolhall.dialects.hub.remote import Told, read_order
+from toolhall.dialects.hub.call_messages import CallEvent, read_hub_message
+from toolhall.dialects.hub.messages import HubRequest
+from toolhall.execution.health_checks import CHECK_SECONDS
+from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
+from toolhall.execution.remote.health_prober import PROBE_TIMEOUT_SECONDS, HealthProber
+from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_transport import CallLost
+from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, PeerSocket
 from toolhall.model.errors import Unavailable
 from toolhall.model.json import JsonObject
-from toolhall.runners.checkup import CHECK_SECONDS
-from toolhall.runners.hub.circuit import MOST_FAILURES
-from toolhall.runners.hub.line import Lost
-from toolhall.runners.hub.pools import Pools
-from toolhall.runners.hub.probing import PATIENCE_SECONDS, Probing
-from toolhall.runners.hub.replica import Replica
-from toolhall.runners.hub.socket_line import MOST_RUNNING, CalledSocket
-from toolhall.toolserver.desk import Desk
+from toolhall.toolserver.handler import CallHandler
 
 KIT = "Kit", "1.0.0"
 
 
-def house(*lines: Answering, listens: bool = True) -> tuple[Pools, list[Replica]]:
+def house(*lines: Answering, listens: bool = True) -> tuple[ReplicaPools, list[Replica]]:
     clock = Clock()
     replicas = [Replica(joined(str(number), listens=listens), line, clock) for number, line in enumerate(lines)]
     return pools_of(clock, *replicas), replicas
 
 
-def probing(pools: Pools) -> Probing:
-    return Probing(pools, every=0, patience=0.01)
+def probing(pools: ReplicaPools) -> HealthProber:
+    return HealthProber(pools, interval=0, timeout=0.01)
 
 
 async def test_everybody_is_asked_in_the_hubs_words() -> None:
     lines = [Answering() for _ in range(200)]
     pools, _ = house(*lines)
-    await probing(pools).once()
+    await probing(pools).probe_all()
     assert all(len(line.asked) == 1 for line in lines)
     asked = [line.asked[0] for line in lines]
     assert {each["method"] for each in asked} == {"health_check"}
@@ -49,14 +49,14 @@ async def test_who_does_not_answer_is_suspect_until_it_does(caplog: pytest.LogCa
     silent, broken, well = Answering(), Answering(), Answering()
     silent.health, broken.health = None, lost(delivered=False)
     pools, replicas = house(silent, broken, well)
-    await probing(pools).once()
-    await probing(pools).once()
-    assert [replica.suspect for replica in replicas] == [True, True, False]
+    await probing(pools).probe_all()
+    await probing(pools).probe_all()
+    assert [replica.is_suspected for replica in replicas] == [True, True, False]
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2  # once for each, however often
-    assert pools.states() == {"servers": "degraded"}
+    assert pools.server_states() == {"servers": "degraded"}
     silent.health = broken.health = HEALTHY
-    await probing(pools).once()
-    assert [replica.suspect for replica in replicas] == [False] * 3
+    await probing(pools).probe_all()
+    assert [replica.is_suspected for replica in replicas] == [False] * 3
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ async def test_what_is_no_answer_counts_as_none(answer: JsonObject) -> None:
     line = Answering()
     line.health = answer
     pools, (replica,) = house(line)
-    await probing(pools).once()
-    assert replica.suspect
+    await probing(pools).probe_all()
+    assert replica.is_suspected
 
 
 @pytest.mark.parametrize("components", [None, [], {"tools": []}, {"tools": {"Else": "unhealthy"}}])
@@ -76,20 +76,20 @@ async def test_it_may_say_that_it_is_unwell_without_saying_which_toolkit(compone
     line = Answering()
     line.health = {"result": {"status": "unhealthy", "components": components}}
     pools, (replica,) = house(line)
-    await probing(pools).once()
-    assert replica.unwell == {"Kit"}
-    assert not replica.suspect
+    await probing(pools).probe_all()
+    assert replica.unhealthy_toolkits == {"Kit"}
+    assert not replica.is_suspected
 
 
 async def test_probes_that_fail_open_the_circuit_and_a_good_one_lets_it_be_tried() -> None:
     line = Answering()
     line.health = None
     pools, (replica,) = house(line)
-    for _ in range(MOST_FAILURES):
-        await probing(pools).once()
-    assert not replica.circuit.takes()
+    for _ in range(FAILURE_THRESHOLD):
+        await probing(pools).probe_all()
+    assert not replica.circuit.allows_call()
     line.health = HEALTHY
-    await probing(pools).once()
+    await probing(pools).probe_all()
     assert replica.circuit.state == "half-open"
     assert pools.pick(*KIT) is replica
 
@@ -104,15 +104,15 @@ class Kit(Toolkit, version="1.0.0"):
     async def pick(self) -> None: ...
 
 
-def socket_to(desk: Desk) -> CalledSocket:
+def socket_to(desk: CallHandler) -> PeerSocket:
     """A socket at whose other end this desk sits, as far as the hall's own questions go."""
 
     async def send(body: bytes) -> None:
-        order = read_order(body)
-        if isinstance(order, CoreRequest):
-            socket.heard((await desk.manage(order)).body)
+        order = read_hub_message(body)
+        if isinstance(order, HubRequest):
+            socket.handle_frame((await desk.handle_request(order)).body)
 
-    socket = CalledSocket(send)
+    socket = PeerSocket(send)
     return socket
 
 
@@ -121,10 +121,10 @@ async def test_over_a_socket_one_sick_toolkit_switches_off_no_other() -> None:
         example.health = {"status": "unhealthy"}
         clock = Clock()
         kits = "Kit@1.0.0", "example-tool@1.0.0"
-        replica = Replica(joined("one", *kits, listens=False), socket_to(counter.desk).line("one"), clock)
+        replica = Replica(joined("one", *kits, listens=False), socket_to(counter.desk).transport_for("one"), clock)
         pools = pools_of(clock, replica)
-        await Probing(pools).once()
-        replica.beats("unhealthy", clock.now)  # which is all that a heartbeat says
+        await HealthProber(pools).probe_all()
+        replica.record_heartbeat("unhealthy", clock.now)  # which is all that a heartbeat says
         assert pools.pick(*KIT) is replica
         with pytest.raises(Unavailable, match="say that they cannot run it"):
             pools.pick("example-tool", "1.0.0")
@@ -133,44 +133,44 @@ async def test_over_a_socket_one_sick_toolkit_switches_off_no_other() -> None:
 async def test_over_a_socket_one_that_lost_a_call_is_suspect_until_it_answers() -> None:
     line = Answering()
     pools, (replica,) = house(line, listens=False)
-    turn = replica.begin()
-    turn.was_lost()
+    turn = replica.begin_call()
+    turn.record_loss()
     turn.end()
-    replica.beats("healthy", 0.0)  # somebody is there, which does not say that calls get through
-    assert replica.suspect
-    await probing(pools).once()
-    assert not replica.suspect
+    replica.record_heartbeat("healthy", 0.0)  # somebody is there, which does not say that calls get through
+    assert replica.is_suspected
+    await probing(pools).probe_all()
+    assert not replica.is_suspected
 
 
 async def test_a_socket_that_is_full_of_calls_has_room_for_the_question() -> None:
-    async def deaf(report: Told) -> None: ...
+    async def deaf(report: CallEvent) -> None: ...
 
     async with desk_of(Kit) as counter:
         socket = socket_to(counter.desk)
-        line = socket.line("one")
+        line = socket.transport_for("one")
         replica = Replica(joined(listens=False), line, Clock())
-        calls = [asyncio.ensure_future(line.call(b"{}", str(number), deaf)) for number in range(MOST_RUNNING)]
-        await eventually(lambda: socket.running == MOST_RUNNING)
-        replica.mute = True
-        await Probing(pools_of(Clock(), replica)).once()
-        assert not replica.suspect
-        socket.closed()
+        calls = [asyncio.ensure_future(line.call(b"{}", str(number), deaf)) for number in range(MAX_RUNNING_CALLS)]
+        await eventually(lambda: socket.running == MAX_RUNNING_CALLS)
+        replica.unresponsive = True
+        await HealthProber(pools_of(Clock(), replica)).probe_all()
+        assert not replica.is_suspected
+        socket.on_closed()
         await asyncio.wait(calls)
-        assert all(isinstance(call.exception(), Lost) for call in calls)
+        assert all(isinstance(call.exception(), CallLost) for call in calls)
 
 
 # --- again and again -------------------------------------------------------------------------------------------------
 
 
 def test_a_tool_server_says_which_of_its_tools_hangs_before_the_hall_gives_it_up() -> None:
-    assert CHECK_SECONDS + 0.5 <= PATIENCE_SECONDS
+    assert CHECK_SECONDS + 0.5 <= PROBE_TIMEOUT_SECONDS
 
 
 def test_it_is_closed_after_its_loop_too() -> None:
-    watch, loop = Probing(house()[0], every=60), asyncio.new_event_loop()
+    watch, loop = HealthProber(house()[0], interval=60), asyncio.new_event_loop()
 
     async def begin() -> None:
-        watch.watch()
+        watch.start()
         await asyncio.sleep(0)  # now it waits for the next time
 
     loop.run_until_complete(begin())
@@ -186,12 +186,12 @@ async def test_it_goes_on_until_it_is_closed_whatever_happens() -> None:
     line.health = ValueError("a fault of ours")
     pools, (replica,) = house(line)
     watch = probing(pools)
-    watch.watch()
-    await eventually(lambda: replica.suspect and len(line.asked) > 2)
+    watch.start()
+    await eventually(lambda: replica.is_suspected and len(line.asked) > 2)
     line.health = None
-    replica.mute = False
-    await eventually(lambda: replica.suspect)
+    replica.unresponsive = False
+    await eventually(lambda: replica.is_suspected)
     line.health = HEALTHY
-    await eventually(lambda: not replica.suspect)
+    await eventually(lambda: not replica.is_suspected)
     watch.close()
     watch.close()

@@ -9,22 +9,22 @@ import pytest
 
 from tests.unit.parts import Clock, Hearing, call_of, tool_named
 from tests.unit.runners.hub.lines import NOT_STARTED, Answering, Holding, joined, lost, pools_of
-from toolhall.authoring.context import Patience
-from toolhall.dialects.hub.endings import NoSuchMethod
-from toolhall.dialects.hub.remote import Told, ToldLog, ToldProgress, ToldQuestion
+from toolhall.authoring.context import PausableDeadline
+from toolhall.dialects.hub.call_messages import CallEvent, LogMessage, ProgressMessage, QuestionMessage
+from toolhall.dialects.hub.results import NoSuchMethod
+from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.deadline import Deadline
+from toolhall.execution.remote.remote_runner import RemoteRunner
+from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica_transport import ReportHandler, ResponseTooLarge
 from toolhall.model.caller import Caller
 from toolhall.model.errors import BadArguments, BadOutput, NotFound, Problem, ToolFailed, Unavailable, Unsupported
-from toolhall.model.exchange import SILENT, Asking, Link, Log, Progress
 from toolhall.model.json import Json, JsonObject
-from toolhall.model.question import Answered, Filled, Form, Question
-from toolhall.model.requirements import Equipment, Token
+from toolhall.model.messages import NULL_LINK, ClientLink, InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.questions import Answered, Filled, Form, Question
+from toolhall.model.requirements import AccountToken, ResolvedCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
-from toolhall.runners.deadline import Deadline
-from toolhall.runners.hub.line import Hear, TooMuch
-from toolhall.runners.hub.replica import Replica
-from toolhall.runners.hub.runner import HubRunner
-from toolhall.runners.telling import Telling
 
 PICK = tool_named("pick")
 ADA = Caller("ci", person="ada", proof="key", scopes=frozenset({"b", "a"}), credential=Secret("key-of-ada"))
@@ -38,14 +38,16 @@ class House:
         self.lines = lines
         self.replicas = [Replica(joined(str(number)), line, self.clock) for number, line in enumerate(lines)]
         self.pools = pools_of(self.clock, *self.replicas)
-        self.runner = HubRunner(self.pools, idempotent, self.clock)
+        self.runner = RemoteRunner(self.pools, idempotent, self.clock)
 
     def first(self, number: int) -> None:
         """Let this one be tried first."""
         for replica in self.replicas:
             replica.running = int(replica is not self.replicas[number])
 
-    async def run(self, tool: Tool = PICK, link: Any = None, patience: Patience | None = None, **more: Any) -> object:
+    async def run(
+        self, tool: Tool = PICK, link: Any = None, patience: PausableDeadline | None = None, **more: Any
+    ) -> object:
         call = msgspec.structs.replace(call_of(caller=ADA, link=link or Hearing()), **more)
         return await self.runner.run(tool, call, {"colour": "red"}, patience or Deadline(60))
 
@@ -83,8 +85,8 @@ async def test_a_call_is_sent_in_the_hubs_words() -> None:
 
 
 async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
-    equipment = Equipment(
-        {"KEY": Secret("SK01")}, {"google": Token("google", Secret("ya29"), ("calendar",), 5.0)}, "ada"
+    equipment = ResolvedCredentials(
+        {"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"), ("calendar",), 5.0)}, "ada"
     )
     line = Answering()
     house = House(line)
@@ -107,11 +109,11 @@ async def test_each_call_is_sent_as_its_own_callers() -> None:
     assert line.calls[2]["context"]["caller"] == {"id": "eve", "proof": "token", "scopes": ["c"], "acting_for": "bob"}
 
 
-@pytest.mark.parametrize("link", [SILENT, Telling(Hearing())], ids=["nobody", "cleaned"])
-async def test_what_the_callers_program_can_do_is_said_where_somebody_listens(link: Link) -> None:
+@pytest.mark.parametrize("link", [NULL_LINK, ThrottledLink(Hearing())], ids=["nobody", "cleaned"])
+async def test_what_the_callers_program_can_do_is_said_where_somebody_listens(link: ClientLink) -> None:
     house = House(line := Answering())
     await house.run(link=link)
-    assert line.calls[0]["context"].get("can") == (None if link is SILENT else ["elicitation"])
+    assert line.calls[0]["context"].get("can") == (None if link is NULL_LINK else ["elicitation"])
 
 
 async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
@@ -125,7 +127,7 @@ async def test_no_two_calls_have_the_same_id_not_even_in_two_halls() -> None:
 async def test_a_second_try_has_the_time_that_is_left() -> None:
     house, one, other = one_and_other(lost(delivered=False))
 
-    async def slowly(call_id: str, hear: Hear) -> None:
+    async def slowly(call_id: str, hear: ReportHandler) -> None:
         deadline.start()
         await asyncio.sleep(0.001)
 
@@ -149,16 +151,18 @@ async def test_an_error_that_the_tool_tells_is_the_callers_and_no_failure_of_the
         with pytest.raises(type(error)):
             await house.run()
     assert (len(one.calls), len(other.calls)) == (6, 0)
-    assert house.replicas[0].circuit.closed
-    assert not house.replicas[0].suspect
+    assert house.replicas[0].circuit.is_closed
+    assert not house.replicas[0].is_suspected
 
 
 async def test_what_it_tells_reaches_the_caller_in_order() -> None:
     house = House(line := Answering())
-    line.says = says(ToldProgress("", 1, 2, "half"), ToldLog("", "warning", {"a": 1}, "it"), ToldProgress("", 2))
+    line.says = says(
+        ProgressMessage("", 1, 2, "half"), LogMessage("", "warning", {"a": 1}, "it"), ProgressMessage("", 2)
+    )
     link = Hearing()
     await house.run(link=link)
-    assert link.events == [Progress(1, 2, "half"), Log("warning", {"a": 1}, "it"), Progress(2)]
+    assert link.events == [ProgressEvent(1, 2, "half"), LogEvent("warning", {"a": 1}, "it"), ProgressEvent(2)]
 
 
 async def test_what_it_asks_is_answered_while_its_time_stands_still() -> None:
@@ -198,18 +202,18 @@ class Later(Hearing):
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
         self.asked += 1
-        raise Asking(questions)
+        raise InputRequiredSignal(questions)
 
 
 @pytest.mark.parametrize(
-    "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), TooMuch("much")], ids=str
+    "end", [{"done": True}, ToolFailed("unwound"), NOT_STARTED, lost(delivered=True), ResponseTooLarge("much")], ids=str
 )
 async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_said_then(end: Any) -> None:
     house, one, other = one_and_other(end, idempotent=("*",))
     answers: list[JsonObject] = []
     one.says = says(question(), question(), answers=answers)
     link = Later()
-    with pytest.raises(Asking) as raised:
+    with pytest.raises(InputRequiredSignal) as raised:
         await house.run(link=link)
     assert raised.value.questions == {"q": Form("who?", {})}
     assert [each["later"] for each in answers] == [True, True]
@@ -222,7 +226,7 @@ async def test_a_question_for_later_ends_the_call_with_the_question_whatever_is_
 async def test_it_may_let_the_caller_hang_up(stated: int, taken: int) -> None:
     house = House(line := Answering())
     answers: list[JsonObject] = []
-    line.says = says(ToldQuestion("", 1, {}, stated), answers=answers)
+    line.says = says(QuestionMessage("", 1, {}, stated), answers=answers)
     await house.run(link=(link := Hearing()))
     assert link.retries == [taken]
     assert answers == [{"type": "tool_answer", "id": "", "number": 1}]
@@ -236,8 +240,8 @@ async def test_what_was_not_begun_is_tried_at_another_replica(failure: Any) -> N
     house, one, other = one_and_other(failure)
     assert await house.run() == {"by": "other"}
     assert (len(one.calls), len(other.calls)) == (1, 1)
-    assert (house.pools.lost, house.pools.tried_again) == (0, 1)
-    assert house.replicas[0].suspect
+    assert (house.pools.lost_calls, house.pools.retried_calls) == (0, 1)
+    assert house.replicas[0].is_suspected
     house.first(0)
     await house.run()  # the next call does not even try it
     assert len(one.calls) == 1
@@ -248,7 +252,7 @@ async def test_what_may_have_begun_is_not_tried_again() -> None:
     with pytest.raises(Unavailable, match="whether it had an effect is not known") as raised:
         await house.run()
     assert (len(one.calls), len(other.calls)) == (1, 0)
-    assert (house.pools.lost, house.pools.tried_again) == (1, 0)
+    assert (house.pools.lost_calls, house.pools.retried_calls) == (1, 0)
     assert raised.value.detail == "a replica of the tool server 'servers' was lost: its connection broke"
 
 
@@ -263,8 +267,10 @@ async def test_what_the_operator_calls_idempotent_is_tried_again(globs: tuple[st
     assert len(other.calls) == again
 
 
-@pytest.mark.parametrize("report", [ToldProgress("", 1), ToldLog("", "info", "x"), ToldQuestion("", 1)], ids=str)
-async def test_what_the_caller_has_heard_of_is_not_tried_again(report: Told) -> None:
+@pytest.mark.parametrize(
+    "report", [ProgressMessage("", 1), LogMessage("", "info", "x"), QuestionMessage("", 1)], ids=str
+)
+async def test_what_the_caller_has_heard_of_is_not_tried_again(report: CallEvent) -> None:
     for failure in (lost(delivered=True), NOT_STARTED):
         house, one, other = one_and_other(failure, idempotent=("*",))
         one.says = says(report)
@@ -279,7 +285,7 @@ async def test_as_long_as_it_did_not_begin_everybody_is_tried_once() -> None:
     house.replicas[3].running = 1
     assert await house.run() == {"by": "the last"}
     assert [len(line.calls) for line in house.lines] == [1] * 4
-    assert (house.pools.lost, house.pools.tried_again) == (0, 3)
+    assert (house.pools.lost_calls, house.pools.retried_calls) == (0, 3)
 
     house = House(*(Answering(lost(delivered=False)) for _ in range(3)))
     with pytest.raises(Unavailable, match="did not run"):
@@ -299,7 +305,7 @@ async def test_what_may_have_run_twice_is_not_run_again() -> None:
     with pytest.raises(Unavailable, match="whether it had an effect is not known"):
         await house.run()
     assert sum(len(line.calls) for line in house.lines) == 2
-    assert (house.pools.lost, house.pools.tried_again) == (2, 1)
+    assert (house.pools.lost_calls, house.pools.retried_calls) == (2, 1)
 
 
 @pytest.mark.parametrize("failure", [lost(delivered=False), NOT_STARTED], ids=str)
@@ -324,17 +330,17 @@ async def test_a_second_run_is_never_silent(caplog: pytest.LogCaptureFixture) ->
 
 
 async def test_an_answer_that_is_too_large_is_the_tools_fault_and_its_replica_is_well() -> None:
-    house, one, other = one_and_other(*[TooMuch("more than 10 bytes")] * 6, idempotent=("*",))
-    house.replicas[0].circuit.failed()
+    house, one, other = one_and_other(*[ResponseTooLarge("more than 10 bytes")] * 6, idempotent=("*",))
+    house.replicas[0].circuit.record_failure()
     for _ in range(6):
         house.first(0)
         with pytest.raises(BadOutput, match=r"^the tool returned more than is passed on$") as raised:
             await house.run()
         assert raised.value.detail == "more than 10 bytes"
     assert (len(one.calls), len(other.calls)) == (6, 0)
-    assert house.replicas[0].circuit.closed
-    assert not house.replicas[0].suspect
-    assert (house.pools.lost, house.pools.tried_again) == (0, 0)
+    assert house.replicas[0].circuit.is_closed
+    assert not house.replicas[0].is_suspected
+    assert (house.pools.lost_calls, house.pools.retried_calls) == (0, 0)
 
 
 async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
@@ -343,12 +349,12 @@ async def test_where_there_is_no_other_the_first_failure_is_told() -> None:
         await house.run()
     with pytest.raises(Unavailable, match="it is full"):
         await house.run()
-    assert house.pools.tried_again == 0
+    assert house.pools.retried_calls == 0
 
 
 async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
     class Full(Answering):
-        async def call(self, request: bytes, id: str, hear: Hear) -> Any:  # noqa: A002
+        async def call(self, request: bytes, id: str, hear: ReportHandler) -> Any:  # noqa: A002
             self.ends = [NOT_STARTED]
             return await super().call(request, id, hear)
 
@@ -356,7 +362,7 @@ async def test_only_a_tenth_of_all_calls_is_tried_again() -> None:
     for _ in range(300):
         with pytest.raises(Unavailable):
             await house.run()
-    assert house.pools.tried_again == 30
+    assert house.pools.retried_calls == 30
 
 
 async def test_who_loses_five_calls_in_a_row_gets_no_more_and_the_answer_comes_at_once() -> None:
@@ -377,9 +383,9 @@ async def test_a_suspect_one_that_runs_a_call_is_suspect_no_more() -> None:
     house = House(Answering(NOT_STARTED))
     with pytest.raises(Unavailable):
         await house.run()
-    assert house.replicas[0].suspect
+    assert house.replicas[0].is_suspected
     await house.run()
-    assert not house.replicas[0].suspect
+    assert not house.replicas[0].is_suspected
 
 
 async def test_what_nothing_ever_ran_says_so() -> None:
@@ -397,14 +403,14 @@ async def test_a_call_that_is_cancelled_counts_no_more_and_says_nothing_of_the_r
     house = House(Holding())
     (replica,) = house.replicas
     for _ in range(5):
-        replica.circuit.failed()
+        replica.circuit.record_failure()
     house.clock.now += 30
     call = asyncio.ensure_future(house.run())
     await asyncio.sleep(0)
-    assert (replica.running, replica.circuit.takes()) == (1, False)
+    assert (replica.running, replica.circuit.allows_call()) == (1, False)
     call.cancel()
     await asyncio.wait([call])
-    assert (replica.running, replica.circuit.takes(), replica.circuit.state) == (0, True, "half-open")
+    assert (replica.running, replica.circuit.allows_call(), replica.circuit.state) == (0, True, "half-open")
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -421,14 +427,14 @@ class Counting(Deadline):
         return self._holds
 
 
-def question() -> ToldQuestion:
-    return ToldQuestion("", 3, {"q": Form("who?", {})})
+def question() -> QuestionMessage:
+    return QuestionMessage("", 3, {"q": Form("who?", {})})
 
 
-def says(*reports: Told, answers: list[JsonObject] | None = None) -> Any:
+def says(*reports: CallEvent, answers: list[JsonObject] | None = None) -> Any:
     """What a line passes on before the end; what is answered is kept."""
 
-    async def say(call_id: str, hear: Hear) -> None:
+    async def say(call_id: str, hear: ReportHandler) -> None:
         for report in reports:
             answer = await hear(report)
             if answers is not None and answer is not None:

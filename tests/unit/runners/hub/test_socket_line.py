@@ -9,10 +9,10 @@ from weakref import ref
 import pytest
 
 from tests.unit.runners.hub.peer import WAIT_SECONDS, ended, progress, question, until
-from toolhall.dialects.hub.remote import Told, ToldProgress, ToolEnd, write_request
+from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, ToolResponseMessage, write_request
+from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
+from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, MAX_UNREAD_FACTOR, PeerSocket
 from toolhall.model.json import JsonObject, encode
-from toolhall.runners.hub.line import Line, Lost, TooMuch
-from toolhall.runners.hub.socket_line import MOST_RUNNING, MOST_UNREAD, CalledSocket
 
 REQUEST = b'{"type":"tool_request"}'
 CANCELLED: JsonObject = {"type": "request", "method": "cancel", "id": "c1", "params": {"id": "1"}}
@@ -26,8 +26,8 @@ class Socket:
         self.fails: Exception | None = None
         self.full = asyncio.Event()  # set: there is room
         self.full.set()
-        self.called = CalledSocket(self.send, most_bytes)
-        self.line = self.called.line("one")
+        self.called = PeerSocket(self.send, most_bytes)
+        self.line = self.called.transport_for("one")
 
     async def send(self, body: bytes) -> None:
         if self.fails is not None:
@@ -35,7 +35,9 @@ class Socket:
         self.sent.append(body)
         await self.full.wait()
 
-    async def calling(self, call_id: str, hear: Callable[[Told], Awaitable[bytes | None]] | None = None) -> "Running":
+    async def calling(
+        self, call_id: str, hear: Callable[[CallEvent], Awaitable[bytes | None]] | None = None
+    ) -> "Running":
         """A call that is there."""
         count = len(self.sent)
         task = asyncio.ensure_future(self.line.call(REQUEST, call_id, hear or deaf))
@@ -43,16 +45,16 @@ class Socket:
         return task
 
 
-Running = asyncio.Future[ToolEnd]
+Running = asyncio.Future[ToolResponseMessage]
 
 
-async def deaf(_: Told) -> None:
+async def deaf(_: CallEvent) -> None:
     return None
 
 
-async def lost(call: Running) -> Lost:
+async def lost(call: Running) -> CallLost:
     async with asyncio.timeout(WAIT_SECONDS):
-        with pytest.raises(Lost) as raised:
+        with pytest.raises(CallLost) as raised:
             await call
     return raised.value
 
@@ -63,26 +65,28 @@ def cancels(socket: Socket) -> list[JsonObject]:
 
 async def test_calls_at_once_get_each_its_own() -> None:
     socket = Socket()
-    line: Line = socket.line
-    heard: list[Told] = []
+    line: Transport = socket.line
+    heard: list[CallEvent] = []
 
-    async def hear(report: Told) -> None:
+    async def hear(report: CallEvent) -> None:
         heard.append(report)
 
     first, second = await socket.calling("1", hear), await socket.calling("2")
     for body in (progress("1", 1), ended("2", {"b": 2}), progress("1", 2), ended("1", {"a": 1})):
-        assert socket.called.heard(body)
+        assert socket.called.handle_frame(body)
     assert [(await call).result for call in (first, second)] == [{"a": 1}, {"b": 2}]
-    assert heard == [ToldProgress("1", 1), ToldProgress("1", 2)]
+    assert heard == [ProgressMessage("1", 1), ProgressMessage("1", 2)]
     assert socket.sent == [REQUEST, REQUEST]
     line.close()
 
 
 async def test_the_halls_own_questions_are_answered_whole() -> None:
     socket = Socket()
-    asked = asyncio.ensure_future(socket.line.ask(write_request("h1", "health_check", {}), "h1"))
+    asked = asyncio.ensure_future(socket.line.request(write_request("h1", "health_check", {}), "h1"))
     await until(lambda: bool(socket.sent))
-    assert socket.called.heard(encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None}))
+    assert socket.called.handle_frame(
+        encode({"type": "response", "id": "h1", "result": {"status": "healthy"}, "error": None})
+    )
     assert (await asked)["result"] == {"status": "healthy"}
 
 
@@ -97,8 +101,8 @@ async def test_the_halls_own_questions_are_answered_whole() -> None:
 async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert not socket.called.heard(body)
-    socket.called.heard(ended("1"))
+    assert not socket.called.handle_frame(body)
+    socket.called.handle_frame(ended("1"))
     assert (await call).id == "1"
 
 
@@ -117,10 +121,10 @@ async def test_what_is_not_ours_is_left_to_others(body: bytes) -> None:
 async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert socket.called.heard(body)
-    socket.called.heard(ended("1"))
+    assert socket.called.handle_frame(body)
+    socket.called.handle_frame(ended("1"))
     assert (await call).id == "1"
-    assert socket.called.heard(ended("1"))  # a second time
+    assert socket.called.handle_frame(ended("1"))  # a second time
 
 
 @pytest.mark.parametrize(
@@ -135,11 +139,11 @@ async def test_what_nobody_waits_for_is_forgotten(body: bytes) -> None:
 async def test_what_cannot_be_read_is_a_loss_and_cancelled(body: bytes, why: str) -> None:
     socket = Socket()
     call = await socket.calling("1")
-    assert socket.called.heard(body)
+    assert socket.called.handle_frame(body)
     found = await lost(call)
     assert found.delivered
-    assert why in found.why
-    assert isinstance(found, TooMuch) == ("more than" in why)
+    assert why in found.reason
+    assert isinstance(found, ResponseTooLarge) == ("more than" in why)
     await until(lambda: cancels(socket) == [CANCELLED])
 
 
@@ -147,42 +151,42 @@ async def test_a_call_that_says_more_than_is_read_is_a_loss() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(30):  # nobody gets to read meanwhile
-        socket.called.heard(progress("1", number))
-    assert "more than 1000 bytes" in (await lost(call)).why
+        socket.called.handle_frame(progress("1", number))
+    assert "more than 1000 bytes" in (await lost(call)).reason
 
 
 async def test_a_call_may_go_on_talking_as_long_as_it_is_read() -> None:
     socket = Socket()
     call = await socket.calling("1")
     for number in range(100):
-        socket.called.heard(progress("1", number))
-        await until(lambda: socket.called.unread == 0)
-    socket.called.heard(ended("1"))
+        socket.called.handle_frame(progress("1", number))
+        await until(lambda: socket.called.unread_bytes == 0)
+    socket.called.handle_frame(ended("1"))
     assert (await call).id == "1"
 
 
 async def test_what_waits_to_be_read_is_bounded_for_all_calls_together() -> None:
     socket = Socket()
 
-    async def hear(_: Told) -> None:
+    async def hear(_: CallEvent) -> None:
         await asyncio.Event().wait()
 
-    calls = [await socket.calling(str(number), hear) for number in range(MOST_UNREAD + 3)]
+    calls = [await socket.calling(str(number), hear) for number in range(MAX_UNREAD_FACTOR + 3)]
     for number, call in enumerate(calls):
-        socket.called.heard(progress(str(number), 1))
+        socket.called.handle_frame(progress(str(number), 1))
         await asyncio.sleep(0)
-        socket.called.heard(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
+        socket.called.handle_frame(encode({"type": "tool_log", "id": str(number), "level": "info", "data": "x" * 880}))
         assert not call.done()
-    assert 14_000 < socket.called.unread <= MOST_UNREAD * 1_000
+    assert 14_000 < socket.called.unread_bytes <= MAX_UNREAD_FACTOR * 1_000
     async with asyncio.timeout(WAIT_SECONDS):
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
     losses = [await lost(call) for call in done]
-    assert {(type(found), found.why) for found in losses} == {(Lost, "the tool server says more than is read")}
-    socket.called.closed()
+    assert {(type(found), found.reason) for found in losses} == {(CallLost, "the tool server says more than is read")}
+    socket.called.on_closed()
     for call in calls:
         call.cancel()
     await asyncio.gather(*calls, return_exceptions=True)
-    assert socket.called.unread == 0
+    assert socket.called.unread_bytes == 0
 
 
 async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys() -> None:
@@ -190,30 +194,30 @@ async def test_who_cancels_a_call_cancels_it_there_and_a_late_answer_is_nobodys(
     call = await socket.calling("1")
     call.cancel()
     await until(lambda: cancels(socket) == [CANCELLED])
-    assert socket.called.heard(ended("1"))
-    assert socket.called.heard(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
+    assert socket.called.handle_frame(ended("1"))
+    assert socket.called.handle_frame(b'{"type":"response","id":"c1","result":{"status":"cancelled"},"error":null}')
     assert call.cancelled()
 
 
 async def test_an_answer_goes_back_over_the_same_socket() -> None:
-    async def hear(_: Told) -> bytes:
+    async def hear(_: CallEvent) -> bytes:
         return b'{"type":"tool_answer"}'
 
     socket = Socket()
     call = await socket.calling("1", hear)
-    socket.called.heard(question("1", 1))
+    socket.called.handle_frame(question("1", 1))
     await until(lambda: len(socket.sent) == 2)
     assert socket.sent[1] == b'{"type":"tool_answer"}'
-    socket.fails = Lost("closed", delivered=False)
-    socket.called.heard(question("1", 2))
+    socket.fails = CallLost("closed", delivered=False)
+    socket.called.handle_frame(question("1", 2))
     assert (await lost(call)).delivered  # the call itself was
 
 
 @pytest.mark.parametrize(
     ("error", "delivered"),
     [
-        (Lost("it is closed", delivered=False), False),
-        (Lost("half of it", delivered=True), True),
+        (CallLost("it is closed", delivered=False), False),
+        (CallLost("half of it", delivered=True), True),
         (ConnectionResetError(), True),
         (RuntimeError("who knows"), True),
     ],
@@ -230,19 +234,19 @@ async def test_a_line_that_ends_loses_what_runs_on_it(way: str) -> None:
     """Also a call for which a person is being asked. Over a socket that is still there, it is cancelled."""
     asked = asyncio.Event()
 
-    async def hear(_: Told) -> None:
+    async def hear(_: CallEvent) -> None:
         asked.set()
         await asyncio.Event().wait()
 
     socket = Socket()
     asking, calling, done = await socket.calling("1", hear), await socket.calling("2"), await socket.calling("3")
-    socket.called.heard(question("1", 1))
+    socket.called.handle_frame(question("1", 1))
     await asked.wait()
-    socket.called.heard(ended("3"))
-    socket.line.close() if way == "close" else socket.called.closed()
+    socket.called.handle_frame(ended("3"))
+    socket.line.close() if way == "close" else socket.called.on_closed()
     assert [(await lost(call)).delivered for call in (asking, calling)] == [True, True]
     assert (await done).id == "3"  # that was here before
-    with pytest.raises(Lost, match="closed") as raised:
+    with pytest.raises(CallLost, match="closed") as raised:
         await socket.line.call(REQUEST, "4", deaf)
     assert not raised.value.delivered
     await asyncio.sleep(0)
@@ -253,15 +257,15 @@ async def test_calls_on_a_socket_are_bounded() -> None:
     """Those that were cancelled and still wait to say so are counted."""
     socket = Socket()
     socket.full.clear()
-    calls = [asyncio.ensure_future(socket.line.call(REQUEST, str(number), deaf)) for number in range(MOST_RUNNING)]
-    await until(lambda: len(socket.sent) == MOST_RUNNING)
+    calls = [asyncio.ensure_future(socket.line.call(REQUEST, str(number), deaf)) for number in range(MAX_RUNNING_CALLS)]
+    await until(lambda: len(socket.sent) == MAX_RUNNING_CALLS)
     for _ in range(2):
         found = await lost(await socket.calling("more"))
         assert not found.delivered
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-    socket.called.closed()
+    socket.called.on_closed()
     await until(lambda: socket.called.running == 0)
 
 
@@ -269,32 +273,32 @@ async def test_an_id_is_used_by_one_call_at_a_time() -> None:
     socket = Socket()
     first = await socket.calling("1")
     assert not (await lost(await socket.calling("1"))).delivered
-    socket.called.heard(ended("1"))
+    socket.called.handle_frame(ended("1"))
     assert (await first).id == "1"
 
 
 async def test_replicas_that_share_a_socket_end_each_for_itself() -> None:
     """What runs on the other goes on, and so does the other; the bounds are the socket's."""
     socket = Socket()
-    other = socket.called.line("two")
-    assert socket.called.line("two") is other
+    other = socket.called.transport_for("two")
+    assert socket.called.transport_for("two") is other
     assert other is not socket.line
     mine, theirs = await socket.calling("1"), asyncio.ensure_future(other.call(REQUEST, "2", deaf))
     await until(lambda: len(socket.sent) == 2)
     socket.line.close()
     assert (await lost(mine)).delivered
-    assert socket.called.heard(ended("2"))
+    assert socket.called.handle_frame(ended("2"))
     assert (await theirs).id == "2"
     await until(lambda: cancels(socket) == [CANCELLED])
-    assert (socket.line.open, other.open) == (False, True)
-    assert socket.called.line("one").open  # for whoever joins again
-    socket.called.closed()
-    assert not other.open
+    assert (socket.line.is_open, other.is_open) == (False, True)
+    assert socket.called.transport_for("one").is_open  # for whoever joins again
+    socket.called.on_closed()
+    assert not other.is_open
 
 
 async def test_a_line_that_nobody_holds_is_not_kept() -> None:
     """A join that is refused holds none; a socket may send as many of those as it likes."""
     called = Socket().called
-    kept = ref(called.line("two"))
+    kept = ref(called.transport_for("two"))
     gc.collect()
     assert kept() is None

@@ -4,38 +4,36 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.unit.parts import Clock
-from toolhall.cli.audit.folder import anchored
-from toolhall.model.record import Record
-from toolhall.stores.audit.books import Books
+from toolhall.cli.commands.audit import read_anchor
+from toolhall.model.call_records import AuditRecord
+from toolhall.stores.audit.anchors import AuditFinding
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.findings import Finding, Report
-from toolhall.stores.audit.lines import Line, read_line
-from toolhall.stores.audit.log import Keeping, Listener
-from toolhall.stores.audit.segments import FOLDER, logs_of, segments_of
-from toolhall.stores.audit.verifying import Elsewhere, verify
+from toolhall.stores.audit.format import AUDIT_FOLDER, AuditLine, logs_of, read_line, segments_of
+from toolhall.stores.audit.verify import ExternalEvidence, VerificationReport, verify_audit
+from toolhall.stores.audit.writer import AuditWriter, CheckpointListener, Retention
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
-SMALL = Keeping(sign_records=7, segment_bytes=4_000)
+SMALL = Retention(sign_records=7, segment_bytes=4_000)
 
 
-def record(number: int = 1, **said: object) -> Record:
+def record(number: int = 1, **said: object) -> AuditRecord:
     facts: dict[str, object] = {"caller": "ada", "dialect": "mcp", "tool": "Kit.pick@1.0.0", "outcome": "ok", **said}
-    return Record(time=NOON + number, call=f"call-{number}", **facts)  # type: ignore[arg-type]
+    return AuditRecord(time=NOON + number, call=f"call-{number}", **facts)  # type: ignore[arg-type]
 
 
 def books(
     folder: Path,
-    keeping: Keeping = SMALL,
+    keeping: Retention = SMALL,
     *,
     clock: Callable[[], float] | None = None,
     disk: Disk | None = None,
-    listener: Listener | None = None,
-) -> Books:
-    return Books(folder, disk or Disk(), clock or Clock(NOON), keeping, listener)
+    listener: CheckpointListener | None = None,
+) -> AuditWriter:
+    return AuditWriter(folder, disk or Disk(), clock or Clock(NOON), keeping, listener)
 
 
-def wrote(folder: Path, records: int, keeping: Keeping = SMALL, start: int = 0) -> None:
+def wrote(folder: Path, records: int, keeping: Retention = SMALL, start: int = 0) -> None:
     """Write records one by one, and close."""
     made = books(folder, keeping)
     for number in range(start, start + records):
@@ -43,7 +41,7 @@ def wrote(folder: Path, records: int, keeping: Keeping = SMALL, start: int = 0) 
     made.close()
 
 
-def lines(folder: Path) -> list[Line]:
+def lines(folder: Path) -> list[AuditLine]:
     """Every line of every log, which must all be readable."""
     found = [
         read_line(raw)
@@ -59,16 +57,16 @@ def calls(folder: Path) -> list[str]:
     return [line.record.call for line in lines(folder) if line.record is not None]
 
 
-def verified(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Report:
-    return verify(folder, Elsewhere(key, witness), lambda _: None)
+def verified(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> VerificationReport:
+    return verify_audit(folder, ExternalEvidence(key, witness), lambda _: None)
 
 
-def verified_with_store(data: Path) -> Report:
+def verified_with_store(data: Path) -> VerificationReport:
     """The audit of a whole data folder, compared with what its store knows, as `toolhall audit verify` does."""
-    return verify(data / FOLDER, Elsewhere(anchor=anchored(data)), lambda _: None)
+    return verify_audit(data / AUDIT_FOLDER, ExternalEvidence(anchor=read_anchor(data)), lambda _: None)
 
 
-def finding(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> Finding:
+def finding(folder: Path, *, key: Path | None = None, witness: Path | None = None) -> AuditFinding:
     """The only thing that is wrong."""
     (found,) = verified(folder, key=key, witness=witness).findings
     return found

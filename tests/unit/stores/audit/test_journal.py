@@ -10,13 +10,13 @@ import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import NOON, calls, record, verified
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.errors import Unavailable
-from toolhall.model.record import Record
 from toolhall.stores.audit.disk import Disk
+from toolhall.stores.audit.format import AUDIT_FOLDER, LEGACY_FILE
 from toolhall.stores.audit.journal import AuditJournal
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.reading import Wanted
-from toolhall.stores.audit.segments import BEFORE_CHAINS, FOLDER
+from toolhall.stores.audit.query import AuditQuery
+from toolhall.stores.audit.writer import Retention
 
 
 class SlowDisk(Disk):
@@ -54,7 +54,7 @@ class FullDisk(Disk):
         super().sync(file)
 
 
-def journal(data: Path, disk: Disk | None = None, keeping: Keeping | None = None) -> AuditJournal:
+def journal(data: Path, disk: Disk | None = None, keeping: Retention | None = None) -> AuditJournal:
     return AuditJournal(data, keeping, disk=disk, clock=Clock(NOON))
 
 
@@ -63,8 +63,8 @@ async def test_appending_does_not_wait_and_closing_writes_what_is_left(tmp_path:
     for number in range(10):
         made.append(record(number))
     made.close()
-    assert calls(tmp_path / FOLDER) == [f"call-{number}" for number in range(10)]
-    report = verified(tmp_path / FOLDER)
+    assert calls(tmp_path / AUDIT_FOLDER) == [f"call-{number}" for number in range(10)]
+    report = verified(tmp_path / AUDIT_FOLDER)
     assert (report.good, report.notes) == (True, []), "it is signed to its end"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
 
@@ -74,7 +74,7 @@ async def test_a_committed_record_is_there_with_all_before_it(tmp_path: Path) ->
     try:
         made.append(record(1))
         await made.commit(record(2))
-        assert calls(tmp_path / FOLDER) == ["call-1", "call-2"]
+        assert calls(tmp_path / AUDIT_FOLDER) == ["call-1", "call-2"]
     finally:
         made.close()
 
@@ -105,7 +105,7 @@ async def test_a_crowd_shares_one_wait(tmp_path: Path) -> None:
         disk.go.set()
         await asyncio.gather(first, *crowd)
         assert disk.syncs == before + 1
-        assert len(calls(tmp_path / FOLDER)) == 52
+        assert len(calls(tmp_path / AUDIT_FOLDER)) == 52
     finally:
         disk.go.set()
         made.close()
@@ -121,7 +121,7 @@ async def test_who_gives_up_waiting_disturbs_nobody(tmp_path: Path) -> None:
         one.cancel()
         disk.go.set()
         await other
-        assert calls(tmp_path / FOLDER) == ["call-0", "call-1", "call-2"]
+        assert calls(tmp_path / AUDIT_FOLDER) == ["call-0", "call-1", "call-2"]
     finally:
         disk.go.set()
         made.close()
@@ -148,26 +148,26 @@ async def test_a_disk_that_takes_nothing_is_told_and_forgiven(
         assert [made.failing] == [False]
     finally:
         made.close()
-    assert calls(tmp_path / FOLDER) == [f"call-{number}" for number in range(5)]
-    assert verified(tmp_path / FOLDER).good
+    assert calls(tmp_path / AUDIT_FOLDER) == [f"call-{number}" for number in range(5)]
+    assert verified(tmp_path / AUDIT_FOLDER).good
 
 
 async def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    (tmp_path / FOLDER).write_text("in the way")
+    (tmp_path / AUDIT_FOLDER).write_text("in the way")
     made = journal(tmp_path)
     try:
         with pytest.raises(Unavailable):
             await made.commit(record(1))
         assert made.failing
-        (tmp_path / FOLDER).unlink()
+        (tmp_path / AUDIT_FOLDER).unlink()
         await made.commit(record(2))
-        assert calls(tmp_path / FOLDER) == ["call-1", "call-2"], "what came meanwhile was kept"
+        assert calls(tmp_path / AUDIT_FOLDER) == ["call-1", "call-2"], "what came meanwhile was kept"
     finally:
         made.close()
 
 
 async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolhall.stores.audit.log.MOST_WAITING", 1_000)
+    monkeypatch.setattr("toolhall.stores.audit.writer.MAX_PENDING_BYTES", 1_000)
     disk = FullDisk()
     made = journal(tmp_path, disk)
     try:
@@ -181,9 +181,9 @@ async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: p
         await made.commit(record(32))
     finally:
         made.close()
-    report = verified(tmp_path / FOLDER)
+    report = verified(tmp_path / AUDIT_FOLDER)
     assert report.good
-    kept = len(calls(tmp_path / FOLDER))
+    kept = len(calls(tmp_path / AUDIT_FOLDER))
     lost = 33 - kept
     assert 0 < lost < 33
     assert any(f"{lost} records could not be written" in said for said in report.notes)
@@ -192,7 +192,7 @@ async def test_what_no_memory_can_hold_is_counted(tmp_path: Path, monkeypatch: p
 async def test_a_queue_that_nobody_empties_does_not_grow_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolhall.stores.audit.journal.MOST_QUEUED", 10)
+    monkeypatch.setattr("toolhall.stores.audit.journal.MAX_QUEUED", 10)
     disk = SlowDisk()
     made = journal(tmp_path, disk)
     try:
@@ -208,15 +208,15 @@ async def test_a_queue_that_nobody_empties_does_not_grow_for_ever(
     finally:
         disk.go.set()
         made.close()
-    assert len(calls(tmp_path / FOLDER)) == 12
-    assert any("88 records" in said for said in verified(tmp_path / FOLDER).notes)
+    assert len(calls(tmp_path / AUDIT_FOLDER)) == 12
+    assert any("88 records" in said for said in verified(tmp_path / AUDIT_FOLDER).notes)
 
 
 async def test_a_draft_becomes_a_record_where_it_is_written(tmp_path: Path) -> None:
     class Draft:
         made_in = ""
 
-        def record(self) -> Record:
+        def record(self) -> AuditRecord:
             self.made_in = threading.current_thread().name
             return record(7)
 
@@ -226,43 +226,43 @@ async def test_a_draft_becomes_a_record_where_it_is_written(tmp_path: Path) -> N
     finally:
         made.close()
     assert draft.made_in == "toolhall-audit"
-    assert calls(tmp_path / FOLDER) == ["call-7"]
+    assert calls(tmp_path / AUDIT_FOLDER) == ["call-7"]
 
 
 async def test_it_reads_what_it_was_only_just_told_and_what_was_there_before_chains(tmp_path: Path) -> None:
-    (tmp_path / BEFORE_CHAINS).write_bytes(
+    (tmp_path / LEGACY_FILE).write_bytes(
         b'{"time":1.0,"call":"old","caller":"ada","dialect":"mcp","tool":"Kit.pick@0.9.0","outcome":"ok"}\n'
     )
-    made, found = journal(tmp_path), list[Record]()
+    made, found = journal(tmp_path), list[AuditRecord]()
     try:
         made.append(record(1))
         made.append(record(2, tool="Kit.other@1.0.0"))
         made.append(record(3, phase="intent", outcome="intent"))
         await made.read("Kit.pick", found.append)
         assert [each.call for each in found] == ["old", "call-1"]
-        newest = await made.search(Wanted(), 2)
+        newest = await made.search(AuditQuery(), 2)
         assert [each.record.call for each in newest] == ["call-3", "call-2"]
     finally:
         made.close()
 
 
 async def test_it_is_signed_after_a_while_though_nothing_more_comes(tmp_path: Path) -> None:
-    made = journal(tmp_path, keeping=Keeping(sign_seconds=0.0))
-    witness = tmp_path / FOLDER / "audit.checkpoints"
+    made = journal(tmp_path, keeping=Retention(sign_seconds=0.0))
+    witness = tmp_path / AUDIT_FOLDER / "audit.checkpoints"
     try:
         await made.commit(record(1))
         for _ in range(1_000):
             if witness.exists() and witness.stat().st_size:
                 break
             await made.flush()
-        assert verified(tmp_path / FOLDER).checkpoints > 0
+        assert verified(tmp_path / AUDIT_FOLDER).checkpoints > 0
     finally:
         made.close()
 
 
 async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Bad:
-        def record(self) -> Record:
+        def record(self) -> AuditRecord:
             raise ValueError("no such record")
 
     made = journal(tmp_path)
@@ -273,8 +273,8 @@ async def test_a_record_that_cannot_be_made_stops_nothing(tmp_path: Path, caplog
         await made.commit(record(2))
     finally:
         made.close()
-    assert calls(tmp_path / FOLDER) == ["call-2"]
-    assert sum("1 records could not be written" in said for said in verified(tmp_path / FOLDER).notes) == 2
+    assert calls(tmp_path / AUDIT_FOLDER) == ["call-2"]
+    assert sum("1 records could not be written" in said for said in verified(tmp_path / AUDIT_FOLDER).notes) == 2
 
 
 async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -286,7 +286,7 @@ async def test_a_journal_that_is_closed_keeps_nobody_waiting(tmp_path: Path, cap
     made.append(record(3))
     await made.flush()
     made.close()
-    assert calls(tmp_path / FOLDER) == ["call-1"]
+    assert calls(tmp_path / AUDIT_FOLDER) == ["call-1"]
     assert "after the audit was closed" in caplog.text
     assert "call-3" in caplog.text, "what it says is not lost"
 
@@ -296,4 +296,4 @@ async def test_a_journal_that_was_closed_unused_starts_no_thread(tmp_path: Path)
     made.close()
     made.append(record(1))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("toolhall-audit")]
-    assert not (tmp_path / FOLDER).exists()
+    assert not (tmp_path / AUDIT_FOLDER).exists()

@@ -8,15 +8,11 @@ import pytest
 
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import DAY, NOON, SMALL, books, calls, finding, lines, record, verified, wrote
-from toolhall.stores.audit.books import Books
 from toolhall.stores.audit.disk import Disk
-from toolhall.stores.audit.lines import START
-from toolhall.stores.audit.log import Keeping
-from toolhall.stores.audit.segments import logs_of, segments_of
-from toolhall.stores.audit.signing import Signer
-from toolhall.stores.audit.witness import WITNESS_FILE
+from toolhall.stores.audit.format import GENESIS_HASH, WITNESS_FILE, AuditSigner, logs_of, segments_of
+from toolhall.stores.audit.writer import AuditWriter, Retention
 
-LARGE = Keeping()
+LARGE = Retention()
 
 
 def only_segment(folder: Path) -> Path:
@@ -30,7 +26,7 @@ def test_a_log_begins_with_a_line_of_its_own(tmp_path: Path) -> None:
     (one, *_), (other, *_) = lines(tmp_path / "a"), lines(tmp_path / "b")
     assert one.head is not None
     assert other.head is not None
-    assert (one.number, one.head.before) == (0, START.decode())
+    assert (one.number, one.head.before) == (0, GENESIS_HASH.decode())
     assert one.head.log != other.head.log
 
 
@@ -45,7 +41,7 @@ def test_each_start_goes_on_with_the_same_log(tmp_path: Path) -> None:
 def test_processes_that_run_together_have_a_log_each(tmp_path: Path) -> None:
     several = [books(tmp_path) for _ in range(3)]
     for number, made in enumerate(several):
-        made.write([record(number)], safe=True)
+        made.write([record(number)], sync=True)
     assert [log.name for log in logs_of(tmp_path)] == ["1", "2", "3"]
     assert verified(tmp_path).records == 3
     several[1].close()
@@ -85,7 +81,7 @@ def test_a_segment_that_never_began_is_set_aside(tmp_path: Path) -> None:
 
 
 def test_a_log_whose_first_line_was_cut_off_begins_anew(tmp_path: Path) -> None:
-    Signer(tmp_path)
+    AuditSigner(tmp_path)
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "audit-000000000000.jsonl").write_bytes(b'{"sha')
     assert verified(tmp_path).good, "a crash may have left this"
@@ -123,9 +119,9 @@ def test_a_segment_ends_with_the_day_in_utc(tmp_path: Path) -> None:
     assert verified(tmp_path).good
 
 
-def days_of(folder: Path, clock: Clock, days: int) -> Books:
+def days_of(folder: Path, clock: Clock, days: int) -> AuditWriter:
     """One record each day, in segments of a day; kept for three days."""
-    made = books(folder, Keeping(days=3), clock=clock)
+    made = books(folder, Retention(days=3), clock=clock)
     for day in range(days):
         clock.now = NOON + day * DAY
         made.write([record(day)])
@@ -167,7 +163,7 @@ class NoRemoving(Disk):
 
 def test_a_crash_between_the_word_and_the_deed_is_no_finding(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    made = books(tmp_path, Keeping(days=3), clock=clock, disk=NoRemoving())
+    made = books(tmp_path, Retention(days=3), clock=clock, disk=NoRemoving())
     for day in range(8):
         clock.now = NOON + day * DAY
         made.write([record(day)])
@@ -179,13 +175,13 @@ def test_a_crash_between_the_word_and_the_deed_is_no_finding(tmp_path: Path) -> 
 
 def test_a_log_that_nobody_writes_to_any_more_is_dropped_too(tmp_path: Path) -> None:
     clock = Clock(NOON)
-    first, second = (books(tmp_path, Keeping(days=3), clock=clock) for _ in range(2))
+    first, second = (books(tmp_path, Retention(days=3), clock=clock) for _ in range(2))
     for number, made in enumerate((first, second)):
-        made.write([record(number)], safe=True)
+        made.write([record(number)], sync=True)
     second.close()
     for day in range(10):
         clock.now = NOON + day * DAY
-        first.write([record(10 + day)], safe=True)
+        first.write([record(10 + day)], sync=True)
     first.close()
     assert "call-1" not in calls(tmp_path)
     assert calls(tmp_path)[-1] == "call-19"

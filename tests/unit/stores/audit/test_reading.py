@@ -5,26 +5,35 @@ from pathlib import Path
 import pytest
 
 from tests.unit.stores.audit.made import NOON, books, record, wrote
-from toolhall.stores import reading as pieces
-from toolhall.stores.audit import reading
-from toolhall.stores.audit.asking import BadQuestion, document, wanted_of
-from toolhall.stores.audit.reading import EVERYTHING, Found, Wanted, oldest_first, search, size_of
-from toolhall.stores.audit.segments import FOLDER, segments_of
+from toolhall.stores.audit import query
+from toolhall.stores.audit import query as pieces
+from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
+from toolhall.stores.audit.query import (
+    MATCH_ALL,
+    AuditQuery,
+    FoundRecord,
+    InvalidQuery,
+    iter_oldest_first,
+    parse_query,
+    record_document,
+    search,
+    total_bytes,
+)
 
 
-def found(data: Path, wanted: Wanted = EVERYTHING, limit: int = 1_000) -> list[str]:
+def found(data: Path, wanted: AuditQuery = MATCH_ALL, limit: int = 1_000) -> list[str]:
     return [each.record.call for each in search(data, wanted, limit)]
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two logs whose records take turns, over several segments."""
-    folder = tmp_path / FOLDER
+    folder = tmp_path / AUDIT_FOLDER
     one, other = books(folder), books(folder)
     for number in range(60):
         who = "ada" if number % 3 else "bob"
         said = {"caller": who, "level": number % 11, "outcome": "ok" if number % 5 else "Denied"}
-        (other if number % 2 else one).write([record(number, tool=f"Kit.tool{number % 4}@1.0.0", **said)], safe=True)
+        (other if number % 2 else one).write([record(number, tool=f"Kit.tool{number % 4}@1.0.0", **said)], sync=True)
     one.close()
     other.close()
     assert len(segments_of(folder / "1")) > 1
@@ -35,8 +44,8 @@ def test_everything_comes_by_time_from_either_end(data: Path) -> None:
     in_order = [f"call-{number}" for number in range(60)]
     assert found(data) == in_order[::-1]
     sizes: list[int] = []
-    assert [each.record.call for each in oldest_first(data, sizes.append)] == in_order
-    assert sum(sizes) == size_of(data)
+    assert [each.record.call for each in iter_oldest_first(data, sizes.append)] == in_order
+    assert sum(sizes) == total_bytes(data)
 
 
 NONE = range(0)
@@ -45,20 +54,20 @@ NONE = range(0)
 @pytest.mark.parametrize(
     ("wanted", "numbers"),
     [
-        (Wanted(caller="bob"), range(0, 60, 3)),
-        (Wanted(caller="bo"), NONE),
-        (Wanted(tool="Kit.tool3"), range(3, 60, 4)),
-        (Wanted(tool="Kit.tool3@1.0.0"), range(3, 60, 4)),
-        (Wanted(tool="Kit.tool3@2.0.0"), NONE),
-        (Wanted(outcome="Denied"), range(0, 60, 5)),
-        (Wanted(level=10), range(10, 60, 11)),
-        (Wanted(level=0), range(60)),
-        (Wanted(since=NOON + 50), range(50, 60)),
-        (Wanted(until=NOON + 5), range(5)),
-        (Wanted(since=NOON + 10, until=NOON + 20, caller="bob"), range(12, 20, 3)),
+        (AuditQuery(caller="bob"), range(0, 60, 3)),
+        (AuditQuery(caller="bo"), NONE),
+        (AuditQuery(tool="Kit.tool3"), range(3, 60, 4)),
+        (AuditQuery(tool="Kit.tool3@1.0.0"), range(3, 60, 4)),
+        (AuditQuery(tool="Kit.tool3@2.0.0"), NONE),
+        (AuditQuery(outcome="Denied"), range(0, 60, 5)),
+        (AuditQuery(level=10), range(10, 60, 11)),
+        (AuditQuery(level=0), range(60)),
+        (AuditQuery(since=NOON + 50), range(50, 60)),
+        (AuditQuery(until=NOON + 5), range(5)),
+        (AuditQuery(since=NOON + 10, until=NOON + 20, caller="bob"), range(12, 20, 3)),
     ],
 )
-def test_only_what_is_wanted_is_found(data: Path, wanted: Wanted, numbers: range) -> None:
+def test_only_what_is_wanted_is_found(data: Path, wanted: AuditQuery, numbers: range) -> None:
     assert found(data, wanted) == [f"call-{number}" for number in reversed(numbers)]
 
 
@@ -68,19 +77,19 @@ def test_the_newest_are_enough(data: Path) -> None:
 
 @pytest.mark.parametrize("piece", [100, 333, 5_000])
 def test_where_the_pieces_end_does_not_matter(data: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(reading, "PIECE", piece)
+    monkeypatch.setattr(query, "PIECE", piece)
     assert len(found(data)) == 60
 
 
 def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
-    wrote(tmp_path / FOLDER, 4)
-    (segment,) = segments_of(tmp_path / FOLDER / "1")
+    wrote(tmp_path / AUDIT_FOLDER, 4)
+    (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
-    lines.insert(2, b'{"sha256":"' + b"x" * (2 * pieces.MOST_LINE) + b"\n")
+    lines.insert(2, b'{"sha256":"' + b"x" * (2 * pieces.MAX_LINE_BYTES) + b"\n")
     lines.insert(2, b"\xff\x00 no line\n\n")
     segment.write_bytes(b"".join(lines) + b'{"sha256":"half')
     assert found(tmp_path) == ["call-3", "call-2", "call-1", "call-0"]
-    assert [each.record.call for each in oldest_first(tmp_path, lambda _: None)] == [
+    assert [each.record.call for each in iter_oldest_first(tmp_path, lambda _: None)] == [
         "call-0",
         "call-1",
         "call-2",
@@ -91,22 +100,22 @@ def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
 def test_segments_from_before_are_not_even_opened(data: Path) -> None:
     """A search of the last minutes costs the last minutes, not the last years."""
     for log in ("1", "2"):
-        oldest = segments_of(data / FOLDER / log)[0]
+        oldest = segments_of(data / AUDIT_FOLDER / log)[0]
         oldest.unlink()
         oldest.mkdir()
-    assert found(data, Wanted(since=NOON + 10_000)) == []
+    assert found(data, AuditQuery(since=NOON + 10_000)) == []
     with pytest.raises(IsADirectoryError):
         found(data)
 
 
 def test_where_nothing_was_recorded_nothing_is_found(tmp_path: Path) -> None:
     assert found(tmp_path) == []
-    assert list(oldest_first(tmp_path, lambda _: None)) == []
+    assert list(iter_oldest_first(tmp_path, lambda _: None)) == []
 
 
 def test_filters_are_read_as_people_write_them() -> None:
     asked = {"caller": "ada", "level": "4", "since": "2027-01-31", "until": "2027-01-31t08:30:00+02:00"}
-    assert wanted_of(asked) == Wanted(caller="ada", level=4, since=1801353600.0, until=1801377000.0)
+    assert parse_query(asked) == AuditQuery(caller="ada", level=4, since=1801353600.0, until=1801377000.0)
 
 
 @pytest.mark.parametrize(
@@ -114,12 +123,12 @@ def test_filters_are_read_as_people_write_them() -> None:
     [{"level": "11"}, {"level": "x"}, {"level": "²"}, {"since": "soon"}, {"until": "2027-13-01"}],
 )
 def test_filters_that_make_no_sense_are_refused(asked: dict[str, str]) -> None:
-    with pytest.raises(BadQuestion, match=next(iter(asked))):
-        wanted_of(asked)
+    with pytest.raises(InvalidQuery, match=next(iter(asked))):
+        parse_query(asked)
 
 
 def test_what_is_told_of_a_record_leaves_out_what_it_does_not_say() -> None:
-    told = document(Found("2", 17, record(1, arguments_sha256="ab", level=0)))
+    told = record_document(FoundRecord("2", 17, record(1, arguments_sha256="ab", level=0)))
     assert told == {
         "log": "2",
         "number": 17,

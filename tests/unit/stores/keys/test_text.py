@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.stores.keys.text import Key, digest, new_key, read, written
+from toolhall.stores.api_keys import ApiKeyToken, format_token, generate_token, parse_token, token_digest
 
-TEXT = written(Key("abcDEF012345", "A-z_" * 10 + "A_-"))
+TEXT = format_token(ApiKeyToken("abcDEF012345", "A-z_" * 10 + "A_-"))
 
 
 def test_a_key_has_its_form_and_comes_back() -> None:
-    keys = [new_key() for _ in range(200)]
+    keys = [generate_token() for _ in range(200)]
     for key in keys:
-        text = written(key)
+        text = format_token(key)
         assert re.fullmatch(r"tk_[0-9A-Za-z]{12}_[0-9A-Za-z_-]{43}_[0-9A-Za-z]{6}", text)
-        assert read(text) == key
+        assert parse_token(text) == key
     assert len({key.id for key in keys}) == len({key.secret for key in keys}) == len(keys)
 
 
@@ -28,7 +28,7 @@ def test_the_form_never_changes() -> None:
 @given(st.integers(0, len(TEXT) - 1), st.characters(codec="ascii"))
 def test_one_wrong_character_is_noticed(place: int, sign: str) -> None:
     wrong = TEXT[:place] + sign + TEXT[place + 1 :]
-    assert (read(wrong) is None) == (wrong != TEXT)
+    assert (parse_token(wrong) is None) == (wrong != TEXT)
 
 
 @pytest.mark.parametrize(
@@ -36,25 +36,25 @@ def test_one_wrong_character_is_noticed(place: int, sign: str) -> None:
     ["", "tk_", TEXT[:-1], TEXT + "0", TEXT + "\n", " " + TEXT, TEXT.upper(), TEXT.replace("A", "\uff21"), "\ud800"],
 )
 def test_what_is_no_key_is_none(text: str) -> None:
-    assert read(text) is None
+    assert parse_token(text) is None
 
 
 @given(st.text())
 def test_no_text_is_too_odd(text: str) -> None:
-    assert read(text) is None
+    assert parse_token(text) is None
 
 
 def test_the_digest_depends_on_pepper_and_secret() -> None:
-    key = Key("a" * 12, "s" * 43)
+    key = ApiKeyToken("a" * 12, "s" * 43)
     digests = {
-        digest(b"p" * 32, key),
-        digest(b"q" * 32, key),
-        digest(b"p" * 32, Key(key.id, "t" * 43)),
+        token_digest(b"p" * 32, key),
+        token_digest(b"q" * 32, key),
+        token_digest(b"p" * 32, ApiKeyToken(key.id, "t" * 43)),
     }
     assert len(digests) == 3
     assert {len(each) for each in digests} == {32}
 
 
 def test_a_key_that_is_printed_shows_no_secret() -> None:
-    key = new_key()
+    key = generate_token()
     assert key.secret not in f"{key} {key!r} {[key]}"

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from toolhall.model.secret import Secret
-from toolhall.stores.vault.base import VaultStore
-from toolhall.stores.vault.keys import Keks
-from toolhall.stores.vault.places import Given, written
+from toolhall.stores.vault.key_sources import KeyEncryptionKeys, StaticKey, format_key
+from toolhall.stores.vault.store import VaultStore
 from toolhall.stores.vault.vault import Vault
 
 OLD, NEW = bytes(range(32)), bytes(range(32, 64))
@@ -23,9 +22,9 @@ class Clock:
         return self.now
 
 
-def given(keys: Sequence[bytes] = (OLD,)) -> Keks:
+def given(keys: Sequence[bytes] = (OLD,)) -> KeyEncryptionKeys:
     """Keys from a setting."""
-    return Keks(tuple(keys), Given(" ".join(map(written, keys)), "TOOLHALL_VAULT_KEY"))
+    return KeyEncryptionKeys(tuple(keys), StaticKey(" ".join(map(format_key, keys)), "TOOLHALL_VAULT_KEY"))
 
 
 async def opened(store: VaultStore, *keys: bytes, clock: Clock | None = None) -> Vault:

@@ -6,48 +6,48 @@ import msgspec
 import pytest
 
 from tests.unit.stores.vault.sealing import NEW, OLD
-from toolhall.stores.vault.envelope import Envelope, OpenKey, UnknownKey, Unopened, kek_id, key_of
+from toolhall.stores.vault.envelope import DecryptionFailed, Envelope, UnknownKey, UnwrappedKey, data_key_id, kek_id
 
 PLAIN = b"tk_canary"
 BOUND = ("ada", "secret", "TOKEN", "s1")
 
 
 @pytest.fixture
-def key() -> OpenKey:
+def key() -> UnwrappedKey:
     return Envelope([OLD]).new_key("user:ada", "secrets", 1.0)
 
 
 @pytest.mark.parametrize("plain", [b"", b"\x00", b"x" * 65_536])
-def test_what_was_sealed_opens(key: OpenKey, plain: bytes) -> None:
+def test_what_was_sealed_opens(key: UnwrappedKey, plain: bytes) -> None:
     assert key.open(key.seal(plain, *BOUND), *BOUND) == plain
 
 
-def test_the_form_is_the_one_that_later_versions_must_read(key: OpenKey) -> None:
+def test_the_form_is_the_one_that_later_versions_must_read(key: UnwrappedKey) -> None:
     """`v1`, eight bytes of the key's id, twelve of a nonce, and sixteen more than the value has."""
     sealed = key.seal(PLAIN, *BOUND)
     assert sealed[:2] == b"v1"
-    assert sealed[2:10].hex() == key.kept.id == key_of(sealed)
+    assert sealed[2:10].hex() == key.stored.id == data_key_id(sealed)
     assert len(sealed) == 2 + 8 + 12 + len(PLAIN) + 16
 
 
-def test_one_value_is_never_sealed_to_the_same_text_twice(key: OpenKey) -> None:
+def test_one_value_is_never_sealed_to_the_same_text_twice(key: UnwrappedKey) -> None:
     sealed = [key.seal(PLAIN, *BOUND) for _ in range(2_000)]
     assert len({each[10:22] for each in sealed}) == len({each[22:] for each in sealed}) == 2_000
 
 
-def test_no_bit_can_be_changed(key: OpenKey) -> None:
+def test_no_bit_can_be_changed(key: UnwrappedKey) -> None:
     sealed = key.seal(PLAIN, *BOUND)
     for bit in range(len(sealed) * 8):
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
-        with pytest.raises(Unopened):
+        with pytest.raises(DecryptionFailed):
             key.open(bytes(changed), *BOUND)
 
 
-def test_nothing_can_be_cut_off_or_added(key: OpenKey) -> None:
+def test_nothing_can_be_cut_off_or_added(key: UnwrappedKey) -> None:
     sealed = key.seal(PLAIN, *BOUND)
     for wrong in (*(sealed[:length] for length in range(len(sealed))), sealed + b"\x00"):
-        with pytest.raises(Unopened):
+        with pytest.raises(DecryptionFailed):
             key.open(wrong, *BOUND)
 
 
@@ -65,45 +65,45 @@ def test_nothing_can_be_cut_off_or_added(key: OpenKey) -> None:
         (),
     ],
 )
-def test_it_opens_only_for_what_it_belongs_to(key: OpenKey, bound: tuple[str, ...]) -> None:
-    with pytest.raises(Unopened):
+def test_it_opens_only_for_what_it_belongs_to(key: UnwrappedKey, bound: tuple[str, ...]) -> None:
+    with pytest.raises(DecryptionFailed):
         key.open(key.seal(PLAIN, *BOUND), *bound)
 
 
 @pytest.mark.parametrize("other", [{"tenant": "hall"}, {"use": "records"}])
-def test_the_same_key_for_another_tenant_or_use_does_not_open_it(key: OpenKey, other: dict[str, str]) -> None:
+def test_the_same_key_for_another_tenant_or_use_does_not_open_it(key: UnwrappedKey, other: dict[str, str]) -> None:
     """Though it has the right bytes: whose it is, is part of what is sealed."""
-    moved = OpenKey(msgspec.structs.replace(key.kept, **other), key.raw)
-    with pytest.raises(Unopened):
+    moved = UnwrappedKey(msgspec.structs.replace(key.stored, **other), key.raw)
+    with pytest.raises(DecryptionFailed):
         moved.open(key.seal(PLAIN, *BOUND), *BOUND)
 
 
 def test_a_data_key_comes_back_only_as_it_was() -> None:
     envelope = Envelope([OLD])
     key = envelope.new_key("user:ada", "secrets", 1.0)
-    assert envelope.unwrap(key.kept).open(key.seal(PLAIN, *BOUND), *BOUND) == PLAIN
-    assert key.raw not in key.kept.wrapped
+    assert envelope.unwrap(key.stored).open(key.seal(PLAIN, *BOUND), *BOUND) == PLAIN
+    assert key.raw not in key.stored.wrapped
     wrong: list[dict[str, Any]] = [{"tenant": "user:bob"}, {"use": "records"}, {"id": "00" * 8}]
-    wrong += [{"wrapped": wrapped} for wrapped in (key.kept.wrapped[:-1], b"", bytes(60))]
+    wrong += [{"wrapped": wrapped} for wrapped in (key.stored.wrapped[:-1], b"", bytes(60))]
     for other in wrong:
-        with pytest.raises(Unopened):
-            envelope.unwrap(msgspec.structs.replace(key.kept, **other))
+        with pytest.raises(DecryptionFailed):
+            envelope.unwrap(msgspec.structs.replace(key.stored, **other))
 
 
 def test_the_first_key_wraps_and_all_of_them_unwrap() -> None:
     old = Envelope([OLD]).new_key("hall", "secrets", 1.0)
     both = Envelope([NEW, OLD])
-    assert both.unwrap(old.kept).raw == old.raw
-    again = both.rewrap(both.unwrap(old.kept))
-    assert (again.kept.id, again.kept.kek) == (old.kept.id, kek_id(NEW))
-    assert Envelope([NEW]).unwrap(again.kept).raw == old.raw
+    assert both.unwrap(old.stored).raw == old.raw
+    again = both.rewrap(both.unwrap(old.stored))
+    assert (again.stored.id, again.stored.kek) == (old.stored.id, kek_id(NEW))
+    assert Envelope([NEW]).unwrap(again.stored).raw == old.raw
     with pytest.raises(UnknownKey):
-        Envelope([OLD]).unwrap(again.kept)
-    with pytest.raises(Unopened):
-        Envelope([OLD]).unwrap(msgspec.structs.replace(again.kept, kek=kek_id(OLD)))
+        Envelope([OLD]).unwrap(again.stored)
+    with pytest.raises(DecryptionFailed):
+        Envelope([OLD]).unwrap(msgspec.structs.replace(again.stored, kek=kek_id(OLD)))
 
 
-def test_a_hint_is_another_for_another_value_name_or_key(key: OpenKey) -> None:
+def test_a_hint_is_another_for_another_value_name_or_key(key: UnwrappedKey) -> None:
     other = Envelope([OLD]).new_key("user:ada", "secrets", 1.0)
     hints = [key.hint(PLAIN, "A"), key.hint(PLAIN, "B"), key.hint(PLAIN + b"x", "A"), other.hint(PLAIN, "A")]
     assert len(set(hints)) == 4

@@ -10,9 +10,15 @@ from keyring.backends import fail, null
 from keyring.errors import KeyringLocked
 
 from tests.unit.stores.vault.sealing import NEW, OLD
-from toolhall.stores.base import StoreFailed
-from toolhall.stores.vault.keys import Keks, NoKey, find_keks
-from toolhall.stores.vault.places import ENTRY, SERVICE, written
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.vault.key_sources import (
+    KEYRING_ENTRY,
+    KEYRING_SERVICE,
+    KeyEncryptionKeys,
+    NoKey,
+    find_key_encryption_keys,
+    format_key,
+)
 
 
 class Remembering(KeyringBackend):
@@ -45,34 +51,34 @@ def ring() -> Iterator[Remembering]:
     keyring.set_keyring(before)
 
 
-def found() -> Keks | NoKey:
-    return find_keks("keyring", None, profile="local", environment={})
+def found() -> KeyEncryptionKeys | NoKey:
+    return find_key_encryption_keys("keyring", None, profile="local", environment={})
 
 
 def test_a_key_is_found_where_it_was_put(ring: Remembering) -> None:
-    ring.kept[SERVICE, ENTRY] = f"{written(NEW)} {written(OLD)}"
+    ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = f"{format_key(NEW)} {format_key(OLD)}"
     keks = found()
-    assert isinstance(keks, Keks)
+    assert isinstance(keks, KeyEncryptionKeys)
     assert keks.keys == (NEW, OLD)
 
 
 def test_a_local_one_is_made_and_changed_there(ring: Remembering) -> None:
     none = found()
     assert isinstance(none, NoKey)
-    made = none.made()
-    assert ring.kept == {("toolhall", "vault-key"): written(made.keys[0])}
-    assert none.made().keys == made.keys, "what is there is not made again"
-    both = made.before_these(written(NEW))
-    assert ring.kept[SERVICE, ENTRY] == f"{written(NEW)} {written(made.keys[0])}"
-    both.only_first()
-    assert ring.kept[SERVICE, ENTRY] == written(NEW)
+    made = none.create()
+    assert ring.kept == {("toolhall", "vault-key"): format_key(made.keys[0])}
+    assert none.create().keys == made.keys, "what is there is not made again"
+    both = made.prepend(format_key(NEW))
+    assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == f"{format_key(NEW)} {format_key(made.keys[0])}"
+    both.keep_primary()
+    assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == format_key(NEW)
 
 
 def test_a_servers_is_not_made(ring: Remembering) -> None:
-    none = find_keks(" keyring\n", None, profile="server", environment={})
+    none = find_key_encryption_keys(" keyring\n", None, profile="server", environment={})
     assert isinstance(none, NoKey)
     with pytest.raises(StoreFailed, match="there is no key for the vault"):
-        none.made()
+        none.create()
     assert ring.kept == {}
 
 
@@ -88,11 +94,11 @@ def test_one_that_forgets_is_found_out_before_anything_is_sealed(ring: Rememberi
     none = found()
     assert isinstance(none, NoKey)
     with pytest.raises(StoreFailed, match="did not keep the vault key"):
-        none.made()
+        none.create()
 
 
 def test_what_is_no_key_there_is_refused(ring: Remembering) -> None:
-    ring.kept[SERVICE, ENTRY] = "hunter2"
+    ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = "hunter2"
     with pytest.raises(StoreFailed, match="the system's keyring holds what is no key"):
         found()
 

@@ -11,14 +11,20 @@ from sqlalchemy import Engine, event
 
 from tests.unit.stores.vault.sealing import NEW, OLD, VALUE, Clock, opened
 from toolhall.model.secret import Secret
-from toolhall.stores.base import StoreFailed
 from toolhall.stores.bundle import Stores
-from toolhall.stores.sqlite.opening import open_stores
-from toolhall.stores.vault.base import Contents, DataKey, SecretRow
-from toolhall.stores.vault.envelope import Unopened, kek_id
-from toolhall.stores.vault.keys import Keks, NoKey, find_keks, new_key
-from toolhall.stores.vault.memory import MemoryVault
-from toolhall.stores.vault.places import FILE_NAME, KeyFile, written
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.sqlite import open_sqlite
+from toolhall.stores.vault.envelope import DecryptionFailed, kek_id
+from toolhall.stores.vault.key_sources import (
+    VAULT_KEY_FILE,
+    KeyEncryptionKeys,
+    KeyFile,
+    NoKey,
+    find_key_encryption_keys,
+    format_key,
+    generate_key,
+)
+from toolhall.stores.vault.store import DataKey, MemoryVaultStore, SecretRow, VaultContents
 from toolhall.stores.vault.vault import Vault
 
 USERS = (None, "ada", "bob")
@@ -34,8 +40,8 @@ def whole(vault: Vault) -> bool:
     return all(vault.get(name, user) == Secret(f"{name} of {user}") for user in USERS for name in ("ONE", "TWO"))
 
 
-def keks_in(folder: Path) -> Keks | NoKey:
-    return find_keks(None, folder, profile="local", environment={})
+def keks_in(folder: Path) -> KeyEncryptionKeys | NoKey:
+    return find_key_encryption_keys(None, folder, profile="local", environment={})
 
 
 async def in_folder(stores: Stores, folder: Path) -> Vault:
@@ -46,13 +52,13 @@ async def in_folder(stores: Stores, folder: Path) -> Vault:
 
 @pytest.fixture
 async def stores(tmp_path: Path) -> AsyncIterator[Stores]:
-    opened_here = open_stores(tmp_path)
+    opened_here = open_sqlite(tmp_path)
     yield opened_here
     opened_here.close()
 
 
 async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     await filled(await opened(store, OLD))
     vault = await opened(store, NEW, OLD)
     assert whole(vault)
@@ -73,7 +79,7 @@ async def test_with_both_keys_everything_opens_and_after_it_the_old_one_may_go()
 
 
 async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_key() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store, OLD)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
@@ -83,7 +89,7 @@ async def test_what_was_sealed_for_others_still_opens_and_new_things_get_a_new_k
     assert mine.open(sealed, "a1") == b"tokens"
     again = mine.seal(b"tokens", "a1")
     assert again[2:10] != sealed[2:10]
-    with pytest.raises(Unopened):
+    with pytest.raises(DecryptionFailed):
         sealer.open(again, "a1")
     alone = await (await opened(store, NEW)).sealer("user:ada")
     assert (alone.open(sealed, "a1"), alone.open(again, "a1")) == (b"tokens", b"tokens")
@@ -93,31 +99,31 @@ async def test_another_process_finds_a_key_that_was_just_made(stores: Stores, tm
     one, other = await in_folder(stores, tmp_path), await in_folder(stores, tmp_path)
     theirs = await other.sealer("user:ada")
     mine = await one.sealer("user:ada")
-    await one.rotate(new_key())
+    await one.rotate(generate_key())
     sealed = mine.seal(b"tokens", "a1")
-    with pytest.raises(Unopened):
+    with pytest.raises(DecryptionFailed):
         theirs.open(sealed, "a1")
-    assert await theirs.find(sealed, "a1") == b"tokens"
+    assert await theirs.open_with_refresh(sealed, "a1") == b"tokens"
 
 
 async def test_a_new_key_takes_the_place_of_the_one_in_the_folder(stores: Stores, tmp_path: Path) -> None:
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
-    assert await vault.rotate(written(NEW)) == 6
+    assert await vault.rotate(format_key(NEW)) == 6
     found = keks_in(tmp_path)
-    assert isinstance(found, Keks)
+    assert isinstance(found, KeyEncryptionKeys)
     assert found.keys == (NEW,)
     assert whole(vault)
     assert whole(await in_folder(stores, tmp_path))
 
 
 async def test_a_key_from_a_setting_cannot_be_replaced_from_here() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store, OLD)
     await filled(vault)
     before = await store.all()
     with pytest.raises(StoreFailed, match="put the new key before the old one"):
-        await vault.rotate(written(NEW))
+        await vault.rotate(format_key(NEW))
     assert (await store.all(), whole(vault)) == (before, True)
 
 
@@ -136,18 +142,18 @@ async def test_wherever_the_power_goes_everything_opens(
     event.listen(Engine, "before_cursor_execute", copy)
     event.listen(Engine, "commit", copy)
     try:
-        await vault.rotate(written(NEW))
+        await vault.rotate(format_key(NEW))
     finally:
         event.remove(Engine, "before_cursor_execute", copy)
         event.remove(Engine, "commit", copy)
     copy()
     for folder in copies.iterdir():
-        left = open_stores(folder)
+        left = open_sqlite(folder)
         try:
             again = await in_folder(left, folder)
             assert whole(again), folder
             found = keks_in(folder)
-            assert isinstance(found, Keks)
+            assert isinstance(found, KeyEncryptionKeys)
             seen.add(found.keys)
             await again.rotate()  # and it can be done again
             assert whole(again)
@@ -172,20 +178,20 @@ async def test_a_rotation_that_fails_half_way_changes_nothing(stores: Stores, tm
     event.listen(Engine, "before_cursor_execute", fail)
     try:
         with pytest.raises(StoreFailed, match="No space left"):
-            await vault.rotate(written(NEW))
+            await vault.rotate(format_key(NEW))
     finally:
         event.remove(Engine, "before_cursor_execute", fail)
     assert count == 3
     assert await stores.vault.all() == before
     assert whole(vault)
     assert whole(await in_folder(stores, tmp_path))
-    assert await vault.rotate(new_key()) == 6
+    assert await vault.rotate(generate_key()) == 6
 
 
 # --- several processes
 
 
-class Interrupted(MemoryVault):
+class Interrupted(MemoryVaultStore):
     """Something else happens just before, or just after, the next data key is stored."""
 
     def __init__(self) -> None:
@@ -214,13 +220,13 @@ class Interrupted(MemoryVault):
 @pytest.mark.parametrize("what", ["secret", "first of a user", "record"])
 async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, when: str, what: str) -> None:
     """The old key is dropped at the end, and nothing may be left that only the old key opens."""
-    KeyFile(tmp_path / FILE_NAME).make(OLD)
+    KeyFile(tmp_path / VAULT_KEY_FILE).create(OLD)
     store = Interrupted()
     one, other = Vault(keks_in(tmp_path)), Vault(keks_in(tmp_path))
     await one.open(store)
     await filled(one)
     await other.open(store)
-    setattr(store, when, lambda: other.rotate(written(NEW)))
+    setattr(store, when, lambda: other.rotate(format_key(NEW)))
     if what == "record":
         await one.sealer("user:carol")
     else:
@@ -234,7 +240,7 @@ async def test_what_comes_while_another_process_rotates_is_kept(tmp_path: Path, 
 
 
 async def test_what_comes_between_reading_and_replacing_is_kept(tmp_path: Path) -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     one, other = await opened(store, OLD), await opened(store, OLD)
     await filled(one)
     await asyncio.gather(one.rotate(), other.set("NEW", VALUE, None, "local"), one.rotate(), other.rotate())
@@ -251,7 +257,7 @@ async def test_a_process_that_had_no_key_finds_what_another_made(stores: Stores,
     assert other.get("TOKEN") is None
     await other.refresh()
     assert other.get("TOKEN") == VALUE
-    await one.rotate(new_key())
+    await one.rotate(generate_key())
     await other.refresh()
     assert other.get("TOKEN") == VALUE
     await other.set("TOKEN", Secret("another"), "ada", "local")
@@ -270,17 +276,17 @@ async def test_a_key_that_is_gone_is_not_made_anew(stores: Stores, tmp_path: Pat
     """What it sealed would be lost with the process."""
     vault = await in_folder(stores, tmp_path)
     await filled(vault)
-    (tmp_path / FILE_NAME).unlink()
+    (tmp_path / VAULT_KEY_FILE).unlink()
     with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
         await vault.set("NEW", VALUE, "carol", "local")
     with pytest.raises(StoreFailed, match="gone from where it was kept; put it back"):
         await vault.rotate()
-    assert not (tmp_path / FILE_NAME).exists()
+    assert not (tmp_path / VAULT_KEY_FILE).exists()
     assert whole(vault)
 
 
 async def test_nothing_is_rotated_too() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     assert await vault.rotate() == 0
-    assert await store.all() == Contents()
+    assert await store.all() == VaultContents()

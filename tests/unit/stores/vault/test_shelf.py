@@ -3,9 +3,8 @@
 import pytest
 
 from tests.unit.stores.vault.sealing import NEW, OLD, VALUE, opened
-from toolhall.stores.vault.base import DataKey
-from toolhall.stores.vault.envelope import Envelope, OpenKey
-from toolhall.stores.vault.memory import MemoryVault
+from toolhall.stores.vault.envelope import Envelope, UnwrappedKey
+from toolhall.stores.vault.store import DataKey, MemoryVaultStore
 
 USERS = 30
 
@@ -16,7 +15,7 @@ def unwrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tenants: list[str] = []
     unwrap = Envelope.unwrap
 
-    def counted(self: Envelope, key: DataKey) -> OpenKey:
+    def counted(self: Envelope, key: DataKey) -> UnwrappedKey:
         tenants.append(key.tenant)
         return unwrap(self, key)
 
@@ -26,7 +25,7 @@ def unwrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
     """Else linking an account would take longer with everybody who has linked one."""
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault, other = await opened(store), await opened(store)
     for number in range(USERS):
         await vault.sealer(f"user:{number}")
@@ -44,7 +43,7 @@ async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
 
 
 async def test_a_key_that_was_wrapped_anew_is_unwrapped_anew(unwrapped: list[str]) -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store, OLD)
     sealed = (await vault.sealer("user:ada")).seal(b"tokens", "a1")
     other = await opened(store, NEW, OLD)

@@ -10,19 +10,18 @@ import pytest
 from tests.unit.stores.vault.sealing import NEW, OLD, START, VALUE, Clock, given, opened
 from toolhall.model.errors import Malformed
 from toolhall.model.secret import Secret
-from toolhall.stores.base import StoreFailed
+from toolhall.stores.common import StoreFailed
 from toolhall.stores.vault import vault as module
-from toolhall.stores.vault.base import Contents, SecretRow
-from toolhall.stores.vault.envelope import Unopened
-from toolhall.stores.vault.keys import find_keks
-from toolhall.stores.vault.memory import MemoryVault
-from toolhall.stores.vault.vault import KEEP_SECONDS, KEY_SECONDS, SecretInfo, Vault
+from toolhall.stores.vault.envelope import DecryptionFailed
+from toolhall.stores.vault.key_sources import find_key_encryption_keys
+from toolhall.stores.vault.store import MemoryVaultStore, SecretRow, VaultContents
+from toolhall.stores.vault.vault import CACHE_SECONDS, KEY_LIFETIME_SECONDS, SecretInfo, Vault
 
 ADAS = Secret("ada's own value")
 
 
 async def test_what_was_set_is_got_also_after_a_restart() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     assert vault.get("TOKEN") is None
     await vault.set("TOKEN", VALUE, None, "local")
@@ -31,7 +30,7 @@ async def test_what_was_set_is_got_also_after_a_restart() -> None:
 
 
 async def test_a_users_own_wins_over_the_halls_and_is_nobody_elses() -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "ada")
     await vault.set("MINE", ADAS, "ada", "ada")
@@ -43,7 +42,7 @@ async def test_a_users_own_wins_over_the_halls_and_is_nobody_elses() -> None:
 
 async def test_what_is_told_of_a_secret_is_not_its_value() -> None:
     clock = Clock()
-    vault = await opened(MemoryVault(), clock=clock)
+    vault = await opened(MemoryVaultStore(), clock=clock)
     await vault.set("TOKEN", VALUE, None, "ada")
     (first,) = await vault.list()
     assert first == SecretInfo(
@@ -61,25 +60,25 @@ async def test_what_is_told_of_a_secret_is_not_its_value() -> None:
 
 
 async def test_what_was_removed_is_gone_with_its_data_key() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     await vault.set("TOKEN", VALUE, None, "local")
     vault.get("TOKEN")
     assert await vault.remove("TOKEN")
     assert not await vault.remove("TOKEN")
-    assert (vault.get("TOKEN"), await vault.list(), await store.all()) == (None, (), Contents())
+    assert (vault.get("TOKEN"), await vault.list(), await store.all()) == (None, (), VaultContents())
 
 
 @pytest.mark.parametrize("name", ["A", "_", "a.b-c_9", "A" * 128, "__proto__"])
 async def test_good_names(name: str) -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     await vault.set(name, VALUE, None, "local")
     assert vault.get(name) == VALUE
 
 
 @pytest.mark.parametrize("name", ["", "9A", "-A", ".A", "A B", "A\n", "Ä", "A/B", "A" * 129, "A\x00", "\ud800"])
 async def test_bad_names(name: str) -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     with pytest.raises(Malformed, match="such as TWILIO_API_KEY"):
         await vault.set(name, VALUE, None, "local")
     assert await vault.list() == ()
@@ -87,7 +86,7 @@ async def test_bad_names(name: str) -> None:
 
 @pytest.mark.parametrize("value", ["1234", "x" * 65_536, "ü" * 32_768, "a\x00b\n\r\u202e", "\U0001f6e0" * 4])
 async def test_good_values(value: str) -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     await vault.set("TOKEN", Secret(value), None, "local")
     found = vault.get("TOKEN")
     assert found is not None
@@ -96,7 +95,7 @@ async def test_good_values(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["x" * 65_537, "ü" * 32_769, "what \ud800"], ids=["long", "long in UTF-8", "half"])
 async def test_bad_values_are_not_repeated(value: str) -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     with pytest.raises(Malformed) as raised:
         await vault.set("TOKEN", Secret(value), None, "local")
     assert value[:5] not in f"{raised.value!r} {raised.value.__cause__!r} {raised.value.detail}"
@@ -104,7 +103,7 @@ async def test_bad_values_are_not_repeated(value: str) -> None:
 
 @pytest.mark.parametrize("user", ["", "x" * 257, "\x00", "\ud800"])
 async def test_bad_users(user: str) -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     with pytest.raises(Malformed, match="1 to 256 characters"):
         await vault.set("TOKEN", VALUE, user, "local")
 
@@ -114,12 +113,12 @@ async def test_bad_users(user: str) -> None:
 
 async def test_it_is_one_object_for_a_minute_with_what_was_worked_out_from_it() -> None:
     clock = Clock()
-    vault = await opened(MemoryVault(), clock=clock)
+    vault = await opened(MemoryVaultStore(), clock=clock)
     await vault.set("TOKEN", VALUE, None, "local")
     first = vault.get("TOKEN")
     assert first is not None
-    assert first.known(len) == 27
-    clock.now += KEEP_SECONDS - 0.1
+    assert first.derived(len) == 27
+    clock.now += CACHE_SECONDS - 0.1
     await vault.set("OTHER", VALUE, None, "local")
     assert vault.get("TOKEN", "ada") is first, "also after another secret was set"
     clock.now += 0.1
@@ -130,7 +129,7 @@ async def test_it_is_one_object_for_a_minute_with_what_was_worked_out_from_it() 
 
 async def test_it_is_closed_after_that_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEEP_SECONDS", 0.0)
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     value = "only ever in this test"
     await vault.set("TOKEN", Secret(value), None, "local")
     vault.get("TOKEN")
@@ -162,7 +161,7 @@ def test_it_opens_without_a_loop_too() -> None:
 
 
 async def _with_token() -> Vault:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     await vault.set("TOKEN", VALUE, None, "local")
     return vault
 
@@ -189,8 +188,8 @@ def test_in_another_loop_it_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_no_secret_and_no_key_is_fine_until_one_is_set() -> None:
-    vault = Vault(find_keks(None, None, profile="server", environment={}))
-    await vault.open(MemoryVault())
+    vault = Vault(find_key_encryption_keys(None, None, profile="server", environment={}))
+    await vault.open(MemoryVaultStore())
     assert (vault.get("TOKEN"), await vault.list()) == (None, ())
     with pytest.raises(StoreFailed, match="set TOOLHALL_VAULT_KEY"):
         await vault.set("TOKEN", VALUE, None, "local")
@@ -201,29 +200,29 @@ async def test_no_secret_and_no_key_is_fine_until_one_is_set() -> None:
 @pytest.mark.parametrize("sealing", ["secret", "record"])
 async def test_with_secrets_and_without_their_key_nothing_opens(sealing: str) -> None:
     """Also if only others keep what was sealed: without its key it would seem to be broken."""
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     if sealing == "secret":
         await vault.set("TOKEN", VALUE, None, "local")
     else:
         await vault.sealer("user:ada")
     with pytest.raises(StoreFailed, match=r"the key that opens them is not: put it back; .* set TOOLHALL_VAULT_KEY"):
-        await Vault(find_keks(None, None, profile="local", environment={})).open(store)
+        await Vault(find_key_encryption_keys(None, None, profile="local", environment={})).open(store)
     with pytest.raises(StoreFailed, match=r"another vault key sealed \([0-9a-f]{16}\): put that one back"):
         await opened(store, NEW)
     await opened(store, NEW, OLD)
 
 
 async def test_what_is_lost_for_good_can_be_given_up() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     lost, kept = await opened(store, OLD), await opened(store, NEW, OLD)
     await lost.set("LOST", VALUE, None, "local")
     await kept.set("KEPT", VALUE, "ada", "local")
-    assert await Vault(given([NEW])).forget_lost(store) == 1
+    assert await Vault(given([NEW])).remove_orphans(store) == 1
     vault = await opened(store, NEW)
     assert (vault.get("LOST"), vault.get("KEPT", "ada")) == (None, VALUE)
-    assert await Vault(find_keks(None, None, profile="local", environment={})).forget_lost(store) == 1
-    assert await store.all() == Contents()
+    assert await Vault(find_key_encryption_keys(None, None, profile="local", environment={})).remove_orphans(store) == 1
+    assert await store.all() == VaultContents()
 
 
 @pytest.mark.parametrize("change", ["moved", "renamed", "cut", "flipped", "of another key"])
@@ -231,7 +230,7 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
     change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Here by someone who can even make the codes of rows: the sealed value itself says whose it is."""
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     for name, user in (("TOKEN", "ada"), ("OTHER", "ada"), ("TOKEN", "bob")):
         await vault.set(name, Secret(f"{name} of {user}"), user, "local")
@@ -246,7 +245,7 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
         "of another key": msgspec.structs.replace(bob, dek=ada.dek),
     }
     rows = tuple(changed[change] if row == bob else row for row in before.rows)
-    await store.replace_data_keys(before, Contents(before.keys, rows))
+    await store.replace_data_keys(before, VaultContents(before.keys, rows))
     with caplog.at_level(logging.ERROR):
         again = await opened(store)
     assert again.get("TOKEN", "bob") is None
@@ -264,13 +263,13 @@ async def test_a_row_that_does_not_open_is_refused_and_the_others_are_not(
 
 async def test_a_users_own_that_does_not_open_is_not_replaced_by_the_halls() -> None:
     """Who has one of their own is not served with another by accident; until it is set anew, or removed."""
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "ada")
     before = await store.all()
     rows = tuple(msgspec.structs.replace(row, sealed=row.sealed[:-1]) if row.user else row for row in before.rows)
-    await store.replace_data_keys(before, Contents(before.keys, rows))
+    await store.replace_data_keys(before, VaultContents(before.keys, rows))
     await vault.refresh()
     assert [vault.get("TOKEN", user) for user in ("ada", "bob", None)] == [None, VALUE, VALUE]
     assert {each.user: each.usable for each in await vault.list()} == {None: True, "ada": False}
@@ -283,7 +282,7 @@ async def test_a_users_own_that_does_not_open_is_not_replaced_by_the_halls() -> 
 
 
 async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: pytest.LogCaptureFixture) -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     await vault.set("TOKEN", VALUE, None, "local")
     await vault.set("TOKEN", ADAS, "ada", "local")
@@ -292,7 +291,7 @@ async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: 
         msgspec.structs.replace(key, wrapped=before.keys[1 - number].wrapped) if key.tenant == "hall" else key
         for number, key in enumerate(before.keys)
     )
-    await store.replace_data_keys(before, Contents(keys, before.rows))
+    await store.replace_data_keys(before, VaultContents(keys, before.rows))
     with caplog.at_level(logging.ERROR):
         again = await opened(store)
     assert (again.get("TOKEN"), again.get("TOKEN", "ada")) == (None, ADAS)
@@ -304,31 +303,31 @@ async def test_a_data_key_that_does_not_open_takes_only_its_own_with_it(caplog: 
 
 
 async def test_records_of_others_are_sealed_for_their_owner_and_place() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     ada, bob = await vault.sealer("user:ada"), await vault.sealer("user:bob")
     sealed = ada.seal(b"tokens", "google", "a1")
     assert ada.open(sealed, "google", "a1") == b"tokens"
     assert (await (await opened(store)).sealer("user:ada")).open(sealed, "google", "a1") == b"tokens"
     for sealer, bound in ((ada, ("google", "a2")), (ada, ()), (bob, ("google", "a1")), (bob, ())):
-        with pytest.raises(Unopened):
+        with pytest.raises(DecryptionFailed):
             sealer.open(sealed, *bound)
     for wrong in (b"", b"v1", sealed[:-1], b"v2" + sealed[2:]):
-        with pytest.raises(Unopened):
+        with pytest.raises(DecryptionFailed):
             ada.open(wrong, "google", "a1")
 
 
 async def test_a_users_secret_is_no_record_of_that_user() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     await vault.set("TOKEN", VALUE, "ada", "local")
     (row,) = (await store.all()).rows
-    with pytest.raises(Unopened):
+    with pytest.raises(DecryptionFailed):
         (await vault.sealer("user:ada")).open(row.sealed, "ada", "secret", "TOKEN", row.id)
 
 
 async def test_a_tenant_that_was_shredded_is_gone_for_good() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
@@ -336,21 +335,21 @@ async def test_a_tenant_that_was_shredded_is_gone_for_good() -> None:
     await vault.set("TOKEN", VALUE, None, "local")
     assert await vault.shred("user:ada")
     assert vault.get("TOKEN", "ada") == VALUE
-    with pytest.raises(Unopened):
+    with pytest.raises(DecryptionFailed):
         sealer.open(sealed, "a1")
     with pytest.raises(StoreFailed, match="were shredded just now; try again"):
         sealer.seal(b"more", "a1")
-    with pytest.raises(Unopened):
-        await (await vault.sealer("user:ada")).find(sealed, "a1")
+    with pytest.raises(DecryptionFailed):
+        await (await vault.sealer("user:ada")).open_with_refresh(sealed, "a1")
 
 
 async def test_a_data_key_seals_for_a_year_and_opens_for_ever() -> None:
-    clock, store = Clock(), MemoryVault()
+    clock, store = Clock(), MemoryVaultStore()
     vault = await opened(store, clock=clock)
     sealer = await vault.sealer("user:ada")
     sealed = sealer.seal(b"tokens", "a1")
     await vault.set("OLD", VALUE, None, "local")
-    clock.now += KEY_SECONDS
+    clock.now += KEY_LIFETIME_SECONDS
     sealer = await vault.sealer("user:ada")
     await vault.set("NEW", VALUE, None, "local")
     assert sealer.seal(b"tokens", "a1")[2:10] != sealed[2:10]
@@ -360,7 +359,7 @@ async def test_a_data_key_seals_for_a_year_and_opens_for_ever() -> None:
 
 
 async def test_of_many_changes_at_once_none_is_lost() -> None:
-    store = MemoryVault()
+    store = MemoryVaultStore()
     vault = await opened(store)
     await asyncio.gather(*(vault.set(f"T{number}", VALUE, None, "local") for number in range(20)))
     assert len(await vault.list()) == 20
@@ -368,7 +367,7 @@ async def test_of_many_changes_at_once_none_is_lost() -> None:
 
 
 async def test_a_change_that_nobody_waits_for_is_whole() -> None:
-    vault = await opened(MemoryVault())
+    vault = await opened(MemoryVaultStore())
     setting = asyncio.create_task(vault.set("TOKEN", VALUE, None, "local"))
     await asyncio.sleep(0)
     setting.cancel()

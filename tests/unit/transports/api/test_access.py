@@ -7,8 +7,8 @@ import pytest
 
 from tests.unit.transports.api.managing import Reply, manage
 from toolhall import Toolhall, tool
-from toolhall.model.record import Record
-from toolhall.stores.journal import MemoryJournal
+from toolhall.model.call_records import AuditRecord
+from toolhall.stores.audit.journal import MemoryJournal
 
 
 @tool(version="1.0.0", level=4)
@@ -40,7 +40,7 @@ async def call(hall: Toolhall, secret: str, **arguments: Any) -> Reply:
     return await manage(hall, "POST", f"/tools/{entry.tool.id.toolkit}/push", arguments, bearer(secret))
 
 
-def recorded(hall: Toolhall) -> list[Record]:
+def recorded(hall: Toolhall) -> list[AuditRecord]:
     assert isinstance(hall.journal, MemoryJournal)
     return [each for each in hall.journal.records if each.phase is None]
 

@@ -11,8 +11,7 @@ from tests.unit.transports.api.managing import PICK, activated, definition, mana
 from tests.unit.transports.asked import FORWARDED
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.examples.calculator import Calculator
-from toolhall.model.caller import LOCAL
-from toolhall.transports.identity import NOBODY
+from toolhall.model.caller import ANONYMOUS, LOCAL
 
 DIGEST = "sha256-" + "0" * 64
 CHANGES = ("activate", "deactivate", "deprecate", "rollback")
@@ -193,7 +192,7 @@ async def test_strangers_see_nothing_and_change_nothing(hall: Toolhall) -> None:
         assert (await manage(hall, method, path, body, FORWARDED)).status == 403
     made = records(hall)[before:]
     assert {(caller, dialect, outcome) for caller, dialect, _, outcome in made} == {
-        (NOBODY.id, "api/management", "Denied")
+        (ANONYMOUS.id, "api/management", "Denied")
     }
     assert len(made) == len(tries)
     assert [tool["state"] for tool in (await manage(hall, "GET", "/api/tools?toolkit=Kit")).body["tools"]] == [
@@ -307,7 +306,7 @@ async def test_pages_of_another_origin_change_nothing_and_see_nothing(hall: Tool
 
 async def test_what_is_active_and_not_served_is_told_apart(hall: Toolhall) -> None:
     await manage(hall, "POST", "/api/tools", definition())
-    kept = hall.registrar.find(PICK)
+    kept = hall.registration.find(PICK)
     told = await manage(hall, "POST", place(PICK, "activate"), {"seen": kept.document_digest})
     assert (told.body["state"], told.body["served"]) == ("active", True)
 

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.transports.api.managing import manage
 from toolhall import Toolhall, tool
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
+from toolhall.model.messages import CallTool
 
 
 @tool(version="1.0.0", level=4)
@@ -21,7 +21,7 @@ async def hall() -> AsyncIterator[Toolhall]:
     with Toolhall(push) as hall:
         await hall.open()
         for name in ("push", "pull"):
-            await hall.hall.answer(CallTool(name, {}, "test", 7), LOCAL)
+            await hall.dispatcher.answer(CallTool(name, {}, "test", 7), LOCAL)
         yield hall
 
 

@@ -8,23 +8,23 @@ import pytest
 from tests.unit.transports.api.managing import manage, place
 from toolhall import Config, Toolhall
 from toolhall.examples.calculator import Calculator
+from toolhall.http.api import audit
+from toolhall.http.api.audit import CallerReport
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import LOCAL, Caller
-from toolhall.model.exchange import CallTool
-from toolhall.model.record import Record
-from toolhall.transports.api import callers
-from toolhall.transports.api.callers import Callers
+from toolhall.model.messages import CallTool
 
 
-def record(caller: str = "ada", at: float = 1.0, **other: Any) -> Record:
+def record(caller: str = "ada", at: float = 1.0, **other: Any) -> AuditRecord:
     said: dict[str, Any] = {"dialect": "mcp", "tool": "Kit.pick@1.0.0", "outcome": "ok", "grant": "local", **other}
-    return Record(at, "call-1", caller, **said)
+    return AuditRecord(at, "call-1", caller, **said)
 
 
-def told(*records: Record) -> Any:
-    found = Callers()
+def told(*records: AuditRecord) -> Any:
+    found = CallerReport()
     for each in records:
-        found.take(each)
-    return found.document()
+        found.add(each)
+    return found.to_json()
 
 
 def test_calls_are_counted_by_caller_those_who_came_last_first() -> None:
@@ -73,14 +73,14 @@ def test_only_calls_that_found_the_tool_count(other: dict[str, Any], counts: int
 
 
 def test_however_many_callers_there_are_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "MOST_CALLERS", 3)
+    monkeypatch.setattr(audit, "MOST_CALLERS", 3)
     document = told(*(record(f"caller-{number}", at=float(number)) for number in range(50)))
     assert [each["caller"] for each in document["callers"]] == ["caller-49", "caller-48", "caller-47"]
     assert document["others"] == 47
 
 
 def test_nor_are_more_versions_of_one_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(callers, "MOST_WORDS", 2)
+    monkeypatch.setattr(audit, "MOST_WORDS", 2)
     document = told(*(record(tool=f"Kit.pick@1.0.{number}") for number in range(9)))
     assert len(document["callers"][0]["versions"]) == 2
     assert document["callers"][0]["calls"] == 9
@@ -92,8 +92,8 @@ async def test_real_calls_are_told_at_once(tmp_path: Path, kept: bool) -> None:
     with Toolhall(Calculator, config=config) as hall:
         await hall.open()
         for name, caller in (("Calculator_Add", LOCAL), ("Calculator.Add@^1", LOCAL), ("Calculator.Add@9.9.9", LOCAL)):
-            await hall.hall.answer(CallTool(name, {"a": 1, "b": 2}, "test"), caller)
-        await hall.hall.answer(CallTool("Calculator_Add", {}, "test"), Caller("stranger"))
+            await hall.dispatcher.answer(CallTool(name, {"a": 1, "b": 2}, "test"), caller)
+        await hall.dispatcher.answer(CallTool("Calculator_Add", {}, "test"), Caller("stranger"))
         await manage(hall, "POST", place("Calculator.Add", "deactivate"))
         for name in ("Calculator.Add", "Calculator.Add@1.0.0"):
             found = (await manage(hall, "GET", place(name, "callers"))).body["callers"]

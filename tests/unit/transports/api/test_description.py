@@ -9,11 +9,11 @@ import pytest
 from tests.unit.transports.api.managing import PICK, Reply, activated, definition, manage, place, registered
 from tests.unit.transports.asked import FORWARDED
 from toolhall import Toolhall
-from toolhall.dialects.openapi import management
+from toolhall.dialects.openapi import paths as management
 from toolhall.examples.calculator import Calculator
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool
-from toolhall.stores.base import Origin, State, What
+from toolhall.model.messages import CallTool
+from toolhall.stores.tools import ToolEventKind, ToolOrigin, ToolState
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def check(document: Any, path: str, method: str, reply: Reply) -> None:
 
 async def test_management_is_described_to_who_may_manage(hall: Toolhall) -> None:
     document = await described(hall)
-    assert management.TAG in document["tags"]
+    assert management.MANAGEMENT_TAG in document["tags"]
     operations = [each for path in document["paths"].values() for each in path.values()]
     managing = [each for each in operations if each["tags"] == ["management"]]
-    assert len(managing) == sum(map(len, management.paths([]).values()))
+    assert len(managing) == sum(map(len, management.management_paths([]).values()))
     assert len({each["operationId"] for each in operations}) == len(operations)
     strange = await described(hall, FORWARDED)
     assert not [path for path in strange["paths"] if path.startswith("/api")]
@@ -51,16 +51,16 @@ async def test_management_is_described_to_who_may_manage(hall: Toolhall) -> None
 
 
 def test_words_are_those_of_the_store() -> None:
-    assert set(get_args(State)) == set(management.STATES)
-    assert set(get_args(Origin)) == set(management.ORIGINS)
-    assert set(get_args(What)) == set(management.HAPPENED)
+    assert set(get_args(ToolState)) == set(management.STATES)
+    assert set(get_args(ToolOrigin)) == set(management.ORIGINS)
+    assert set(get_args(ToolEventKind)) == set(management.EVENT_TYPES)
 
 
 async def test_every_answer_is_as_described(hall: Toolhall) -> None:
     document = await described(hall)
     await activated(hall, PICK)
     await activated(hall, "Kit.pick@1.1.0")
-    await hall.hall.answer(CallTool("Calculator_Add", {"a": 1, "b": 2}, "test"), LOCAL)
+    await hall.dispatcher.answer(CallTool("Calculator_Add", {"a": 1, "b": 2}, "test"), LOCAL)
     ending = {"sunset": "2099-01-31", "successor": "Kit.pick@1.1.0"}
     for method, path, tool_id, body in (
         ("get", "/api/tools", "", None),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.transports.api.managing import activated, definition, manage, place, registered
 from toolhall import Config, Toolhall
-from toolhall.transports.api import pages
+from toolhall.http.api import tools
 
 NAMES = [f"t{number}" for number in range(5)]
 IDS = [f"Kit.{name}@1.0.0" for name in NAMES]
@@ -63,5 +63,5 @@ async def test_any_text_is_a_cursor(hall: Toolhall) -> None:
 
 
 async def test_a_page_is_bounded_in_bytes_but_never_empty(hall: Toolhall, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "PAGE_BYTES", 500)
+    monkeypatch.setattr(tools, "PAGE_BYTES", 500)
     assert await listed(hall) == [[tool_id] for tool_id in IDS]

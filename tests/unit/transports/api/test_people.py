@@ -31,7 +31,7 @@ async def test_what_waits_is_listed_with_everything_that_is_shown(house: House, 
     status, told = await desk.api("GET", "/api/approvals")
     (found,) = told["approvals"]
     assert (status, found["url"], found["shown"]) == (200, f"{ORIGIN}{path}", '{\n  "room": "attic"\n}')
-    burn = house.hall.hall.registry.snapshot.find("burn")
+    burn = house.hall.dispatcher.registry.snapshot.find("burn")
     assert burn is not None
     assert (found["definitionSha256"], found["codeSha256"]) == (burn.definition_sha256, burn.code_sha256)
     assert burn.code_sha256
@@ -116,7 +116,7 @@ async def test_an_authenticator_counts_after_its_first_code(house: House, desk: 
 
 
 def _code(house: House, secret: str) -> str:
-    return pyotp.TOTP(secret).generate_otp(int(house.hall.people.factors.clock()) // 30)
+    return pyotp.TOTP(secret).generate_otp(int(house.hall.approval_components.factors.clock()) // 30)
 
 
 async def test_who_has_a_factor_is_asked_for_it(house: House, desk: Browser) -> None:
@@ -136,7 +136,7 @@ async def test_who_has_a_factor_is_asked_for_it(house: House, desk: Browser) -> 
 
 async def test_whoever_owns_the_folder_is_not_asked(house: House, desk: Browser) -> None:
     await house.generator("local")
-    house.hall.api.managed.origin = "cli"
+    house.hall.api.context.origin = "cli"
     (known,) = (await desk.api("GET", "/api/factors"))[1]["factors"]
     assert (await desk.api("POST", "/api/factors", {"kind": "passkey", "person": "local"}))[0] == 201
     assert (await desk.api("DELETE", f"/api/factors/{known['id']}"))[0] == 200

@@ -14,10 +14,10 @@ from tests.unit.transports.pages.browsing import ORIGIN
 from tests.unit.transports.pages.post_office import PostOffice, agreed_there, post_office
 from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.vault.envelope import Unopened
-from toolhall.stores.vault.keys import new_key
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.registration.access import NewKey
+from toolhall.stores.vault.envelope import DecryptionFailed
+from toolhall.stores.vault.key_sources import generate_key
 
 VALUE = "tw-4f1e0b7c-canary"
 
@@ -36,7 +36,7 @@ async def office(acme: Authority) -> AsyncIterator[PostOffice]:
 
 @pytest.fixture
 async def served(acme: Authority) -> AsyncIterator[PostOffice]:
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         yield office
 
 
@@ -48,8 +48,8 @@ async def test_a_secret_that_is_set_is_used_and_never_told(office: PostOffice) -
     path = "/api/secrets/SMS_KEY"
     made = await manage(office.hall, "PUT", path, {"value": VALUE})
     assert (made.status, made.body["name"], made.body["user"], made.body["by"]) == (200, "SMS_KEY", None, "local")
-    answer = await office.hall.hall.answer(CallTool("Post_ring", {}, "test"), LOCAL)
-    assert isinstance(answer, Finished)
+    answer = await office.hall.dispatcher.answer(CallTool("Post_ring", {}, "test"), LOCAL)
+    assert isinstance(answer, CompletedCall)
     assert answer.result.encoded == str(len(VALUE)).encode()
     listed = await manage(office.hall, "GET", "/api/secrets")
     assert listed.body == {"secrets": [made.body]}
@@ -65,7 +65,7 @@ async def test_a_secret_that_is_set_is_used_and_never_told(office: PostOffice) -
 async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
     for user in ("alice", "bob"):
         await manage(office.hall, "PUT", f"/api/secrets/SMS_KEY?user={user}", {"value": f"{VALUE}-{user}"})
-    vault = office.hall.supplies.vault
+    vault = office.hall.credentials.vault
     found = [vault.get("SMS_KEY", user) for user in ("alice", "bob", "carol")]
     assert [each and each.reveal() for each in found] == [f"{VALUE}-alice", f"{VALUE}-bob", None]
     assert (await manage(office.hall, "DELETE", "/api/secrets/SMS_KEY")).status == 404
@@ -76,14 +76,14 @@ async def test_a_user_has_secrets_of_their_own(office: PostOffice) -> None:
 async def test_a_user_who_goes_leaves_nothing_sealed(office: PostOffice) -> None:
     for name, query in (("SMS_KEY", ""), ("SMS_KEY", "?user=alice"), ("OTHER", "?user=alice")):
         await manage(office.hall, "PUT", f"/api/secrets/{name}{query}", {"value": VALUE})
-    vault = office.hall.supplies.vault
+    vault = office.hall.credentials.vault
     sealed = (await vault.sealer("user:alice")).seal(b"tokens", "a1")
     assert (await manage(office.hall, "DELETE", "/api/secrets")).status == 400
     gone = await manage(office.hall, "DELETE", "/api/secrets?user=alice")
     assert (gone.status, gone.body) == (200, {"removed": "alice"})
     assert [each["user"] for each in (await manage(office.hall, "GET", "/api/secrets")).body["secrets"]] == [None]
-    with pytest.raises(Unopened):
-        await (await vault.sealer("user:alice")).find(sealed, "a1")
+    with pytest.raises(DecryptionFailed):
+        await (await vault.sealer("user:alice")).open_with_refresh(sealed, "a1")
     assert (await manage(office.hall, "DELETE", "/api/secrets?user=bob")).status == 404
 
 

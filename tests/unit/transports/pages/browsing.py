@@ -14,10 +14,9 @@ from toolhall import Toolhall, tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
 from toolhall.model.errors import NeedsVerification
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.registrar.grants import NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.approvals.base import Approval
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.registration.access import NewGrant, NewKey
+from toolhall.stores.approvals import Approval
 
 ORIGIN = "http://localhost:8000"
 CLOCK = 2_000_000_000.0
@@ -127,8 +126,8 @@ class House:
 
     async def call(self, name: str, caller: Caller = LOCAL, **arguments: Any) -> Any:
         """What a call ends with: a value, or an error."""
-        answer = await self.hall.hall.answer(CallTool(name, arguments, "test"), caller)
-        return answer.result.encoded if isinstance(answer, Finished) else answer
+        answer = await self.hall.dispatcher.answer(CallTool(name, arguments, "test"), caller)
+        return answer.result.encoded if isinstance(answer, CompletedCall) else answer
 
     async def ask(self, name: str, caller: Caller = LOCAL, **arguments: Any) -> str:
         """The path of the page that a call is sent to."""
@@ -138,16 +137,16 @@ class House:
         return f"/approve/{answer.id}"
 
     async def approval(self, path: str) -> Approval:
-        found = await self.hall.people.approvals.store.find(path.rpartition("/")[2])
+        found = await self.hall.approval_components.approvals.store.find(path.rpartition("/")[2])
         assert found is not None
         return found
 
     async def generator(self, person: str) -> "Generator":
         """A new authenticator of this person."""
-        factors = self.hall.people.factors
-        secret, _, sealed = await factors.draft(person, "local", "house")
+        factors = self.hall.approval_components.factors
+        secret, _, sealed = await factors.start_enrolment(person, "local", "house")
         generator = Generator(secret, self)
-        await factors.confirm(sealed, generator.code())
+        await factors.confirm_enrolment(sealed, generator.code())
         return generator
 
     async def key(self, name: str, *scopes: str, owner: str | None = None) -> str:
@@ -169,7 +168,7 @@ class Generator:
         self._house = house
 
     def code(self) -> str:
-        factors = self._house.hall.people.factors
+        factors = self._house.hall.approval_components.factors
         now = factors.clock() + 30
         factors.clock = lambda: now
         return self._generator.generate_otp(int(now) // 30)

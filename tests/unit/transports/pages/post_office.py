@@ -10,15 +10,14 @@ import httpx2
 from tests.servers.authority import Authority, Client
 from tests.unit.transports.pages.browsing import ORIGIN, Browser, Reply
 from toolhall import Config, Context, Toolhall, Toolkit, tool
-from toolhall.accounts.providers import ProviderSettings
+from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller
 from toolhall.model.errors import NeedsRequirement
-from toolhall.model.exchange import CallTool, Finished
-from toolhall.model.record import Record
-from toolhall.registrar.grants import NewGrant
-from toolhall.registrar.keys import NewKey
-from toolhall.stores.accounts.base import Link
-from toolhall.stores.journal import MemoryJournal
+from toolhall.model.messages import CallTool, CompletedCall
+from toolhall.oauth.providers import ProviderSettings
+from toolhall.registration.access import NewGrant, NewKey
+from toolhall.stores.accounts import AccountLink
+from toolhall.stores.audit.journal import MemoryJournal
 
 SECRET = "client-secret-of-the-hall"
 SCOPES = ("mail.read", "mail.send")
@@ -57,11 +56,11 @@ class PostOffice:
 
     async def call(self, caller: Caller = LOCAL) -> Any:
         """What a call ends with: a value, or an error."""
-        answer = await self.hall.hall.answer(CallTool("Post_read", {}, "test"), caller)
-        return answer.result.encoded if isinstance(answer, Finished) else answer
+        answer = await self.hall.dispatcher.answer(CallTool("Post_read", {}, "test"), caller)
+        return answer.result.encoded if isinstance(answer, CompletedCall) else answer
 
-    async def link(self, path: str) -> Link:
-        found = await self.hall.supplies.broker.find(path.rpartition("/")[2])
+    async def link(self, path: str) -> AccountLink:
+        found = await self.hall.credentials.broker.find_link(path.rpartition("/")[2])
         assert found is not None
         return found
 
@@ -72,7 +71,7 @@ class PostOffice:
         await self.hall.access.grants.add(NewGrant(callers=name, tools="*"), "local")
         return secret
 
-    def recorded(self) -> list[Record]:
+    def recorded(self) -> list[AuditRecord]:
         assert isinstance(self.hall.journal, MemoryJournal)
         return [each for each in self.hall.journal.records if each.phase is None and "management" in each.dialect]
 

@@ -17,7 +17,7 @@ from tests.unit.transports.pages.post_office import (
     post_office,
 )
 from toolhall.model.caller import LOCAL
-from toolhall.stores.vault.keys import new_key
+from toolhall.stores.vault.key_sources import generate_key
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ async def test_two_links_can_be_under_way_in_one_browser(acme: Authority) -> Non
     async with post_office(acme) as office:
         browser, path = Browser(office.hall), await office.ask()
         first = await agreed_there(await agreed(browser, path))
-        begun = await office.hall.supplies.broker.begin(LOCAL, "acme", ("mail.read",))
+        begun = await office.hall.credentials.broker.start_link(LOCAL, "acme", ("mail.read",))
         second = await agreed_there(await agreed(browser, f"/connect/{begun.id}"))
         assert [(await arrive(browser, each)).status for each in (first, second)] == [200, 200]
 
@@ -108,11 +108,11 @@ async def test_agreeing_again_ends_the_attempt_before(office: PostOffice) -> Non
 
 async def test_a_provider_that_is_away_is_said_to_be(office: PostOffice) -> None:
     path = await office.ask()
-    broker = office.hall.supplies.broker
+    broker = office.hall.credentials.broker
     office.acme.metadata = dict  # type: ignore[method-assign]
     page = await Browser(office.hall).get(path)
     assert (page.status, "cannot be used now" in page.text) == (400, True)
-    assert (await broker.find(path.rpartition("/")[2])) is not None
+    assert (await broker.find_link(path.rpartition("/")[2])) is not None
 
 
 @pytest.mark.parametrize("path", ["/connect/nothing", "/connect/" + "x" * 22, "/connect/", "/connect/a/b"])
@@ -124,7 +124,7 @@ async def test_where_there_is_no_link(office: PostOffice, path: str) -> None:
 
 
 async def test_a_link_for_a_terminal_has_no_button(office: PostOffice) -> None:
-    link = await office.hall.supplies.broker.begin(LOCAL, "acme", (), None, "paste")
+    link = await office.hall.credentials.broker.start_link(LOCAL, "acme", (), None, "paste")
     browser = Browser(office.hall)
     page = await browser.get(f"/connect/{link.id}")
     assert (page.status, "terminal" in page.text, 'value="connect"' in page.body) == (200, True, False)
@@ -133,7 +133,7 @@ async def test_a_link_for_a_terminal_has_no_button(office: PostOffice) -> None:
 @pytest.fixture
 async def served(acme: Authority) -> AsyncIterator[PostOffice]:
     """In the server profile, people sign in with their keys."""
-    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=new_key()) as office:
+    async with post_office(acme, profile="server", public_url=ORIGIN, vault_key=generate_key()) as office:
         await office.key("ci", owner="alice")
         yield office
 

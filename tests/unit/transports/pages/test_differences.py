@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.transports.pages.differences import differences
+from toolhall.web.views import json_differences
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
@@ -30,10 +30,10 @@ CASES: list[tuple[Any, Any, list[tuple[str, str | None, str | None]]]] = [
 
 @pytest.mark.parametrize(("before", "now", "found"), CASES)
 def test_each_place_is_named(before: Any, now: Any, found: list[Any]) -> None:
-    assert differences(msgspec.json.encode(before), msgspec.json.encode(now)) == found
+    assert json_differences(msgspec.json.encode(before), msgspec.json.encode(now)) == found
 
 
 @given(values, values)
 def test_there_is_a_difference_only_where_there_is_one(before: Any, now: Any) -> None:
     texts = msgspec.json.encode(before, order="sorted"), msgspec.json.encode(now, order="sorted")
-    assert (differences(*texts) == []) is (texts[0] == texts[1])
+    assert (json_differences(*texts) == []) is (texts[0] == texts[1])

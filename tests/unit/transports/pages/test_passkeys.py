@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.transports.pages.browsing import Browser, House
-from toolhall.transports.pages.passkeys import Passkey
+from toolhall.web.passkeys import Passkey
 
 
 def b64(raw: bytes) -> str:
@@ -43,7 +43,7 @@ ANSWERS = [
 async def test_what_proves_nothing(number: int) -> None:
     house = House()
     with house.hall:
-        factors, browser = house.hall.people.factors, Browser(house.hall)
+        factors, browser = house.hall.approval_components.factors, Browser(house.hall)
         word, _ = await factors.invite("local", "local")
         reply = await browser.act(f"/enroll/{word}", "create", credential=ANSWERS[number])
         assert reply.status == 403, reply.text
@@ -59,6 +59,6 @@ async def test_what_proves_nothing(number: int) -> None:
 async def test_a_bare_address_has_no_passkeys() -> None:
     house = House()
     with house.hall:
-        word, _ = await house.hall.people.factors.invite("local", "local")
+        word, _ = await house.hall.approval_components.factors.invite("local", "local")
         page = await Browser(house.hall).get(f"/enroll/{word}", host="127.0.0.1:8000")
         assert "A passkey cannot belong to a bare address" in page.text

@@ -2,17 +2,17 @@
 
 import pytest
 
-from toolhall.transports.pages.place import Place
+from toolhall.web.public_url import PublicUrl
 
 HOSTS = {"localhost:8000": "localhost", "127.0.0.1:8000": None, "[::1]:8000": None, "hall.example": "hall.example"}
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_without_a_public_url_it_is_what_the_browser_came_by(host: str) -> None:
-    place, headers = Place(None, 8000), {b"host": host.encode()}
+    place, headers = PublicUrl(None, 8000), {b"host": host.encode()}
     assert place.url == "http://localhost:8000"
-    assert (place.origin(headers), place.host(headers)) == (f"http://{host}", HOSTS[host])
-    assert not place.secure
+    assert (place.origin(headers), place.relying_party_id(headers)) == (f"http://{host}", HOSTS[host])
+    assert not place.is_secure
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ def test_without_a_public_url_it_is_what_the_browser_came_by(host: str) -> None:
     ],
 )
 def test_a_link_leads_to_where_the_hall_listens(listens: str, url: str) -> None:
-    assert Place(None, 8000, listens).url == url
+    assert PublicUrl(None, 8000, listens).url == url
 
 
 def test_a_public_url_is_the_only_one() -> None:
-    place, headers = Place("https://Hall.example:8443/below/", 8000), {b"host": b"localhost"}
+    place, headers = PublicUrl("https://Hall.example:8443/below/", 8000), {b"host": b"localhost"}
     assert place.url == "https://Hall.example:8443/below"
-    assert (place.origin(headers), place.host(headers)) == ("https://hall.example:8443", "hall.example")
-    assert place.secure
+    assert (place.origin(headers), place.relying_party_id(headers)) == ("https://hall.example:8443", "hall.example")
+    assert place.is_secure

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolhall.transports.pages.visible import marked, visible
+from toolhall.web.html import mark_hidden, reveal_hidden
 
 PLAIN = [
     "plain text",
@@ -35,17 +35,17 @@ MARKED = {
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_can_be_read_stays(text: str) -> None:
-    assert visible(text) == text
+    assert reveal_hidden(text) == text
 
 
 @pytest.mark.parametrize("text", MARKED)
 def test_what_hides_is_written_out(text: str) -> None:
-    assert visible(text) == MARKED[text]
+    assert reveal_hidden(text) == MARKED[text]
 
 
 @given(st.text())
 def test_nothing_is_lost_and_everything_shows(text: str) -> None:
-    pieces = list(marked(text))
+    pieces = list(mark_hidden(text))
     back = "".join(chr(int(piece[3:-1], 16)) if hidden else piece for piece, hidden in pieces)
     assert back == text
-    assert all(letter.isprintable() or letter == "\n" for letter in visible(text))
+    assert all(letter.isprintable() or letter == "\n" for letter in reveal_hidden(text))

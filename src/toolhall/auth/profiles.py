@@ -1,0 +1,172 @@
+"""The `local` and `server` authentication profiles, and `build_authenticator`, which picks one by the settings.
+
+`LocalAuthenticator`: a connection from this machine is the local user unless it sends an API key; proxied requests
+are anonymous. `ServerAuthenticator`: every request needs a credential, except to the public paths. Token
+verification (httpx2, joserfc) is imported only if issuers or an OXP secret are configured.
+"""
+
+from collections.abc import Callable, Collection
+
+from toolhall.auth.authenticator import (
+    FORWARDING_HEADERS,
+    LOOPBACK,
+    AuthResult,
+    Headers,
+    Scope,
+    anonymous_caller,
+    client_address,
+    is_loopback,
+    missing_credential,
+)
+from toolhall.auth.credentials import (
+    AUTHORIZATION_HEADER,
+    OXP_KEY_HEADER,
+    OXP_PREFIX,
+    ApiKeyLookup,
+    CredentialVerifier,
+    TokenVerifier,
+    is_api_key,
+    mentions_api_key,
+    read_credential,
+)
+from toolhall.auth.settings import AuthSettings, IssuerSettings, TokenIssuer, protected_resource
+from toolhall.model.caller import LOCAL, Caller
+
+
+class LocalAuthenticator:
+    """Whoever connects from this machine is its user, unless it says with a key that it is somebody else."""
+
+    def __init__(self, verifier: CredentialVerifier | None = None) -> None:
+        self._verifier = verifier
+        self._accepts_tokens = verifier is not None and verifier.accepts_tokens
+
+    def authenticate(self, scope: Scope, headers: Headers) -> AuthResult:
+        """By the credential, else local by address; a Unix socket has none and is local too.
+
+        What a proxy forwards is nobody's.
+        """
+        client = scope.get("client")
+        if client is not None and client[0] == LOOPBACK and FORWARDING_HEADERS.isdisjoint(headers):
+            found = LOCAL  # as most are
+        else:
+            found = _caller_by_address(scope, headers)
+        if self._verifier is None or not (AUTHORIZATION_HEADER in headers or OXP_KEY_HEADER in headers):
+            return found
+        path = scope["path"]
+        # OXP 1.0: where no credential is needed, it is ignored. Elsewhere too, unless somebody could have issued it:
+        # many clients cannot be told to send none.
+        if found.local and not mentions_api_key(headers) and (not self._accepts_tokens or path.startswith(OXP_PREFIX)):
+            return found
+        sent = read_credential(headers, path)
+        return found if sent is None else self._verifier.verify(sent, scope)
+
+    def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
+        """Who sends a message that may bring a token; to whom the connection proves local, only a key adds to that."""
+        if token is None or self._verifier is None or (caller.local and not is_api_key(token)):
+            return caller
+        return self._verifier.verify_message_token(token, scope, headers) or caller
+
+
+def _caller_by_address(scope: Scope, headers: Headers) -> Caller:
+    return (
+        LOCAL
+        if is_loopback(client_address(scope)) and FORWARDING_HEADERS.isdisjoint(headers)
+        else anonymous_caller(scope)
+    )
+
+
+PUBLIC_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
+# What a client must read before it can have a credential; pages for people, which sign in by themselves.
+PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/enroll/", "/oauth/callback/")
+MESSAGE_PATH = "/machine"  # its messages bring their own credential, so only the body tells
+
+
+class ServerAuthenticator:
+    """Nobody is proven by an address; `allow_anonymous` lets nobody in particular in, for tools of level 0."""
+
+    def __init__(
+        self, verifier: CredentialVerifier, *, allow_anonymous: bool = False, public_paths: Collection[str] = ()
+    ) -> None:
+        self._verifier = verifier
+        self._allow_anonymous = allow_anonymous
+        self._public_paths = PUBLIC_PATHS.union(public_paths)
+
+    def authenticate(self, scope: Scope, headers: Headers) -> AuthResult:
+        """By the credential in the headers."""
+        path = scope["path"]
+        sent = read_credential(headers, path)
+        if sent is not None:
+            return self._verifier.verify(sent, scope)
+        if self._allow_anonymous or path in self._public_paths or path.startswith(PUBLIC_PREFIXES):
+            return anonymous_caller(scope)
+        if path == MESSAGE_PATH and scope.get("method") == "POST":
+            return anonymous_caller(scope)
+        raise missing_credential()
+
+    def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
+        """Who sends a message: its own token counts like one in the headers, and two must be the same."""
+        if token is not None:
+            return self._verifier.verify_message_token(token, scope, headers) or caller
+        if caller.proof == "none" and not self._allow_anonymous:
+            raise missing_credential()
+        return caller
+
+
+MIN_SECRET_BYTES = 32
+METRICS_PATH = "/metrics"
+_RESERVED_NAMES = ("local", "anonymous", "oxp")
+
+
+class BadAuthSettings(ValueError):
+    """A setting that proves nobody; the message names it and what to write."""
+
+
+def build_authenticator(
+    settings: AuthSettings, keys: ApiKeyLookup, clock: Callable[[], float]
+) -> LocalAuthenticator | ServerAuthenticator:
+    """The identity of a profile; BadIdentity for settings that cannot work."""
+    audiences = protected_resource(settings).audiences
+    issuers = tuple(map(_token_issuer, settings.issuers))
+    _check_settings(issuers, settings.oxp_secret)
+    if issuers and not audiences:
+        raise BadAuthSettings("'issuers' need to know what this server is called; set 'public_url' (or 'resource')")
+    tokens: TokenVerifier | None = None
+    oxp: TokenVerifier | None = None
+    if issuers:
+        from toolhall.auth.key_sets import JsonFetcher  # lazy: httpx2 and joserfc
+        from toolhall.auth.tokens import IssuedTokenVerifier  # lazy: joserfc
+
+        fetch = JsonFetcher(issuers, settings.egress_allow)
+        tokens = IssuedTokenVerifier(issuers, audiences, fetch, clock)
+    if settings.oxp_secret is not None:
+        from toolhall.auth.tokens import SharedSecretVerifier  # lazy: joserfc
+
+        oxp = SharedSecretVerifier(settings.oxp_secret, audiences, clock)
+    gate = CredentialVerifier(keys, clock, tokens=tokens, oxp=oxp)
+    if settings.profile == "local":
+        return LocalAuthenticator(gate)
+    public = [METRICS_PATH] if settings.public_metrics else []
+    return ServerAuthenticator(gate, allow_anonymous=settings.allow_anonymous, public_paths=public)
+
+
+def _token_issuer(settings: IssuerSettings) -> TokenIssuer:
+    audience = getattr(settings, "audience", None)
+    return TokenIssuer(name=settings.name, issuer=settings.issuer, jwks_url=settings.jwks_url, audience=audience)
+
+
+def _check_settings(issuers: tuple[TokenIssuer, ...], secret: str | None) -> None:
+    if issuers:
+        from toolhall.auth.key_sets import is_safe_url  # lazy: httpx2
+    names = [each.name for each in issuers]
+    for each in issuers:
+        if each.name in _RESERVED_NAMES or names.count(each.name) > 1:
+            raise BadAuthSettings(f"issuers: the name {each.name!r} is taken; give each issuer a name of its own")
+        for url in filter(None, (each.issuer, each.jwks_url)):
+            if not is_safe_url(url):
+                raise BadAuthSettings(f"issuers: {url} must be an https URL")
+    if len({each.issuer for each in issuers}) != len(issuers):
+        raise BadAuthSettings("issuers: two have the same URL; leave out one")
+    if secret is not None and len(secret.encode()) < MIN_SECRET_BYTES:
+        raise BadAuthSettings(
+            f"'oxp_secret' must have {MIN_SECRET_BYTES} bytes or more; make one with 'openssl rand -base64 33'"
+        )

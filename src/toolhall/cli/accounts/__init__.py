@@ -1,1 +1,0 @@
-"""`toolhall account`: what people have connected elsewhere, in a hall's data folder or at its URL."""

@@ -1,0 +1,251 @@
+"""The cyclopts application: every command and command group with its help text, imported when it is used."""
+
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import msgspec
+from cyclopts import App, Group, Parameter
+from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
+
+from toolhall.cli.errors import UsageError
+from toolhall.cli.serve import ServeOptions, reply_startup_error, run_serve
+
+
+class CommandSpec(msgspec.Struct, frozen=True):
+    """One of them; its example begins with its name."""
+
+    function: str  # module and function, below toolhall.cli.commands
+    help_text: str
+    example: str
+
+
+class CommandGroup(msgspec.Struct, frozen=True):
+    """All that follow one word; `example` is shown with the word alone."""
+
+    name: str
+    help_text: str
+    example: str
+    commands: tuple[CommandSpec, ...]
+
+
+def command_group(name: str, help_text: str, example: str, *rows: tuple[str, str, str]) -> CommandGroup:
+    """The commands of a word, from rows of home, help and example."""
+    return CommandGroup(name, help_text, example, tuple(CommandSpec(*row) for row in rows))
+
+
+def add_command_groups(app: App, group: Group, exit_codes: str, groups: Iterable[CommandGroup]) -> None:
+    """Make them commands of a program; `codes` is what help says of exit codes."""
+    for each in groups:
+        inner = App(
+            name=each.name,
+            group=group,
+            help=each.help_text,
+            help_epilogue=_epilogue(each.name, each.example, exit_codes),
+        )
+        for command in each.commands:
+            inner.command(
+                f"toolhall.cli.commands.{command.function}",
+                name=command.example.split()[0],
+                help=command.help_text,
+                help_epilogue=_epilogue(each.name, command.example, exit_codes),
+            )
+        app.command(inner)
+
+
+def _epilogue(word: str, example: str, exit_codes: str) -> str:
+    return f"Example: toolhall {word} {example}\n\n{exit_codes}"
+
+
+TOOL_COMMANDS = command_group(
+    "tool",
+    "Look at what is registered in a hall, and change it.",
+    "list --url http://127.0.0.1:8000",
+    ("tools:add", "Register definitions.", "add tools.json"),
+    ("tools:list_tools", "List what is registered.", "list --state quarantined"),
+    ("tools:show", "Show a tool, its document and what lint says of it.", "show Kit.tool@1.0.0"),
+    ("tools:activate", "Serve a tool.", "activate Kit.tool@1.0.0"),
+    ("tools:deactivate", "Serve a tool no longer.", "deactivate Kit.tool@1.0.0"),
+    ("tools:deprecate", "Say that a tool will go.", "deprecate Kit.tool@1.0.0 --sunset 2027-01-31"),
+    ("tools:rollback", "Go back to the version before.", "rollback Kit.tool --yes"),
+    ("tools:remove", "Forget a tool.", "remove Kit.tool@1.0.0 --url http://127.0.0.1:8000"),
+    ("tools:history", "Show what happened.", "history Kit.tool@1.0.0"),
+    ("tools:callers", "Show who calls a tool.", "callers Kit.tool"),
+)
+KEY_COMMANDS = command_group(
+    "key",
+    "Make, list and revoke API keys.",
+    "create ci",
+    ("keys:create", "Make a key.", "create ci --expires 30d"),
+    ("keys:list_keys", "List keys.", "list"),
+    ("keys:revoke", "Make a key good for nothing.", "revoke 4fTz8aQ0xLm1"),
+)
+GRANT_COMMANDS = command_group(
+    "grant",
+    "Say who may call what.",
+    "add ci 'Calendar.*'",
+    ("grants:add", "Permit callers tools, or forbid them.", "add ci 'Calendar.*'"),
+    ("grants:list_grants", "List grants.", "list"),
+    ("grants:remove", "Take a grant back.", "remove g_4fTz8aQ0xLm1"),
+)
+SECRET_COMMANDS = command_group(
+    "secret",
+    "Keep what tools need and nobody may read.",
+    "set TWILIO_API_KEY",
+    ("secrets:set_secret", "Keep a secret, typed or from the standard input.", "set TWILIO_API_KEY < key.txt"),
+    ("secrets:list_secrets", "List secrets, without their values.", "list"),
+    ("secrets:remove", "Forget a secret, or what is lost.", "remove TWILIO_API_KEY"),
+    ("secrets:rotate", "Seal every secret anew.", "rotate --new"),
+    ("secrets:key", "Print a new key for the vault.", "key"),
+)
+ACCOUNT_COMMANDS = command_group(
+    "account",
+    "Connect accounts that tools use for you.",
+    "connect google --url http://127.0.0.1:8000",
+    ("accounts:list_providers", "List where accounts can be connected.", "providers"),
+    ("accounts:list_accounts", "List accounts, without their tokens.", "list --url http://127.0.0.1:8000"),
+    ("accounts:connect", "Connect an account.", "connect google --scopes 'openid email' --device"),
+    ("accounts:disconnect", "Revoke and forget an account.", "disconnect 4fTz8aQ0xLm1"),
+)
+APPROVAL_COMMANDS = command_group(
+    "approval",
+    "Say yes or no to calls that need a person.",
+    "list --url http://127.0.0.1:8000",
+    ("approvals:list_approvals", "List what waits for you.", "list --url http://127.0.0.1:8000"),
+    ("approvals:approve", "Let one call run.", "approve ID --url http://127.0.0.1:8000"),
+    ("approvals:deny", "Do not let a call run.", "deny ID --url http://127.0.0.1:8000"),
+)
+FACTOR_COMMANDS = command_group(
+    "factor",
+    "Manage what people prove themselves with when they approve a call.",
+    "add totp local",
+    ("factors:add", "Add an authenticator or a passkey.", "add totp local"),
+    ("factors:list_factors", "List what people prove themselves with.", "list"),
+    ("factors:remove", "Forget one.", "remove 4fTz8aQ0xLm1"),
+)
+AUDIT_COMMANDS = command_group(
+    "audit",
+    "Look at the record of all calls, and verify it.",
+    "search --caller ci",
+    ("audit:tail", "Show the newest records.", "tail -n 50 --follow"),
+    ("audit:search", "Find records.", "search --caller ci --level 4 --since 2027-01-31"),
+    ("audit:verify", "Check that nothing was changed.", "verify --checkpoints /mnt/elsewhere/audit.checkpoints"),
+    ("audit:accept", "Take an audit that was cut off or replaced as it is.", "accept --url http://127.0.0.1:8000"),
+    ("audit:export", "Write all records as JSON lines.", "export --out audit.jsonl"),
+)
+_SERVE_DEFAULTS = ServeOptions()
+
+
+def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] = _SERVE_DEFAULTS) -> int:
+    """Serve tools over HTTP, or over standard input and output.
+
+    Parameters
+    ----------
+    targets
+        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
+    """
+    return run_serve(targets, options)
+
+
+def _version() -> str:
+    return f"toolhall {version('toolhall')}"
+
+
+_EXIT_CODES = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage; 78: serve may not listen there."
+app = App(
+    name="toolhall",
+    help="One hall for every agent's tools: write a tool once, serve it in every dialect.",
+    help_epilogue=f"Every command takes --json and --help. {_EXIT_CODES}",
+    help_format="plaintext",
+    version=_version,
+    suppress_keyboard_interrupt=False,
+    # Flags have no `--no-...` twin, and a default that means "off" says nothing.
+    default_parameter=Parameter(negative="", show_default=lambda value: value or None),
+)
+_SERVE_GROUP = Group("Serve tools", help="Example: toolhall serve my_tools.py --reload", sort_key=1)
+_INSPECT_GROUP = Group("Look at tools", help="Example: toolhall inspect my_tools.py get_weather", sort_key=2)
+_CALL_GROUP = Group("Call tools", help="Example: toolhall call get_weather location=Oslo", sort_key=3)
+_CHECK_GROUP = Group("Check definitions", help="Example: toolhall lint tools.json", sort_key=4)
+_CREATE_GROUP = Group("Make tools", help="Example: toolhall new my_tools", sort_key=5)
+_MANAGE_GROUP = Group("Manage a hall", help="Example: toolhall tool add tools.json", sort_key=6)
+app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
+for _home, _group, _help, _example in (
+    ("app:serve", _SERVE_GROUP, "Serve tools over HTTP or stdio.", "serve my_tools.py --port 0 --json"),
+    (
+        "commands.install:install",
+        _SERVE_GROUP,
+        "Write a server into an MCP client's file.",
+        "install claude-desktop my_tools.py",
+    ),
+    ("commands.list:list_tools", _INSPECT_GROUP, "List tools.", "list --url http://127.0.0.1:8000"),
+    ("commands.list:inspect", _INSPECT_GROUP, "Show everything about tools.", "inspect my_tools.py get_weather"),
+    ("commands.call:call", _CALL_GROUP, "Call one tool, in process or over MCP.", "call Calculator_Add a=1 b=2.5"),
+    (
+        "commands.convert:convert",
+        _CHECK_GROUP,
+        "Convert definitions to another dialect.",
+        "convert tools.json --to oxp",
+    ),
+    ("commands.lint:lint", _CHECK_GROUP, "List what is wrong with definitions.", "lint tools.json more.jsonl"),
+    ("commands.diff:diff", _CHECK_GROUP, "Name what changed, and check the version.", "diff old.json new.json"),
+    ("commands.lock:lock", _CHECK_GROUP, "Write the digests of tools to a lock.", "lock my_tools.py --out tools.lock"),
+    (
+        "commands.lock:verify",
+        _CHECK_GROUP,
+        "Check tools against a lock.",
+        "verify tools.lock --url http://127.0.0.1:8000",
+    ),
+    ("commands.replay:replay", _CHECK_GROUP, "Run recorded calls, and compare the answers.", "replay data my_tools.py"),
+    ("commands.new:new", _CREATE_GROUP, "Start a toolkit with one tool and one test.", "new my_tools"),
+):
+    app.command(
+        f"toolhall.cli.{_home}",
+        name=_example.split()[0],
+        group=_group,
+        help=_help,
+        help_epilogue=f"Example: toolhall {_example}\n\n{_EXIT_CODES}",
+    )
+add_command_groups(
+    app,
+    _MANAGE_GROUP,
+    _EXIT_CODES,
+    (
+        TOOL_COMMANDS,
+        KEY_COMMANDS,
+        GRANT_COMMANDS,
+        SECRET_COMMANDS,
+        ACCOUNT_COMMANDS,
+        APPROVAL_COMMANDS,
+        FACTOR_COMMANDS,
+        AUDIT_COMMANDS,
+    ),
+)
+
+
+def run_app(words: Sequence[str]) -> int:
+    """Parse the words, run the command they name, and return its exit code."""
+    try:
+        code = app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
+    except CycloptsError as error:
+        command = "".join(f"{word} " for word in error.command_chain or ())
+        wrong = UsageError(f"{_error_text(error)} 'toolhall {command}--help'")
+        if _serves_stdio(words):
+            reply_startup_error(wrong.message)
+        raise wrong from None
+    return code if isinstance(code, int) else 0
+
+
+def _serves_stdio(words: Sequence[str]) -> bool:
+    """Whether an MCP client waits for an answer on standard output, as far as a wrong command line can tell."""
+    other = any(word.partition("=")[0] in ("--dialect", "--join") for word in words)
+    return words[:1] == ["serve"] and "--stdio" in words and not other
+
+
+def _error_text(error: CycloptsError) -> str:
+    """What was wrong, up to the word `see`."""
+    match error:
+        case UnusedCliTokensError(unused_tokens=[*words]):
+            return f"too many words: {' '.join(words)}; see"
+        case _:
+            said = str(error).replace(", ...", " and more").rstrip(". ")
+            return f"{said} See" if said.endswith("?") else f"{said}; see"

@@ -1,1 +1,0 @@
-"""`toolhall approval`: what waits for a person's yes, and the decision."""

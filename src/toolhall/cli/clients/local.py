@@ -1,0 +1,217 @@
+"""LocalToolClient: loads targets and runs their tools in this process, through every stage of the pipeline."""
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import Callable, Generator, Mapping, Sequence, Sized
+from pathlib import Path
+
+import msgspec
+
+from toolhall.cli.call_ui import terminal_approver
+from toolhall.cli.clients.base import (
+    CallResult,
+    CallUI,
+    RenderedTools,
+    ToolInfo,
+    read_call_result,
+    tool_info,
+    with_all_versions,
+)
+from toolhall.cli.errors import CallTimeout, CommandError
+from toolhall.cli.logs import LEVEL_VARIABLE, print_crashes
+from toolhall.cli.output import is_interactive, stdout_to_stderr
+from toolhall.cli.settings import read_config_with_data
+from toolhall.cli.startup import build_app, warn_undocumented, warn_unmatched_levels
+from toolhall.config import Config
+from toolhall.dialects.base import WriteResult
+from toolhall.dialects.convert.export import partition_expressible, write_tools
+from toolhall.dialects.mcp.errors import ErrorResult, translate_error
+from toolhall.dialects.mcp.input_requests import read_input_response, write_input_request
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.model.caller import LOCAL
+from toolhall.model.errors import Crashed, NeedsRequirement, NeedsVerification, ToolFailed, ToolhallError
+from toolhall.model.json import JsonObject, encode
+from toolhall.model.messages import Answer, CallEvent, CallTool, CompletedCall, LogEvent, ProgressEvent
+from toolhall.model.questions import Answered, Form, Question, Visit
+from toolhall.model.requirements import AccountRequirement, MissingRequirement
+from toolhall.pipeline.run import IN_LOG
+from toolhall.schema.defaults import Bind
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.open import open_stores
+
+_NO_FOLDER = "the target's Toolhall has no folder to keep it in: set data in its Config(...)"
+
+
+def missing_requirements_text(error: NeedsRequirement, data: str | None, settings: Config) -> str:
+    """The words; `settings` are what the commands will find, and `data` is where the tool is supplied from."""
+    found = [_setup_command(each, settings) for each in error.missing]
+    known = [each for each in found if each is not None]
+    if not known or len(known) != len(found):
+        return error.message  # no command sets up all of it
+    what = " and ".join(what for what, _ in known)
+    if data is None:
+        return f"the tool needs {what}; {_NO_FOLDER}"
+    place = [] if data == settings.data else ["--data", data]
+    return f"the tool needs {what}; run: {' && '.join(shlex.join([*words, *place]) for _, words in known)}"
+
+
+def _setup_command(missing: MissingRequirement, settings: Config) -> tuple[str, list[str]] | None:
+    """What is missing, and the command for it; None where there is none."""
+    match missing:
+        case MissingRequirement(kind="secret", id=str(name)):
+            return f"the secret {name}", ["toolhall", "secret", "set", name]
+        case MissingRequirement(kind="account", account=AccountRequirement(provider, scopes)) if (
+            provider in settings.providers
+        ):
+            asked = ["--scopes", " ".join(scopes)] if scopes else []
+            # No hall runs to which a browser could come back.
+            return f"an account at {provider}", ["toolhall", "account", "connect", provider, *asked, "--no-browser"]
+        case _:
+            return None
+
+
+_DIALECT = "cli"
+
+
+class LocalToolClient:
+    """A hall of its own for the time of one command."""
+
+    def __init__(self, targets: Sequence[str], config: Config) -> None:
+        self.where = ", ".join(targets) or "toolhall.examples"
+        self._app = build_app(targets, config, terminal_approver())
+        self._app.without_pages()
+        snapshot = self._app.registry.snapshot
+        self._tools = [entry.tool for entry in snapshot.entries]
+        self._listed = [entry.tool for entry in snapshot.listed]
+
+    def print_warnings(self) -> None:
+        """Warn of tools without a docstring, and of settings that match no tool."""
+        warn_undocumented(self._app)
+        warn_unmatched_levels(self._app)
+
+    def tools(self) -> list[ToolInfo]:
+        """Every tool, in the order it was registered."""
+        return with_all_versions([tool_info(tool, self._app.config.levels) for tool in self._tools])
+
+    def render(self, dialect: str, info: ToolInfo | None = None) -> RenderedTools:
+        """Every tool, or this one, as a dialect says it."""
+        everything = self._listed if info is None and dialect.startswith("mcp@") else self._tools
+        tools = [tool for tool in everything if info is None or str(tool.id) == info.id]
+        kept, refused = partition_expressible(dialect, tools)
+        written = write_tools(dialect, kept) if kept else WriteResult([], [])
+        return RenderedTools(written.documents, written.losses, refused)
+
+    def call(self, info: ToolInfo, arguments: JsonObject, ui: CallUI, seconds: float) -> CallResult:
+        """Through the hall, as any caller's call."""
+        with contextlib.ExitStack() as until_the_end:
+            until_the_end.enter_context(stdout_to_stderr())
+            is_local = self._app.config.profile == "local"
+            crashes = until_the_end.enter_context(print_crashes()) if is_local else []
+            runner = until_the_end.enter_context(asyncio.Runner())
+            until_the_end.enter_context(self._with_credentials(info, runner))
+            runner.run(self._app.enter())
+            answer = runner.run(self._answer(info, arguments, ui, seconds))
+            runner.run(self._app.settle())
+        match answer:
+            case CompletedCall():
+                writer = McpEncoder(ServerInfo(name="toolhall", version=""), REVISION_2026_07_28)
+                return read_call_result(msgspec.json.decode(writer.call_result(0, answer).body)["result"])
+            case ToolhallError() if isinstance(translate_error(answer), ErrorResult):
+                return CallResult(content=[{"type": "text", "text": self._error_text(answer, crashes)}], is_error=True)
+            case ToolhallError():
+                raise CommandError(answer.message)
+            case _:
+                raise TypeError("a call in process is answered or refused")
+
+    def argument_binding(self, info: ToolInfo) -> Bind | None:
+        """How the tool's function takes its arguments, where it is a function."""
+        found = self._app.registry.snapshot.find(info.id or info.name)
+        return None if found is None else found.bind
+
+    def unavailable_reason(self, name: str) -> str | None:  # noqa: ARG002 - a target has no states
+        """Everything that a target defines is offered."""
+        return None
+
+    def close(self) -> None:
+        """Close the hall."""
+        self._app.close()
+
+    @contextlib.contextmanager
+    def _with_credentials(self, offer: ToolInfo, runner: asyncio.Runner) -> Generator[None]:
+        """What the tool requires is in the data folder, also while another process serves from there."""
+        data = self._app.config.data
+        if not offer.requirements or data is None:
+            yield
+            return
+        try:
+            stores = open_stores(Path(data), allow_readonly=True, role="peer", tools_optional=True, short_lived=True)
+        except StoreFailed as failed:
+            raise CommandError(str(failed)) from None
+        with contextlib.closing(stores):
+            try:
+                runner.run(self._app.credentials.open(stores))
+            except StoreFailed as failed:
+                raise CommandError(str(failed)) from None
+            yield
+
+    def _error_text(self, error: ToolhallError, crashes: Sized) -> str:
+        match error:
+            case NeedsVerification() if not is_interactive():
+                return f"{error.message.partition(',')[0]}: call it in a terminal (--yes does not speak for a person)"
+            case NeedsRequirement():
+                return missing_requirements_text(error, self._app.config.data, read_config_with_data())
+            case Crashed() if crashes:
+                return f"{error.message.partition(IN_LOG)[0]}; its traceback is above"
+            case Crashed():
+                return f"{error.message}; to see them run it again with {LEVEL_VARIABLE}=error"
+            case _:
+                return error.message
+
+    async def _answer(self, offer: ToolInfo, arguments: JsonObject, attendant: CallUI, seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                # By its id: all versions have one name here.
+                ask = CallTool(offer.id or offer.name, arguments, _DIALECT, len(encode(arguments)))
+                return await self._app.dispatcher.answer(
+                    ask, LOCAL, _CallUILink(attendant, deadline.reschedule, seconds)
+                )
+        except TimeoutError:
+            raise CallTimeout(seconds) from None
+
+
+class _CallUILink:
+    """The line from the running tool to the person at the terminal."""
+
+    def __init__(self, ui: CallUI, reschedule: Callable[[float | None], None], seconds: float) -> None:
+        self._ui = ui
+        self._reschedule = reschedule
+        self._seconds = seconds
+
+    def emit(self, event: CallEvent) -> None:
+        match event:
+            case ProgressEvent(done, total, message):
+                self._ui.progress(done, total, message)
+            case LogEvent(level, data):
+                self._ui.log(level, data)
+
+    def can(self, feature: str) -> bool:
+        return feature.partition(".")[0] == "elicitation"
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """One after the other; the time a person takes is not the tool's."""
+        self._reschedule(None)
+        replies: dict[str, Answered] = {}
+        for key, question in questions.items():
+            match question:
+                case Form() | Visit():
+                    put = write_input_request(question, REVISION_2026_07_28)
+                    replies[key] = read_input_response(question, self._ui.answer(put["method"], put["params"]), key)
+                case _:
+                    raise ToolFailed("the tool asks for a model or for folders, which a terminal does not have")
+        self._reschedule(asyncio.get_running_loop().time() + self._seconds)
+        return replies
+
+    async def detach(self, retry_ms: int) -> None:
+        """There is no connection to let go."""

@@ -1,0 +1,86 @@
+"""`toolhall diff`: what changed between two definitions, and whether the new version says so."""
+
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from toolhall.cli.documents.definitions import read_tools
+from toolhall.cli.documents.reader import STDIN, check_file, check_source_dialect, report_io_errors
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.options import File
+from toolhall.cli.output import DIM, RED, YELLOW, note, pluralize, print_json, styled, visible
+from toolhall.contracts.release import ReleaseCheck, check_release
+from toolhall.contracts.semver import CHANGE_KINDS, ChangeKind
+
+_COLOURS: dict[ChangeKind, str] = {"breaking": RED, "feature": YELLOW, "fix": DIM}
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """What `toolhall diff` takes besides the files.
+
+    Parameters
+    ----------
+    behaviour
+        Declare that the tool behaves differently beyond what its definition shows.
+    source
+        The dialect of the definitions: mcp, mcp@REVISION, oxp, hub, machine or function. [default: as each looks]
+    json
+        Print {"required", "declared", "ok", "changes": [{"kind", "path", "reason"}]}.
+    """
+
+    behaviour: Literal["breaking", "feature"] | None = None
+    source: Annotated[str | None, Parameter(name="--from")] = None
+    json: bool = False
+
+
+_DEFAULTS = DiffOptions()
+
+
+def diff(old: File, new: File, /, *, options: Annotated[DiffOptions, Parameter(name="*")] = _DEFAULTS) -> None:
+    """Name what changed breaking, feature or fix; exit 1 if the version of the new definition rises too little.
+
+    Parameters
+    ----------
+    old
+        The definition as it was, or several: a list, "tools" or "items", JSON lines; - is the standard input.
+    new
+        The definition as it is now; several are matched by their ids without the version.
+    """
+    check_source_dialect(options.source)
+    if old == new == STDIN:
+        raise UsageError("only one of the two can be the standard input; name a file for the other")
+    for file in (old, new):
+        check_file(file)
+    with report_io_errors():
+        found = check_release(read_tools(old, options.source), read_tools(new, options.source), options.behaviour)
+    if options.json:
+        print_json({"required": found.required, "declared": found.declared, "ok": found.ok, "changes": found.changes})
+    else:
+        _print_changes(found)
+    said = _summary(found)
+    if not found.ok:
+        raise CommandError(said)
+    note(said)
+
+
+def _print_changes(found: ReleaseCheck) -> None:
+    for kind in CHANGE_KINDS:
+        changes = [change for change in found.changes if change.kind == kind]
+        if changes:
+            print(styled(kind, _COLOURS[kind], sys.stdout))
+        for change in changes:
+            print(visible(f"  {change.path or '/'}: {change.reason}"))
+
+
+def _summary(found: ReleaseCheck) -> str:
+    if not found.changes:
+        return "no changes"
+    said = f"{pluralize(len(found.changes), 'change')}: required {found.required}, declared {found.declared}"
+    if found.ok:
+        return said
+    if found.next is None:
+        return f"{said}; a definition without a version must not break its callers, and none may vanish"
+    return f"{said}; the next version is {found.next} at least"

@@ -1,0 +1,135 @@
+"""The commands `toolhall list` and `toolhall inspect`: which tools there are, and everything about some of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from toolhall.cli.clients.base import ToolInfo, collect_views, require_tool
+from toolhall.cli.clients.local import LocalToolClient
+from toolhall.cli.clients.open import full_dialect_name, open_tool_client
+from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.logs import start_logging
+from toolhall.cli.options import SourceOptions
+from toolhall.cli.output import CYAN, GREEN, RED, YELLOW, note, print_json
+from toolhall.cli.rich_output import print_rows
+from toolhall.cli.settings import read_config
+from toolhall.cli.targets import looks_like_target
+from toolhall.config import Config
+from toolhall.dialects.convert.export import InexpressibleTool
+
+
+@dataclass(frozen=True)
+class ListToolsOptions(SourceOptions):
+    """What `toolhall list` takes.
+
+    Parameters
+    ----------
+    dialect
+        Print the documents of a dialect: mcp (the newest revision), mcp@REVISION, oxp, hub, machine, openapi, openai,
+        openai@strict, anthropic, gemini.
+    config
+        Settings file, for the levels in it. [default: toolhall.toml, if there is one]
+    """
+
+    dialect: str | None = None
+    config: Path | None = None
+
+
+_DEFAULTS = ListToolsOptions()
+_STYLES = {"reads": GREEN, "writes": YELLOW, "destroys": RED}
+
+
+def list_tools(
+    target: str | None = None, /, *, options: Annotated[ListToolsOptions, Parameter(name="*")] = _DEFAULTS
+) -> None:
+    """List the tools of a target or of a running server.
+
+    Parameters
+    ----------
+    target
+        file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
+    """
+    start_logging(None)
+    dialect = full_dialect_name(options.dialect) if options.dialect else None
+    if options.url and options.config:
+        raise UsageError("--config is for a target; a running server has its own settings: leave out --config or --url")
+    config = Config() if options.url else Config(levels=read_config(options.config).levels)
+    with open_tool_client(options, target, config) as source:
+        if isinstance(source, LocalToolClient):
+            source.print_warnings()
+        if dialect:
+            shown = source.render(dialect)
+            print_json(shown.documents)
+            _report_refused(shown.refused, dialect)
+            return
+        offers = source.tools()
+        if isinstance(source, RemoteToolClient):
+            offers = source.with_levels(offers)
+    if options.json:
+        print_json([offer.summary() for offer in offers])
+    else:
+        print_rows(("name", "version", "level", "effect", "description"), map(_row, offers), _STYLES, first=CYAN)
+
+
+def _row(offer: ToolInfo) -> tuple[str, ...]:
+    first_line = (offer.description or "").strip().partition("\n")[0]
+    counts = offer.level if offer.effective_level is None else offer.effective_level
+    level = "" if counts is None else str(counts)
+    return offer.name, offer.version or "", level, offer.effect or "", first_line
+
+
+def _report_refused(refused: list[InexpressibleTool], dialect: str) -> None:
+    for each in refused:
+        note(f"{each.tool}: {'; '.join(each.reasons)}")
+    if refused:
+        names = ", ".join(each.tool for each in refused)
+        raise CommandError(f"{dialect} cannot say {names}; the others are listed")
+
+
+_INSPECT_DEFAULTS = SourceOptions()
+
+
+def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] = _INSPECT_DEFAULTS) -> None:
+    """Show everything about one tool, or about all of them briefly.
+
+    Parameters
+    ----------
+    words
+        [TARGET] [TOOL]: where the tools are (the example toolkit when left out), and the name or id of one.
+    """
+    start_logging(None)
+    target, tool = _split_words(words, options)
+    config = Config() if options.url else Config(levels=read_config().levels)
+    with open_tool_client(options, target, config) as source:
+        offers = source.tools()
+        wanted = [require_tool(source, offers, tool)] if tool else offers
+        found = collect_views(source, source.with_levels(wanted) if isinstance(source, RemoteToolClient) else wanted)
+    if options.json:
+        print_json(found[0].document() if tool else [each.document() for each in found])
+        return
+    from toolhall.cli import rich_output  # lazy: rich
+
+    if tool:
+        rich_output.print_tool_page(found[0])
+    else:
+        rich_output.print_tool_summaries(found)
+
+
+def _split_words(words: tuple[str, ...], options: SourceOptions) -> tuple[str | None, str | None]:
+    """Which word is the target and which the tool."""
+    has_source = bool(options.url or options.target)
+    match words:
+        case ():
+            return None, None
+        case (word,) if not has_source and looks_like_target(word):
+            return word, None
+        case (word,):
+            return None, word
+        case (first, second) if not has_source:
+            swapped = looks_like_target(second) and not looks_like_target(first)
+            return (second, first) if swapped else (first, second)
+        case _:
+            raise UsageError("too many words; write: toolhall inspect [TARGET or --url URL] [TOOL]")

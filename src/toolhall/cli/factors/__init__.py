@@ -1,1 +1,0 @@
-"""`toolhall factor`: what people prove themselves with when they approve a call."""

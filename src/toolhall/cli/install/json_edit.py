@@ -1,0 +1,242 @@
+"""Edits one member of a JSON text with comments and trailing commas, and leaves every other byte as it is.
+
+The text is parsed into nodes that know their start and end. An edit replaces or inserts characters there; `set_member` and
+`remove_member` parse the result again and raise UneditableFile unless it has exactly the intended value.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolhall.model.json import JsonObject
+
+_WHITESPACE_AND_COMMENTS = re.compile(r"(?:[ \t\r\n\ufeff]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
+_SCALAR = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
+_INDENT = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_MAX_DEPTH = 200
+
+
+class UneditableFile(Exception):
+    """A text that cannot be parsed, or in which the entry cannot be edited; the message says what is wrong."""
+
+
+@dataclass
+class _Member:
+    key: str
+    start: int
+    value: "_Node"
+    comma: int | None = None  # where the comma behind it is
+
+
+@dataclass
+class _Node:
+    start: int
+    end: int = 0
+    value: Any = None
+    members: list[_Member] | None = None  # of an object
+    items: list["_Node"] = field(default_factory=list)
+
+    def member(self, key: str) -> _Member | None:
+        found = [each for each in self.members or () if each.key == key]
+        if len(found) > 1:
+            raise UneditableFile(f"it has the member {key!r} twice")
+        return found[0] if found else None
+
+
+def read_json(text: str) -> JsonObject:
+    """The value of a text; one that is empty but for comments is an empty object."""
+    return {} if _WHITESPACE_AND_COMMENTS.fullmatch(text) else _to_value(_root(text))
+
+
+def set_member(text: str, path: Sequence[str], value: JsonObject) -> str:
+    """The text with this value at this path."""
+    before = read_json(text)
+    if _WHITESPACE_AND_COMMENTS.fullmatch(text):
+        text = f"{text.rstrip()}{_newline(text)}{{}}{_newline(text)}" if text.strip() else "{}\n"
+    node, rest = _root(text), list(path)
+    while len(rest) > 1 and (found := node.member(rest[0])) is not None:
+        if found.value.members is None:
+            raise UneditableFile(f"its member {rest[0]!r} is not an object")
+        node = found.value
+        rest.pop(0)
+    there = node.member(rest[0])
+    new: Any = value
+    for key in reversed(rest[1:]):
+        new = {key: new}
+    after = _replace_value(text, there, new) if there is not None else _insert_member(text, node, rest[0], new)
+    place = before
+    for key in path[:-1]:
+        place = place.setdefault(key, {})
+    place[path[-1]] = value
+    return _check_result(after, before)
+
+
+def remove_member(text: str, path: Sequence[str]) -> str:
+    """The text without the member at this path, which must be there."""
+    before = read_json(text)
+    node, place = _root(text), before
+    for key in path[:-1]:
+        found = node.member(key)
+        if found is None or found.value.members is None:
+            raise UneditableFile(f"it has no object {key!r}")
+        node, place = found.value, place[key]
+    member = node.member(path[-1])
+    if member is None:
+        raise UneditableFile(f"it has no member {path[-1]!r}")
+    after = _cut_member(text, node, member)
+    del place[path[-1]]
+    return _check_result(after, before)
+
+
+def _check_result(text: str, wanted: JsonObject) -> str:
+    if read_json(text) != wanted:
+        raise UneditableFile("the change would alter more than this entry")
+    return text
+
+
+def _replace_value(text: str, member: _Member, value: Any) -> str:
+    indent = _indent_at(text, member.start)
+    return text[: member.value.start] + _render(text, value, indent) + text[member.value.end :]
+
+
+def _insert_member(text: str, node: _Node, key: str, value: Any) -> str:
+    newline, members = _newline(text), node.members or []
+    outer = _indent_at(text, node.start)
+    close = node.end - 1
+    if not members:
+        inner, head, comma = outer + _indent_unit(text), text[:close].rstrip(" \t\r\n"), ""
+    else:
+        last = members[-1]
+        inner = _indent_at(text, last.start) if _begins_line(text, last.start) else outer + _indent_unit(text)
+        between = text[last.value.end : close].rstrip(" \t\r\n")
+        head = text[: last.value.end] + ("" if last.comma is not None else ",") + between
+        comma = "," if last.comma is not None else ""
+    member = f"{json.dumps(key, ensure_ascii=False)}: {_render(text, value, inner)}{comma}"
+    return f"{head}{newline}{inner}{member}{newline}{outer}{text[close:]}"
+
+
+def _cut_member(text: str, node: _Node, member: _Member) -> str:
+    members = node.members or []
+    place = members.index(member)
+    start, end = member.start, member.value.end if member.comma is None else member.comma + 1
+    line_start = text.rfind("\n", 0, start) + 1
+    if not text[line_start:start].strip():
+        rest = re.compile(r"[ \t]*\r?\n").match(text, end)
+        if rest:  # the lines are its own
+            start, end = line_start, rest.end()
+    cut = text[:start] + text[end:]
+    before = members[place - 1].comma if place and member.comma is None else None
+    return cut if before is None else cut[:before] + cut[before + 1 :]
+
+
+def _render(text: str, value: Any, indent: str) -> str:
+    lines = json.dumps(value, ensure_ascii=False, indent=_indent_unit(text)).split("\n")
+    return f"{_newline(text)}{indent}".join(lines)
+
+
+def _indent_unit(text: str) -> str:
+    """What one level is indented by in this text."""
+    found = _INDENT.search(text)
+    return found.group(1) if found else "  "
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _begins_line(text: str, place: int) -> bool:
+    return not text[text.rfind("\n", 0, place) + 1 : place].strip()
+
+
+def _indent_at(text: str, place: int) -> str:
+    """The blanks that the line of this place begins with."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _root(text: str) -> _Node:
+    parser = _Parser(text)
+    node = parser.value(parser.skip(0), 0)
+    if parser.skip(node.end) != len(text):
+        raise parser.error(parser.skip(node.end), "the end was expected")
+    if node.members is None:
+        raise UneditableFile("it holds no JSON object")
+    return node
+
+
+def _to_value(node: _Node) -> Any:
+    if node.members is not None:
+        return {each.key: _to_value(each.value) for each in node.members}
+    return [_to_value(each) for each in node.items] if isinstance(node.value, list) else node.value
+
+
+class _Parser:
+    """By recursive descent; every method takes the place to begin at."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def error(self, place: int, what: str) -> UneditableFile:
+        line = self._text.count("\n", 0, place) + 1
+        return UneditableFile(f"line {line}: {what}")
+
+    def skip(self, place: int) -> int:
+        found = _WHITESPACE_AND_COMMENTS.match(self._text, place)
+        return found.end() if found else place
+
+    def value(self, place: int, depth: int) -> _Node:
+        if depth > _MAX_DEPTH:
+            raise self.error(place, "it is nested too deeply")
+        letter = self._text[place : place + 1]
+        if letter == "{":
+            return self._object(place, depth)
+        if letter == "[":
+            return self._array(place, depth)
+        found = (_STRING if letter == '"' else _SCALAR).match(self._text, place)
+        if found is None:
+            raise self.error(place, "this is not JSON")
+        return _Node(place, found.end(), self._decoded(place, found.group()))
+
+    def _decoded(self, place: int, written: str) -> Any:
+        try:
+            return json.loads(written)
+        except ValueError:
+            raise self.error(place, "this is not JSON") from None
+
+    def _object(self, place: int, depth: int) -> _Node:
+        node, members = _Node(place), list[_Member]()
+        node.members = members
+        at = self.skip(place + 1)
+        while self._text[at : at + 1] != "}":
+            if members and members[-1].comma is None:
+                raise self.error(at, "a comma or a closing brace was expected")
+            found = _STRING.match(self._text, at)
+            if found is None:
+                raise self.error(at, "the name of a member was expected")
+            colon = self.skip(found.end())
+            if self._text[colon : colon + 1] != ":":
+                raise self.error(colon, "a colon was expected")
+            member = _Member(self._decoded(at, found.group()), at, self.value(self.skip(colon + 1), depth + 1))
+            members.append(member)
+            at = self.skip(member.value.end)
+            if self._text[at : at + 1] == ",":
+                member.comma = at
+                at = self.skip(at + 1)
+        node.end = at + 1
+        return node
+
+    def _array(self, place: int, depth: int) -> _Node:
+        node = _Node(place, value=[])
+        at, comma = self.skip(place + 1), True
+        while self._text[at : at + 1] != "]":
+            if not comma:
+                raise self.error(at, "a comma or a closing bracket was expected")
+            node.items.append(self.value(at, depth + 1))
+            at = self.skip(node.items[-1].end)
+            comma = self._text[at : at + 1] == ","
+            at = self.skip(at + 1) if comma else at
+        node.end = at + 1
+        return node

@@ -1,0 +1,205 @@
+"""`toolhall serve --join`: runs tools as the tool server of a hall elsewhere."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+from urllib.parse import urlsplit
+
+from toolhall.app import Toolhall
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.definition import Definition, definitions_of
+from toolhall.cli.clients.http import read_key
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.listen import base_url, listen
+from toolhall.cli.output import BOLD, CYAN, DIM, note, pluralize, stdout_to_stderr, styled, visible
+from toolhall.cli.progress import show_spinner
+from toolhall.cli.serve import ServeOptions
+from toolhall.cli.settings import read_config_with_data
+from toolhall.cli.targets import load_targets
+from toolhall.config import Config
+from toolhall.dialects.hub.lease_messages import QUARANTINED, CredentialRefused, HubRefusal, JoinResult
+from toolhall.egress.addresses import is_loopback
+from toolhall.execution.executor import limits_from_config
+from toolhall.model.json import encode
+from toolhall.model.names import name_problem
+from toolhall.registration.records import DefinitionDocument
+from toolhall.schema.cost import BadSchema
+from toolhall.server.process import clear_secret_env, new_event_loop, redacted_output
+from toolhall.server.tool_server import JoinOptions, ToolServerProcess
+from toolhall.toolserver.handler import CallHandler
+
+_MAX_KEY_BYTES = 16 * 1024
+_LOOPBACK = "127.0.0.1"
+_NO_KEY = "it needs a key; set TOOLHALL_KEY or name a file with --key-file ('toolhall key create' makes keys)"
+
+
+def run_tool_server(targets: tuple[str, ...], options: ServeOptions) -> int:
+    """Load, join, run what the hall calls until told to stop, leave."""
+    _check_options(targets, options)
+    hall = _hall_url(options.join or "")
+    advertised = None if options.advertise is None else _advertised_url(options.advertise)
+    config = read_config_with_data(options.config)
+    key = _read_key(options)
+    clear_secret_env()  # before any tool is imported
+    definitions = _load_definitions(targets)
+    terms = JoinOptions(hall, key, _server_name(options.name, definitions), 2 * config.max_body_bytes + 65_536)
+    desk = _new_handler(definitions, config)
+    with (
+        _duplicate_stdout() as out,
+        redacted_output(),
+        stdout_to_stderr(),
+        asyncio.Runner(loop_factory=new_event_loop) as runner,
+    ):
+        try:
+            runner.run(_serve(desk, terms, options, advertised, out))
+        except HubRefusal as refused:
+            no_key = isinstance(refused, CredentialRefused) and not key
+            reason = _NO_KEY if no_key else visible(refused.message)
+            raise CommandError(f"the hall at {hall} does not take this tool server: {reason}") from None
+    return 0
+
+
+def _duplicate_stdout() -> TextIO:
+    """The standard output as it is now: later, what tools print goes elsewhere."""
+    return os.fdopen(os.dup(1), "w", encoding="utf-8", errors="backslashreplace")
+
+
+async def _serve(
+    handler: CallHandler, join_options: JoinOptions, options: ServeOptions, advertised: str | None, out: TextIO
+) -> None:
+    if options.socket:
+        await ToolServerProcess(
+            handler, join_options, lambda held: _print_joined(out, join_options, None, held, json=options.json)
+        ).serve_websocket()
+        return
+    # Others may reach it, as the hall must: whoever calls needs the token, in every profile.
+    with listen(options.host or _LOOPBACK, options.port or 0, "server") as listening:
+        url = advertised or base_url(listening)
+        joined = ToolServerProcess(
+            handler, join_options, lambda held: _print_joined(out, join_options, url, held, json=options.json)
+        )
+        await joined.serve_http(listening, url)
+
+
+def _check_options(targets: Sequence[str], options: ServeOptions) -> None:
+    meant_for_a_hall = {
+        "--stdio": options.stdio,
+        "--workers": options.workers != 1,
+        "--profile": options.profile,
+        "--data": options.data,
+    }
+    for option, given in meant_for_a_hall.items():
+        if given:
+            raise UsageError(f"{option} is for a hall, and with --join this is a tool server: leave it out")
+    if options.reload:
+        raise UsageError("--reload does not go with --join: the hall holds each version of a tool to what it was")
+    if not targets:
+        raise UsageError("--join needs the tools to run: toolhall serve my_tools.py --join URL")
+    listening = (options.host, options.port, options.advertise)
+    if options.socket and listening != (None, None, None):
+        raise UsageError("--socket listens on no port: leave out --host, --port and --advertise")
+    if options.host is not None and options.advertise is None and not is_loopback(options.host):
+        raise UsageError(
+            f"a hall on another machine calls no plain HTTP, which is all that --host {options.host} has: put a proxy"
+            " with https before it and say it with --advertise https://NAME, or join with --socket"
+        )
+
+
+def _hall_url(stated: str) -> str:
+    """The hall's address, up to where its paths begin."""
+    url = _checked_url(stated, "--join").removesuffix("/hub")
+    if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
+        raise UsageError(f"--join {url} would be sent secrets that others can read on the way; use https")
+    return url
+
+
+def _advertised_url(stated: str) -> str:
+    """Where the hall calls: in plain HTTP only on its own machine."""
+    url = _checked_url(stated, "--advertise")
+    if urlsplit(url).scheme == "http" and not is_loopback(urlsplit(url).hostname or ""):
+        raise UsageError(
+            f"--advertise {url} would be sent secrets that others can read on the way, and no hall calls there:"
+            " put a proxy with https before this server, or join with --socket"
+        )
+    return url
+
+
+def _checked_url(stated: str, option: str) -> str:
+    try:
+        parts = urlsplit(stated)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"{option} {stated!r} is not a URL: {error}") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise UsageError(f"{option} {stated!r} is not a URL of a server; write it like http://127.0.0.1:8000")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(f"{option} must hold no user name, password or query: it would end up in logs")
+    return stated.rstrip("/")
+
+
+def _read_key(options: ServeOptions) -> str:
+    """From a file or from the environment: other programs could read the command line."""
+    if options.key_file is None:
+        return read_key(None)
+    try:
+        with Path(options.key_file).open(encoding="utf-8") as file:
+            return read_key(file.read(_MAX_KEY_BYTES).strip())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise CommandError(f"--key-file {options.key_file} cannot be read: {reason}") from None
+    except UsageError:
+        raise UsageError(
+            f"--key-file {options.key_file} holds no key: it is one word, as 'toolhall key create' prints it"
+        ) from None
+
+
+def _load_definitions(targets: Sequence[str]) -> list[Definition]:
+    with stdout_to_stderr(), show_spinner("Loading tools"):
+        found = load_targets(targets)
+        for each in found:
+            if isinstance(each, Toolhall):
+                each.close()
+                raise UsageError("a target has a Toolhall of its own, which serves by itself; name its tools instead")
+            if isinstance(each, DefinitionDocument):
+                raise UsageError("definitions alone cannot be run: send them to the hall with 'toolhall tool add'")
+        try:
+            return [definition for each in found for definition in definitions_of(each)]
+        except (BadDeclaration, BadSchema) as error:
+            raise CommandError(str(error)) from None
+        except TypeError as error:
+            raise CommandError(f"{error}; serve an instance instead: file.py:NAME") from None
+
+
+def _new_handler(definitions: list[Definition], config: Config) -> CallHandler:
+    try:
+        return CallHandler(definitions, limits_from_config(config))
+    except (BadDeclaration, BadSchema) as error:
+        raise CommandError(str(error)) from None
+
+
+def _server_name(stated: str | None, definitions: list[Definition]) -> str:
+    name = definitions[0].tool.id.toolkit.lstrip("_-") or "tools" if stated is None else stated
+    if problem := name_problem(name):
+        raise UsageError(f"--name: {problem}")
+    return name
+
+
+def _print_joined(out: TextIO, join_options: JoinOptions, url: str | None, held: JoinResult, *, json: bool) -> None:
+    """On the output itself, from which what tools print is kept away."""
+    waiting_ones = [name for name, state in held.tools.items() if state == QUARANTINED]
+    if json:
+        out.write(encode({"url": url, "pid": os.getpid(), "hall": join_options.hall}).decode() + "\n")
+    else:
+        at = "over a socket" if url is None else f"at {styled(url, CYAN, sys.stderr)}"
+        out.write(f"{styled('Toolhall runs', BOLD, sys.stderr)} {join_options.name} {at} for {join_options.hall}\n")
+        out.write(styled("Ctrl+C leaves the hall and stops.", DIM, sys.stderr) + "\n")
+    out.flush()
+    if waiting_ones:
+        first = visible(waiting_ones[0])
+        note(
+            f"{pluralize(len(waiting_ones), 'tool')} quarantined, such as {first}: "
+            f"'toolhall tool activate {first} --url {join_options.hall}' serves it"
+        )

@@ -1,0 +1,146 @@
+"""Binds the listening socket of `toolhall serve` and prints the start-up banner with its URL."""
+
+import ipaddress
+import os
+import socket
+import sys
+from pathlib import Path
+
+import msgspec
+
+from toolhall.cli.errors import EXIT_CONFIG, CommandError
+from toolhall.cli.output import BOLD, CYAN, DIM, print_json, styled
+from toolhall.config import Config
+from toolhall.model.json import JsonObject
+from toolhall.server.process import ServeConfig
+
+_BACKLOG = 2_048
+
+
+def listen(host: str, port: int, profile: str = "local") -> socket.socket:
+    """A socket that listens there; port 0 picks a free one."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CommandError(f"--host {host} cannot be found ({error.strerror}); use --host 127.0.0.1") from None
+    family, _, _, _, address = found[0]
+    # A name may lead anywhere; what counts is the address that is really bound.
+    if profile == "local" and not ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback:
+        raise CommandError(
+            f"{host} is {address[0]}, which others can reach; use --profile server, or --host 127.0.0.1", EXIT_CONFIG
+        )
+    try:
+        return socket.create_server((str(address[0]), port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        # Python adds the address to the system's own words.
+        reason = (os.strerror(error.errno) if error.errno else str(error)).lower()
+        raise CommandError(
+            f"cannot listen on {host} port {port} ({reason}); choose another with --port, or --port 0 for a free one"
+        ) from None
+
+
+def listen_as_configured(config: Config) -> socket.socket:
+    """A socket that listens where the settings say."""
+    return listen(config.host, config.port, config.profile)
+
+
+def base_url(listening: socket.socket) -> str:
+    """The base URL of what is served on this socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+_ENDPOINTS = {
+    "MCP": "/mcp",
+    "OXP": "/oxp",
+    "hub": "/hub",
+    "machine": "/machine",
+    "REST": "/tools",
+    "health": "/health",
+}
+_WORKERS_NOTE = (
+    "Several workers: MCP 2026-07-28 works with all of them; the older revisions keep a session in one process,"
+    " so their clients need --workers 1."
+)
+_STDIO_NOTE = (
+    "A client that starts its servers itself takes this instead ('toolhall install CLIENT TARGET' writes it into the\n"
+    "client's file; 'toolhall install --help' lists the clients):"
+)
+_KEY_NOTE = "TOOLHALL_KEY is a key that 'toolhall key create NAME' made; 'Bearer' may also come with a token."
+# Where to reach from this machine what listens on all of its addresses.
+_LOCAL_URLS = {"http://0.0.0.0:": "http://127.0.0.1:", "http://[::]:": "http://[::1]:"}
+
+
+def print_serve_banner(url: str, config: Config, serve_config: ServeConfig) -> None:
+    """Print the URL, and for a person also what a client needs that starts the server itself."""
+    if serve_config.json:
+        print_banner(url, config, json=True)
+        return
+    from toolhall.cli.install.launch import default_name, stdio_server  # lazy: only where a person reads it
+
+    data, file = (None if each is None else Path(each) for each in (serve_config.data, serve_config.file))
+    is_local = config.profile != "server"
+    stdio = stdio_server(serve_config.targets, data, file, os.environ).entry() if is_local else None
+    print_banner(
+        url,
+        config,
+        json=False,
+        workers=serve_config.workers,
+        stdio=stdio,
+        name=default_name(serve_config.targets, config.name),
+    )
+
+
+def print_banner(
+    url: str,
+    config: Config,
+    *,
+    json: bool,
+    workers: int = 1,
+    stdio: JsonObject | None = None,
+    name: str = "toolhall",
+) -> None:
+    """Print the URL: for a program as one JSON line, for a person with what to do next.
+
+    `name` is what clients call the server, and `stdio` how one that starts it itself does that.
+    """
+    for everywhere, here in _LOCAL_URLS.items():
+        url = url.replace(everywhere, here)
+    if json:
+        print_json({"url": url, "pid": os.getpid()})
+        return
+    print(f"{styled('Toolhall serves at', BOLD, sys.stdout)} {styled(url, CYAN, sys.stdout)}\n")
+    for what, path in _ENDPOINTS.items():
+        print(f"  {what:<9}{url}{path}")
+    print(f"\nPaste this into your client's configuration:\n\n{_snippet(url, config, name)}\n")
+    if stdio is not None:
+        print(f"{_STDIO_NOTE}\n\n{_indented({'mcpServers': {name: stdio}})}\n")
+    if config.profile == "server":
+        print(styled(_KEY_NOTE, DIM, sys.stdout))
+    if config.data is not None:
+        print(
+            styled(
+                f"Data folder: {_short_path(Path(config.data))} (every call is recorded in its audit)", DIM, sys.stdout
+            )
+        )
+    if workers > 1:
+        print(styled(_WORKERS_NOTE, DIM, sys.stdout))
+    print(styled("Ctrl+C stops the server.", DIM, sys.stdout), flush=True)
+
+
+def _snippet(url: str, config: Config, name: str) -> str:
+    """What an MCP client needs to find the hall, and in the profile `server` to be let in."""
+    base = url if config.public_url is None else config.public_url.rstrip("/")
+    server: JsonObject = {"type": "http", "url": f"{base}/mcp"}
+    if config.profile == "server":
+        server["headers"] = {"Authorization": "Bearer ${TOOLHALL_KEY}"}
+    return _indented({"mcpServers": {name: server}})
+
+
+def _indented(value: JsonObject) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _short_path(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)

@@ -1,0 +1,85 @@
+"""Option groups that several commands share: SourceOptions, HallOptions, UserSecretOptions, ConfirmOptions, File."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+# The parser would take `-` for an option.
+File: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """Where the tools are, and how to print.
+
+    Parameters
+    ----------
+    url
+        A running server: its base URL, or its /mcp URL.
+    target
+        TARGET, where the bare word could be taken for something else.
+    json
+        Print JSON.
+    key
+        The API key or token to send to --url; better put it into TOOLHALL_KEY, because others can read command lines.
+    """
+
+    url: str | None = None
+    target: Annotated[str | None, Parameter(alias="-t")] = None
+    json: bool = False
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class HallOptions:
+    """Which hall, and how to print.
+
+    Parameters
+    ----------
+    url
+        A running hall: its base URL, or its /mcp URL.
+    data
+        The data folder of a hall that does not run. [default: that of this project]
+    json
+        Print JSON.
+    key
+        The API key or token to send to --url; better put it into TOOLHALL_KEY, because others can read command lines.
+    """
+
+    url: str | None = None
+    data: Path | None = None
+    json: bool = False
+    key: str | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether a hall is asked that runs."""
+        return self.url is not None
+
+
+@dataclass(frozen=True)
+class UserSecretOptions(HallOptions):
+    """Which hall, and whose secret.
+
+    Parameters
+    ----------
+    user
+        The user whose own it is; without this, it is the hall's, for everybody who has none.
+    """
+
+    user: str | None = None
+
+
+@dataclass(frozen=True)
+class ConfirmOptions(HallOptions):
+    """What commands take that ask before they do it.
+
+    Parameters
+    ----------
+    yes
+        Do it without being asked.
+    """
+
+    yes: bool = False

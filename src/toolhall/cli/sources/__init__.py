@@ -1,1 +1,0 @@
-"""Where a command finds tools: in a target on this machine, or at a URL."""

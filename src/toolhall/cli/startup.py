@@ -1,0 +1,174 @@
+"""Builds the hall of a command: `build_app` from targets, `load_app` with its stored registrations for serving."""
+
+import asyncio
+import gc
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from toolhall.app import Toolhall
+from toolhall.app.data_dir import OpenOptions, stdio_open_options
+from toolhall.auth.profiles import BadAuthSettings
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
+from toolhall.cli.output import YELLOW, note, pluralize, stdout_to_stderr, styled, visible
+from toolhall.cli.progress import show_spinner
+from toolhall.cli.targets import load_targets
+from toolhall.config import BadConfig, Config, overriding
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.names import matches_any
+from toolhall.pipeline.verify import Approver
+from toolhall.registration.records import DefinitionDocument
+from toolhall.registry.registry import Conflict
+from toolhall.schema.cost import BadSchema
+from toolhall.server.process import ServeConfig, clear_secret_env
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.file_lock import WorkerRole
+
+MAX_WARNINGS = 10
+_NO_OVERRIDES: Mapping[str, Any] = {}
+
+
+def build_app(
+    targets: Sequence[str],
+    config: Config,
+    approver: Approver | None = None,
+    overrides: Mapping[str, Any] = _NO_OVERRIDES,
+) -> Toolhall:
+    """A hall with every tool of the targets; an author's own Toolhall is taken, and the rest added to it.
+
+    `overrides` are the settings that the command line states: they hold for an author's own Toolhall, too.
+    """
+    with stdout_to_stderr(), show_spinner("Loading tools"):
+        with overriding(overrides):
+            found = load_targets(targets)
+        halls = [each for each in found if isinstance(each, Toolhall)]
+        if len({id(hall) for hall in halls}) > 1:
+            raise UsageError("the targets hold more than one Toolhall object; serve one of them")
+        papers = [each for each in found if isinstance(each, DefinitionDocument)]
+        others = [each for each in found if not isinstance(each, Toolhall | DefinitionDocument)]
+        try:
+            if halls:
+                hall = halls[0]
+                hall.add(*others)
+                if approver is not None:
+                    hall.ask_through(approver)
+            else:
+                hall = Toolhall(*others, config=config, approver=approver)
+            hall.propose(*papers)
+        except (BadDeclaration, BadSchema, Conflict) as error:
+            raise CommandError(str(error)) from None
+        except (BadConfig, BadAuthSettings) as error:
+            raise CommandError(str(error), EXIT_CONFIG) from None
+        except TypeError as error:  # a Toolkit whose constructor wants arguments
+            raise CommandError(f"{error}; serve an instance instead: file.py:NAME") from None
+        return hall
+
+
+def warn_undocumented(hall: Toolhall) -> None:
+    """Warn the author of tools without a docstring, once for each."""
+    for said in hall.undocumented[:MAX_WARNINGS]:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(said)}")
+    if (more := len(hall.undocumented) - MAX_WARNINGS) > 0:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {pluralize(more, 'more tool')} without a docstring")
+
+
+def warn_unmatched_levels(hall: Toolhall) -> None:
+    """Warn of names in the setting `levels` that no tool has: such a line raises nothing, which nobody would notice."""
+    ids = {str(entry.tool.id) for entry in hall.registry.snapshot.entries} | {
+        kept.id for kept in hall.registration.all_records
+    }
+    unmatched = [glob for glob in hall.config.levels if not any(matches_any((glob,), each) for each in ids)]
+    names = sorted({each.rpartition("@")[0] for each in ids})
+    for glob in unmatched[:MAX_WARNINGS]:
+        tail = glob.partition("@")[0].casefold()
+        near = [name for name in names if name.casefold().endswith(f".{tail}")] or get_close_matches(glob, names, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "; write it as TOOLKIT.TOOL, and * for any"
+        note(f"{styled('warning:', YELLOW, sys.stderr)} {visible(f'levels: no tool here matches {glob!r}{hint}')}")
+    if (more := len(unmatched) - MAX_WARNINGS) > 0:
+        note(f"{styled('warning:', YELLOW, sys.stderr)} levels: {more} more match no tool here")
+
+
+_READ_ONLY_REASON = (
+    "several processes serve this hall, and while they do its tools stay as they are (keys, grants and approvals can be"
+    " changed); to change its tools, serve it with --workers 1"
+)
+
+
+def load_app(serve_config: ServeConfig, approver: Approver | None = None) -> Toolhall:
+    """The hall, with the author's own settings where a target brings its own Toolhall."""
+    gc.disable()  # what is made now stays, and with thousands of tools the collector would look through it many times
+    try:
+        return _load_app(serve_config, approver)
+    finally:
+        gc.enable()
+
+
+def _load_app(serve_config: ServeConfig, approver: Approver | None) -> Toolhall:
+    hall = build_app(serve_config.targets, serve_config.config, approver, serve_config.overrides)
+    clear_secret_env()
+    if not serve_config.sibling:  # the first of several processes has said it
+        warn_undocumented(hall)
+    try:
+        if serve_config.workers > 1 and hall.config.data is None:
+            raise CommandError(
+                "several workers share keys, grants and approvals by a data folder, and the target's Toolhall has none:"
+                " name one with --data, set data in its Config(...), or use --workers 1",
+                EXIT_CONFIG,
+            )
+        _open_registry(hall, _open_options(serve_config, hall))
+        if not serve_config.sibling:
+            warn_unmatched_levels(hall)
+        if not serve_config.stdio:  # whoever starts a process and speaks to it is its user
+            _check_credentials_exist(hall)
+    except BaseException:
+        hall.close()
+        raise
+    return hall
+
+
+def _check_credentials_exist(hall: Toolhall) -> None:
+    """Where every request needs a credential and none can be valid, nobody could ever be served."""
+    if hall.config.profile == "server" and not hall.security.auth.accepts_credentials():
+        folder = hall.config.data or "DIR"
+        raise CommandError(
+            f"profile 'server' needs a credential and there is none: make one with 'toolhall key create NAME --data"
+            f" {folder}', or set issuers or oxp_secret in toolhall.toml",
+            EXIT_CONFIG,
+        )
+
+
+def _open_options(serve_config: ServeConfig, hall: Toolhall) -> OpenOptions:
+    """How the folder is shared; in one that nobody named, code is not held to its versions.
+
+    Several servers of one project share the folder that nobody named, and all but the first leave its tools alone. A
+    folder that was named has one server, because whoever named it expects to change its tools there.
+    """
+    unnamed = serve_config.unnamed and hall.config.data == serve_config.config.data
+    if serve_config.stdio:
+        return stdio_open_options(serve_config.dialect, enforce_versions=not unnamed)
+    if serve_config.workers == 1:
+        return OpenOptions(role="peer", tools_optional=unnamed, enforce_versions=not unnamed)
+    family: WorkerRole = "sibling" if serve_config.sibling else "first"
+    return OpenOptions(
+        role=family, tools_optional=unnamed, enforce_versions=not unnamed, read_only_reason=_READ_ONLY_REASON
+    )
+
+
+def _open_registry(hall: Toolhall, options: OpenOptions) -> None:
+    try:
+        with show_spinner("Opening the registry"):
+            asyncio.run(hall.open(options, enter=False))  # toolkits belong to the loop that serves
+    except StoreFailed as failed:
+        raise CommandError(str(failed)) from None
+    except BadDocument as bad:
+        for finding in bad.findings[1:]:
+            note(f"  {visible(str(finding))}")
+        raise CommandError(f"this may not be served: {visible(bad.findings[0].fix)}") from None
+    waiting_ones = [kept.id for kept in hall.registration.all_records if kept.state == "quarantined"]
+    if waiting_ones:
+        note(
+            f"{pluralize(len(waiting_ones), 'tool')} quarantined, such as {visible(waiting_ones[0])}: "
+            "'toolhall tool show ID', then 'toolhall tool activate ID'"
+        )

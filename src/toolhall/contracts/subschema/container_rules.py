@@ -1,0 +1,333 @@
+"""Rules for the keywords of arrays and objects: items, members, sizes, required and dependent members."""
+
+from collections.abc import Callable, Iterator
+
+from toolhall.contracts.subschema.document import Constraints, MemberDeclarations, Nodes, NormalizedNode, SchemaPart
+from toolhall.contracts.subschema.incompatibility import Incompatibility, breaks_promise, quote_value, unproven
+from toolhall.contracts.subschema.relations import is_equivalent
+from toolhall.contracts.subschema.value_checker import ValueChecker
+from toolhall.contracts.subschema.value_facts import (
+    ComparisonContext,
+    KeywordRule,
+    ValueFacts,
+    allowed_types,
+    is_free_form,
+)
+from toolhall.model.json import Json
+
+
+def _prefix_items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    for index in range(len(argument)):
+        if facts.max_size("maxItems") <= index:
+            return
+        yield from comparison.compare_inner(facts.item(index), node.part("prefixItems", index))
+
+
+def _items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    """The items behind those that have a schema of their own in the target."""
+    del argument
+    start, most = len(node.schema.get("prefixItems", ())), facts.max_size("maxItems")
+    for index in range(start, facts.prefix_count):
+        if index < most:
+            yield from comparison.compare_inner(facts.item(index), node.part("items"))
+    if max(start, facts.prefix_count) < most:
+        yield from comparison.compare_inner(facts.item(None), node.part("items"))
+
+
+def _min_items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    if facts.min_size("minItems") < argument:
+        yield Incompatibility(node.pointer_to("minItems"), f"lists of fewer than {quote_value(argument)} items")
+
+
+def _max_items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    if facts.max_size("maxItems") > argument:
+        yield Incompatibility(node.pointer_to("maxItems"), f"lists of more than {quote_value(argument)} items")
+
+
+def _unique_items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    if argument and not any(facts.keyword_values("uniqueItems")) and facts.max_size("maxItems") > 1:
+        yield Incompatibility(node.pointer_to("uniqueItems"), "lists that hold equal items")
+
+
+def _contains(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    """`contains` with its two bounds: as in the source, or proven by all items."""
+    del argument
+    least, most = node.schema.get("minContains", 1), node.schema.get("maxContains")
+    part = node.part("contains")
+    if (
+        most is not None
+        and facts.max_size("maxItems") > most
+        and not _source_limits_contains(comparison, facts, part, most)
+    ):
+        yield unproven(node.pointer_to("maxContains"), f"at most {quote_value(most)} items may be such")
+    if least > 0 and not _source_ensures_contains(comparison, facts, part, least):
+        yield unproven(node.pointer_to("contains"), f"at least {quote_value(least)} of the items must be such")
+
+
+def _source_limits_contains(comparison: ComparisonContext, facts: ValueFacts, part: SchemaPart, limit: float) -> bool:
+    return any(
+        mine.schema.get("maxContains", limit + 1) <= limit and is_equivalent(comparison, mine.part("contains"), part)
+        for mine in facts.nodes
+        if "contains" in mine.schema
+    )
+
+
+def _source_ensures_contains(
+    comparison: ComparisonContext, facts: ValueFacts, part: SchemaPart, minimum: float
+) -> bool:
+    for mine in facts.nodes:
+        if "contains" in mine.schema and mine.schema.get("minContains", 1) >= minimum:
+            opened = comparison.source.conjuncts(mine.part("contains"))
+            if not breaks_promise(comparison.compare_inner(Constraints(opened, comparison.source.scope(opened)), part)):
+                return True
+    if facts.min_size("minItems") < minimum:
+        return False
+    firsts = [comparison.compare_inner(facts.item(index), part) for index in range(facts.prefix_count)]
+    return not any(map(breaks_promise, [*firsts, comparison.compare_inner(facts.item(None), part)]))
+
+
+def _unevaluated_items(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    """Where the target has a schema for every item, none is left; else only the same words are known to be fine."""
+    del comparison, facts
+    if "items" not in node.schema and argument not in (True, {}):
+        yield unproven(node.pointer_to("unevaluatedItems"), "which items it is about depends on the rest of the schema")
+
+
+ARRAY_RULES: dict[str, KeywordRule] = {
+    "prefixItems": _prefix_items,
+    "items": _items,
+    "minItems": _min_items,
+    "maxItems": _max_items,
+    "uniqueItems": _unique_items,
+    "contains": _contains,
+    "unevaluatedItems": _unevaluated_items,
+}
+
+
+def _properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    """Members that the source does not speak of were never promised, so they may be what the target likes."""
+    if not comparison.free_form and facts.nested and is_free_form(facts.nodes, facts.declared):
+        yield Incompatibility(node.pointer_to("properties"), "members that are not listed", "undeclared")
+    for name in argument:
+        if facts.declares(name):
+            yield from comparison.compare_inner(facts.member(name), node.part("properties", name))
+
+
+def _pattern_properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    for pattern in argument:
+        part = node.part("patternProperties", pattern)
+        for name in sorted(facts.declared.names):
+            if comparison.checker.matches(pattern, name) is not False:
+                yield from comparison.compare_inner(facts.member(name), part)
+        for mine in sorted(facts.declared.patterns):  # two patterns may match the same name
+            yield from comparison.compare_inner(facts.members_matching(mine), part)
+        if facts.declared.has_rest_schema:
+            yield from comparison.compare_inner(facts.other_members(), part)
+
+
+def _required(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    for name in argument:
+        if name not in facts.required:
+            yield Incompatibility(node.pointer_to("required"), f"objects without {quote_value(name)}")
+
+
+def _additional_properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del argument
+    listed, patterns = node.schema.get("properties", {}), node.schema.get("patternProperties", {})
+
+    def covered(name: str) -> bool:
+        return name in listed or any(comparison.checker.matches(pattern, name) for pattern in patterns)
+
+    yield from _other_members(comparison, facts, node, "additionalProperties", covered)
+
+
+def _unevaluated_properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del argument
+    opened = comparison.target.node_conjuncts(node)
+    always = [each for each in opened if each.pointer == node.pointer or "unevaluatedProperties" not in each.schema]
+    if any("additionalProperties" in each.schema for each in always):
+        return
+    names = frozenset().union(*(each.schema.get("properties", ()) for each in always))
+    patterns = frozenset().union(*(each.schema.get("patternProperties", ()) for each in always))
+
+    def covered(name: str) -> bool:
+        return name in names or any(comparison.checker.matches(pattern, name) for pattern in patterns)
+
+    yield from _other_members(comparison, facts, node, "unevaluatedProperties", covered)
+
+
+def _other_members(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, key: str, covered: Callable[[str], bool]
+) -> Iterator[Incompatibility]:
+    """Members that the target has no schema for: it forbids them, or has one for all of them."""
+    part = node.part(key)
+
+    def compared(given: Constraints | None, gap: Incompatibility) -> Iterator[Incompatibility]:
+        if given is not None:
+            yield from [gap] if part.schema is False else comparison.compare_inner(given, part)
+
+    for name in sorted(facts.declared.names):
+        if not covered(name):
+            yield from compared(
+                facts.member(name),
+                Incompatibility(_member_pointer(facts, name, part.pointer), _member_text(name), "refused"),
+            )
+    for pattern in sorted(facts.declared.patterns - node.schema.get("patternProperties", {}).keys()):
+        what = f"members whose names match {quote_value(pattern)}"
+        yield from compared(facts.members_matching(pattern), Incompatibility(part.pointer, what))
+    if facts.declared.has_rest_schema:
+        yield from compared(facts.other_members(), Incompatibility(part.pointer, "members that are not listed"))
+    elif facts.is_open and comparison.target.conjuncts(part):
+        anything = facts.nested and is_free_form(facts.nodes, facts.declared)
+        yield Incompatibility(part.pointer, "members that are not listed", "value" if anything else "undeclared")
+
+
+def _property_names(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del argument
+    part = node.part("propertyNames")
+    opened = comparison.target.conjuncts(part)
+    refused = [name for name in sorted(facts.declared.names) if comparison.checker.accepts(name, opened) is not True]
+    for name in refused:
+        if facts.member(name) is not None:
+            yield Incompatibility(_member_pointer(facts, name, part.pointer), _member_text(name), "refused")
+    if (
+        facts.declared.has_rest_schema
+        or facts.declared.patterns
+        or (facts.nested and is_free_form(facts.nodes, facts.declared))
+    ):
+        names = [
+            each for mine in facts.nodes if "propertyNames" in mine.schema for each in _name_conjuncts(facts, mine)
+        ]
+        nodes = (NormalizedNode({"type": "string"}, "", "names"), *names)
+        yield from comparison.compare_inner(Constraints(nodes, comparison.source.scope(nodes)), part)
+
+
+def _name_conjuncts(facts: ValueFacts, node: NormalizedNode) -> Nodes:
+    return facts.document.conjuncts(node.part("propertyNames"))
+
+
+def _min_properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    if max(facts.min_size("minProperties"), len(facts.required)) < argument:
+        yield Incompatibility(
+            node.pointer_to("minProperties"), f"objects of fewer than {quote_value(argument)} members"
+        )
+
+
+def _max_properties(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    listed = float("inf") if facts.declared.has_rest_schema or facts.declared.patterns else len(facts.declared.names)
+    if min(facts.max_size("maxProperties"), listed) > argument:
+        yield Incompatibility(node.pointer_to("maxProperties"), f"objects of more than {quote_value(argument)} members")
+
+
+def _dependent_required(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    del comparison
+    for name, needed in argument.items():
+        if not facts.declares(name) or facts.member(name) is None:
+            continue
+        given = facts.required.union(*(each.get(name, ()) for each in facts.keyword_values("dependentRequired")))
+        for other in needed:
+            if other not in given and other != name:
+                what = f"objects with {quote_value(name)} and without {quote_value(other)}"
+                yield Incompatibility(node.pointer_to("dependentRequired", name), what)
+
+
+def _dependent_schemas(
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
+) -> Iterator[Incompatibility]:
+    for name in argument:
+        if not facts.declares(name) or facts.member(name) is None:
+            continue
+        there = [NormalizedNode({"required": [name]}, node.pointer, f"required {name}")]
+        for mine in facts.nodes:
+            if name in mine.schema.get("dependentSchemas", ()):
+                there += facts.document.conjuncts(mine.part("dependentSchemas", name))
+        yield from comparison.compare_same(facts.with_nodes(there), node.part("dependentSchemas", name))
+
+
+def dropped_members(
+    checker: ValueChecker,
+    facts: ValueFacts,
+    mine: MemberDeclarations,
+    targets: Nodes,
+    theirs: MemberDeclarations,
+    *,
+    free_form: bool,
+) -> Iterator[Incompatibility]:
+    """Members that the source speaks of and the target does not, though it may still accept them.
+
+    With `maps`, a target that takes anything under any name speaks of all of them.
+    """
+    types = allowed_types(targets)
+    if "object" not in facts.types & types or not mine.names or theirs.has_rest_schema or facts.values is not None:
+        return
+    if is_free_form(targets, theirs) and (
+        (free_form and facts.nested) or not any("type" in node.schema for node in targets)
+    ):
+        return
+    if any(node.schema.get("additionalProperties") is False for node in targets):
+        return  # a gap already
+    for name in sorted(mine.names - theirs.names - facts.known_names):
+        if not any(checker.matches(pattern, name) for pattern in theirs.patterns) and facts.member(name) is not None:
+            yield Incompatibility(_member_pointer(facts, name, ""), _member_text(name), "member")
+
+
+def _member_text(name: str) -> str:
+    return f"the member {quote_value(name)}"
+
+
+def _member_pointer(facts: ValueFacts, name: str, otherwise: str) -> str:
+    """Where the source speaks of a member."""
+    places = (node.pointer_to("properties", name) for node in facts.nodes if name in node.schema.get("properties", ()))
+    return next(places, facts.nodes[0].pointer if facts.nodes else otherwise)
+
+
+OBJECT_RULES: dict[str, KeywordRule] = {
+    "properties": _properties,
+    "patternProperties": _pattern_properties,
+    "required": _required,
+    "additionalProperties": _additional_properties,
+    "unevaluatedProperties": _unevaluated_properties,
+    "propertyNames": _property_names,
+    "minProperties": _min_properties,
+    "maxProperties": _max_properties,
+    "dependentRequired": _dependent_required,
+    "dependentSchemas": _dependent_schemas,
+}

@@ -1,0 +1,309 @@
+"""What is known of a value that a schema accepts (ValueFacts), and the interface of keyword rules (KeywordRule)."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from math import ceil, floor
+from typing import Protocol, TypeAlias
+
+from toolhall.contracts.subschema.document import (
+    FALSE_SCHEMA,
+    Constraints,
+    MemberDeclarations,
+    Nodes,
+    NormalizedNode,
+    SchemaDocument,
+    SchemaPart,
+    is_rest_schema,
+)
+from toolhall.contracts.subschema.incompatibility import Incompatibility
+from toolhall.contracts.subschema.value_checker import ComparisonBudget, ValueChecker
+from toolhall.model.json import Json
+from toolhall.schema.keywords import TYPES
+from toolhall.schema.merge import json_types_of
+
+ALL_TYPES = frozenset(TYPES)
+_FINITE_TYPES: dict[str, list[Json]] = {"boolean": [True, False], "null": [None]}
+_REST_KEYWORDS = ("additionalProperties", "unevaluatedProperties")
+PartFinder = Callable[[NormalizedNode], Iterator[SchemaPart]]
+Bound = tuple[float, bool]  # a bound, and whether it is itself left out
+
+
+def allowed_types(nodes: Iterable[NormalizedNode]) -> frozenset[str]:
+    """The types that all of these allow; whoever allows numbers allows whole ones."""
+    types = ALL_TYPES
+    for node in nodes:
+        stated = node.schema.get("type")
+        if stated is not None:
+            named = {stated} if isinstance(stated, str) else set(stated)
+            types &= named | {"integer"} if "number" in named else named
+    return types
+
+
+class ValueFacts:
+    """A value that fits all of these nodes of the source.
+
+    `scope` is all of the source that speaks of the value's members, `known` what the target speaks of in any case.
+    A value that is not `nested` is the arguments themselves.
+    """
+
+    def __init__(
+        self, checker: ValueChecker, constraints: Constraints, known_names: frozenset[str], *, nested: bool
+    ) -> None:
+        self._checker = checker
+        self._scope = constraints.scope
+        self.document = checker.document
+        self.nodes = constraints.nodes
+        self.declared = constraints.scope.declared
+        self.known_names = known_names
+        self.nested = nested
+        self.key = (tuple([node.key for node in self.nodes]), constraints.scope.number, known_names, nested)
+
+    def with_nodes(self, nodes: Iterable[NormalizedNode]) -> "ValueFacts":
+        """The case that it fits these too."""
+        return self._copy(_unique(chain(self.nodes, nodes)), self.known_names)
+
+    def with_known_names(self, names: frozenset[str]) -> "ValueFacts":
+        """The same, where the target speaks of these names too."""
+        return self if names <= self.known_names else self._copy(self.nodes, self.known_names | names)
+
+    def alternatives(self) -> list["ValueFacts"]:
+        """Cases of which one must be; none where there is nothing to choose from."""
+        for node in self.nodes:
+            for key in ("anyOf", "oneOf"):
+                if key in node.schema:
+                    ways = [self.document.conjuncts(node.part(key, index)) for index in range(len(node.schema[key]))]
+                    return [self._with_replacement(node, (key,), way) for way in ways]
+            if "if" in node.schema and ("then" in node.schema or "else" in node.schema):
+                return self._conditional_alternatives(node)
+        stated = any("type" in node.schema for node in self.nodes)
+        several = sorted(self.types - {"integer"} if "number" in self.types else self.types)
+        if not stated or len(several) == 1 or any(node.pointer == "type" for node in self.nodes):
+            return []
+        return [self.with_nodes([NormalizedNode({"type": kind}, "type", f"type {kind}")]) for kind in several]
+
+    @cached_property
+    def has_alternatives(self) -> bool:
+        """Whether it is one of several alternatives, and it is not known which."""
+        return any("anyOf" in node.schema or "oneOf" in node.schema for node in self.nodes)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types that it may have."""
+        if self.values is not None:
+            return frozenset(kind for value in self.values for kind in json_types_of(value)[:1])
+        return allowed_types(self.nodes)
+
+    @cached_property
+    def values(self) -> list[Json] | None:
+        """All values it may be, where they are few; a value that its type contradicts was promised all the same."""
+        listing = [(node, key) for node in self.nodes for key in ("enum", "const") if key in node.schema]
+        if not listing:
+            types = allowed_types(self.nodes)
+            return (
+                [value for kind in sorted(types) for value in _FINITE_TYPES[kind]]
+                if types <= _FINITE_TYPES.keys()
+                else None
+            )
+        lists = [node.schema["enum"] if key == "enum" else [node.schema["const"]] for node, key in listing]
+        fewest = min(lists, key=len)
+        if len(listing) == 1:
+            return fewest
+        return [value for value in fewest if all(self._checker.satisfies(value, node, key) for node, key in listing)]
+
+    @cached_property
+    def is_impossible(self) -> bool:
+        """Whether there is no such value, as far as is seen at once."""
+        return not self.types or any(node.schema.get("not") in ({}, True) for node in self.nodes)
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The members it must have."""
+        return frozenset().union(*(node.schema.get("required", ()) for node in self.nodes))
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether it may have members of which nothing is said."""
+        return not any(node.schema.get(key) is False for node in self.nodes for key in _REST_KEYWORDS)
+
+    def keyword_values(self, key: str) -> Iterator[Json]:
+        """What each node says under a keyword."""
+        return (node.schema[key] for node in self.nodes if key in node.schema)
+
+    def min_size(self, key: str) -> float:
+        """The tightest lower bound of a size."""
+        return max(self.keyword_values(key), default=0)
+
+    def max_size(self, key: str) -> float:
+        """The tightest upper bound of a size."""
+        return min(self.keyword_values(key), default=float("inf"))
+
+    @cached_property
+    def lower_bound(self) -> Bound:
+        """The tightest lower bound of a number."""
+        bounds = [(bound, False) for bound in self.keyword_values("minimum")]
+        bounds += [(bound, True) for bound in self.keyword_values("exclusiveMinimum")]
+        bound, strict = max(bounds, default=(-float("inf"), False))
+        if "number" in self.types or not -1e15 < bound < 1e15:
+            return bound, strict
+        return (floor(bound) + 1 if strict else ceil(bound)), False
+
+    @cached_property
+    def upper_bound(self) -> Bound:
+        """The tightest upper bound of a number."""
+        bounds = [(-bound, False) for bound in self.keyword_values("maximum")]
+        bounds += [(-bound, True) for bound in self.keyword_values("exclusiveMaximum")]
+        bound, strict = max(bounds, default=(-float("inf"), False))
+        if "number" in self.types or not -1e15 < bound < 1e15:
+            return -bound, strict
+        return -(floor(bound) + 1 if strict else ceil(bound)), False
+
+    def declares(self, name: str) -> bool:
+        """Whether a member of this name was promised."""
+        declared = self.declared
+        return (
+            name in declared.names
+            or declared.has_rest_schema
+            or any(self._checker.matches(pattern, name) is not False for pattern in declared.patterns)
+        )
+
+    def member(self, name: str) -> Constraints | None:
+        """What a member of this name must fit; None if there can be none."""
+        nodes = self._conjuncts(self.nodes, lambda node: self._members(node, name, _REST_KEYWORDS[:1]))
+        return self._constraints(nodes, ("member", name), lambda node: self._members(node, name, _REST_KEYWORDS))
+
+    def members_matching(self, pattern: str) -> Constraints | None:
+        """What members must fit whose names match a pattern of the source, as far as that says it."""
+        nodes = self._conjuncts(self.nodes, lambda node: _part_at(node, "patternProperties", pattern))
+        return self._constraints(nodes, ("others", ""), _unnamed_member_parts)
+
+    def other_members(self) -> Constraints | None:
+        """What members must fit of which nothing else is said."""
+        return self._constraints(
+            self._conjuncts(self.nodes, lambda node: _part_at(node, "additionalProperties")),
+            ("others", ""),
+            _unnamed_member_parts,
+        )
+
+    def item(self, index: int | None) -> Constraints | None:
+        """What the item at an index must fit, or any item behind those that have a schema of their own."""
+        return self._constraints(
+            self._conjuncts(self.nodes, lambda node: _item_part(node, index)), ("items", ""), _item_parts
+        )
+
+    @cached_property
+    def prefix_count(self) -> int:
+        """How many items have a schema of their own."""
+        return max((len(first) for first in self.keyword_values("prefixItems")), default=0)
+
+    def _constraints(self, nodes: Nodes, what: tuple[str, str], parts: PartFinder) -> Constraints | None:
+        """What a part of the value must fit; None if nothing can. What speaks of it is found once for all cases."""
+        if any(node.schema is FALSE_SCHEMA for node in nodes):
+            return None
+        key = (self._scope.number, *what)
+        scope = self.document.inner_scopes.get(key)
+        if scope is None:
+            scope = self.document.scope(self._conjuncts(self._scope.nodes, parts))
+            self.document.inner_scopes[key] = scope
+        return Constraints(nodes, scope)
+
+    def _conjuncts(self, nodes: Nodes, parts: PartFinder) -> Nodes:
+        return _unique(each for node in nodes for part in parts(node) for each in self.document.conjuncts(part))
+
+    def _members(self, node: NormalizedNode, name: str, rest: tuple[str, ...]) -> Iterator[SchemaPart]:
+        """What a node says of a member; `rest` are the keywords about those that it does not name."""
+        schema = node.schema
+        spoken = False
+        if name in schema.get("properties", ()):
+            spoken = True
+            yield node.part("properties", name)
+        for pattern in schema.get("patternProperties", ()):
+            verdict = self._checker.matches(pattern, name)
+            spoken = spoken or verdict is not False
+            if verdict:
+                yield node.part("patternProperties", pattern)
+        if not spoken:
+            yield from (node.part(key) for key in rest if key in schema)
+
+    def _conditional_alternatives(self, node: NormalizedNode) -> list["ValueFacts"]:
+        keys = ("if", "then", "else")
+        opened = {key: self.document.conjuncts(node.part(key)) if key in node.schema else () for key in keys}
+        return [self._with_replacement(node, keys, way) for way in ((*opened["if"], *opened["then"]), opened["else"])]
+
+    def _with_replacement(self, node: NormalizedNode, keys: tuple[str, ...], nodes: Nodes) -> "ValueFacts":
+        kept = [node.without(*keys) if each is node else each for each in self.nodes]
+        return self._copy(_unique(chain(kept, nodes)), self.known_names)
+
+    def _copy(self, nodes: Nodes, known_names: frozenset[str]) -> "ValueFacts":
+        return ValueFacts(self._checker, Constraints(nodes, self._scope), known_names, nested=self.nested)
+
+
+def is_free_form(nodes: Iterable[NormalizedNode], declared: MemberDeclarations) -> bool:
+    """Whether an object of these may hold anything under any name, and lists none."""
+    closing = (node.schema.get("additionalProperties", True) for node in nodes)
+    return not declared.lists_members and not any(each is False or is_rest_schema(each) for each in closing)
+
+
+def _unnamed_member_parts(node: NormalizedNode) -> Iterator[SchemaPart]:
+    """What a node says of members without naming them."""
+    for pattern in node.schema.get("patternProperties", ()):
+        yield node.part("patternProperties", pattern)
+    for key in _REST_KEYWORDS:
+        yield from _part_at(node, key)
+
+
+def _item_part(node: NormalizedNode, index: int | None) -> Iterator[SchemaPart]:
+    first = node.schema.get("prefixItems", ())
+    if index is not None and index < len(first):
+        yield node.part("prefixItems", index)
+    else:
+        yield from _part_at(node, "items")
+
+
+def _item_parts(node: NormalizedNode) -> Iterator[SchemaPart]:
+    """What a node says of items, wherever they stand."""
+    for index in range(len(node.schema.get("prefixItems", ()))):
+        yield node.part("prefixItems", index)
+    yield from _part_at(node, "items")
+
+
+def _part_at(node: NormalizedNode, *parts: str) -> Iterator[SchemaPart]:
+    found: Json = node.schema
+    for part in parts:
+        if part not in found:
+            return
+        found = found[part]
+    yield node.part(*parts)
+
+
+def _unique(nodes: Iterable[NormalizedNode]) -> Nodes:
+    return tuple({node.key: node for node in nodes}.values())
+
+
+class ComparisonContext(Protocol):
+    """What rules need of the comparison that they are part of."""
+
+    source: SchemaDocument
+    target: SchemaDocument
+    budget: ComparisonBudget
+    checker: ValueChecker  # of the target
+    free_form: bool  # whether a free-form target speaks of every member
+
+    def compare_inner(self, constraints: Constraints | None, part: SchemaPart) -> list[Incompatibility]:
+        """The gaps at another value, inside the one at hand; none where there is no such value."""
+        ...
+
+    def compare_same(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
+        """The gaps at the same value."""
+        ...
+
+    def is_repeated(self, facts: ValueFacts, part: SchemaPart) -> bool:
+        """Whether the source says all of `part` in the very same words."""
+        ...
+
+    def compare_branch(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
+        """The gaps at the same value, where `part` is one of several that it may fit."""
+        ...
+
+
+KeywordRule: TypeAlias = Callable[[ComparisonContext, ValueFacts, NormalizedNode, Json], Iterator[Incompatibility]]

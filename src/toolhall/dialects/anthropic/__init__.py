@@ -1,1 +1,0 @@
-"""Tool definitions for Anthropic's API."""

@@ -1,0 +1,212 @@
+"""Explains losses: the pointer into the source document (document_pointer), and why it is lost (LossReasons)."""
+
+import re
+
+import msgspec
+
+from toolhall.dialects.base import Catalog
+from toolhall.dialects.mcp.catalog import ID_KEY, LEVEL_KEY, TAGS_KEY
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json_diff import JsonChange
+from toolhall.model.tool import Tool
+from toolhall.schema.adapt import PLAIN_SCHEMA, adapt_schema
+from toolhall.schema.keywords import ANNOTATIONS
+
+# By dialect: how a member of the model is spelled in a tool's part of the document (`#` starts at the document's root).
+_MCP_MEMBERS = {
+    "/level": f"/_meta/{LEVEL_KEY.replace('/', '~1')}",
+    "/tags": f"/_meta/{TAGS_KEY.replace('/', '~1')}",
+    "/version": f"/_meta/{ID_KEY.replace('/', '~1')}",
+}
+_MEMBERS_BY_DIALECT: dict[str, dict[str, str]] = {
+    "machine": {
+        "/inputSchema": "/parameters",
+        "/outputSchema": "/return/schema",
+        "/permissions": "/requiredPermissions",
+        "/level": "#/securityLevel",
+        "/version": "#/version",
+        "/toolkit/title": "#/name",
+        "/toolkit": "#",
+    },
+    "hub": {"/inputSchema": "/params", "/version": "#/tool/version", "/toolkit": "#/tool/capabilities"},
+    "oxp": {"/inputSchema": "/input_schema/parameters", "/outputSchema": "/output_schema"},
+    "function": {"/inputSchema": "/parameters"},
+}
+
+
+def document_pointer(path: str, document: JsonObject, source: Catalog, index: int) -> str:
+    """A pointer into the document's tool at `index`, as far as it leads to something there."""
+    spelled = _translated_prefix(path, _MEMBERS_BY_DIALECT.get(source.name, _MCP_MEMBERS))
+    if spelled.startswith("#"):
+        return _resolvable_prefix(spelled[1:], document)
+    place = source.tools_path(document)
+    prefix = "".join(f"/{key}" for key in (*place, index)) if place else ""
+    return _resolvable_prefix(prefix + spelled, document)
+
+
+def _translated_prefix(path: str, table: dict[str, str]) -> str:
+    """The longest known beginning of a pointer replaced by the dialect's own."""
+    end = len(path)
+    while end > 0:
+        known = table.get(path[:end])
+        if known is not None:
+            return known + path[end:]
+        end = path.rfind("/", 0, end)
+    return path
+
+
+def _resolvable_prefix(path: str, document: Json) -> str:
+    """As much of a pointer as leads somewhere."""
+    found = ""
+    for part in path.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and key in document:
+            document = document[key]
+        elif isinstance(document, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            break
+        found += f"/{part}"
+    return found
+
+
+# By dialect: what a member of a document is about. The longest beginning of a path counts.
+_SUBJECTS: dict[str, dict[str, str]] = {
+    "": {  # the model itself
+        "/toolkit": "toolkit",
+        "/name": "name",
+        "/version": "version",
+        "/inputSchema": "input",
+        "/outputSchema": "output",
+        "/returns": "returns",
+    },
+    "machine": {
+        "/id": "id",
+        "/capabilities/name": "id",
+        "/name": "toolkit",
+        "/description": "toolkit",
+        "/metadata": "toolkit",
+        "/version": "version",
+        "/capabilities/return": "output",
+        "/capabilities/return/description": "returns",
+        "/capabilities/parameters": "input",
+    },
+    "hub": {
+        "/name": "id",
+        "/capabilities/methods/name": "id",
+        "/version": "version",
+        "/capabilities/resources": "toolkit",
+        "/metadata": "toolkit",
+        "/capabilities/methods/params": "input",
+    },
+    "oxp": {
+        "/id": "id",
+        "/name": "name",
+        "/version": "version",
+        "/input_schema": "input",
+        "/output_schema": "output",
+    },
+    "mcp": {"/name": "name", "/inputSchema": "input", "/outputSchema": "output"},
+    "function": {"/name": "name", "/parameters": "input", "/function/parameters": "input"},
+}
+_TOOL_PREFIXES = {"machine": "/capabilities", "hub": "/capabilities/methods"}
+_REASONS: dict[str, dict[str, str]] = {
+    "mcp": {
+        "toolkit": "{} says nothing of a toolkit as a whole",
+        "returns": "{} describes no result beside its schema",
+    },
+    "oxp": {
+        "toolkit": "{} says nothing of a toolkit as a whole",
+        "returns": "{} says this in output_schema/description",
+        "version": "{} has versions of three numbers only",
+        "id": "{} has ids of letters, digits and _ only",
+        "name": "{} has names of 1 to 64 letters, digits, _ and - only",
+    },
+    "hub": {
+        "toolkit": "{} says nothing of a toolkit but its resources",
+        "output": "{} does not say what a method returns",
+        "returns": "{} does not say what a method returns",
+        "name": "{} makes names of the toolkit's and the tool's",
+    },
+    "machine": {"version": "{} has semantic versions only", "name": "{} makes names of the toolkit's and the tool's"},
+    "function": {
+        "toolkit": "{} says nothing of a toolkit as a whole",
+        "version": "{} has no versions",
+        "output": "{} does not say what a tool returns",
+        "returns": "{} does not say what a tool returns",
+        "id": "{} has one name only",
+    },
+}
+_PLAIN_TEXT = "{} states no schema for plain text, which goes out as text"
+_WRAPPED = "{} wants an object at the root of an output schema: the value stands in its 'result'"
+_NO_OUTPUT = "{} does not say that nothing is returned"
+_FLAT_PARAMETERS = (
+    "{} says of a parameter its type, description, default and whether it is required; more is accepted there"
+)
+_INLINED = "{} has no references: what they lead to is written in their place"
+_RECURSIVE = "{} has no references: written in their place as far as they do not recur; beyond that more is accepted"
+
+
+class LossReasons(msgspec.Struct, frozen=True):
+    """Of one document or tool on its way from one dialect to another."""
+
+    source: str
+    target: str
+    tool: Tool | None = None  # None: the document as a whole
+    cache: dict[str, str] = {}  # what took long to find out, and holds for every change of the same schema
+
+    def reason_for(self, change: JsonChange) -> str:
+        """Why this change is needed on the way back."""
+        family = self.source.partition("@")[0]
+        path = change.path.removeprefix("/tool") if family == "hub" else change.path
+        path = _TOOL_PREFIXES.get(family, "") + path if self.tool is not None else path
+        about = _subject_of(path, _SUBJECTS.get(family, {}))
+        found = _REASONS.get(self.target.partition("@")[0], {}).get(about) or self._schema_reason(about, change)
+        if found is None:
+            found = "{} has no place for this" if change.was is None else "{} says this differently"
+        return found.format(self.target)
+
+    def _schema_reason(self, about: str, change: JsonChange) -> str | None:
+        if self.tool is None or about not in ("input", "output"):
+            return None
+        schema, family = self.tool.input if about == "input" else self.tool.output.schema, self.target.partition("@")[0]
+        if family == "oxp" and schema is not None and _restores_reference(change):
+            if about not in self.cache:
+                self.cache[about] = _reference_reason(schema)
+            return self.cache[about]
+        if about == "output":
+            return _output_reason(self.tool) if family == "mcp" else None
+        flat = family == "machine" and change.path.rpartition("/")[2] not in ANNOTATIONS
+        return _FLAT_PARAMETERS if flat else None
+
+
+def _subject_of(path: str, members: dict[str, str]) -> str:
+    while path:
+        if path in members:
+            return members[path]
+        path = path.rpartition("/")[0]
+    return ""
+
+
+def _output_reason(tool: Tool) -> str | None:
+    schema = tool.output.schema
+    if schema is None:
+        return _NO_OUTPUT if tool.output.kind == "none" else None
+    if schema == {"type": "string"}:
+        return _PLAIN_TEXT
+    return _WRAPPED if schema.get("type") != "object" else None
+
+
+def _restores_reference(change: JsonChange) -> bool:
+    """Whether a change brings back references or definitions."""
+    name = change.path.rpartition("/")[2]
+    return name in ("$ref", "$defs", "definitions") or _holds_reference(change.value)
+
+
+def _holds_reference(value: Json) -> bool:
+    return isinstance(value, dict | list) and b'"$ref":' in encode(value)
+
+
+def _reference_reason(schema: JsonObject) -> str:
+    """Inlined exactly, or loosened where they recur."""
+    return _RECURSIVE if any(lost.widens for lost in adapt_schema(schema, PLAIN_SCHEMA).losses) else _INLINED

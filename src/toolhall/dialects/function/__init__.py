@@ -1,1 +1,0 @@
-"""Bare function descriptions, as benchmarks and catalogues publish them."""

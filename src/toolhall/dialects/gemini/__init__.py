@@ -1,1 +1,0 @@
-"""Tool definitions for Google's Gemini API."""

@@ -1,0 +1,273 @@
+"""Messages between a hall and a tool server about one call: RemoteCall, progress, logs, questions and the result.
+
+Each function belongs to one side, and the other side has the function that reads what it wrote. HubMessage is
+everything that a hall sends, ToolServerMessage everything that a tool server sends.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from toolhall.dialects.hub.content import read_answers, read_questions, write_questions_or_answers
+from toolhall.dialects.hub.messages import HubRequest, RequestId
+from toolhall.model.caller import Caller, ProofKind
+from toolhall.model.errors import Malformed
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.messages import LogLevel
+from toolhall.model.questions import Answered, Question
+from toolhall.schema.types import to_json
+
+CANCEL, HEALTH = "cancel", "health_check"
+
+
+# --- from the hall ---------------------------------------------------------------------------------------------------
+class TokenPayload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An account's token, for one call."""
+
+    token: str
+    scopes: tuple[str, ...] = ()
+    expires_at: float | None = None
+
+    def __repr__(self) -> str:
+        return "TokenPayload(...)"
+
+
+class CallerPayload(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The caller, as far as a tool may know it."""
+
+    id: str
+    person: str | None = None
+    proof: ProofKind = "none"
+    scopes: tuple[str, ...] = ()
+    acting_for: str | None = None
+
+    @property
+    def caller(self) -> Caller:
+        """As the tool's context has it."""
+        return Caller(
+            self.id,
+            proof=self.proof,
+            person=self.person,
+            scopes=frozenset(self.scopes),
+            acting_for=self.acting_for,
+        )
+
+
+class CallContext(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a call brings beside its parameters: exactly what the tool declared, for this call only."""
+
+    call: str = ""  # the hall's id of the call, for logs
+    timeout: float | None = None  # seconds; stands still while a person is asked
+    caller: CallerPayload | None = None
+    can: tuple[str, ...] = ()  # what the caller's program can do
+    user_id: str | None = None
+    secrets: dict[str, str] = {}
+    accounts: dict[str, TokenPayload] = {}
+
+    def __repr__(self) -> str:
+        return f"CallContext(call={self.call!r})"
+
+
+class _Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
+    version: str | None = None
+
+
+class RemoteCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_request", omit_defaults=True):
+    """Run a method of a tool, there."""
+
+    id: str
+    tool: str
+    method: str
+    params: JsonObject
+    metadata: _Metadata = _Metadata()
+    context: CallContext = CallContext()
+
+    @property
+    def version(self) -> str | None:
+        """Which version of the tool is meant; None: any."""
+        return self.metadata.version
+
+
+class _AnswerWire(msgspec.Struct, frozen=True, tag_field="type", tag="tool_answer", omit_defaults=True):
+    id: str
+    number: int
+    answers: dict[str, Json] = {}
+    error: "ErrorPayload | None" = None
+    later: bool = False
+
+
+class AnswerMessage(msgspec.Struct, frozen=True):
+    """What came of a question: replies by key, an error, or that they come with a later call."""
+
+    id: str
+    number: int
+    answers: Mapping[str, Answered] = {}
+    error: "ErrorPayload | None" = None
+    later: bool = False
+
+
+class _RequestMessage(msgspec.Struct, frozen=True, tag_field="type", tag="request"):
+    method: str
+    id: RequestId = None
+    params: JsonObject = {}
+
+
+HubMessage: TypeAlias = RemoteCall | AnswerMessage | HubRequest
+
+
+# --- from the tool server --------------------------------------------------------------------------------------------
+class ErrorPayload(msgspec.Struct, frozen=True):
+    """A tool_error, without its type."""
+
+    code: str
+    message: str = ""
+    details: JsonObject | None = None
+
+
+class ProgressMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_progress", omit_defaults=True):
+    """How far a call has come."""
+
+    id: str
+    progress: float
+    total: float | None = None
+    message: str | None = None
+
+
+class LogMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_log", omit_defaults=True):
+    """Something for the caller to read."""
+
+    id: str
+    level: LogLevel
+    data: Json = None
+    logger: str | None = None
+
+
+class _QuestionWire(msgspec.Struct, frozen=True, tag_field="type", tag="tool_question", omit_defaults=True):
+    id: str
+    number: int
+    questions: dict[str, Json] = {}
+    retry_ms: int | None = None
+
+
+class QuestionMessage(msgspec.Struct, frozen=True):
+    """Put these to the caller; none at all: let it hang up for so long."""
+
+    id: str
+    number: int
+    questions: Mapping[str, Question] = {}
+    retry_ms: int | None = None
+
+
+class ToolResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_response"):
+    """The one last word; `dialects/hub/endings` says what it means."""
+
+    id: str = ""
+    result: Json = None
+    error: ErrorPayload | None = None
+    wrapped: bool = False
+    nothing: bool = False
+    content: list[Json] | None = None
+    meta: JsonObject | None = None
+    is_error: bool = False
+
+
+class _ErrorMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_error"):
+    code: str
+    message: str = ""
+    details: JsonObject | None = None
+    id: str = ""
+
+
+class ResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="response"):
+    """The reply to a request of the hall's own: how the server is, or that a call was cancelled."""
+
+    id: RequestId = None
+    result: Json = None
+    error: ErrorPayload | None = None
+
+
+CallEvent: TypeAlias = ProgressMessage | LogMessage | QuestionMessage
+ToolServerMessage: TypeAlias = CallEvent | ToolResponseMessage | ResponseMessage
+_decode_tool_server_message: Callable[
+    [bytes], ProgressMessage | LogMessage | _QuestionWire | ToolResponseMessage | _ErrorMessage | ResponseMessage
+] = msgspec.json.Decoder(
+    ProgressMessage | LogMessage | _QuestionWire | ToolResponseMessage | _ErrorMessage | ResponseMessage
+).decode
+_decode_hub_message: Callable[[bytes], RemoteCall | _AnswerWire | _RequestMessage] = msgspec.json.Decoder(
+    RemoteCall | _AnswerWire | _RequestMessage
+).decode
+_DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+
+
+# --- the hall's side -------------------------------------------------------------------------------------------------
+def remote_call(call_id: str, names: tuple[str, str, str], params: JsonObject, context: CallContext) -> RemoteCall:
+    """A call of (tool, method, version)."""
+    tool, method, version = names
+    return RemoteCall(call_id, tool, method, params, _Metadata(version), context)
+
+
+write_call: Callable[[RemoteCall], bytes] = encode
+
+
+def write_request(request_id: str, method: str, params: JsonObject) -> bytes:
+    """Something that the hall wants for itself: a call to be cancelled, or to know how the server is."""
+    return encode(_RequestMessage(method, request_id, params))
+
+
+def write_answer(
+    call_id: str,
+    number: int,
+    answers: Mapping[str, Answered] | None = None,
+    error: ErrorPayload | None = None,
+    *,
+    later: bool = False,
+) -> bytes:
+    """What came of a question."""
+    return encode(_AnswerWire(call_id, number, write_questions_or_answers(answers or {}), error, later))
+
+
+def read_tool_server_message(body: bytes) -> ToolServerMessage:
+    """Whatever a tool server says; Malformed for what it must not say."""
+    try:
+        report = _decode_tool_server_message(body)
+    except _DECODE_ERRORS as error:
+        raise Malformed(f"the tool server's message cannot be read: {error}") from None
+    match report:
+        case _QuestionWire():
+            return QuestionMessage(report.id, report.number, read_questions(report.questions), report.retry_ms)
+        case _ErrorMessage():
+            return ToolResponseMessage(report.id, error=ErrorPayload(report.code, report.message, report.details))
+        case _:
+            return report
+
+
+# --- the tool server's side ------------------------------------------------------------------------------------------
+def read_hub_message(body: bytes) -> HubMessage:
+    """Whatever a hall says; Malformed says what to change."""
+    try:
+        order = _decode_hub_message(body)
+    except _DECODE_ERRORS as error:
+        raise Malformed(f"the message cannot be read: {error}") from None
+    match order:
+        case RemoteCall():
+            return order
+        case _AnswerWire():
+            return AnswerMessage(order.id, order.number, read_answers(order.answers), order.error, order.later)
+        case _RequestMessage():
+            return HubRequest(order.id, order.method, order.params)
+
+
+def write_progress(call_id: str, done: float, total: float | None, message: str | None) -> bytes:
+    """How far a call has come."""
+    return to_json(ProgressMessage(call_id, done, total, message))
+
+
+def write_log(call_id: str, level: LogLevel, data: Json, logger: str | None) -> bytes:
+    """Something for the caller to read."""
+    return to_json(LogMessage(call_id, level, data, logger))
+
+
+def write_question(call_id: str, number: int, questions: Mapping[str, Question], retry_ms: int | None = None) -> bytes:
+    """Put these to the caller."""
+    return encode(_QuestionWire(call_id, number, write_questions_or_answers(questions), retry_ms))

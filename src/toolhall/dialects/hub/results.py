@@ -1,0 +1,235 @@
+"""How a call in a tool server ended: writes a value or an error there, and reads it in the hall."""
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias, TypeGuard
+
+import msgspec
+
+from toolhall.dialects.error_details import hints_of, problems_of, retry_after_of
+from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage
+from toolhall.dialects.hub.content import read_blocks
+from toolhall.dialects.mcp.content import write_block
+from toolhall.model import errors
+from toolhall.model.content import CONTENT_TYPES, Content, Reply
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.messages import WireResponse
+from toolhall.schema.types import to_json
+
+STARTED = "started"
+_NOT_FOUND_CODES = ("TOOL_NOT_FOUND", "METHOD_NOT_FOUND")
+_MAX_RETRY_SECONDS = 3_600.0  # a tool server sends nobody away for longer
+_CRASH_MESSAGE = "the tool failed; the tool server's log has the details"
+# What each error is called on this wire; what is not listed is called as what it descends from.
+_CODES: dict[type, tuple[str, int]] = {
+    errors.Malformed: ("INVALID_REQUEST", 400),
+    errors.NotFound: ("TOOL_NOT_FOUND", 400),
+    errors.BadArguments: ("INVALID_PARAMS", 400),
+    errors.Unsupported: ("UNSUPPORTED", 400),
+    errors.Unauthenticated: ("UNAUTHENTICATED", 401),
+    errors.Denied: ("FORBIDDEN", 403),
+    errors.NeedsVerification: ("FORBIDDEN", 403),
+    errors.NeedsRequirement: ("FORBIDDEN", 403),
+    errors.Limited: ("RATE_LIMITED", 429),
+    errors.ToolFailed: ("TOOL_ERROR", 400),
+    errors.Crashed: ("INTERNAL_ERROR", 500),
+    errors.TimedOut: ("TIMEOUT", 504),
+    errors.Cancelled: ("CANCELLED", 400),
+    errors.BadOutput: ("BAD_OUTPUT", 500),
+    errors.Unavailable: ("UNAVAILABLE", 503),
+    errors.Broken: ("INTERNAL_ERROR", 500),
+}
+
+
+class NotStarted(errors.Unavailable):
+    """The tool server did not begin with the call: another one may."""
+
+    message = "the tool server takes no calls now"
+
+
+class NoSuchMethod(errors.NotFound):
+    """The tool server does not have it."""
+
+    message = "this tool server has no such method"
+
+
+# --- the tool server's side ------------------------------------------------------------------------------------------
+def write_result(call_id: str, value: object) -> WireResponse:
+    """What a tool returned; raises what msgspec raises where JSON cannot say it."""
+    head = b'{"type":"tool_response","id":' + encode(call_id)
+    if isinstance(value, Reply):
+        return WireResponse(head + _encode_reply(value) + b"}")
+    blocks = _content_blocks(value)
+    if blocks:
+        return WireResponse(head + b',"result":null,"error":null,"content":' + encode(blocks) + b"}")
+    return WireResponse(head + _encode_value(value) + b"}")
+
+
+def write_failure(call_id: str | None, error: errors.ToolhallError, tool: str, method: str) -> WireResponse:
+    """A call that was refused or failed."""
+    said, status = _error_body(error, {"tool": tool, "method": method})
+    body = {"type": "tool_response", "id": call_id, "result": None, "error": {"type": "tool_error", **said}}
+    return WireResponse(to_json(body), status)
+
+
+def _encode_reply(reply: Reply) -> bytes:
+    value = b',"result":null,"error":null' if reply.value is msgspec.UNSET else _encode_value(reply.value)
+    more = b',"content":' + encode([write_block(block) for block in reply.content])
+    if reply.meta is not None:
+        more += b',"meta":' + to_json(reply.meta)
+    return value + more + (b',"is_error":true' if reply.is_error else b"")
+
+
+def _encode_value(value: object) -> bytes:
+    """An object as it is; whatever else is wrapped, because results are objects."""
+    if value is None:
+        return b',"result":{},"error":null,"nothing":true'
+    encoded = to_json(value)
+    if encoded.startswith(b"{"):
+        return b',"result":' + encoded + b',"error":null'
+    return b',"result":{"result":' + encoded + b'},"error":null,"wrapped":true'
+
+
+def _content_blocks(value: object) -> list[JsonObject]:
+    listed = value if isinstance(value, list | tuple) else [value]
+    return [write_block(each) for each in listed] if _are_content(listed) else []
+
+
+def _are_content(listed: "list[object] | tuple[object, ...]") -> "TypeGuard[list[Content]]":
+    return bool(listed) and all(isinstance(each, CONTENT_TYPES) for each in listed)
+
+
+def _error_body(error: errors.ToolhallError, details: JsonObject) -> tuple[JsonObject, int]:
+    code, status = next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), _CODES[errors.Broken])
+    message = _CRASH_MESSAGE if code == "INTERNAL_ERROR" else error.message
+    details |= hints_of(error)
+    if problems := problems_of(error):
+        details["problems"] = problems
+    if not isinstance(error, errors.Unavailable) and (wait := retry_after_of(error)) is not None:
+        details["retry_after"] = wait
+    match error:
+        case NotStarted():
+            details[STARTED] = False
+        case NoSuchMethod():
+            code = "METHOD_NOT_FOUND"
+        case errors.Unsupported(feature=feature):
+            details["feature"] = feature
+        case errors.ToolError(code=own, details=more):
+            code = own
+            details = {**details, **{key: said for key, said in more.items() if key != STARTED}}  # which is ours to say
+            if own in _NOT_FOUND_CODES:
+                details[STARTED] = True  # it is the tool that says so
+        case _:
+            pass
+    return {"code": code, "message": message, "details": details}, status
+
+
+# --- the hall's side -------------------------------------------------------------------------------------------------
+def error_payload(error: errors.ToolhallError) -> ErrorPayload:
+    """What a question came to that could not be put, as `error_of` reads it there."""
+    said, _ = _error_body(error, {})
+    return ErrorPayload(said["code"], said["message"], said["details"])
+
+
+def result_or_raise(response: ToolResponseMessage) -> object:
+    """What the tool returned; raises the error that it ended with, or BadOutput where that cannot be read."""
+    if response.error is not None:
+        raise read_tool_server_error(response.error)
+    value = _result_value(response)
+    if response.content is None and response.meta is None and not response.is_error:
+        return None if value is msgspec.UNSET else value
+    try:
+        blocks = read_blocks(response.content or [])
+    except errors.Malformed as error:
+        raise errors.BadOutput("the tool returned content that cannot be read", detail=error.message) from None
+    return Reply(blocks, value, response.meta, response.is_error)
+
+
+def _result_value(response: ToolResponseMessage) -> Json:
+    if response.nothing:
+        return None
+    if not response.wrapped:
+        return msgspec.UNSET if response.result is None else response.result
+    if isinstance(response.result, dict) and "result" in response.result:
+        return response.result["result"]
+    raise errors.BadOutput("the tool server says that its result is wrapped, and it is not")
+
+
+def read_hub_error(payload: ErrorPayload) -> errors.ToolhallError:
+    """The error that a code of the hall's stands for, read by a tool server whose question could not be put."""
+    return _read_error(payload, _ERROR_READERS)
+
+
+def read_tool_server_error(payload: ErrorPayload) -> errors.ToolhallError:
+    """The same of a tool server's code; one that it has made up is the tool's own failure.
+
+    Who the caller is, what they may and what there is to call is the hall's to say: a tool server cannot say it.
+    """
+    return _read_error(payload, _SERVER_ERROR_READERS)
+
+
+def _read_error(payload: ErrorPayload, table: Mapping[str, "_Reader"]) -> errors.ToolhallError:
+    message, details = payload.message or None, payload.details or {}
+    read = table.get(payload.code)
+    return _tool_failure(payload.code, message, details) if read is None else read(message, details)
+
+
+def _tool_failure(code: str, message: str | None, details: JsonObject) -> errors.ToolhallError:
+    error = errors.ToolFailed(message) if code == "TOOL_ERROR" else errors.ToolError(message, code, details)
+    prompt = details.get("prompt")
+    error.prompt = prompt if isinstance(prompt, str) else None
+    error.retry_after = _seconds(details)
+    error.can_retry = details.get("can_retry") is True or error.retry_after is not None
+    return error
+
+
+def _seconds(details: JsonObject) -> float | None:
+    wait = details.get("retry_after")
+    if isinstance(wait, int | float) and not isinstance(wait, bool) and 0 <= wait <= errors.MAX_RETRY_AFTER_SECONDS:
+        return float(wait)
+    return None
+
+
+def _bad_arguments(message: str | None, details: JsonObject) -> errors.ToolhallError:
+    try:
+        found = msgspec.convert(details.get("problems"), list[errors.Problem])
+    except msgspec.ValidationError:
+        found = []
+    return errors.BadArguments(found or [errors.Problem("", message or "the tool server does not take these")])
+
+
+def _limited(_: str | None, details: JsonObject) -> errors.ToolhallError:
+    return errors.Limited(min(_seconds(details) or 0.0, _MAX_RETRY_SECONDS))
+
+
+def _tool_missing(message: str | None, details: JsonObject) -> errors.ToolhallError:
+    """The hall knows the tool: it is the server that has lost it, and another may have it."""
+    kind = errors.Unavailable if details.get(STARTED) is True else NotStarted
+    return kind("the tool server has no such tool", detail=message)
+
+
+def _unavailable(message: str | None, details: JsonObject) -> errors.ToolhallError:
+    return NotStarted(message) if details.get(STARTED) is False else errors.Unavailable(message)
+
+
+_Reader: TypeAlias = Callable[[str | None, JsonObject], errors.ToolhallError]
+# The words of a crash are the tool server's own; who ended a call that nobody here cancelled, crashed.
+_ERROR_READERS: dict[str, _Reader] = {
+    "INVALID_REQUEST": lambda message, _: errors.Malformed(message),
+    "INVALID_PARAMS": _bad_arguments,
+    "TOOL_NOT_FOUND": lambda message, _: errors.NotFound(message),
+    "METHOD_NOT_FOUND": _tool_missing,
+    "UNSUPPORTED": lambda _, details: errors.Unsupported(str(details.get("feature", "more"))),
+    "UNAUTHENTICATED": lambda message, _: errors.Unauthenticated(message),
+    "FORBIDDEN": lambda message, _: errors.Denied(message),
+    "RATE_LIMITED": _limited,
+    "TIMEOUT": lambda message, _: errors.TimedOut(message),
+    "CANCELLED": lambda message, _: errors.Crashed(_CRASH_MESSAGE, detail=message),
+    "BAD_OUTPUT": lambda message, _: errors.BadOutput(message),
+    "INTERNAL_ERROR": lambda message, _: errors.Crashed(_CRASH_MESSAGE, detail=message),
+    "UNAVAILABLE": _unavailable,
+}
+_HALL_ONLY_CODES = ("UNAUTHENTICATED", "FORBIDDEN")
+_SERVER_ERROR_READERS: dict[str, _Reader] = {
+    **{code: read for code, read in _ERROR_READERS.items() if code not in _HALL_ONLY_CODES},
+    **dict.fromkeys(_NOT_FOUND_CODES, _tool_missing),
+}

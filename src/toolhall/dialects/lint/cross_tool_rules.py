@@ -1,0 +1,104 @@
+"""Lint rules about several tools (CrossToolChecker): duplicate ids and names, mentions of other tools."""
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Generic, TypeVar
+
+import msgspec
+
+from toolhall.dialects.findings import Finding
+from toolhall.dialects.lint.metadata_rules import parameters_of
+from toolhall.dialects.lint.rule import LintedTool, Rule
+from toolhall.model.names import ToolId
+
+Where = TypeVar("Where")
+# A plain word is no mention: "search" may be what a tool is called, or what it does.
+_IDENTIFIER = re.compile(
+    r"\b[A-Za-z][A-Za-z0-9]{0,63}(?:[_.-][A-Za-z0-9]{1,63}){1,8}\b|\b[a-z]{1,32}(?:[A-Z][a-z0-9]{1,32}){1,8}\b"
+)
+_MAX_WORDS = 100
+_MAX_TEXT = 20_000
+DUPLICATE_ID = Rule(
+    id="tool/id-twice",
+    summary="Two tools have the same id; letter case does not tell them apart.",
+    fix="remove one of the two, or raise its version",
+    severity="error",
+)
+DUPLICATE_TOOLKIT = Rule(
+    id="toolkit/twice",
+    summary="Two documents are the same version of the same toolkit; letter case does not tell them apart.",
+    fix="put all tools into one of the two, or raise its version",
+    severity="error",
+)
+NAME_TAKEN = Rule(
+    id="tool/name-taken",
+    summary="Two tools would be published under the same name; letter case does not tell them apart.",
+    fix="rename one of the two",
+    severity="error",
+)
+OTHER_TOOL_MENTIONED = Rule(
+    id="poison/other-tool",
+    summary="A description speaks of another tool.",
+    fix="let each description speak of its own tool; one that steers the use of others may be an attack on them",
+)
+CROSS_TOOL_RULES = (DUPLICATE_ID, DUPLICATE_TOOLKIT, NAME_TAKEN, OTHER_TOOL_MENTIONED)
+
+
+class _SeenTool(msgspec.Struct, frozen=True, gc=False):
+    id: ToolId
+    document_name: str
+
+
+class CrossToolChecker(Generic[Where]):
+    """Remembers of every tool its names, and the words in its descriptions that may be names of others."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, _SeenTool] = {}
+        self._toolkits: dict[tuple[str, str], str] = {}
+        self._names: dict[str, _SeenTool] = {}
+        self._identifiers: list[tuple[Where, str, tuple[str, ...]]] = []
+
+    def add_toolkit(self, tool_id: ToolId, document_name: str) -> Iterator[Finding]:
+        """One more document that is a toolkit."""
+        key = (tool_id.toolkit.casefold(), tool_id.version.casefold())
+        if key in self._toolkits:
+            detail = f"{tool_id.toolkit} {tool_id.version} is also in {self._toolkits[key]}"
+            yield DUPLICATE_TOOLKIT.finding("", detail)
+        self._toolkits.setdefault(key, document_name)
+
+    def add(self, subject: LintedTool, document_name: str, where: Where, path: str) -> Iterator[Finding]:
+        """One more tool, at a place that can be named, with the pointer to it; what it has in common with others."""
+        tool, known = subject.tool, _SeenTool(subject.tool.id, document_name)
+        words = _mentioned_identifiers(subject)
+        if words:
+            self._identifiers.append((where, f"{path}/description", words))
+        twin = self._ids.setdefault(str(tool.id).casefold(), known)
+        if twin is not known:
+            yield DUPLICATE_ID.finding(path, f"{tool.id} is also in {twin.document_name}")
+            return
+        twin = self._names.setdefault(tool.name.casefold(), known)
+        if twin is not known and not _is_other_version(twin.id, tool.id):
+            yield NAME_TAKEN.finding(path, f"{tool.id} and {twin.id} in {twin.document_name} are both {tool.name}")
+
+    def mentions(self, other_names: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
+        """Every description that names another tool: one of these, or one `beside` them (names in small letters)."""
+        for where, path, words in self._identifiers:
+            found = [word for word in words if word.casefold() in self._names or word.casefold() in other_names]
+            if found:
+                yield where, OTHER_TOOL_MENTIONED.finding(path, ", ".join(found[:5]))
+
+
+def _is_other_version(one: ToolId, other: ToolId) -> bool:
+    return (one.toolkit, one.tool) == (other.toolkit, other.tool)
+
+
+def _mentioned_identifiers(subject: LintedTool) -> tuple[str, ...]:
+    tool = subject.tool
+    own = {tool.name.casefold(), subject.written_name.casefold(), tool.id.tool.casefold()}
+    texts = [tool.description or ""]
+    for name, _, schema in parameters_of(subject):
+        own.add(name.casefold())
+        if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
+            texts.append(text)
+    found = _IDENTIFIER.findall("\n".join(texts)[:_MAX_TEXT])
+    return tuple(dict.fromkeys(word for word in found if word.casefold() not in own))[:_MAX_WORDS]

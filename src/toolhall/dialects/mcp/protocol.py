@@ -1,0 +1,184 @@
+"""MCP's JSON-RPC envelope, protocol revisions, and the errors that belong to neither tool nor call."""
+
+from typing import TypeAlias
+
+import msgspec
+
+from toolhall.dialects import strict_json
+from toolhall.model.errors import Malformed
+from toolhall.model.json import Json, JsonObject
+
+
+class Revision(msgspec.Struct, frozen=True):
+    """One revision; a question about a revision is asked of a field here, never of its date."""
+
+    name: str
+    stateless: bool = False  # stateless: terms in every request, no handshake, no session
+    icons: bool = True
+    any_output: bool = False  # structured content and output schemas need not be objects
+    priming_event: bool = False  # a stream starts with an empty event that carries an id
+    url_elicitation: bool = True  # URL-mode elicitation
+
+
+REVISION_2025_06_18 = Revision("2025-06-18", icons=False, url_elicitation=False)
+REVISION_2025_11_25 = Revision("2025-11-25", priming_event=True)
+REVISION_2026_07_28 = Revision("2026-07-28", stateless=True, any_output=True)
+STATEFUL_REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25)}
+REVISIONS = {revision.name: revision for revision in (REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28)}
+SUPPORTED_VERSIONS = tuple(sorted(REVISIONS, reverse=True))
+
+
+def negotiate_revision(requested: str) -> Revision:
+    """The revision to answer `initialize` with: the one asked for, else the newest that has a handshake."""
+    return STATEFUL_REVISIONS.get(requested, REVISION_2025_11_25)
+
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+# MCP 2026-07-28 keeps -32000 to -32099 to itself; codes of our own lie outside -32768..-32000.
+RATE_LIMITED = 42900
+UNAUTHENTICATED = 40100
+FORBIDDEN = 40300
+URL_ELICITATION_REQUIRED = -32042  # in 2025-11-25 only
+_BAD_REQUEST = 400
+_NOT_FOUND = 404
+
+
+class McpRefusal(Malformed):
+    """A malformed message, in MCP's own words."""
+
+    def __init__(self, code: int, message: str, *, status: int = _BAD_REQUEST, data: JsonObject | None = None) -> None:
+        self.code = code
+        self.status = status
+        self.data = data
+        super().__init__(message)
+
+
+def method_not_found(method: str) -> McpRefusal:
+    """MCP 2026-07-28, streamable HTTP: an unknown method is 404 and -32601; the older revisions use 200."""
+    return McpRefusal(METHOD_NOT_FOUND, f"there is no method {method[:64]!r} here", status=_NOT_FOUND)
+
+
+def invalid_params(message: str, *, status: int = 200) -> McpRefusal:
+    """The params do not fit the method."""
+    return McpRefusal(INVALID_PARAMS, message, status=status)
+
+
+def header_mismatch(message: str) -> McpRefusal:
+    """A header is missing or says something other than the body."""
+    return McpRefusal(HEADER_MISMATCH, message)
+
+
+def unsupported_version(requested: str) -> McpRefusal:
+    """The revision is not one of ours."""
+    supported = ", ".join(SUPPORTED_VERSIONS)
+    return McpRefusal(
+        UNSUPPORTED_VERSION,
+        f"protocol version {requested[:32]!r} is not supported; use one of {supported}",
+        data={"supported": list(SUPPORTED_VERSIONS), "requested": requested[:32]},
+    )
+
+
+RequestId: TypeAlias = str | int
+MAX_ID_LENGTH = 256
+ENVELOPE_DEPTH = 2  # message, params
+
+
+class JsonRpcRequest(msgspec.Struct, frozen=True):
+    """Wants one response with the same id."""
+
+    id: RequestId
+    method: str
+    params: JsonObject
+
+
+class JsonRpcNotification(msgspec.Struct, frozen=True):
+    """Wants no response."""
+
+    method: str
+    params: JsonObject
+
+
+class JsonRpcResponse(msgspec.Struct, frozen=True):
+    """The client's reply to a request of ours."""
+
+    id: RequestId
+    result: Json = None
+    error: JsonObject | None = None
+
+
+JsonRpcMessage: TypeAlias = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
+_REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
+_RESPONSE_MEMBERS = {"jsonrpc", "id", "result", "error"}
+
+
+class McpDecodeError(Exception):
+    """A message that was refused; `id` is the request's where it could be read, `request` what it wanted."""
+
+    def __init__(
+        self,
+        refusal: McpRefusal,
+        id: RequestId | None = None,  # noqa: A002 - JSON-RPC's word
+        request: JsonRpcRequest | None = None,
+    ) -> None:
+        self.refusal = refusal
+        self.id = id
+        self.request = request
+        super().__init__(refusal.message)
+
+
+def read_message(body: bytes) -> JsonRpcMessage:
+    """One message, or Unreadable."""
+    try:
+        message = strict_json.decode(body, ENVELOPE_DEPTH)
+    except Malformed as error:
+        raise McpDecodeError(McpRefusal(PARSE_ERROR, error.message)) from None
+    if not isinstance(message, dict):
+        raise McpDecodeError(McpRefusal(INVALID_REQUEST, "send one JSON-RPC object; batches are not taken"))
+    request_id = message.get("id")
+    known = request_id if _is_id(request_id) else None
+    try:
+        if message.get("jsonrpc") != "2.0":
+            raise McpRefusal(INVALID_REQUEST, 'the member "jsonrpc" must be "2.0"')
+        if "id" in message and known is None:
+            raise McpRefusal(INVALID_REQUEST, "the id must be a string or a whole number")
+        return _read_request(message, known) if "method" in message else _read_response(message, known)
+    except McpRefusal as refusal:
+        raise McpDecodeError(refusal, known, _partial_request(message)) from None
+
+
+def _is_id(value: Json) -> bool:
+    return type(value) is int or (type(value) is str and len(value) <= MAX_ID_LENGTH)
+
+
+def _read_request(message: JsonObject, request_id: RequestId | None) -> JsonRpcRequest | JsonRpcNotification:
+    if not _REQUEST_MEMBERS.issuperset(message):
+        extra = min(message.keys() - _REQUEST_MEMBERS)
+        raise McpRefusal(INVALID_REQUEST, f"a request has no member {extra[:64]!r}; remove it")
+    method, params = message["method"], message.get("params")
+    if type(method) is not str:
+        raise McpRefusal(INVALID_REQUEST, "the method must be a string")
+    if params is None:
+        params = {}
+    elif type(params) is not dict:
+        raise invalid_params("params must be an object", status=400)
+    return JsonRpcNotification(method, params) if request_id is None else JsonRpcRequest(request_id, method, params)
+
+
+def _read_response(message: JsonObject, request_id: RequestId | None) -> JsonRpcResponse:
+    error = message.get("error")
+    if request_id is None or not _RESPONSE_MEMBERS.issuperset(message) or ("result" in message) == ("error" in message):
+        raise McpRefusal(INVALID_REQUEST, "a message has a method, or an id with either a result or an error")
+    return JsonRpcResponse(request_id, message.get("result"), error if isinstance(error, dict) else None)
+
+
+def _partial_request(message: JsonObject) -> JsonRpcRequest | None:
+    """As much as can be read of a request that was refused."""
+    method, params = message.get("method"), message.get("params")
+    return JsonRpcRequest("", method, params if type(params) is dict else {}) if type(method) is str else None

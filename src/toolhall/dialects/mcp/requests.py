@@ -1,0 +1,235 @@
+"""Reads MCP requests: RequestMeta, the params of each method, and the HTTP headers that must repeat the body."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from toolhall.dialects.mcp.protocol import (
+    REVISION_2026_07_28,
+    JsonRpcRequest,
+    Revision,
+    header_mismatch,
+    invalid_params,
+    negotiate_revision,
+    unsupported_version,
+)
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.messages import LOG_LEVELS, CallTool, LogLevel
+from toolhall.model.tool import HeaderParameter
+
+_PREFIX = "io.modelcontextprotocol/"
+VERSION_KEY = f"{_PREFIX}protocolVersion"
+_CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
+_LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
+
+
+class RequestMeta(msgspec.Struct, frozen=True):
+    """For the newest revision they come with each request, for the older ones from the session."""
+
+    revision: Revision
+    capabilities: JsonObject
+    log_level: LogLevel | None = None
+    progress_token: str | int | None = None
+
+    def supports(self, capability: str) -> bool:
+        """Whether the client declared elicitation, elicitation.url, sampling or roots."""
+        name, _, mode = capability.partition(".")
+        declared = self.capabilities.get(name)
+        if not isinstance(declared, dict):
+            return False
+        if name != "elicitation":
+            return True
+        # An empty object means forms, as it did before there were modes.
+        return (mode or "form") in declared or (not declared and not mode)
+
+
+def is_stateless_request(request: JsonRpcRequest) -> bool:
+    """Whether a request brings its own protocol version, as the newest revision wants."""
+    meta = request.params.get("_meta")
+    return type(meta) is dict and VERSION_KEY in meta
+
+
+def read_request_meta(request: JsonRpcRequest) -> RequestMeta:
+    """The terms in the request itself; refused with -32602 or -32022 where they are missing or not ours."""
+    meta = request.params.get("_meta")
+    if type(meta) is not dict:
+        raise invalid_params(f"params._meta must hold {VERSION_KEY} and {_CAPABILITIES_KEY}", status=400)
+    version, capabilities = meta.get(VERSION_KEY), meta.get(_CAPABILITIES_KEY)
+    if type(version) is not str:
+        raise invalid_params(f"params._meta must hold {VERSION_KEY} as a string", status=400)
+    if version != REVISION_2026_07_28.name:
+        raise unsupported_version(version)
+    if type(capabilities) is not dict:
+        raise invalid_params(f"params._meta must hold {_CAPABILITIES_KEY} as an object", status=400)
+    level = meta.get(_LOG_LEVEL_KEY)
+    return RequestMeta(
+        REVISION_2026_07_28, capabilities, None if level is None else read_log_level(level), _progress_token(meta)
+    )
+
+
+def read_progress_token(request: JsonRpcRequest) -> str | int | None:
+    """The token under which the client wants to hear of progress."""
+    meta = request.params.get("_meta")
+    return _progress_token(meta) if type(meta) is dict else None
+
+
+def read_log_level(value: Json) -> LogLevel:
+    """One of the eight levels of RFC 5424."""
+    for level in LOG_LEVELS:
+        if value == level:
+            return level
+    raise invalid_params(f"the log level must be one of {', '.join(LOG_LEVELS)}")
+
+
+def _progress_token(meta: JsonObject) -> str | int | None:
+    token = meta.get("progressToken")
+    if token is None or type(token) in (str, int):
+        return token
+    raise invalid_params("progressToken must be a string or a whole number")
+
+
+VERSIONS_KEY = "dev.toolhall/versions"
+
+
+class InitializeParams(msgspec.Struct, frozen=True):
+    """What a client says of itself in the handshake of the older revisions."""
+
+    revision: Revision
+    capabilities: JsonObject
+
+
+def read_initialize(request: JsonRpcRequest) -> InitializeParams:
+    """`initialize`; a version that is not ours is answered with one that is."""
+    version, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities")
+    if type(version) is not str or type(capabilities) is not dict:
+        raise invalid_params("initialize needs protocolVersion as a string and capabilities as an object")
+    return InitializeParams(negotiate_revision(version), capabilities)
+
+
+class ListToolsParams(msgspec.Struct, frozen=True):
+    """What a client wants to see of the list; every version of a tool, or the one that its name means."""
+
+    cursor: str | None = None
+    versions: bool = False
+
+
+def read_list(request: JsonRpcRequest) -> ListToolsParams:
+    """`tools/list`."""
+    cursor = request.params.get("cursor")
+    if cursor is not None and type(cursor) is not str:
+        raise invalid_params("cursor must be a string")
+    return ListToolsParams(cursor, wants_all_versions(request))
+
+
+def wants_all_versions(request: JsonRpcRequest) -> bool:
+    """Whether a request is about every version of the tools; only ever said by clients that know us."""
+    meta = request.params.get("_meta")
+    if type(meta) is not dict or VERSIONS_KEY not in meta:
+        return False
+    if meta[VERSIONS_KEY] != "all":
+        raise invalid_params(f'params._meta["{VERSIONS_KEY}"] must be "all"; leave it out for one version of each tool')
+    return True
+
+
+def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
+    """`tools/call`; bad values of arguments are the tool's business, a bad shape is refused here."""
+    name, arguments = request.params.get("name"), request.params.get("arguments")
+    if type(name) is not str:
+        raise invalid_params("params.name must be the name of a tool")
+    if arguments is None:
+        arguments = {}
+    elif type(arguments) is not dict:
+        raise invalid_params("params.arguments must be an object")
+    return CallTool(name, arguments, dialect, size)
+
+
+_BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
+_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+# The member of params that Mcp-Name repeats, per method.
+_NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta: RequestMeta) -> None:
+    """Version, method and name, compared exactly; refused with -32020."""
+    _check_equal(headers, b"mcp-protocol-version", meta.revision.name)
+    _check_equal(headers, b"mcp-method", request.method)
+    member = _NAME_MEMBERS.get(request.method)
+    named = request.params.get(member) if member is not None else None
+    if type(named) is str:
+        _check_equal(headers, b"mcp-name", named, decoded=True)
+
+
+def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:
+    """Refuse a version that header and body disagree about, also where the body's is none of ours."""
+    meta = request.params.get("_meta")
+    version = meta.get(VERSION_KEY) if type(meta) is dict else None
+    if type(version) is str:
+        _check_equal(headers, b"mcp-protocol-version", version)
+
+
+def check_parameter_headers(
+    headers: Mapping[bytes, bytes], parameters: tuple[HeaderParameter, ...], arguments: JsonObject
+) -> None:
+    """Every argument that the tool wants repeated in a header is there, and equal."""
+    for parameter in parameters:
+        value = _argument_at(arguments, parameter.path)
+        name = f"mcp-param-{parameter.header}".encode()
+        if value is None:
+            continue  # a null or absent argument has no header
+        sent = _decoded(name, _required_header(headers, name))
+        if not _equals_argument(sent, value):
+            raise header_mismatch(f"the header {name.decode()} says something other than the argument")
+
+
+def _check_equal(headers: Mapping[bytes, bytes], name: bytes, expected: str, *, decoded: bool = False) -> None:
+    if headers.get(name) == expected.encode() and expected.isascii():
+        return  # the plain case, without looking at encodings
+    value = _required_header(headers, name)
+    if (_decoded(name, value) if decoded else value) != expected:
+        raise header_mismatch(f"the header {name.decode()} says something other than the body")
+
+
+def _required_header(headers: Mapping[bytes, bytes], name: bytes) -> str:
+    value = headers.get(name)
+    if value is None:
+        raise header_mismatch(f"the header {name.decode()} is missing")
+    text = value.decode("latin-1").strip(" \t")
+    if not _VISIBLE.fullmatch(text):
+        raise header_mismatch(f"the header {name.decode()} has characters that must be sent as =?base64?...?=")
+    return text
+
+
+def _decoded(name: bytes, value: str) -> str:
+    wrapped = _BASE64_VALUE.fullmatch(value)
+    if not wrapped:
+        return value
+    try:
+        raw = base64.b64decode(wrapped[1], validate=True)
+        if base64.b64encode(raw).decode() == wrapped[1]:  # several spellings of one value would fit otherwise
+            return raw.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        pass
+    raise header_mismatch(f"the header {name.decode()} is not valid base64 of UTF-8")
+
+
+def _argument_at(arguments: Json, path: tuple[str, ...]) -> Json:
+    for part in path:
+        if not isinstance(arguments, dict):
+            return None
+        arguments = arguments.get(part)
+    return arguments
+
+
+def _equals_argument(sent: str, value: Json) -> bool:
+    match value:
+        case bool():
+            return sent == ("true" if value else "false")
+        case int() | float():
+            number = _NUMBER.fullmatch(sent)
+            return number is not None and (float(sent) if number[1] or number[2] else int(sent)) == value
+        case _:
+            return bool(sent == value)

@@ -1,0 +1,1 @@
+"""Function definitions for the APIs of model vendors, and bare function definitions: one catalog per module."""

@@ -1,0 +1,105 @@
+"""OpenAI function tools (OpenAICatalog): chat completions and responses APIs, strict and not strict."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from toolhall.dialects.base import Loss, WriteResult
+from toolhall.dialects.findings import Finding
+from toolhall.dialects.model_apis.function import (
+    function_description,
+    function_losses,
+    function_names,
+    indexed_losses,
+    schema_losses,
+)
+from toolhall.dialects.model_apis.openai_strict import NotStrict, strict_parameters
+from toolhall.model.json import JsonObject
+from toolhall.model.tool import Tool
+from toolhall.schema.adapt import (
+    AdaptedSchema,
+    SchemaAdapter,
+    SchemaLocation,
+    SchemaTarget,
+    adapt_schema,
+    adapt_subschemas,
+)
+from toolhall.schema.combinators import as_single_object
+
+
+class OpenAICatalog(msgspec.Struct, frozen=True):
+    """Function tools in one of the shapes that OpenAI knows."""
+
+    name: str
+    parameters: Callable[[JsonObject], AdaptedSchema]
+    wrap: Callable[[JsonObject], JsonObject]
+    grouped: bool = False
+
+    def write(self, tools: tuple[Tool, ...]) -> WriteResult:
+        """One definition for each tool, in their order; NotStrict with every reason where there is one."""
+        documents: list[JsonObject] = []
+        losses: list[list[Loss]] = []
+        refused: list[Finding] = []
+        for index, (tool, given) in enumerate(zip(tools, function_names(tools), strict=True)):
+            try:
+                document, lost = self._write(tool, given)
+            except NotStrict as error:
+                prefix = f"/{index}" if len(tools) > 1 else ""
+                refused.extend(msgspec.structs.replace(each, path=prefix + each.path) for each in error.findings)
+            else:
+                documents.append(document)
+                losses.append(lost)
+        if refused:
+            raise NotStrict(refused)
+        return WriteResult(documents, indexed_losses(losses))
+
+    def _write(self, tool: Tool, function_name: str) -> tuple[JsonObject, list[Loss]]:
+        reshaped = self.parameters(tool.input)
+        function: JsonObject = {"name": function_name}
+        description = function_description(tool, reshaped.notes)
+        if description is not None:
+            function["description"] = description
+        function["parameters"] = reshaped.schema
+        return self.wrap(function), [*function_losses(tool, function_name, self.name), *schema_losses(reshaped)]
+
+
+def _node(reshaping: SchemaAdapter, schema: JsonObject, place: SchemaLocation) -> JsonObject:
+    """Everything as it is; but a list must say what its items are, even if they are anything."""
+    kind = schema.get("type")
+    if "items" not in schema and (kind == "array" or (isinstance(kind, list) and "array" in kind)):
+        schema = {**schema, "items": {}}
+    return adapt_subschemas(reshaping, schema, place)
+
+
+# Only the top level and JSON Schema's own rules are checked where a tool is not strict; references are followed.
+LOOSE_TARGET = SchemaTarget("openai", _node, as_single_object, supports_recursion=True)
+
+
+def loose_parameters(schema: JsonObject) -> AdaptedSchema:
+    """The parameters of a function that is not strict."""
+    return adapt_schema(schema, LOOSE_TARGET)
+
+
+def _chat(function: JsonObject) -> JsonObject:
+    return {"type": "function", "function": function}
+
+
+def _strict_chat(function: JsonObject) -> JsonObject:
+    return {"type": "function", "function": {**function, "strict": True}}
+
+
+def _responses(function: JsonObject) -> JsonObject:
+    # Unlike chat completions, the responses API makes a function strict unless it says no.
+    return {"type": "function", **function, "strict": False}
+
+
+def _strict_responses(function: JsonObject) -> JsonObject:
+    return {"type": "function", **function, "strict": True}
+
+
+CHAT = OpenAICatalog("openai", loose_parameters, _chat)
+RESPONSES = OpenAICatalog("openai@responses", loose_parameters, _responses)
+STRICT = OpenAICatalog("openai@strict", strict_parameters, _strict_chat)
+RESPONSES_STRICT = OpenAICatalog("openai@responses-strict", strict_parameters, _strict_responses)
+STRICT_DIALECTS = (STRICT.name, RESPONSES_STRICT.name)
+CATALOGS = {catalog.name: catalog for catalog in (CHAT, RESPONSES, STRICT, RESPONSES_STRICT)}

@@ -1,1 +1,0 @@
-"""Tool definitions for OpenAI's APIs."""

@@ -1,0 +1,252 @@
+"""`LeaseManager`: adds replicas that join, expires those whose heartbeats stop, and drains those that leave."""
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeAlias
+
+from toolhall.dialects.hub.errors import HubError, HubErrorRow
+from toolhall.dialects.hub.lease_messages import LEASE_UNKNOWN
+from toolhall.execution.remote.replica import HealthState, Replica, ReplicaInfo
+from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_transport import Transport
+from toolhall.model.errors import Denied, NotFound, Unauthenticated, Unavailable
+
+HEARTBEAT_SECONDS = 5.0
+EXPIRY_SECONDS = 15.0
+_LATE_SECONDS = 7.5  # a heartbeat is missing, and the next is due
+_DRAIN_SECONDS = 30.0
+_MAX_PER_CALLER, _MAX_REPLICAS = 200, 1_000  # replicas of one caller, and of all
+_STALL_SECONDS = 1.0  # an alarm that comes so late says that the hall itself stood still
+_log = logging.getLogger("toolhall.toolservers")
+CredentialCheck: TypeAlias = Callable[
+    [], bool | None
+]  # whether what a server joined with is still good; None: not known now
+
+
+class UnknownLease(HubError, NotFound):
+    """It has ended, or is another caller's."""
+
+    row = HubErrorRow(LEASE_UNKNOWN)
+    message = "this lease is not known: join again"
+
+
+def _always_valid() -> bool:
+    return True
+
+
+def _never() -> bool:
+    return False
+
+
+class Lease:
+    """What a replica holds while it is there."""
+
+    __slots__ = ("drain_deadline", "ended", "id", "is_credential_valid", "on_end", "replica", "unfinished_calls")
+
+    def __init__(self, replica: Replica, is_credential_valid: CredentialCheck) -> None:
+        self.id = secrets.token_hex(16)
+        self.replica = replica
+        self.is_credential_valid = is_credential_valid
+        self.on_end: Callable[[], None] | None = None
+        self.drain_deadline: float | None = None  # when it must have drained
+        self.ended = asyncio.Event()
+        self.unfinished_calls = 0  # calls that ran when it was over
+
+
+class LeaseManager:
+    """Puts replicas into the pools and takes them out; one alarm for all, and none while nobody is there."""
+
+    def __init__(self, pools: ReplicaPools, clock: Callable[[], float]) -> None:
+        self._pools = pools
+        self._clock = clock
+        self._leases: dict[str, Lease] = {}
+        self._by_replica: dict[tuple[str, str], Lease] = {}  # by caller, and the replica's word for itself
+        self._count_by_caller: Counter[str] = Counter()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self._shutting_down = False
+        self.is_overloaded: Callable[[], bool] = _never  # whether the hall turns messages away, heartbeats among them
+
+    def join(
+        self, info: ReplicaInfo, transport: Transport, is_credential_valid: CredentialCheck = _always_valid
+    ) -> Lease:
+        """It takes calls from now on; the same replica that joins again has a new lease, and its calls go on."""
+        if is_credential_valid() is False:  # it was when the message came
+            raise Unauthenticated("the credential is good no longer")
+        before = self._by_replica.get((info.caller_id, info.replica_id))
+        if before is None:
+            self._check_limits(info.caller_id)
+            replica = Replica(info, transport, self._clock)
+            self._count_by_caller[info.caller_id] += 1
+        else:
+            replica = before.replica
+            self._pools.remove(replica)
+            self._end_lease(before)
+            replica.rejoin(info, transport)
+        lease = Lease(replica, is_credential_valid)
+        replica.lease, replica.last_seen = lease.id, self._clock()
+        replica.on_idle = None
+        self._leases[lease.id] = self._by_replica[info.caller_id, info.replica_id] = lease
+        self._pools.add(replica)
+        self._schedule_timer()
+        return lease
+
+    def heartbeat(self, lease: str, caller_id: str, status: str = "healthy") -> Replica:
+        """It is still there; UnknownLease if it is not, and where the lease is another caller's."""
+        replica = self._owned_lease(lease, caller_id).replica
+        replica.record_heartbeat(_parse_status(status), self._clock())
+        return replica
+
+    async def leave(self, lease: str, caller_id: str) -> int:
+        """No new calls at once; returns when none runs, or after 30 seconds how many still did, which are lost."""
+        leaving = self._owned_lease(lease, caller_id)
+        replica = leaving.replica
+        if leaving.drain_deadline is None:
+            leaving.drain_deadline = self._clock() + _DRAIN_SECONDS
+            replica.draining = True
+            if replica.running:
+                replica.on_idle = lambda: self._remove(leaving)
+                self._schedule_timer()
+            else:
+                self._remove(leaving)
+        await leaving.ended.wait()
+        return leaving.unfinished_calls
+
+    def on_socket_closed(self, lease: str) -> None:
+        """The socket that it was called over is closed; a lease that is over already is none of ours."""
+        if (found := self._leases.get(lease)) is not None:
+            if not self._shutting_down:
+                _log.warning("tool server %r closed its socket without a word", found.replica.server)
+            self._remove(found, unannounced=not found.replica.draining)
+
+    def recheck_credentials(self) -> None:
+        """Whose key is good no longer is gone at once: the next call may bring secrets."""
+        for lease in tuple(self._leases.values()):
+            if lease.is_credential_valid() is False:
+                _log.warning("the key of tool server %r is good no longer: it is gone", lease.replica.server)
+                self._remove(lease)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When to look next; None while nobody is there."""
+        return min((self._deadline_of(lease) for lease in self._leases.values()), default=None)
+
+    def expire(self) -> None:
+        """Take out who was not heard of for too long, and mark who is late."""
+        now = self._clock()
+        for lease in tuple(self._leases.values()):
+            replica, silent = lease.replica, now - lease.replica.last_seen
+            if lease.drain_deadline is not None:
+                if now >= lease.drain_deadline:
+                    self._remove(lease)
+            elif silent >= _LATE_SECONDS and self._is_excused(lease):
+                replica.last_seen, replica.heartbeat_late = now, False
+            elif silent >= EXPIRY_SECONDS:
+                _log.warning("tool server %r was not heard of for %.0f seconds: it is gone", replica.server, silent)
+                self._remove(lease, unannounced=True)
+            elif silent >= _LATE_SECONDS:
+                replica.heartbeat_late = True
+        self._schedule_timer()
+
+    def begin_shutdown(self) -> None:
+        """The hall stops, and it is the hall that closes the sockets now."""
+        self._shutting_down = True
+
+    def start(self) -> None:
+        """From now on, in the loop that runs now, look by itself whose time is over."""
+        self._cancel_timer()  # an alarm of a loop that has ended never rings
+        self._loop, self._shutting_down = asyncio.get_running_loop(), False
+        self._schedule_timer()
+
+    def close(self) -> None:
+        """Everybody is gone, and what runs is lost."""
+        for lease in tuple(self._leases.values()):
+            self._remove(lease)
+        self._cancel_timer()
+        self._loop = None
+
+    def _owned_lease(self, lease: str, caller_id: str) -> Lease:
+        found = self._leases.get(lease)
+        if found is None or found.replica.caller_id != caller_id:
+            raise UnknownLease
+        return found
+
+    def _is_excused(self, lease: Lease) -> bool:
+        """Whether it may have said that it is there and was turned away: it answers, and nobody has shut it out."""
+        replica = lease.replica
+        return (
+            replica.info.listens
+            and replica.last_probe_succeeded
+            and self.is_overloaded()
+            and lease.is_credential_valid() is True
+        )
+
+    def _check_limits(self, caller_id: str) -> None:
+        if self._count_by_caller[caller_id] >= _MAX_PER_CALLER:
+            raise Denied(f"this caller has {_MAX_PER_CALLER} replicas here already: let some of them leave first")
+        if len(self._leases) >= _MAX_REPLICAS:
+            raise Unavailable(f"{_MAX_REPLICAS} replicas have joined this hall, and it takes no more: try again later")
+
+    def _remove(self, lease: Lease, *, unannounced: bool = False) -> None:
+        """Out of the pools first, so that no call that is lost now is tried there again."""
+        replica = lease.replica
+        replica.on_idle = None
+        replica.draining = True
+        self._pools.remove(replica, unannounced=unannounced)
+        self._end_lease(lease)
+        del self._by_replica[replica.caller_id, replica.id]
+        self._count_by_caller[replica.caller_id] -= 1
+        if not self._count_by_caller[replica.caller_id]:
+            del self._count_by_caller[replica.caller_id]
+        replica.close()
+
+    def _end_lease(self, lease: Lease) -> None:
+        del self._leases[lease.id]
+        lease.unfinished_calls = lease.replica.running
+        lease.ended.set()
+        if lease.on_end is not None:
+            lease.on_end()
+        if not self._leases:
+            self._cancel_timer()
+
+    def _deadline_of(self, lease: Lease) -> float:
+        if lease.drain_deadline is not None:
+            return lease.drain_deadline
+        replica = lease.replica
+        return replica.last_seen + (EXPIRY_SECONDS if replica.heartbeat_late else _LATE_SECONDS)
+
+    def _schedule_timer(self) -> None:
+        """Heartbeats move nobody's alarm: it rings at the first time that was due, and looks when the next is."""
+        due = self.next_deadline
+        if self._loop is None or due is None or (self._timer is not None and self._timer_due <= due):
+            return
+        self._cancel_timer()
+        self._timer_due = due
+        self._timer = self._loop.call_later(max(0.0, due - self._clock()), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._clock()
+        asleep = now - self._timer_due
+        if asleep > _STALL_SECONDS:  # what was said meanwhile has not been read yet
+            for lease in self._leases.values():
+                lease.replica.last_seen = min(now, lease.replica.last_seen + asleep)
+        self.expire()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _parse_status(status: str) -> HealthState:
+    """A word that is none of ours is no reason to keep calls away."""
+    match status:
+        case "healthy" | "unhealthy":
+            return status
+        case _:
+            return "degraded"

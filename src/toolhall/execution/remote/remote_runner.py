@@ -1,0 +1,234 @@
+"""`RemoteRunner`: runs a tool in a tool server, and retries a lost call only where that can do no harm.
+
+A call is tried again at another replica if it provably did not run, or once if the operator marked the tool idempotent;
+never after the caller has heard something of it (`CallEvents`), and only within the retry budget.
+"""
+
+import itertools
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import TypeAlias
+
+from toolhall.authoring.context import PausableDeadline
+from toolhall.dialects.hub.call_messages import (
+    CallContext,
+    CallerPayload,
+    CallEvent,
+    LogMessage,
+    ProgressMessage,
+    QuestionMessage,
+    TokenPayload,
+    remote_call,
+    write_answer,
+    write_call,
+)
+from toolhall.dialects.hub.results import NotStarted, error_payload, result_or_raise
+from toolhall.execution.client_link import ThrottledLink
+from toolhall.execution.deadline import Deadline
+from toolhall.execution.remote.circuit_breaker import RetryBudget
+from toolhall.execution.remote.replica import Replica
+from toolhall.execution.remote.replica_pools import ReplicaPools
+from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge
+from toolhall.execution.worker_protocol import credentials_to_payload
+from toolhall.model.caller import ANONYMOUS, Caller
+from toolhall.model.errors import BadOutput, ToolhallError, Unavailable
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import NULL_LINK, Call, ClientLink, InputRequiredSignal, LogEvent, ProgressEvent
+from toolhall.model.names import matches_any
+from toolhall.model.tool import Tool
+
+_MAX_RETRY_MS = 60_000
+
+
+class CallEvents:
+    """Of one call, however often it is tried."""
+
+    __slots__ = ("_input_required", "_link", "deadline", "reached_caller")
+
+    def __init__(self, link: ClientLink, deadline: PausableDeadline) -> None:
+        self._link = link
+        self.deadline = deadline
+        self.reached_caller = False  # the caller has heard something: a second try would be seen
+        self._input_required: InputRequiredSignal | None = None
+
+    async def handle(self, report: CallEvent) -> bytes | None:
+        """Pass it on; the answer to a question, ready to be sent back."""
+        self.reached_caller = True
+        match report:
+            case ProgressMessage():
+                self._link.emit(ProgressEvent(report.progress, report.total, report.message))
+            case LogMessage():
+                self._link.emit(LogEvent(report.level, report.data, report.logger))
+            case QuestionMessage():
+                return await self._answer_question(report)
+        return None
+
+    def raise_if_input_required(self) -> None:
+        """The call is over there; if its answer comes with a later call, that is how it ends, whatever is said."""
+        if self._input_required is not None:
+            raise self._input_required
+
+    async def _answer_question(self, question: QuestionMessage) -> bytes:
+        if self._input_required is not None:  # it was told to unwind
+            return write_answer(question.id, question.number, later=True)
+        try:
+            if question.retry_ms is not None:
+                await self._link.detach(max(0, min(question.retry_ms, _MAX_RETRY_MS)))
+                return write_answer(question.id, question.number)
+            with self.deadline.hold():
+                answers = await self._link.ask(question.questions)
+            return write_answer(question.id, question.number, answers)
+        except InputRequiredSignal as asking:
+            self._input_required = asking
+            return write_answer(question.id, question.number, later=True)
+        except ToolhallError as error:
+            return write_answer(question.id, question.number, error=error_payload(error))
+
+
+_CLIENT_FEATURES = ("elicitation", "elicitation.url", "sampling", "roots")
+_LOST_MESSAGE = "the tool server was lost while it ran this call; whether it had an effect is not known"
+_UNREACHABLE_MESSAGE = "the tool server cannot be reached now; the call did not run"
+_TOO_LARGE_MESSAGE = "the tool returned more than is passed on"
+_log = logging.getLogger("toolhall.toolservers")
+_FailedAttempt: TypeAlias = tuple[Replica, CallLost | NotStarted]
+
+
+class RemoteRunner:
+    """For every tool of every tool server; `idempotent`: globs of tools that the operator lets run twice."""
+
+    __slots__ = ("_budget", "_id_prefix", "_idempotent", "_ids", "_last_caller", "_pools")
+
+    is_interactive = True
+
+    def __init__(
+        self, pools: ReplicaPools, idempotent: tuple[str, ...] = (), clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._pools = pools
+        self._idempotent = idempotent
+        self._budget = RetryBudget(clock)
+        self._id_prefix = secrets.token_hex(4)  # a tool server may still run calls of a hall that was here before
+        self._ids = itertools.count(1)
+        self._last_caller = ANONYMOUS, _caller_payload(ANONYMOUS)  # who called last: mostly who calls next
+
+    async def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> object:
+        """What the tool returned, there."""
+        self._budget.record_call()
+        hearing = CallEvents(call.link, deadline)
+        failed: list[_FailedAttempt] = []
+        replica = self._pick_first(tool)
+        while True:
+            try:
+                return await self._attempt(replica, tool, call, arguments, hearing)
+            except (CallLost, NotStarted) as failure:
+                failed.append((replica, failure))
+            replica = self._pick_next(tool, call, failed, hearing)
+
+    async def _attempt(
+        self, replica: Replica, tool: Tool, call: Call, arguments: JsonObject, events: CallEvents
+    ) -> object:
+        call_id = f"{self._id_prefix}-{next(self._ids)}"
+        names = tool.id.toolkit, tool.id.tool, tool.id.version
+        request = write_call(remote_call(call_id, names, arguments, self._call_context(tool, call, events.deadline)))
+        turn = replica.begin_call()
+        try:
+            end = await turn.transport.call(request, call_id, events.handle)
+            turn.record_success()
+            events.raise_if_input_required()
+            return result_or_raise(end)
+        except ResponseTooLarge as much:  # it ran to its end, and is well
+            turn.record_success()
+            events.raise_if_input_required()
+            raise BadOutput(_TOO_LARGE_MESSAGE, detail=much.reason) from None
+        except CallLost as lost:
+            turn.record_loss()
+            self._pools.lost_calls += lost.delivered
+            events.raise_if_input_required()
+            raise
+        except NotStarted:
+            turn.record_rejection()
+            raise
+        finally:
+            turn.end()
+
+    def _pick_first(self, tool: Tool) -> Replica:
+        try:
+            return self._pools.pick(tool.id.toolkit, tool.id.version)
+        except Unavailable:
+            if self._pools.is_known(tool.id.toolkit, tool.id.version):
+                raise
+            raise Unavailable(f"{tool.id} is defined, but nothing runs it") from None
+
+    def _pick_next(self, tool: Tool, call: Call, failed: list[_FailedAttempt], events: CallEvents) -> Replica:
+        """Who may try it again; raises what the caller is told where nobody may."""
+        other = self._pick_other(tool, failed) if self._may_retry(tool, failed, events) else None
+        if other is None or not self._budget.try_spend():
+            raise _unavailable_error(failed)
+        self._pools.retried_calls += 1
+        if _was_delivered(failed[-1]):
+            _log.warning("call %s of %s was lost, and is run again: it is marked idempotent", call.id, tool.id)
+        return other
+
+    def _may_retry(self, tool: Tool, failed: list[_FailedAttempt], events: CallEvents) -> bool:
+        """Not once the caller has heard something of a try, or was asked; nor after two that may have run."""
+        if events.reached_caller or _remaining_seconds(events.deadline) == 0:
+            return False
+        ran = sum(map(_was_delivered, failed))
+        return ran == 0 or (ran == 1 and matches_any(self._idempotent, str(tool.id)))
+
+    def _pick_other(self, tool: Tool, failed: list[_FailedAttempt]) -> Replica | None:
+        try:
+            return self._pools.pick(tool.id.toolkit, tool.id.version, [replica for replica, _ in failed])
+        except Unavailable:
+            return None
+
+    def _call_context(self, tool: Tool, call: Call, deadline: PausableDeadline) -> CallContext:
+        """What the tool declared, and who calls: nothing of what that was proven by."""
+        caller, seen = self._last_caller
+        if caller is not call.caller:
+            seen = _caller_payload(call.caller)
+            self._last_caller = call.caller, seen
+        can, supply = _client_features(call.link), credentials_to_payload(call.credentials)
+        if supply is None:
+            return CallContext(call.id, _remaining_seconds(deadline), seen, can)
+        return CallContext(
+            call.id,
+            _remaining_seconds(deadline),
+            seen,
+            can,
+            supply.user_id if (tool.requirements or {}).get("user_id") is True else None,
+            supply.secrets,
+            {name: TokenPayload(lent.token, lent.scopes, lent.expires_at) for name, lent in supply.accounts.items()},
+        )
+
+
+def _caller_payload(caller: Caller) -> CallerPayload:
+    return CallerPayload(caller.id, caller.person, caller.proof, tuple(sorted(caller.scopes)), caller.acting_for)
+
+
+def _client_features(link: ClientLink) -> tuple[str, ...]:
+    """What the caller's program can do, as the innermost link knows it."""
+    if isinstance(link, ThrottledLink):
+        link = link.link
+    return () if link is NULL_LINK else tuple(filter(link.can, _CLIENT_FEATURES))
+
+
+def _remaining_seconds(deadline: PausableDeadline) -> float | None:
+    """Seconds; None where nobody counts them."""
+    return deadline.remaining if isinstance(deadline, Deadline) else None
+
+
+def _was_delivered(failed: _FailedAttempt) -> bool:
+    """Whether the tool may have run."""
+    failure = failed[1]
+    return isinstance(failure, CallLost) and failure.delivered
+
+
+def _unavailable_error(failed: list[_FailedAttempt]) -> Unavailable:
+    """The last failure is told, unless one before it leaves in doubt whether the call had an effect."""
+    replica, failure = next(filter(_was_delivered, failed), failed[-1])
+    if isinstance(failure, NotStarted):
+        return failure
+    detail = f"a replica of the tool server {replica.server!r} was lost: {failure.reason}"
+    return Unavailable(_LOST_MESSAGE if failure.delivered else _UNREACHABLE_MESSAGE, detail=detail)

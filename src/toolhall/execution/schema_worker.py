@@ -1,0 +1,83 @@
+"""`ProcessValidator`: validates costly values against a schema in a killable process, within a time budget."""
+
+import asyncio
+import os
+import threading
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from multiprocessing import get_context, parent_process
+
+import msgspec
+
+from toolhall.model.errors import BadArguments, Problem
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.schema.validator import Validator
+
+BUDGET_SECONDS = 0.2
+_START_SECONDS = 10.0
+
+
+class ProcessValidator:
+    """One worker, started when first needed and replaced when it overruns."""
+
+    def __init__(self, budget: float = BUDGET_SECONDS) -> None:
+        self._budget = budget
+        self._pool: ProcessPoolExecutor | None = None
+        self._lock = asyncio.Lock()
+
+    async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
+        """What is wrong with the value; BadArguments when it takes too long to find out."""
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            try:
+                pool = await self._ensure_started()
+                work = loop.run_in_executor(pool, _validate, encode(schema), encode(value), size)
+                return await asyncio.wait_for(work, self._budget)
+            except asyncio.CancelledError:
+                self.close()  # the worker would go on, and the next value would wait for it in vain
+                raise
+            except (TimeoutError, BrokenProcessPool):
+                self.close()
+                reason = "these arguments take too long to check against the schema; send smaller or flatter ones"
+                raise BadArguments([Problem("", reason)]) from None
+
+    async def _ensure_started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_exit_with_parent)
+            ready = asyncio.get_running_loop().run_in_executor(self._pool, _ping)
+            await asyncio.wait_for(ready, _START_SECONDS)
+        return self._pool
+
+    def close(self) -> None:
+        """Stop the worker, also in the middle of its work."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            for process in list((pool._processes or {}).values()):  # there is no public way to stop one
+                process.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _exit_with_parent() -> None:
+    """A worker does not outlive a server that was killed."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _ping() -> None:
+    """Answers once the worker has imported this module."""
+
+
+@lru_cache(64)
+def _compile(schema: bytes) -> Validator:
+    return Validator(msgspec.json.decode(schema))
+
+
+def _validate(schema: bytes, value: bytes, size: int) -> list[Problem]:
+    return _compile(schema).problems(msgspec.json.decode(value), size)

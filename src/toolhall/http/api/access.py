@@ -1,0 +1,182 @@
+"""`/api/keys` and `/api/grants`: API keys and grants.
+
+The secret of a key is in the response that creates it, and nowhere else.
+"""
+
+from collections.abc import Sequence
+
+from toolhall.http.api.base import (
+    EmptyBody,
+    ManagementContext,
+    error_response,
+    iso_time,
+    json_response,
+    parse_body,
+    query_parameters,
+    read_json,
+    respond,
+)
+from toolhall.http.request import HttpRequest, Methods
+from toolhall.http.request_guard import RequestValidator
+from toolhall.model.errors import NotFound
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import WireResponse
+from toolhall.registration.access import NewGrant, NewKey, grant_warnings
+from toolhall.stores.api_keys import ApiKey
+from toolhall.stores.grants import Grant
+
+KEYS_PREFIX = "/api/keys/"
+
+
+class KeysApi:
+    """For callers who may manage the hall."""
+
+    def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
+        self._context = context
+        self._keys = context.access.keys
+        self._validator = validator
+
+    def endpoints(self) -> dict[str, Methods]:
+        """The paths of keys."""
+        return {"/api/keys": {"GET": self.list, "POST": self.create}, KEYS_PREFIX: {"DELETE": self.revoke}}
+
+    async def list(self, request: HttpRequest) -> None:
+        """`GET /api/keys`."""
+        await respond(request, self._list(request))
+
+    async def create(self, request: HttpRequest) -> None:
+        """`POST /api/keys`."""
+        await respond(request, self._create(request))
+
+    async def revoke(self, request: HttpRequest) -> None:
+        """`DELETE /api/keys/{id}`."""
+        match request.path_segments(KEYS_PREFIX):
+            case [str(key_id)] if key_id:
+                await respond(request, self._revoke(request, key_id))
+            case _:
+                await request.reply(error_response(NotFound("there is nothing here; /api/keys/ID is a key")))
+
+    async def _list(self, request: HttpRequest) -> WireResponse:
+        self._context.require_admin(request.caller)
+        query_parameters(request)
+        return json_response({"keys": [_key_json(key) for key in self._keys.all]})
+
+    async def _create(self, request: HttpRequest) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        wanted = parse_body(given, NewKey)
+
+        async def apply() -> tuple[ApiKey, str]:
+            return await self._keys.create(wanted, request.caller.id)
+
+        key, secret = await self._context.change(f"create key {wanted.name}", given, request.caller, apply)
+        return json_response({**_key_json(key), "secret": secret}, 201)
+
+    async def _revoke(self, request: HttpRequest, key_id: str) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        parse_body(given, EmptyBody)
+
+        async def apply() -> ApiKey:
+            return await self._keys.revoke(key_id)
+
+        return json_response(
+            _key_json(await self._context.change(f"revoke key {key_id}", given, request.caller, apply))
+        )
+
+
+def _key_json(key: ApiKey) -> JsonObject:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "owner": key.owner,
+        "shared": key.shared,
+        "scopes": [*key.scopes],
+        "createdAt": iso_time(key.created_at),
+        "expiresAt": _optional_time(key.expires_at),
+        "lastUsedAt": _optional_time(key.last_used_at),
+        "revokedAt": _optional_time(key.revoked_at),
+        "by": key.by,
+    }
+
+
+def _optional_time(seconds: float | None) -> str | None:
+    return None if seconds is None else iso_time(seconds)
+
+
+GRANTS_PREFIX = "/api/grants/"
+
+
+class GrantsApi:
+    """For callers who may manage the hall."""
+
+    def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
+        self._context = context
+        self._grants = context.access.grants
+        self._validator = validator
+
+    def endpoints(self) -> dict[str, Methods]:
+        """The paths of grants."""
+        return {"/api/grants": {"GET": self.list, "POST": self.add}, GRANTS_PREFIX: {"DELETE": self.remove}}
+
+    async def list(self, request: HttpRequest) -> None:
+        """`GET /api/grants`."""
+        await respond(request, self._list(request))
+
+    async def add(self, request: HttpRequest) -> None:
+        """`POST /api/grants`."""
+        await respond(request, self._add(request))
+
+    async def remove(self, request: HttpRequest) -> None:
+        """`DELETE /api/grants/{id}`."""
+        match request.path_segments(GRANTS_PREFIX):
+            case [str(grant_id)] if grant_id:
+                await respond(request, self._remove(request, grant_id))
+            case _:
+                await request.reply(error_response(NotFound("there is nothing here; /api/grants/ID is a grant")))
+
+    async def _list(self, request: HttpRequest) -> WireResponse:
+        self._context.require_admin(request.caller)
+        query_parameters(request)
+        return json_response({"grants": [_grant_json(grant) for grant in self._grants.all]})
+
+    async def _add(self, request: HttpRequest) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        wanted = parse_body(given, NewGrant)
+
+        async def apply() -> Grant:
+            return await self._grants.add(wanted, request.caller.id)
+
+        what = f"{wanted.effect} {wanted.callers} {wanted.tools}"
+        made = await self._context.change(what, given, request.caller, apply)
+        return json_response({**_grant_json(made), "warnings": self._warnings(made)}, 201)
+
+    def _warnings(self, grant: Grant) -> Sequence[str]:
+        callers = {key.name for key in self._context.access.keys.all}
+        tools = {kept.id for kept in self._context.registration.all_records}
+        tools.update(entry.id for entry in self._context.dispatcher.registry.snapshot.entries)
+        return grant_warnings(grant, self._grants.all, callers, tools)
+
+    async def _remove(self, request: HttpRequest, grant_id: str) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        parse_body(given, EmptyBody)
+
+        async def apply() -> Grant:
+            return await self._grants.remove(grant_id)
+
+        gone = await self._context.change(f"remove grant {grant_id}", given, request.caller, apply)
+        return json_response({"removed": gone.id})
+
+
+def _grant_json(grant: Grant) -> JsonObject:
+    return {
+        "id": grant.id,
+        "effect": grant.effect,
+        "callers": grant.callers,
+        "tools": grant.tools,
+        "conditions": [{"path": each.path, "oneOf": [*each.one_of]} for each in grant.conditions],
+        "createdAt": iso_time(grant.created_at),
+        "by": grant.by,
+    }

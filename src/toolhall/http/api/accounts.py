@@ -1,0 +1,229 @@
+"""`/api/accounts` and `/api/providers`: linked OAuth accounts, and linking without the web page."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeAlias, TypeVar
+
+import msgspec
+
+from toolhall.http.api.base import (
+    MANAGEMENT_DIALECT,
+    EmptyBody,
+    ItemHandlers,
+    ManagementContext,
+    StateConflict,
+    dispatch_below,
+    iso_time,
+    json_response,
+    parse_body,
+    parse_sensitive_body,
+    query_parameters,
+    read_json,
+    respond,
+)
+from toolhall.http.request import HttpRequest, Methods
+from toolhall.http.request_guard import RequestValidator
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Denied, NotFound
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import WireResponse
+from toolhall.oauth.broker import Broker, NotConnected, UnlinkResult
+from toolhall.oauth.client import DeviceCode
+from toolhall.oauth.errors import LinkFailed, UnknownProvider
+from toolhall.oauth.providers import Provider
+from toolhall.pipeline.admin import AdminOperation
+from toolhall.stores.accounts import Account, AccountLink, LinkMethod
+from toolhall.stores.vault.store import validate_user
+
+PREFIX = "/api/accounts/"
+T = TypeVar("T")
+_Scope: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
+_NO_PERSON = "an account belongs to a person: call with a credential of your own"
+_OTHERS_ACCOUNTS = "these accounts are another person's; you see your own, and the scope admin all"
+
+
+class NewLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which account to link, and how: on the page, by a code for another device, or by the address that is pasted."""
+
+    provider: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    scopes: Annotated[tuple[_Scope, ...], msgspec.Meta(max_length=100)] = ()
+    how: LinkMethod = "browser"
+
+
+class PastedUrl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The address that the browser was led to; it holds a code."""
+
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=16_384)]
+
+    def __repr__(self) -> str:
+        return "<pasted>"
+
+
+class AccountsApi:
+    """For everybody who is proven to be somebody, about their own; for callers who may manage the hall, about all."""
+
+    def __init__(self, context: ManagementContext, broker: Broker, validator: RequestValidator) -> None:
+        self._context = context
+        self._broker = broker
+        self._validator = validator
+
+    def endpoints(self) -> dict[str, Methods]:
+        """The paths of accounts."""
+        return {
+            "/api/providers": {"GET": self.providers},
+            "/api/accounts": {"GET": self.list, "POST": self.begin},
+            PREFIX: dispatch_below(
+                self._actions, "there is nothing here; /api/accounts/ID is an account, /LINK/paste ends a link"
+            ),
+        }
+
+    def _actions(self, request: HttpRequest) -> tuple[str, ItemHandlers] | None:
+        match request.path_segments(PREFIX):
+            case [str(account_id)] if account_id:
+                return account_id, {"DELETE": self._disconnect}
+            case [str(link_id), "paste"] if link_id:
+                return link_id, {"POST": self._paste}
+            case _:
+                return None
+
+    async def providers(self, request: HttpRequest) -> None:
+        """`GET /api/providers`."""
+        await respond(request, self._providers(request))
+
+    async def list(self, request: HttpRequest) -> None:
+        """`GET /api/accounts`."""
+        await respond(request, self._list(request))
+
+    async def begin(self, request: HttpRequest) -> None:
+        """`POST /api/accounts`."""
+        await respond(request, self._begin(request))
+
+    async def _providers(self, request: HttpRequest) -> WireResponse:
+        query_parameters(request)
+        _require_person(request.caller)
+        found = self._broker.providers()
+        back = await asyncio.gather(*map(self._broker.redirect_uri, found))
+        listed = [_provider_json(each, redirect_uri) for each, redirect_uri in zip(found, back, strict=True)]
+        return json_response({"providers": listed})
+
+    async def _list(self, request: HttpRequest) -> WireResponse:
+        user = validate_user(query_parameters(request, ("user",)).get("user"))
+        own = _require_person(request.caller)
+        if not self._context.dispatcher.admin.is_allowed(request.caller):
+            if user not in (None, own):
+                raise Denied(_OTHERS_ACCOUNTS)
+            user = own
+        return json_response({"accounts": [_account_json(each) for each in await self._broker.accounts(user)]})
+
+    async def _begin(self, request: HttpRequest) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        wanted = parse_sensitive_body(given, NewLink, '{"provider": "google", "scopes": ["..."], "how": "browser"}')
+        _require_person(request.caller)
+
+        async def apply() -> JsonObject:
+            link = await self._broker.start_link(request.caller, wanted.provider, wanted.scopes, None, wanted.how)
+            return {**self._link_json(link), **await self._next_step(link, request.caller)}
+
+        return json_response(await self._change(request, f"begin to connect {wanted.provider}", given, apply), 202)
+
+    def _link_json(self, link: AccountLink) -> JsonObject:
+        return {
+            "id": link.id,
+            "url": self._broker.link_url(link),
+            "check_url": self._broker.status_url(link),
+            "expiresAt": iso_time(link.expires),
+        }
+
+    async def _next_step(self, link: AccountLink, caller: Caller) -> JsonObject:
+        """What whoever asks shows to the person, who goes on elsewhere."""
+        device, url = None, None
+        if link.how == "device":
+            device = _device_json(await self._broker.start_device(link))
+        elif link.how == "paste":
+            url, _ = await self._broker.consent(link.id, caller)
+        return {"device": device, "authorize_url": url}
+
+    async def _paste(self, request: HttpRequest, link_id: str) -> WireResponse:
+        """`POST /api/accounts/{link}/paste`."""
+        query_parameters(request)
+        said = parse_sensitive_body(await read_json(request, self._validator), PastedUrl, '{"url": "..."}')
+
+        async def apply() -> AccountLink:
+            return await self._broker.finish_pasted(link_id, request.caller, said.url)
+
+        done = await self._change(request, f"link by pasting {link_id}", {}, apply)
+        return json_response({"id": done.id, "status": done.state})
+
+    async def _disconnect(self, request: HttpRequest, account_id: str) -> WireResponse:
+        """`DELETE /api/accounts/{id}`."""
+        query_parameters(request)
+        parse_body(await read_json(request, self._validator), EmptyBody)
+
+        async def apply() -> UnlinkResult:
+            return await self._broker.disconnect(account_id, request.caller)
+
+        gone = await self._change(request, f"disconnect {account_id}", {}, apply)
+        return json_response({"removed": gone.account.id, "unrevoked": gone.revocation_error})
+
+    async def _change(
+        self, request: HttpRequest, action: str, payload: JsonObject, apply: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Recorded like any change; who may is said by what is done."""
+
+        async def allowed() -> T:
+            if self._context.access.write_lock.read_only_reason is not None:
+                raise Denied(self._context.access.write_lock.read_only_reason)
+            return await apply()
+
+        try:
+            return await self._context.dispatcher.admin(
+                AdminOperation(action, MANAGEMENT_DIALECT, payload, personal=True), request.caller, allowed
+            )
+        except LinkFailed as failed:
+            raise StateConflict(failed.message) from None
+        except (UnknownProvider, NotConnected) as unknown:
+            raise NotFound(unknown.message) from None
+
+
+def _require_person(caller: Caller) -> str:
+    """Whose accounts are meant; whoever proves nobody has none."""
+    if caller.user is None:
+        raise Denied(_NO_PERSON)
+    return caller.user
+
+
+def _provider_json(provider: Provider, redirect_uri: str | None) -> JsonObject:
+    return {
+        "name": provider.name,
+        "issuer": provider.identity,
+        "scopes": [*provider.scopes],
+        "redirect_uri": redirect_uri,
+    }
+
+
+def _device_json(code: DeviceCode) -> JsonObject:
+    return {
+        "user_code": code.user_code,
+        "verification_uri": code.verification_uri,
+        "verification_uri_complete": code.verification_uri_complete,
+        "interval": code.interval,
+    }
+
+
+def _account_json(account: Account) -> JsonObject:
+    return {
+        "id": account.id,
+        "user": account.user,
+        "provider": account.provider,
+        "issuer": account.issuer,
+        "scopes": [*account.scopes],
+        "state": account.state,
+        "createdAt": iso_time(account.created_at),
+        "refreshedAt": _optional_time(account.refreshed_at),
+        "expiresAt": _optional_time(account.expires_at),
+    }
+
+
+def _optional_time(seconds: float | None) -> str | None:
+    return None if seconds is None else iso_time(seconds)

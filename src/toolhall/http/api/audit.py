@@ -1,0 +1,134 @@
+"""`/api/audit`: search of audit records; and `CallerReport`, the callers of a tool counted from its records."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from toolhall.http.api.base import (
+    EmptyBody,
+    ManagementContext,
+    iso_time,
+    json_response,
+    limit_parameter,
+    parse_body,
+    query_parameters,
+    read_json,
+    respond,
+)
+from toolhall.http.request import HttpRequest, Methods
+from toolhall.http.request_guard import RequestValidator
+from toolhall.model.call_records import AuditRecord
+from toolhall.model.errors import Malformed
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import WireResponse
+from toolhall.model.versions import precedence
+from toolhall.stores.audit.query import FILTER_NAMES, InvalidQuery, parse_query, record_document
+
+MAX_CALLERS = 1_000
+MAX_WORDS = 100  # versions or dialects of one caller
+_MANAGEMENT = "/management"
+_NOT_FOUND = {"NotFound", "NotActive"}
+
+
+@dataclass
+class CallerStats:
+    """What one caller did."""
+
+    calls: int = 0
+    last: float = 0.0
+    versions: set[str] = field(default_factory=set)
+    dialects: set[str] = field(default_factory=set)
+
+
+class CallerReport:
+    """Counts calls by caller; however many there are, it remembers a thousand or two, those who came last."""
+
+    def __init__(self) -> None:
+        self._stats: dict[str, CallerStats] = {}
+        self._others = 0
+
+    def add(self, record: AuditRecord) -> None:
+        """Count one record, if it is one of a call that found the tool; a refused one counts too."""
+        if record.dialect.endswith(_MANAGEMENT) or not _reached_tool(record):
+            return
+        tally = self._stats.setdefault(record.caller, CallerStats())
+        tally.calls += 1
+        tally.last = max(tally.last, record.time)
+        _add_bounded(tally.versions, record.tool.rpartition("@")[2])
+        _add_bounded(tally.dialects, record.dialect)
+        if len(self._stats) > 2 * MAX_CALLERS:
+            self._evict()
+
+    def to_json(self) -> JsonObject:
+        """Those who called last first; `others` is how many calls came from callers that are not named."""
+        self._evict()
+        return {
+            "callers": [_stats_json(caller, tally) for caller, tally in self._stats.items()],
+            "others": self._others,
+        }
+
+    def _evict(self) -> None:
+        ranked = sorted(self._stats.items(), key=lambda each: -each[1].last)
+        self._stats = dict(ranked[:MAX_CALLERS])
+        self._others += sum(tally.calls for _, tally in ranked[MAX_CALLERS:])
+
+
+def _reached_tool(record: AuditRecord) -> bool:
+    """Whether the record's tool is an id: what was never found is only called as somebody called it."""
+    return record.grant is not None or record.outcome not in _NOT_FOUND
+
+
+def _add_bounded(words: set[str], word: str) -> None:
+    if len(words) < MAX_WORDS:
+        words.add(word)
+
+
+def _stats_json(caller: str, stats: CallerStats) -> JsonObject:
+    return {
+        "caller": caller,
+        "calls": stats.calls,
+        "last": iso_time(stats.last),
+        "versions": sorted(stats.versions, key=precedence, reverse=True),
+        "dialects": sorted(stats.dialects),
+    }
+
+
+class AuditApi:
+    """Records can be read here, and changed nowhere; an operator accepts an audit that the store knows more of."""
+
+    def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
+        self._context = context
+        self._validator = validator
+
+    def endpoints(self) -> dict[str, Methods]:
+        """The paths of the audit."""
+        return {"/api/audit": {"GET": self.search}, "/api/audit/accept": {"POST": self.accept}}
+
+    async def search(self, request: HttpRequest) -> None:
+        """`GET /api/audit`."""
+        await respond(request, self._search(request))
+
+    async def accept(self, request: HttpRequest) -> None:
+        """`POST /api/audit/accept`."""
+        await respond(request, self._accept(request))
+
+    async def _accept(self, request: HttpRequest) -> WireResponse:
+        query_parameters(request)
+        given = await read_json(request, self._validator)
+        parse_body(given, EmptyBody)
+        anchoring, by = self._context.journal.anchor_sync, request.caller.id
+
+        async def apply() -> tuple[str, ...]:
+            return () if anchoring is None else await asyncio.to_thread(anchoring.accept, by)
+
+        found = await self._context.change("accept audit", given, request.caller, apply)
+        return json_response({"accepted": list(found)})
+
+    async def _search(self, request: HttpRequest) -> WireResponse:
+        self._context.require_admin(request.caller)
+        asked = query_parameters(request, (*FILTER_NAMES, "limit"))
+        try:
+            wanted = parse_query(asked)
+        except InvalidQuery as error:
+            raise Malformed(str(error)) from None
+        found = await self._context.journal.search(wanted, limit_parameter(asked))
+        return json_response({"records": [record_document(each) for each in found]})

@@ -1,0 +1,88 @@
+"""The context of calls from request-response dialects: `impersonate` and `NoInteractionLink`.
+
+`impersonate` sets the user that a caller acts for, if its scopes allow it and the id is unambiguous to a human
+reader. `NoInteractionLink` is the client link of dialects without notifications and questions: a tool that asks is
+refused.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+import msgspec
+
+from toolhall.dialects.mcp.input_requests import required_capability
+from toolhall.model.caller import ACT_AS, Caller
+from toolhall.model.errors import Denied, Malformed, Unsupported
+from toolhall.model.messages import CallEvent
+from toolhall.model.questions import Answered, Question
+from toolhall.model.text import clean_text
+
+MAX_USER_ID = 256
+_NOT_ALLOWED = (
+    "context.user_id names another user than this caller; leave it out, or use a credential with the scope act_as"
+)
+_BAD_USER_ID = (
+    f"context.user_id must be 1 to {MAX_USER_ID} printable characters in Unicode's composed form (NFC), "
+    "without blanks around them or two in a row, without invisible characters, and with no combining mark at the "
+    "beginning of a word"
+)
+# Unicode's property Default_Ignorable_Code_Point, as far as Python calls such characters printable, and the blank
+# pattern of Braille: all of them may be drawn as nothing. A user id has no emoji styles, for which texts keep some.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]|  "
+)
+
+
+def impersonate(caller: Caller, user_id: str | None) -> Caller:
+    """The caller, with the user it acts for; Denied where it may not, Malformed for an id that no person could tell.
+
+    The id decides whose secrets and accounts a call uses, and a person reads it before approving: nothing in it may be
+    drawn as nothing, or be spelled in two ways. Letters of different scripts that look alike are different letters.
+    """
+    if user_id is None or user_id in caller.names:
+        return caller
+    if ACT_AS not in caller.scopes:
+        raise Denied(_NOT_ALLOWED, scopes=(ACT_AS,))
+    if not _is_valid_user_id(user_id):
+        raise Malformed(_BAD_USER_ID)
+    return msgspec.structs.replace(caller, acting_for=user_id)
+
+
+def _is_valid_user_id(user_id: str) -> bool:
+    return (
+        0 < len(user_id) <= MAX_USER_ID
+        and user_id.isprintable()
+        and user_id == user_id.strip()
+        and _INVISIBLE.search(user_id) is None
+        and (user_id.isascii() or _is_canonical_unicode(user_id))
+    )
+
+
+def _is_canonical_unicode(user_id: str) -> bool:
+    return unicodedata.normalize("NFC", user_id) == clean_text(user_id) == user_id and not any(
+        unicodedata.category(word[0]).startswith("M") for word in user_id.split(" ")
+    )
+
+
+class NoInteractionLink:
+    """Unlike a tool that runs in nobody's call, one that asks here is refused, as by any client that cannot answer."""
+
+    def emit(self, event: CallEvent) -> None:
+        """There is no way to tell."""
+
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - none
+        """Nothing."""
+        return False
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Refuse the call for what it needs first."""
+        for question in questions.values():
+            raise Unsupported(required_capability(question))
+        return {}
+
+    async def detach(self, retry_ms: int) -> None:
+        """There is no coming back."""
+
+
+NO_INTERACTION = NoInteractionLink()

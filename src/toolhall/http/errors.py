@@ -1,0 +1,129 @@
+"""Error responses of requests that reach no handler: in the path's dialect, 503 when busy, `WWW-Authenticate`.
+
+`error_response` writes an error in the dialect that the path belongs to, before the message was read.
+`AuthChallenges` adds the resource metadata URL (RFC 9728) and the required scope to 401 and 403. `MessageIds` gives
+Machine Context messages their ids.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from itertools import count
+
+import msgspec
+
+from toolhall.auth.authenticator import Headers, Scope
+from toolhall.dialects.hub import messages as hub
+from toolhall.dialects.machine import messages as machine
+from toolhall.dialects.machine.messages import MessageStamp
+from toolhall.dialects.mcp.responses import write_error as write_mcp
+from toolhall.dialects.openapi.builders import write_error as write_rest
+from toolhall.dialects.oxp import messages as oxp
+from toolhall.http.request_guard import RESOURCE_METADATA_PATH, base_url
+from toolhall.model.caller import ADMIN, ALL_TOOLS, call_scope
+from toolhall.model.errors import Limited, ToolhallError
+from toolhall.model.messages import WireResponse
+
+
+class MessageIds:
+    """UUIDs that are random at the start and counted from there; times of which the second is written once."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._prefix = str(uuid.uuid4())[:24]
+        self._numbers = count(1)
+        self._second = -1
+        self._second_text = ""
+
+    def new(self) -> MessageStamp:
+        """One that no other message has."""
+        now = self._clock()
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._second_text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        micros = int((now - second) * 1_000_000)
+        return MessageStamp(f"{self._prefix}{next(self._numbers):012x}", f"{self._second_text}.{micros:06}+00:00")
+
+
+_new_stamp = MessageIds(time.time).new
+
+
+def error_response(path: str, error: ToolhallError) -> WireResponse:
+    """The reply; paths of no dialect speak plain REST."""
+    first = path.split("/", 2)[1] if path.startswith("/") else ""
+    return _ERROR_WRITERS.get(first, write_rest)(error)
+
+
+_ERROR_WRITERS: dict[str, Callable[[ToolhallError], WireResponse]] = {
+    "mcp": lambda error: write_mcp(None, error),
+    "oxp": lambda error: oxp.write_error(None, error),
+    "hub": lambda error: hub.write_error(hub.HubRequest(None, "", {}), error),
+    "machine": lambda error: machine.write_error(machine.UNKNOWN_HEADER, error, _new_stamp()),
+}
+BUSY_RETRY_SECONDS = 1.0
+_BUSY_STATUS = 503  # not 429: this caller need not have sent too much
+
+
+def busy_error() -> Limited:
+    """What is wrong."""
+    error = Limited(BUSY_RETRY_SECONDS)
+    error.message = (
+        "this server answers as many requests as it can, and of one caller half of them: try again in a second"
+    )
+    return error
+
+
+def busy_response(path: str) -> WireResponse:
+    """What a client of this path understands; its message was not looked at, so the answer names none."""
+    said = error_response(path, busy_error())
+    return WireResponse(said.body, _BUSY_STATUS, said.headers)
+
+
+MCP_PATH = "/mcp"
+_WWW_AUTHENTICATE = b"www-authenticate"
+_BEARER = b"Bearer"
+_ADMIN_PATHS = ("/api/", "/metrics")
+_TOOL_PATH = re.compile(r"/tools/([A-Za-z0-9_-]{1,64})/[^/]+", re.ASCII)
+_INVALID_TOKEN = b'Bearer error="invalid_token"'
+
+
+class AuthChallenges:
+    """Completes what a dialect says, which knows of no URLs."""
+
+    def __init__(self, public_url: str | None) -> None:
+        self._public_url = public_url
+
+    def with_metadata(self, wire: WireResponse, scope: Scope, headers: Headers) -> WireResponse:
+        """The same reply, with the address of the metadata (RFC 9728) and with scopes in its challenge."""
+        if not any(name == _WWW_AUTHENTICATE for name, _ in wire.headers):
+            return wire
+        base = self._public_url or base_url(scope, headers)
+        of_path = MCP_PATH if scope["path"] == MCP_PATH else ""
+        metadata = f'resource_metadata="{base}{RESOURCE_METADATA_PATH}{of_path}"'.encode("latin-1", "replace")
+        return _map_challenge(wire, lambda said: _add_parameters(said, metadata, _required_scope(scope["path"])))
+
+
+def with_invalid_token(wire: WireResponse) -> WireResponse:
+    """The same reply to a request that brought a credential; RFC 6750 tells the two apart."""
+    return _map_challenge(wire, lambda said: _INVALID_TOKEN if said == _BEARER else said)
+
+
+def _map_challenge(wire: WireResponse, change: Callable[[bytes], bytes]) -> WireResponse:
+    headers = tuple((name, change(said) if name == _WWW_AUTHENTICATE else said) for name, said in wire.headers)
+    return msgspec.structs.replace(wire, headers=headers)
+
+
+def _add_parameters(challenge: bytes, metadata: bytes, required_scope: str) -> bytes:
+    scope = b"" if b"scope=" in challenge else b', scope="%b"' % required_scope.encode()
+    return challenge + (b" " if challenge == _BEARER else b", ") + metadata + scope
+
+
+def _required_scope(path: str) -> str:
+    """What a path needs, as far as it says; where the body names the tool, nobody has read it yet, so all of them."""
+    if path.startswith(_ADMIN_PATHS):
+        return ADMIN
+    named = _TOOL_PATH.fullmatch(path)
+    return call_scope(named[1]) if named else ALL_TOOLS

@@ -1,0 +1,231 @@
+"""The hub Tool API: `HubHandler` answers messages from HTTP, WebSocket or stdio; `HubHttp` serves `POST /hub`."""
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from toolhall.dialects.hub import catalog, messages
+from toolhall.dialects.hub.errors import MethodNotFound
+from toolhall.dialects.hub.lease_messages import HEARTBEAT, JOIN, LEAVE
+from toolhall.http.call_context import NO_INTERACTION
+from toolhall.http.cancellation import CancellableCalls, CancelOnDisconnect
+from toolhall.http.dialect_definitions import DialectDefinitions
+from toolhall.http.errors import busy_error
+from toolhall.http.health import ComponentCheck, ComponentHealth, always_healthy, health_report, no_components
+from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestValidator
+from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, JoinEndpoint
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Malformed, NotFound, ToolhallError
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
+from toolhall.pipeline.admin import AdminOperation
+from toolhall.pipeline.dispatcher import Dispatcher
+from toolhall.registration.service import RegistrationService
+
+COMPONENTS = ("core", "tools", "servers", "all")  # the hub itself knows no servers
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+
+class HubHandler:
+    """Answers messages, whatever brings them."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        registration: RegistrationService,
+        configure: Callable[[JsonObject], list[str]],
+        state: Callable[[], str] = always_healthy,
+        join_endpoint: JoinEndpoint | None = None,
+        check_components: ComponentCheck = no_components,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._configure = configure
+        self._state = state
+        self._join_endpoint = join_endpoint
+        self._check_components = check_components
+        self._definitions = DialectDefinitions(dispatcher, registration, catalog)
+        self._running_calls = CancellableCalls()
+        self._methods: dict[str, Callable[[JsonObject, Caller], Awaitable[Json]]] = {
+            "register_tool": self._register,
+            "health_check": self._health,
+            "update_config": self._update_config,
+            # Extensions of ours: the hub's written API has no way to list, look up, remove or cancel.
+            "list_tools": self._list,
+            "get_tool": self._get,
+            "unregister_tool": self._unregister,
+        }
+        if join_endpoint is not None:
+            self._methods |= {HEARTBEAT: join_endpoint.heartbeat, LEAVE: join_endpoint.leave}
+
+    async def answer(
+        self, body: bytes | None, caller: Caller, connection: str = "", peer: HubPeer = UNKNOWN_PEER
+    ) -> WireResponse:
+        """The one reply to a message (None: too large); `line` is what it came on, where many come on one."""
+        try:
+            message = messages.read_message(body)
+        except messages.HubDecodeError as unreadable:
+            return messages.write_decode_error(
+                unreadable, self._refuse_unreadable(unreadable, caller, len(body or b""))
+            )
+        if isinstance(message, messages.HubRequest):
+            return await self._answer_core(message, caller, connection, peer)
+        try:
+            work: Awaitable[Answer] = self._run(message, caller, len(body or b""))
+            if message.id is not None:
+                work = self._running_calls.run(((caller.id, connection, message.id),), work)
+            answer = await work
+        except ToolhallError as error:
+            answer = error
+        if isinstance(answer, CompletedCall):
+            return messages.write_tool_response(message, answer)
+        if isinstance(answer, ToolhallError):
+            return messages.write_tool_error(message, answer)
+        raise TypeError("this dialect has no way to ask a caller back")
+
+    def busy_response(self, body: bytes) -> WireResponse:
+        """What a message is told for which there is no place, on a line on which others must be read behind it."""
+        error = busy_error()
+        try:
+            message = messages.read_message(body)
+        except messages.HubDecodeError as unreadable:
+            return messages.write_decode_error(unreadable, error)
+        if isinstance(message, messages.HubRequest):
+            return messages.write_error(message, error)
+        return messages.write_tool_error(message, error)
+
+    def _refuse_unreadable(self, unreadable: messages.HubDecodeError, caller: Caller, size: int) -> ToolhallError:
+        """What would have run a tool is recorded and counts, as far as it could be read."""
+        if unreadable.kind != "tool_response":
+            return unreadable.error
+        call = CallTool(".".join(unreadable.names.values()), {}, catalog.name, size)
+        return self._dispatcher.refuse(call, caller, unreadable.error)
+
+    async def _run(self, request: messages.HubToolRequest, caller: Caller, size: int) -> Answer:
+        name = (request.tool, request.method)
+        entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, request.version)
+        if entry is not None and self._dispatcher.find(entry.id, caller):
+            return await self._dispatcher.answer(
+                CallTool(entry.id, request.params, catalog.name, size), caller, NO_INTERACTION
+            )
+        version = "" if request.version is None else f"@{request.version}"
+        missing = f"{request.tool}.{request.method}{version}"
+        answer = await self._dispatcher.answer(
+            CallTool(missing, request.params, catalog.name, size), caller, NO_INTERACTION
+        )
+        return self._not_found_error(request, caller, answer) if type(answer) is NotFound else answer
+
+    def _not_found_error(self, request: messages.HubToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
+        """What exactly is not there, as far as this caller may know."""
+        methods = {
+            tool.id.tool for tool in self._dispatcher.visible_snapshot(caller).tools if tool.id.toolkit == request.tool
+        }
+        if request.method in methods:
+            return NotFound("this tool is not served in this version; leave out the version for the newest")
+        if methods:
+            return MethodNotFound(f"{request.tool} has no method {request.method[:64]!r}; get_tool names those it has")
+        return NotFound(f"{unknown.message}; list_tools names those there are")
+
+    async def _answer_core(
+        self, request: messages.HubRequest, caller: Caller, connection: str, peer: HubPeer
+    ) -> WireResponse:
+        try:
+            if request.method == JOIN and self._join_endpoint is not None:
+                joined = await self._join_endpoint.join(request.params, caller, peer)
+                return messages.write_response(request, joined)
+            return messages.write_response(request, await self._run_core_method(request, caller, connection))
+        except ToolhallError as error:
+            return messages.write_error(request, error)
+
+    async def _run_core_method(self, request: messages.HubRequest, caller: Caller, connection: str) -> Json:
+        if request.method == "cancel":  # an extension, too
+            return self._cancel(request.params.get("id"), caller, connection)
+        method = self._methods.get(request.method)
+        if method is None:
+            known = ", ".join([*self._methods, JOIN, "cancel"])
+            raise MethodNotFound(f"the hub has no method {request.method[:64]!r}; it has {known}")
+        return await method(request.params, caller)
+
+    async def _register(self, params: JsonObject, caller: Caller) -> Json:
+        kept = await self._definitions.register(params, caller)
+        return {"tool_id": f"{kept.toolkit}@{kept.version}", "status": "registered", "state": kept.state}
+
+    async def _health(self, params: JsonObject, caller: Caller) -> Json:
+        wanted = params.get("components", ["all"])
+        if not isinstance(wanted, list) or not all(each in COMPONENTS for each in wanted):
+            raise Malformed(f"components is a list of {', '.join(COMPONENTS)}")
+        vitals = await self._check_components()
+        if not self._dispatcher.admin.is_allowed(caller):  # which servers there are is nobody else's business
+            vitals = ComponentHealth(vitals.toolkits)
+        whole = health_report(self._dispatcher.visible_snapshot(caller), self._state(), vitals)
+        if "all" in wanted:
+            return whole
+        return {**whole, "components": {key: whole["components"].get(key, {}) for key in wanted}}
+
+    async def _update_config(self, params: JsonObject, caller: Caller) -> Json:
+        change = AdminOperation("configure", catalog.name, params)
+        applied = await self._dispatcher.admin(change, caller, lambda: self._apply(params))
+        return {"status": "updated", "applied_changes": applied}
+
+    async def _apply(self, params: JsonObject) -> list[str]:
+        config = params.get("config")
+        if not isinstance(config, dict):
+            raise Malformed("config must be an object")
+        return self._configure(config)
+
+    async def _list(self, params: JsonObject, caller: Caller) -> Json:
+        cursor = params.get("cursor")
+        if not isinstance(cursor, str | None):
+            raise Malformed("cursor is the nextCursor of the page before, a text; leave it out for the first page")
+        return self._definitions.page(caller, cursor)
+
+    async def _get(self, params: JsonObject, caller: Caller) -> Json:
+        found = self._definitions.document(*_name_and_version(params), caller)
+        if found is None:
+            raise NotFound("there is no such tool; list_tools names them")
+        return found
+
+    async def _unregister(self, params: JsonObject, caller: Caller) -> Json:
+        await self._definitions.unregister(*_name_and_version(params), caller)
+        return {"status": "unregistered"}
+
+    def _cancel(self, request_id: Json, caller: Caller, connection: str) -> Json:
+        if not messages.is_id(request_id):
+            raise Malformed("id is that of the request to cancel")
+        done = self._running_calls.cancel((caller.id, connection, request_id))
+        return {"status": "cancelled" if done else "not_running"}
+
+
+class HubHttp:
+    """`POST /hub`: one message, one reply."""
+
+    def __init__(self, hub: HubHandler, validator: RequestValidator) -> None:
+        self._hub = hub
+        self._validator = validator
+
+    async def __call__(self, request: HttpRequest) -> None:
+        """Answer one message."""
+        body = await self._validator.read_body(request.headers, request.receive)
+        sender = HttpPeer(request.scope, request.headers, request.authenticator)
+        wire = await CancelOnDisconnect(request, self._hub.answer(body, request.caller, peer=sender))
+        if wire is not None:
+            await request.reply(wire)
+
+
+def _name_and_version(params: JsonObject) -> tuple[str, str | None]:
+    """Which tool is meant, and which version of it; None means any."""
+    name, version = params.get("name"), params.get("version")
+    if not isinstance(name, str) or not isinstance(version, str | None):
+        raise Malformed("send the name of a tool, and its version as a text if only one is meant")
+    return name, version
+
+
+def apply_runtime_config(config: JsonObject) -> list[str]:
+    """Apply the settings that may change while the hall runs: the log's level; which were applied."""
+    logging_part = config.get("logging")
+    if set(config) != {"logging"} or not isinstance(logging_part, dict) or set(logging_part) != {"level"}:
+        raise Malformed('only {"logging": {"level": "INFO"}} can change while the hall runs')
+    level = str(logging_part["level"]).upper()
+    if level not in LOG_LEVELS:
+        raise Malformed(f"logging.level must be one of {', '.join(LOG_LEVELS)}")
+    logging.getLogger("toolhall").setLevel(level)
+    return ["logging.level"]

@@ -1,0 +1,249 @@
+"""OXP over HTTP (OxpEndpoint), with the cache of answers by `call_id` that makes retries safe (IdempotencyCache)."""
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from functools import partial
+
+import msgspec
+
+from toolhall.auth.authenticator import Headers
+from toolhall.dialects.catalogs import write_documents
+from toolhall.dialects.oxp import catalog, messages
+from toolhall.execution.health_checks import UNHEALTHY
+from toolhall.http.call_context import NO_INTERACTION, impersonate
+from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.health import always_healthy
+from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestValidator
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError, Unavailable
+from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
+from toolhall.model.requirements import CallerCredentials
+from toolhall.model.secret import Secret
+from toolhall.pipeline.dispatcher import Dispatcher
+
+MAX_KEPT = 10_000
+MAX_KEPT_BYTES = 64 * 1024 * 1024
+KEPT_SECONDS = 600.0
+# The tool ran, or may have. Whatever else was answered, it did not: the same call may be tried again under its id.
+_FINAL = (200, 500)
+
+
+class CallIdReused(Exception):
+    """The id belongs to another request."""
+
+
+class _CachedResponse(msgspec.Struct, frozen=True):
+    """A request as its digest, its answer, and when that was given."""
+
+    request: bytes
+    wire: WireResponse
+    since: float
+
+
+class IdempotencyCache:
+    """By whoever asks and call id; the same id with another request is refused."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._running: dict[Hashable, tuple[bytes, asyncio.Future[WireResponse]]] = {}
+        self._finished: OrderedDict[Hashable, _CachedResponse] = OrderedDict()
+        self._bytes = 0
+
+    async def run_once(
+        self,
+        key: Hashable,
+        request: bytes,
+        answer: Callable[[], Awaitable[WireResponse]],
+        authorize_repeat: Callable[[], Awaitable[None]],
+    ) -> WireResponse:
+        """The answer of the first call with this key and this digest; a repeat waits for it.
+
+        `again` comes before each repeat, and raises where the answer may not be had any more.
+        """
+        self._evict()
+        if running := self._running.get(key):
+            _check_same(running[0], request)
+            await authorize_repeat()
+            return await _wait_for_first(running[1])
+        if kept := self._finished.get(key):
+            _check_same(kept.request, request)
+            await authorize_repeat()
+            return kept.wire
+        future: asyncio.Future[WireResponse] = asyncio.get_running_loop().create_future()
+        self._running[key] = (request, future)
+        try:
+            wire = await answer()
+        except BaseException:
+            future.cancel()
+            raise
+        finally:
+            del self._running[key]
+        future.set_result(wire)
+        if wire.status in _FINAL:
+            self._finished[key] = _CachedResponse(request, wire, self._clock())
+            self._bytes += len(wire.body)
+        return wire
+
+    def _evict(self) -> None:
+        oldest = self._clock() - KEPT_SECONDS
+        while self._finished:
+            first = next(iter(self._finished.values()))
+            if first.since >= oldest and len(self._finished) < MAX_KEPT and self._bytes < MAX_KEPT_BYTES:
+                return
+            self._finished.popitem(last=False)
+            self._bytes -= len(first.wire.body)
+
+
+def _check_same(known: bytes, request: bytes) -> None:
+    if known != request:
+        raise CallIdReused
+
+
+async def _wait_for_first(future: "asyncio.Future[WireResponse]") -> WireResponse:
+    """Wait for the first call; whoever waits may leave without ending it."""
+    await asyncio.wait([future])
+    if future.cancelled():
+        raise Unavailable("the first call with this call_id was broken off; send it again")
+    return future.result()
+
+
+_READY = WireResponse(b'{"status":"ok"}')
+_NOT_READY = WireResponse(b'{"status":"unavailable"}', 503)
+
+
+class OxpHttp:
+    """The three operations of OXP; each call goes through the hall like any other."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        validator: RequestValidator,
+        *,
+        new_id: Callable[[], str],
+        state: Callable[[], str] = always_healthy,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._validator = validator
+        self._new_id = new_id
+        self._state = state
+        self._idempotency = IdempotencyCache(time.monotonic)
+
+    async def health(self, request: HttpRequest) -> None:
+        """200 while calls are taken."""
+        await request.reply(_NOT_READY if self._state() == UNHEALTHY else _READY)
+
+    async def tools(self, request: HttpRequest) -> None:
+        """Every definition this caller may see."""
+        try:
+            if _has_body(request.headers):
+                messages.check_list(await self._validator.read_body(request.headers, request.receive))
+            wire = WireResponse(self._list(request.caller))
+        except ToolhallError as error:
+            wire = messages.write_error(None, error)
+        await request.reply(wire)
+
+    def _list(self, caller: Caller) -> bytes:
+        view = self._dispatcher.visible_snapshot(caller)
+        body = view.encoded.get(catalog.name)
+        if body is None:
+            documents = write_documents(view.tools, catalog)
+            body = view.encoded[catalog.name] = messages.write_list(documents)
+        return body
+
+    async def call(self, http_request: HttpRequest) -> None:
+        """Run one tool."""
+        body = await self._validator.read_body(http_request.headers, http_request.receive)
+        wire: WireResponse | None
+        try:
+            request = messages.read_call(body)
+            if request.call_id is None:
+                wire = await CancelOnDisconnect(http_request, self._answer(request, http_request.caller, len(body)))
+            else:
+                # Whoever comes back with the same id wants this answer, so it does not end with the connection.
+                wire = await self._once(request, http_request.caller, len(body))
+        except messages.OxpDecodeError as unreadable:
+            call = CallTool(unreadable.tool_id, {}, catalog.name, len(body))
+            wire = messages.write_error(None, self._dispatcher.refuse(call, http_request.caller, unreadable.error))
+        except ToolhallError as error:
+            wire = messages.write_error(None, error)
+        if wire is not None:
+            await http_request.reply(wire)
+
+    async def _once(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> WireResponse:
+        """The answer under its id, for this caller with a credential that may do the same."""
+        key = (caller.rate_limit_key, caller.scopes, request.call_id)
+        work, again = (
+            partial(self._answer, request, caller, size),
+            partial(self._authorize_repeat, request, caller, size),
+        )
+        try:
+            return await self._idempotency.run_once(key, _digest(request), work, again)
+        except CallIdReused:
+            call = CallTool(request.tool_id, request.input, catalog.name, size)
+            error = Malformed("this call_id was used for another request; use a new one")
+            return messages.write_error(request.call_id, self._dispatcher.refuse(call, caller, error))
+
+    async def _authorize_repeat(self, request: messages.OxpCallRequest, sender: Caller, size: int) -> None:
+        """A known answer is only for whoever would still get a new one, and is recorded like one."""
+        try:
+            caller = impersonate(sender, request.user_id)
+        except (Denied, Malformed):
+            caller = sender  # the known answer is that refusal
+        error = await self._dispatcher.record_repeat(self._resolve_call(request, caller, size), caller)
+        if error is not None:
+            raise _with_hint(error)
+
+    async def _answer(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> WireResponse:
+        call_id = request.call_id or self._new_id()
+        started = time.perf_counter()
+        answer = await self._run(request, caller, size)
+        duration_ms = (time.perf_counter() - started) * 1000
+        if isinstance(answer, CompletedCall):
+            return messages.write_result(call_id, answer, duration_ms)
+        if isinstance(answer, ToolhallError):
+            return messages.write_error(call_id, answer, duration_ms)
+        raise TypeError("OXP has no way to ask a caller back")
+
+    async def _run(self, request: messages.OxpCallRequest, sender: Caller, size: int) -> Answer:
+        try:
+            caller = impersonate(sender, request.user_id)
+        except (Denied, Malformed) as error:
+            call = CallTool(request.tool_id, request.input, catalog.name, size)
+            refused = self._dispatcher.refuse(call, sender, error)
+            return Malformed(refused.message) if isinstance(refused, Denied) else refused  # 400: the context is wrong
+        answer = await self._dispatcher.answer(self._resolve_call(request, caller, size), caller, NO_INTERACTION)
+        return _with_hint(answer) if isinstance(answer, ToolhallError) else answer
+
+    def _resolve_call(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> CallTool:
+        """By the id of the tool that is meant; one that the caller does not see is called as it was named."""
+        name = (request.toolkit, request.tool)
+        entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, request.version)
+        meant = entry.id if entry is not None and self._dispatcher.find(entry.id, caller) else request.tool_id
+        # OXP: a tool without requirements is called without extra information; what comes all the same is left aside.
+        brought = request.credentials if entry is None or entry.requirements is not None else None
+        return CallTool(meant, request.input, catalog.name, size, brought)
+
+
+def _with_hint(error: ToolhallError) -> ToolhallError:
+    """The same, and where to look instead."""
+    return NotFound(f"{error.message}; GET /oxp/tools lists them") if type(error) is NotFound else error
+
+
+def _has_body(headers: Headers) -> bool:
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def _digest(request: messages.OxpCallRequest) -> bytes:
+    """The same for the same call, however it is spaced and ordered; only its trace may be another."""
+    brought = request.credentials or CallerCredentials()
+    credentials = (_digests(brought.secrets), _digests(brought.tokens))
+    asked = (request.tool_id, request.input, request.context, credentials)
+    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).digest()
+
+
+def _digests(secrets: Mapping[str, Secret]) -> dict[str, str]:
+    return {name: hashlib.sha256(secret.reveal().encode()).hexdigest() for name, secret in secrets.items()}

@@ -1,0 +1,244 @@
+"""The REST API: `POST /tools/{toolkit}/{tool}`, `GET /tools` in any dialect, and `GET /openapi.json`."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from email.utils import format_datetime
+from urllib.parse import quote
+
+import msgspec
+
+from toolhall.auth.authenticator import Headers
+from toolhall.dialects import strict_json
+from toolhall.dialects.base import WriteResult
+from toolhall.dialects.catalogs import DIALECTS, READABLE_DIALECTS, writable_catalog
+from toolhall.dialects.convert.export import partition_expressible, write_tools
+from toolhall.dialects.error_details import error_text, result_json
+from toolhall.dialects.findings import BadDocument
+from toolhall.dialects.model_apis.function import losses_by_tool
+from toolhall.dialects.model_apis.openai import STRICT_DIALECTS
+from toolhall.dialects.model_apis.openai_strict import drop_refused_nulls
+from toolhall.dialects.openapi import catalog, paths
+from toolhall.dialects.openapi.builders import with_wire_limits, write_error
+from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
+from toolhall.http.call_context import NO_INTERACTION
+from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.request import HttpRequest
+from toolhall.http.request_guard import RequestValidator
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
+from toolhall.model.json import JsonObject, encode
+from toolhall.model.messages import Answer, CallTool, CompletedCall, ToolPage, WireResponse
+from toolhall.model.tool import Tool
+from toolhall.pipeline.dispatcher import Dispatcher
+from toolhall.registry.search import SnapshotSearch
+from toolhall.registry.snapshot import Entry, Snapshot
+
+DIALECT = "openapi"
+TOOLS_PREFIX = "/tools/"
+
+
+class RestEndpoint:
+    """The body is the arguments, the reply is the value."""
+
+    def __init__(self, dispatcher: Dispatcher, validator: RequestValidator, prefix: Callable[[], str] = str) -> None:
+        self._dispatcher = dispatcher
+        self._prefix = prefix  # of the hall's paths, where it is mounted
+        self._validator = validator
+
+    async def call(self, request: HttpRequest) -> None:
+        """Run one tool."""
+        body = (
+            b"" if _has_no_body(request.headers) else await self._validator.read_body(request.headers, request.receive)
+        )
+        answer = await CancelOnDisconnect(request, self._answer(request, body))
+        if answer is not None:
+            await request.reply(_response(answer, self._prefix))
+
+    async def _answer(self, request: HttpRequest, body: bytes) -> Answer:
+        parts = request.path_segments(TOOLS_PREFIX)
+        try:
+            if len(parts) != 2:
+                raise NotFound("there is no such tool; use /tools/TOOLKIT/TOOL")
+            arguments = _arguments(body)
+            version, dialect = _call_options(request.parameters) if request.query else (None, None)
+        except ToolhallError as error:
+            return self._dispatcher.refuse(CallTool(".".join(parts), {}, DIALECT, len(body)), request.caller, error)
+        entry = self._dispatcher.registry.dialect_names.find(DIALECT, (parts[0], parts[1]), version)
+        if entry is not None and self._dispatcher.find(entry.id, request.caller):
+            if dialect is not None:
+                arguments = drop_refused_nulls(arguments, entry.input_validator, len(body))
+            return await self._dispatcher.answer(
+                CallTool(entry.id, arguments, DIALECT, len(body)), request.caller, NO_INTERACTION
+            )
+        name = ".".join(parts) + ("" if version is None else f"@{version}")
+        answer = await self._dispatcher.answer(
+            CallTool(name, arguments, DIALECT, len(body)), request.caller, NO_INTERACTION
+        )
+        return NotFound(f"{answer.message}; GET /tools lists them") if type(answer) is NotFound else answer
+
+
+def _arguments(body: bytes) -> JsonObject:
+    arguments = strict_json.decode(body) if body else {}
+    if isinstance(arguments, dict):
+        return arguments
+    raise Malformed("the body must be an object with the tool's arguments")
+
+
+def _call_options(parameters: dict[str, str]) -> tuple[str | None, str | None]:
+    """Which version, and the dialect of the arguments; what else is asked for would be ignored without notice."""
+    version, dialect = parameters.get("version"), parameters.get("dialect")
+    if version == "":
+        raise Malformed("version is empty; name one such as 1.0.0, or leave it out for the newest")
+    if dialect not in (None, *STRICT_DIALECTS):
+        raise Malformed(f"dialect must be {' or '.join(STRICT_DIALECTS)}, or left out for plain arguments")
+    if not parameters.keys() <= {"version", "dialect"}:
+        raise Malformed("the query takes version and dialect only; the tool's arguments belong into the body")
+    return version, dialect
+
+
+def _has_no_body(headers: Headers) -> bool:
+    """Whether a request has no body at all; then it need not say of which type."""
+    stated = headers.keys() & {b"content-type", b"content-encoding", b"transfer-encoding"}
+    return not stated and headers.get(b"content-length", b"0") == b"0"
+
+
+def _deprecation_headers(tool: Tool, prefix: Callable[[], str]) -> tuple[tuple[bytes, bytes], ...]:
+    """What HTTP says of a tool that will go: since when (RFC 9745), when (RFC 8594), what to call then (RFC 5829)."""
+    if tool.deprecation is None:
+        return ()
+    said = [(b"deprecation", b"@%d" % tool.deprecation.since)] if tool.deprecation.since is not None else []
+    if tool.deprecation.sunset is not None:
+        day = datetime.combine(date.fromisoformat(tool.deprecation.sunset), datetime.min.time(), UTC)
+        said.append((b"sunset", format_datetime(day, usegmt=True).encode()))
+    if tool.deprecation.successor is not None:
+        key, _, version = tool.deprecation.successor.partition("@")
+        path = "/".join(quote(part, safe="") for part in key.rpartition(".")[::2])
+        asked = f"?version={quote(version, safe='')}" if version else ""
+        said.append((b"link", f'<{prefix()}{TOOLS_PREFIX}{path}{asked}>; rel="successor-version"'.encode()))
+    return tuple(said)
+
+
+def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
+    if isinstance(answer, CompletedCall):
+        if answer.result.is_error:
+            return write_error(ToolFailed(error_text(answer)))
+        return WireResponse(result_json(answer), headers=_deprecation_headers(answer.tool, prefix))
+    if isinstance(answer, ToolhallError):
+        return write_error(answer)
+    raise TypeError("REST has no way to ask a caller back")
+
+
+DEFAULT_DIALECT = "mcp"
+_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
+
+
+class ToolListEndpoint:
+    """The tools this caller may see, as documents of the dialect it names."""
+
+    def __init__(self, dispatcher: Dispatcher, page_size: int) -> None:
+        self._dispatcher = dispatcher
+        self._page_size = page_size
+        self._search = SnapshotSearch()
+
+    async def __call__(self, request: HttpRequest) -> None:
+        """One page."""
+        try:
+            wire = WireResponse(encode(self._page(request)))
+        except ToolhallError as error:
+            wire = write_error(error)
+        await request.reply(wire)
+
+    def _page(self, request: HttpRequest) -> JsonObject:
+        asked = request.parameters
+        unknown = min(asked.keys() - _PARAMETERS, default=None)
+        if unknown is not None:
+            raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
+        dialect = writable_catalog(asked.get("dialect", DEFAULT_DIALECT)).name
+        found = (entry for entry in self._ranked(request.caller, asked.get("query")) if _matches(entry.tool, asked))
+        page = _snapshot_page(Snapshot(found, self._page_size), asked.get("cursor"))
+        more = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
+        return {"dialect": dialect, **_render(dialect, page.tools), **more}
+
+    def _ranked(self, caller: Caller, query: str | None) -> Sequence[Entry]:
+        """Everything, or what a query finds, best first."""
+        view = self._dispatcher.visible_snapshot(caller)
+        if not query:
+            return view.entries
+        seen = {entry.tool.id: entry for entry in view.entries}
+        found = self._search.find(self._dispatcher.registry.snapshot, query, len(seen), lambda tool: tool.id in seen)
+        return [seen[tool.id] for tool in found]
+
+
+def _snapshot_page(snapshot: Snapshot, cursor: str | None) -> ToolPage:
+    try:
+        return snapshot.page(cursor)
+    except Malformed as error:
+        raise NotFound(error.message) from None  # to REST, a page that is not there
+
+
+def _render(dialect: str, tools: Sequence[Tool]) -> JsonObject:
+    """The documents; tools that the dialect would change (OpenAI's strict mode) are named with the reasons instead."""
+    try:
+        return _documents(dialect, tools)
+    except BadDocument:
+        kept, refused = partition_expressible(dialect, tools)
+        return {**_documents(dialect, kept), "refused": refused}
+
+
+def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
+    written = write_tools(dialect, tools) if tools else WriteResult([], [])
+    losses = [
+        {"tool": tools[number].name, "path": loss.path, "reason": loss.reason}
+        for number, loss in losses_by_tool(written.losses, len(tools))
+    ]
+    return {"tools": written.documents, "losses": losses}
+
+
+def _matches(tool: Tool, query: dict[str, str]) -> bool:
+    """Whether it is one of those that were asked for by name or tag."""
+    if query.get("toolkit", tool.id.toolkit) != tool.id.toolkit:
+        return False
+    if query.get("tool", tool.name) not in (tool.name, str(tool.id), f"{tool.id.toolkit}.{tool.id.tool}"):
+        return False
+    return "tag" not in query or query["tag"] in tool.tags
+
+
+class OpenApiEndpoint:
+    """One document with the hall's own operations and one for every tool; written once per snapshot."""
+
+    def __init__(self, dispatcher: Dispatcher, info: OpenApiInfo, prefix: Callable[[], str] = str) -> None:
+        self._dispatcher = dispatcher
+        self._prefix = prefix  # of every path, where the hall is mounted
+        self._info = info
+
+    async def __call__(self, request: HttpRequest) -> None:
+        """The document."""
+        view = self._dispatcher.visible_snapshot(request.caller)
+        manages = self._dispatcher.admin.is_allowed(request.caller)
+        prefix = self._prefix()
+        key = f"{catalog.name}, {paths.MANAGEMENT_TAG['name']}" if manages else catalog.name
+        key = f"{key} {prefix}" if prefix else key
+        body = view.encoded.get(key)
+        if body is None:
+            body = view.encoded[key] = encode(self._document(_default_versions(view), prefix, is_admin=manages))
+        await request.reply(WireResponse(body))
+
+    def _document(self, tools: tuple[Tool, ...], prefix: str, *, is_admin: bool) -> JsonObject:
+        info = msgspec.structs.replace(self._info, servers=(prefix,)) if prefix else self._info
+        (document,) = catalog.write(tools, info).documents
+        schemas = document["components"]["schemas"]
+        for name in schemas:
+            if name.endswith(INPUT_SUFFIX):
+                schemas[name] = with_wire_limits(schemas[name])
+        document["tags"].append(paths.HALL_TAG)
+        document["paths"] |= paths.hall_paths(DIALECTS)
+        if is_admin:
+            document["tags"].append(paths.MANAGEMENT_TAG)
+            document["paths"] |= paths.management_paths(READABLE_DIALECTS)
+            schemas |= paths.MANAGEMENT_SCHEMAS
+        return document
+
+
+def _default_versions(view: Snapshot) -> tuple[Tool, ...]:
+    """The versions that a call without one reaches."""
+    return tuple(entry.tool for entry in view.listed)

@@ -1,0 +1,1 @@
+"""The Model Context Protocol, all supported revisions, over HTTP and stdio."""

@@ -1,0 +1,116 @@
+"""`RequestState`: the sealed `requestState` that carries questions and replies through the client.
+
+A state is bound to the caller and the exact call, expires, and is consumed by its first use.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from toolhall.dialects.mcp.protocol import JsonRpcRequest, McpRefusal, invalid_params
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Limited, Unavailable
+from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.messages import CallConsent, CallTool
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.crypto import SealedBox
+from toolhall.stores.used_states import MemoryUsedStateStore, TooManyStates, UsedStateStore
+
+MAX_ROUNDS = 5
+STATE_SECONDS = 600.0
+
+
+class _SealedState(msgspec.Struct, frozen=True):
+    """What the client carries from one round to the next, without being able to read it."""
+
+    replies: JsonObject
+    asked: list[str]
+    round: int
+    expires: float
+    consent: CallConsent | None = None
+
+
+class RequestState:
+    """Opens the state of a request and seals the next one, bound to the caller and to this exact call."""
+
+    def __init__(self, seal: SealedBox, clock: Callable[[], float]) -> None:
+        self._seal = seal
+        self._clock = clock
+        self.used_states: UsedStateStore = MemoryUsedStateStore()  # those that were used; of the store, once it is open
+        self._decode = msgspec.json.Decoder(_SealedState).decode
+
+    def replies(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> Mapping[str, Json]:
+        """Every reply so far; a state that is not ours for this call, or too old, is refused."""
+        state, sent = self._state(request, call, caller), request.params.get("inputResponses")
+        if sent is None:
+            sent = {}
+        elif not isinstance(sent, dict):
+            raise invalid_params("inputResponses must be an object")
+        if state is None:  # the first round had nothing to remember, so a client may come back without its state
+            return sent
+        return {**state.replies, **{key: reply for key, reply in sent.items() if key in state.asked}}
+
+    async def consume(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> CallConsent | None:
+        """Use the state up, and open the consent in it; a state that was used before is refused."""
+        state = self._state(request, call, caller)
+        if state is None:
+            return None
+        try:
+            fresh = await self.used_states.consume(_state_id(request), caller.id, state.expires, self._clock())
+        except TooManyStates as many:
+            raise Limited(many.seconds) from None
+        except StoreFailed as failed:
+            raise Unavailable("a call cannot go on now: its state cannot be used up", detail=str(failed)) from None
+        if not fresh:
+            raise invalid_params("requestState was used before, and is good once; start the call again")
+        return state.consent
+
+    async def release(self, request: JsonRpcRequest) -> None:
+        """The call came to nothing, and may be sent once more with the same state."""
+        with suppress(StoreFailed):
+            await self.used_states.release(_state_id(request))
+
+    def seal_next(
+        self,
+        request: JsonRpcRequest,
+        call: CallTool,
+        caller: Caller,
+        asked: list[str],
+        consent: CallConsent | None = None,
+    ) -> str:
+        """The state to send along with these questions; a consent holds for all rounds that follow."""
+        state = self._state(request, call, caller)
+        count = state.round + 1 if state else 1
+        if count > MAX_ROUNDS:
+            raise invalid_params(f"the tool asked more than {MAX_ROUNDS} times; start the call again")
+        replies = dict(self.replies(request, call, caller))
+        consent = consent or (state.consent if state else None)
+        following = _SealedState(replies, asked, count, self._clock() + STATE_SECONDS, consent)
+        return self._seal.seal(encode(following), _binding(call, caller))
+
+    def _state(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> _SealedState | None:
+        sealed = request.params.get("requestState")
+        if sealed is None:
+            return None
+        text = self._seal.open(sealed, _binding(call, caller)) if isinstance(sealed, str) else None
+        state = self._decode(text) if text is not None else None
+        if state is None or state.expires < self._clock():
+            raise _invalid_state()
+        return state
+
+
+def _state_id(request: JsonRpcRequest) -> str:
+    """There is only one spelling of a state that opens."""
+    return hashlib.sha256(str(request.params.get("requestState")).encode()).hexdigest()
+
+
+def _invalid_state() -> McpRefusal:
+    return invalid_params("requestState is not valid for this call, or too old; start the call again")
+
+
+def _binding(call: CallTool, caller: Caller) -> bytes:
+    """Another caller, tool or argument makes another digest, so the state does not open."""
+    bound = msgspec.json.encode([caller.id, call.tool, call.arguments], order="sorted")
+    return hashlib.sha256(bound).digest()

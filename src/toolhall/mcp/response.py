@@ -1,0 +1,250 @@
+"""What a request sends back to its client: notifications, questions, and the JSON or SSE response.
+
+`StatelessLink` and `StatefulLink` connect a running tool with its client. `ResponseWriter` replies with plain JSON
+until the first event, then with SSE, and cancels the call on disconnect. `as_url_elicitations` turns missing
+approvals and accounts into URLs that the client opens.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from toolhall.dialects.mcp.input_requests import read_input_response, required_capability
+from toolhall.dialects.mcp.requests import RequestMeta
+from toolhall.dialects.mcp.responses import McpEncoder
+from toolhall.http.request import HttpRequest
+from toolhall.http.sse import EventStream, start_events, wait_for_disconnect, write_events
+from toolhall.model.errors import NeedsRequirement, NeedsVerification, ToolhallError, Unsupported
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.messages import (
+    LOG_LEVELS,
+    Answer,
+    CallEvent,
+    InputRequired,
+    InputRequiredSignal,
+    LogEvent,
+    ProgressEvent,
+    WireResponse,
+)
+from toolhall.model.questions import Answered, Question, Visit
+from toolhall.model.requirements import MissingRequirement
+
+
+class MessageSink(Protocol):
+    """Where messages that belong to one request go."""
+
+    def send(self, message: bytes) -> None:
+        """Send one message."""
+        ...
+
+    def disconnect_reader(self, retry_ms: int) -> None:
+        """Send the reader away for a while."""
+        ...
+
+
+class ClientNotifications:
+    """Progress and log notices, as far as the client asked for them."""
+
+    _last_progress = float("-inf")
+
+    def __init__(self, sink: MessageSink, meta: RequestMeta, encoder: McpEncoder) -> None:
+        self._sink = sink
+        self._meta = meta
+        self._encoder = encoder
+
+    def emit(self, event: CallEvent) -> None:
+        """Send it, if the client gave a token or set a level for it."""
+        match event:
+            case ProgressEvent() if self._meta.progress_token is not None:
+                self._progress(event)
+            case LogEvent() if self._meta.log_level is not None:
+                if LOG_LEVELS.index(event.level) >= LOG_LEVELS.index(self._meta.log_level):
+                    logger = {"logger": event.logger} if event.logger else {}
+                    params = {"level": event.level, "data": event.data, **logger}
+                    self._sink.send(self._encoder.notification("notifications/message", params))
+            case _:
+                pass  # the client did not ask to hear of it
+
+    def can(self, feature: str) -> bool:
+        """Whether the client declared it."""
+        return self._meta.supports(feature)
+
+    def require_features(self, questions: Mapping[str, Question]) -> None:
+        """MCP: a client is asked only what it declared it can answer."""
+        for question in questions.values():
+            feature = required_capability(question)
+            if not self._meta.supports(feature) or (
+                feature == "elicitation.url" and not self._meta.revision.url_elicitation
+            ):
+                raise Unsupported(feature)
+
+    def _progress(self, progress: ProgressEvent) -> None:
+        if progress.done <= self._last_progress:
+            return  # MCP: progress MUST increase with each notification
+        self._last_progress = progress.done
+        stated = {"progress": progress.done, "total": progress.total, "message": progress.message}
+        params: JsonObject = {key: value for key, value in stated.items() if value is not None}
+        params["progressToken"] = self._meta.progress_token
+        self._sink.send(self._encoder.notification("notifications/progress", params))
+
+
+class StatelessLink(ClientNotifications):
+    """Questions are answered by a later request, which runs the tool again with the replies so far."""
+
+    replies: Mapping[str, Json] = {}  # what came with this request and those before it
+    refusal: ToolhallError | None = None  # what the last question was refused with
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """The replies that came with this request; Asking where any is missing."""
+        try:
+            self.require_features(questions)
+            missing = {key: question for key, question in questions.items() if key not in self.replies}
+            if missing:
+                raise InputRequiredSignal(missing)
+            return {key: read_input_response(question, self.replies[key], key) for key, question in questions.items()}
+        except ToolhallError as error:
+            self.refusal = error
+            raise
+
+    async def detach(self, retry_ms: int) -> None:
+        """There is no coming back in this revision."""
+
+
+class StatefulLink(ClientNotifications):
+    """Questions are requests of our own on the call's stream; the tool waits for the response."""
+
+    def __init__(
+        self,
+        sink: MessageSink,
+        meta: RequestMeta,
+        encoder: McpEncoder,
+        ask_client: Callable[[MessageSink, Question], Awaitable[Json]],
+    ) -> None:
+        super().__init__(sink, meta, encoder)
+        self._ask_client = ask_client
+
+    async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
+        """Put one question after the other; a person can read only one at a time."""
+        self.require_features(questions)
+        return {
+            key: read_input_response(question, await self._ask_client(self._sink, question), key)
+            for key, question in questions.items()
+        }
+
+    async def detach(self, retry_ms: int) -> None:
+        """Close the stream where the client can resume it; the tool goes on."""
+        if self._meta.revision.priming_event:
+            self._sink.disconnect_reader(retry_ms)
+
+
+class ResponseWriter:
+    """The outlet of one request; costs nothing while the call answers at once and sends no events."""
+
+    __slots__ = ("_pump", "_request", "_stream", "_watcher", "disconnected", "streaming", "watching")
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        self._stream: EventStream | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self.disconnected = False
+        self.watching = False  # whether somebody watches
+        self.streaming = False  # whether an event was sent, so that the answer must be one too
+
+    def send(self, message: bytes) -> None:
+        """Send an event before the answer, if the client takes events."""
+        if self._stream is None:
+            accepted = self._request.headers.get(b"accept", b"*/*")
+            if b"text/event-stream" not in accepted and b"*/*" not in accepted:
+                return
+            self._stream = EventStream()
+            self.streaming = True
+            if self.watching:
+                self._pump = asyncio.create_task(self._write(self._stream))
+        self._stream.send(message)
+
+    def disconnect_reader(self, retry_ms: int) -> None:
+        """There is no coming back in this revision."""
+
+    def watch_disconnect(self) -> None:
+        """The call has to wait: watch for a hang-up, and send events meanwhile."""
+        self.watching = True
+        caller = asyncio.current_task()
+        if not self._request.on_disconnect(lambda: self._on_disconnect(caller)):
+            self._watcher = asyncio.create_task(self._watch(caller))
+        if self._stream is not None:
+            self._pump = asyncio.create_task(self._write(self._stream))
+
+    async def finish(self, wire: WireResponse) -> None:
+        """Send the answer as the last event."""
+        if self._stream is not None:
+            self._stream.finish(wire.body)
+            await (self._pump or self._write(self._stream))
+
+    async def close(self) -> None:
+        """Stop attending."""
+        self._request.on_disconnect(None)
+        tasks = [task for task in (self._watcher, self._pump) if task]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self, task: asyncio.Task[object] | None) -> None:
+        await wait_for_disconnect(self._request)
+        self._on_disconnect(task)
+
+    def _on_disconnect(self, task: asyncio.Task[object] | None) -> None:
+        """MCP 2026-07-28: closing the response stream cancels the request."""
+        self.disconnected = True
+        if task:
+            task.cancel()
+
+    async def _write(self, stream: EventStream) -> None:
+        await start_events(self._request)
+        await write_events(self._request, stream)
+
+
+_NO_REPLIES: Mapping[str, Json] = {}
+APPROVAL_KEY = "dev.toolhall/approval"
+ACCOUNT_KEY_PREFIX = "dev.toolhall/account/"
+
+
+def as_url_elicitations(answer: Answer, meta: RequestMeta, replies: Mapping[str, Json] = _NO_REPLIES) -> Answer:
+    """The visits to make before the call is sent again; whatever the client replies, only the page's word counts.
+
+    A client that cannot open pages, or whose person does not want to now, reads the links instead.
+    """
+    visits = _visits(answer)
+    if not visits or not meta.revision.url_elicitation or not meta.supports("elicitation.url"):
+        return answer
+    return answer if any(map(_is_declined, map(replies.get, visits))) else InputRequired(visits)
+
+
+def _visits(answer: Answer) -> dict[str, Visit]:
+    match answer:
+        case NeedsVerification(message=message, url=str(url), id=approval):
+            return {APPROVAL_KEY: Visit(message, url, approval or "")}
+        case NeedsRequirement(missing=missing):
+            visits = dict(map(_account_visit, missing))
+            # Where something else is missing too, no visit would let the call run.
+            return {key: visit for key, visit in visits.items() if visit is not None} if all(visits.values()) else {}
+        case _:
+            return {}
+
+
+def _account_visit(missing: MissingRequirement) -> tuple[str, Visit | None]:
+    """The page that links one account."""
+    if missing.account is None or missing.url is None:
+        return "", None
+    scopes = f" for {', '.join(missing.account.scopes)}" if missing.account.scopes else ""
+    message = f"link your account at {missing.account.provider}{scopes}, then repeat the call"
+    return f"{ACCOUNT_KEY_PREFIX}{missing.account.provider}", Visit(message, missing.url, missing.id or "")
+
+
+def _is_declined(reply: Json) -> bool:
+    match reply:
+        case {"action": "decline" | "cancel"}:
+            return True
+        case _:
+            return False

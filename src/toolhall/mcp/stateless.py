@@ -1,0 +1,103 @@
+"""`StatelessMcp`: MCP 2026-07-28, where every request stands alone and carries its own metadata."""
+
+import logging
+
+import msgspec
+
+from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, JsonRpcRequest, McpRefusal, method_not_found
+from toolhall.dialects.mcp.requests import RequestMeta, read_call, read_list
+from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
+from toolhall.mcp.request_state import RequestState
+from toolhall.mcp.response import MessageSink, StatelessLink, as_url_elicitations
+from toolhall.mcp.subscriptions import Subscriptions
+from toolhall.mcp.tool_requests import join_trace, list_page, refuse_call, resolve_call
+from toolhall.model.caller import Caller
+from toolhall.model.errors import Broken, Limited, Malformed, ToolhallError, Unsupported
+from toolhall.model.messages import Answer, CallTool, CompletedCall, InputRequired, WireResponse
+from toolhall.pipeline.dispatcher import Dispatcher
+
+LISTEN_METHOD = "subscriptions/listen"
+_log = logging.getLogger("toolhall.mcp")
+_DIALECT = f"mcp@{REVISION_2026_07_28.name}"
+
+
+class StatelessMcp:
+    """Answers requests; remembers nothing between them."""
+
+    def __init__(self, dispatcher: Dispatcher, server: ServerInfo, request_state: RequestState) -> None:
+        self._dispatcher = dispatcher
+        self._request_state = request_state
+        self.encoder = McpEncoder(server, REVISION_2026_07_28)
+        self.subscriptions = Subscriptions(dispatcher, self.encoder)
+
+    async def answer(
+        self, request: JsonRpcRequest, meta: RequestMeta, caller: Caller, sink: MessageSink, size: int
+    ) -> WireResponse:
+        """The one reply to a request other than `subscriptions/listen`."""
+        try:
+            if request.method == "tools/call":
+                if "traceparent" in request.params["_meta"]:  # modern terms are in there, so it is an object
+                    join_trace(request)
+                link = StatelessLink(sink, meta, self.encoder)
+                call = self._call(request, caller, link, size)
+                if "requestState" in request.params:
+                    call = await self._consume_state(request, call, caller)
+                answer = await self._dispatcher.answer(call, caller, link)
+                if type(answer) is CompletedCall:  # the usual case
+                    return self.encoder.call_result(request.id, answer)
+                if "requestState" in request.params and _can_resend_state(call, answer, link):
+                    await self._request_state.release(request)
+                return self._response(request, call, caller, as_url_elicitations(answer, meta, link.replies))
+            if request.method == "tools/list":
+                return self.encoder.list_result(request.id, list_page(self._dispatcher, caller, read_list(request)))
+            if request.method == "server/discover":
+                return self.encoder.discover_result(request.id)
+            raise method_not_found(request.method)
+        except ToolhallError as error:
+            return self.encoder.error(request.id, error)
+        except Exception:  # noqa: BLE001 - a tool can return what no dialect can write; its caller gets an answer still
+            _log.exception("the answer to %s could not be written", request.method)
+            return self.encoder.error(request.id, Broken())
+
+    def _call(self, request: JsonRpcRequest, caller: Caller, link: StatelessLink, size: int) -> CallTool:
+        """The call that a request stands for; its link gets the replies that came along."""
+        try:
+            call = read_call(request, _DIALECT, size)
+            if self._dispatcher.shortlist.pins:
+                call = resolve_call(self._dispatcher, call)
+            if "requestState" in request.params or "inputResponses" in request.params:
+                link.replies = self._request_state.replies(request, call, caller)
+        except Malformed as error:
+            raise refuse_call(self._dispatcher, request, caller, size, error, _DIALECT) from None
+        return call
+
+    async def _consume_state(self, request: JsonRpcRequest, call: CallTool, caller: Caller) -> CallTool:
+        """The call with the consent that its state holds; the state is used up."""
+        try:
+            consent = await self._request_state.consume(request, call, caller)
+        except ToolhallError as error:
+            raise refuse_call(self._dispatcher, request, caller, call.size, error, _DIALECT) from None
+        return call if consent is None else msgspec.structs.replace(call, consent=consent)
+
+    def _response(self, request: JsonRpcRequest, call: CallTool, caller: Caller, answer: Answer) -> WireResponse:
+        match answer:
+            case CompletedCall():
+                return self.encoder.call_result(request.id, answer)
+            case InputRequired(questions, consent):  # also a page to visit before the call is sent again
+                state = self._request_state.seal_next(request, call, caller, list(questions), consent)
+                return self.encoder.input_required(request.id, answer, state)
+            case ToolhallError():
+                return self.encoder.error(request.id, answer)
+            case _:
+                raise TypeError("a call is not answered by a list")
+
+
+def _can_resend_state(call: CallTool, answer: Answer, link: StatelessLink) -> bool:
+    """Whether a state may be sent again: a limit ended the call before its tool ran, or the replies in it were none.
+
+    The second never after a person's yes: what a tool does before its question would happen again under it. A tool can
+    raise any error, so only what the pipeline and the link know counts, never the error's type alone.
+    """
+    if isinstance(answer, Limited):
+        return not answer.reached_tool
+    return call.consent is None and isinstance(answer, McpRefusal | Unsupported) and answer is link.refusal

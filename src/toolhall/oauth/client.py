@@ -1,0 +1,276 @@
+"""OAuthClient: requests to a provider's endpoints; builds the forms, authenticates, parses the responses.
+
+Covers code exchange, refresh, device authorization (RFC 8628) and revocation (RFC 7009). Responses are bounded in size
+and time, and no text of a response gets into an error message: it may hold tokens.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote_plus
+
+import msgspec
+
+from toolhall.dialects import strict_json
+from toolhall.egress.addresses import EgressFailed, EgressRefused
+from toolhall.model.errors import Malformed
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.oauth.authorization_code import PendingAuthorization
+from toolhall.oauth.errors import ProviderRefused, ProviderUnreachable
+from toolhall.oauth.providers import Endpoints, Provider, TokenAuth, is_safe_url
+
+if TYPE_CHECKING:
+    from toolhall.egress.client import EgressResponse
+
+
+DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+FormFields = dict[str, str]
+
+
+def code_form(attempt: PendingAuthorization, code: Secret) -> FormFields:
+    """A code for tokens, with the proof that it was asked for here."""
+    return {
+        "grant_type": "authorization_code",
+        "code": code.reveal(),
+        "redirect_uri": attempt.redirect_uri,
+        "code_verifier": attempt.verifier.reveal(),
+        **_resource_field(attempt.resource),
+    }
+
+
+def refresh_form(provider: Provider, refresh: Secret) -> FormFields:
+    """A refresh token for the next tokens."""
+    return {"grant_type": "refresh_token", "refresh_token": refresh.reveal(), **_resource_field(provider.resource)}
+
+
+def device_form(provider: Provider, scopes: tuple[str, ...]) -> FormFields:
+    """RFC 8628: a code that a person enters elsewhere."""
+    return {"client_id": provider.client_id, "scope": " ".join(scopes), **_resource_field(provider.resource)}
+
+
+def device_poll_form(device_code: Secret) -> FormFields:
+    """RFC 8628: whether the person has entered it."""
+    return {"grant_type": DEVICE_GRANT, "device_code": device_code.reveal()}
+
+
+def revoke_form(token: Secret, kind: str) -> FormFields:
+    """RFC 7009."""
+    return {"token": token.reveal(), "token_type_hint": kind}
+
+
+def with_client_auth(provider: Provider, auth: TokenAuth, form: FormFields) -> tuple[dict[str, str], FormFields]:
+    """The headers and the form with the hall's own credentials, in the one way that the provider wants them."""
+    headers = {"accept": "application/json", **provider.preset.headers}
+    secret = provider.client_secret
+    if auth == "basic" and secret is not None:
+        pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret.reveal())}"  # RFC 6749, 2.3.1
+        return headers | {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, form
+    named = form | {"client_id": provider.client_id}
+    if auth == "post" and secret is not None:
+        named["client_secret"] = secret.reveal()
+    return headers, named
+
+
+def _resource_field(resource: str | None) -> FormFields:
+    return {} if resource is None else {"resource": resource}
+
+
+_MAX_TOKEN_LENGTH = 16_384
+_MAX_LIFETIME_SECONDS = 10 * 365 * 86_400.0
+_BEARER = ("bearer", "user", "bot")  # the last two are Slack's
+_SEPARATORS = re.compile(r"[ ,]+")  # GitHub and Slack use commas
+_USER_CODE = re.compile(r"[A-Za-z0-9 -]{4,32}")
+_MAX_INTERVAL = 60.0
+
+
+class TokenResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens that a provider gave, and the scopes that were both asked for and granted."""
+
+    access: Secret
+    refresh: Secret | None
+    expires_at: float | None
+    scopes: tuple[str, ...]
+
+
+class DeviceCode(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person enters, and where; `device_code` is the hall's part."""
+
+    device_code: Secret
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str | None
+    interval: float
+    expires_in: float
+
+
+def parse_token_response(
+    reply: JsonObject, provider: Provider, requested: tuple[str, ...], now: float
+) -> TokenResponse:
+    """The tokens; Unreachable if this is no such answer.
+
+    A scope that nobody asked for is not taken, whatever the provider says: no person was shown it.
+    """
+    kind = reply.get("token_type", "bearer")
+    if not isinstance(kind, str) or kind.lower() not in _BEARER:
+        raise ProviderUnreachable("the tokens are not bearer tokens")
+    access = _token(reply, "access_token")
+    if access is None:
+        raise ProviderUnreachable("there is no access token in the answer")
+    seconds = _seconds(reply, "expires_in")
+    return TokenResponse(
+        access=access,
+        refresh=_token(reply, "refresh_token"),
+        expires_at=None if seconds is None else now + seconds,
+        scopes=_granted_scopes(reply.get("scope"), provider, requested),
+    )
+
+
+def parse_device_response(reply: JsonObject) -> DeviceCode:
+    """The codes; Unreachable if a person should not be sent there."""
+    device_code, user_code = _token(reply, "device_code"), reply.get("user_code")
+    where, whole = reply.get("verification_uri", reply.get("verification_url")), reply.get("verification_uri_complete")
+    if device_code is None or not isinstance(user_code, str) or not _USER_CODE.fullmatch(user_code):
+        raise ProviderUnreachable("there is no device code in the answer")
+    if not isinstance(where, str) or not is_safe_url(where):
+        raise ProviderUnreachable("the verification address is not an https URL")
+    return DeviceCode(
+        device_code=device_code,
+        user_code=user_code,
+        verification_uri=where,
+        verification_uri_complete=whole if isinstance(whole, str) and is_safe_url(whole) else None,
+        interval=min(_seconds(reply, "interval") or 5.0, _MAX_INTERVAL),
+        expires_in=_seconds(reply, "expires_in") or 600.0,
+    )
+
+
+def _granted_scopes(said: Json, provider: Provider, requested: tuple[str, ...]) -> tuple[str, ...]:
+    """RFC 6749, 5.1: without a word on scopes, they are those that were asked for."""
+    if said is None or said == "":
+        return requested
+    if not isinstance(said, str):
+        raise ProviderUnreachable("the scopes in the answer are no text")
+    missing = set(provider.missing_scopes(tuple(_SEPARATORS.split(said)), requested))
+    return tuple(each for each in requested if each not in missing)
+
+
+def _token(reply: Mapping[str, Json], name: str) -> Secret | None:
+    value = reply.get(name)
+    if value is None:
+        return None
+    # It will be sent in a header: RFC 6750 has printable characters only.
+    if not isinstance(value, str) or not MIN_SECRET_LENGTH <= len(value) <= _MAX_TOKEN_LENGTH:
+        raise ProviderUnreachable(f"{name} is no text of a sensible length")
+    if not value.isascii() or not value.isprintable() or " " in value:
+        raise ProviderUnreachable(f"{name} holds characters that no token has")
+    return Secret(value)
+
+
+def _seconds(reply: Mapping[str, Json], name: str) -> float | None:
+    value = reply.get(name)
+    if value is None:
+        return None
+    try:
+        seconds = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ProviderUnreachable(f"{name} is no number of seconds")
+    return min(seconds, _MAX_LIFETIME_SECONDS)
+
+
+MAX_RESPONSE_BYTES = 64 * 1024
+REQUEST_TIMEOUT_SECONDS = 5.0
+_TEMPORARY_ERRORS = ("server_error", "temporarily_unavailable")  # what a provider may call its own failure
+
+
+class HttpFetcher(Protocol):
+    """The way to the outside: a Door, or what makes one when it is first needed."""
+
+    @property
+    def fetch(self) -> "Callable[..., Awaitable[EgressResponse]]":
+        """One request and its whole reply; EgressRefused or EgressFailed otherwise."""
+        ...
+
+
+class OAuthClient:
+    """Nothing of an answer but OAuth's own words gets into a message: it may hold tokens."""
+
+    def __init__(self, egress: HttpFetcher) -> None:
+        self._egress = egress
+
+    async def get_document(self, url: str) -> JsonObject | None:
+        """The JSON object at an address; None if nothing is there."""
+        reply = await self._fetch("GET", url, {"accept": "application/json"})
+        if 400 <= reply.status < 500:
+            return None
+        if reply.status != 200:
+            raise ProviderUnreachable(f"status {reply.status}; redirects are not followed")
+        return _json_object(reply)
+
+    async def post_form(
+        self,
+        provider: Provider,
+        endpoints: Endpoints,
+        url: str,
+        form: FormFields,
+        seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> JsonObject:
+        """What an endpoint answers to a form; Refusal if the provider says no, Unreachable if it does not say."""
+        headers, fields = with_client_auth(provider, endpoints.token_auth, form)
+        reply = await self._fetch("POST", url, headers, fields, as_json=provider.preset.json, seconds=seconds)
+        if reply.status >= 500 or reply.status == 429 or 300 <= reply.status < 400:
+            raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
+        said = _json_object(reply)
+        error = said.get("error")  # GitHub and Slack say it with status 200
+        if error in _TEMPORARY_ERRORS:
+            raise ProviderUnreachable(f"{provider.name} is not available")
+        if error is not None:
+            raise ProviderRefused(error)
+        if reply.status >= 400:
+            raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
+        return said
+
+    async def revoke(self, provider: Provider, endpoints: Endpoints, token: Secret, kind: str) -> None:
+        """RFC 7009: done with status 200, whatever is in the body."""
+        if endpoints.revoke_url is None:
+            raise ProviderUnreachable(f"{provider.name} has no address to revoke tokens at")
+        headers, fields = with_client_auth(provider, endpoints.token_auth, revoke_form(token, kind))
+        reply = await self._fetch("POST", endpoints.revoke_url, headers, fields, as_json=provider.preset.json)
+        if reply.status != 200:
+            raise ProviderUnreachable(f"{provider.name} answers with status {reply.status}")
+
+    async def _fetch(
+        self,
+        method: str,
+        url: str,
+        headers: dict[str, str],
+        fields: FormFields | None = None,
+        *,
+        as_json: bool = False,
+        seconds: float = REQUEST_TIMEOUT_SECONDS,
+    ) -> "EgressResponse":
+        try:
+            return await self._egress.fetch(
+                method,
+                url,
+                headers=headers,
+                form=None if as_json else fields,
+                json=fields if as_json else None,
+                max_bytes=MAX_RESPONSE_BYTES,
+                seconds=seconds,
+            )
+        except (EgressRefused, EgressFailed) as error:
+            raise ProviderUnreachable(str(error)) from None
+
+
+def _json_object(reply: "EgressResponse") -> JsonObject:
+    try:
+        found = strict_json.decode(reply.body)
+    except Malformed:  # its message may repeat a part of the body
+        raise ProviderUnreachable(f"the answer (status {reply.status}) is not JSON") from None
+    if not isinstance(found, dict):
+        raise ProviderUnreachable(f"the answer (status {reply.status}) is no JSON object")
+    return found

@@ -1,0 +1,109 @@
+"""ProviderDiscovery: finds and caches a provider's endpoints by its issuer (RFC 8414, OpenID Connect)."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from toolhall.model.json import Json, JsonObject
+from toolhall.oauth.client import OAuthClient
+from toolhall.oauth.errors import ProviderUnreachable
+from toolhall.oauth.providers import Endpoints, Provider, TokenAuth, is_allowed_endpoint
+
+CACHE_SECONDS = 3_600.0
+STALE_SECONDS = 60.0  # what is known stays good for so long while the issuer is asked again, or says nothing
+_AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
+_OPENID = "/.well-known/openid-configuration"
+_ENDPOINT_MEMBERS = {
+    "authorize_url": "authorization_endpoint",
+    "token_url": "token_endpoint",
+    "revoke_url": "revocation_endpoint",
+    "device_url": "device_authorization_endpoint",
+}
+
+
+class ProviderDiscovery:
+    """What an issuer said is good for an hour; what nobody knows yet is asked for at once."""
+
+    def __init__(self, client: OAuthClient, clock: Callable[[], float]) -> None:
+        self._client = client
+        self._clock = clock
+        self._cache: dict[str, tuple[float, Endpoints]] = {}
+
+    async def endpoints(self, provider: Provider) -> Endpoints:
+        """Where this provider is asked; Unreachable says why that is not known."""
+        if provider.endpoints is not None:
+            return provider.endpoints
+        until, known = self._cache.get(provider.name, (0.0, None))
+        if known is not None and self._clock() < until:
+            return known
+        if known is not None:
+            self._cache[provider.name] = (self._clock() + STALE_SECONDS, known)
+        try:
+            document = await self._document(provider)
+        except ProviderUnreachable:
+            if known is None:
+                raise
+            return known  # an issuer that says nothing has not changed its mind
+        found = read_metadata(document, provider)
+        self._cache[provider.name] = (self._clock() + CACHE_SECONDS, found)
+        return found
+
+    async def _document(self, provider: Provider) -> JsonObject:
+        for url in metadata_urls(provider.issuer or ""):
+            document = await self._client.get_document(url)
+            if document is not None:
+                return document
+        raise ProviderUnreachable(
+            f"the issuer of {provider.name} publishes no metadata; set authorize_url and token_url"
+        )
+
+
+def metadata_urls(issuer: str) -> tuple[str, ...]:
+    """Where an issuer's metadata may be, in the order of trying."""
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    urls = (f"{origin}{_AUTHORIZATION_SERVER}{path}", f"{origin}{_OPENID}{path}", f"{origin}{path}{_OPENID}")
+    return tuple(dict.fromkeys(urls))
+
+
+def read_metadata(document: JsonObject, provider: Provider) -> Endpoints:
+    """The endpoints, of the issuer that was asked and no other, and only with PKCE by S256."""
+    said = document.get("issuer")
+    if said != provider.issuer:
+        raise ProviderUnreachable(
+            f"the metadata of {provider.name} names another issuer than the settings, byte for byte"
+        )
+    methods = document.get("code_challenge_methods_supported")
+    if not isinstance(methods, list) or "S256" not in methods:
+        raise ProviderUnreachable(
+            f"{provider.name} does not say that it supports PKCE with S256; it is not used without"
+        )
+    urls = {ours: _endpoint(document, theirs, provider) for ours, theirs in _ENDPOINT_MEMBERS.items()}
+    found = Endpoints(
+        authorize_url=urls["authorize_url"] or "",
+        token_url=urls["token_url"] or "",
+        revoke_url=urls["revoke_url"],
+        device_url=urls["device_url"],
+        token_auth=provider.token_auth or _token_auth_method(document.get("token_endpoint_auth_methods_supported")),
+        sends_iss=document.get("authorization_response_iss_parameter_supported") is True,
+    )
+    if not found.authorize_url or not found.token_url:
+        raise ProviderUnreachable(f"the metadata of {provider.name} names no authorization and token endpoint")
+    return found
+
+
+def _endpoint(document: JsonObject, name: str, provider: Provider) -> str | None:
+    url = document.get(name)
+    if url is None:
+        return None
+    if not isinstance(url, str) or not is_allowed_endpoint(provider.issuer or "", url):
+        raise ProviderUnreachable(
+            f"{name} in the metadata of {provider.name} is not a public https URL, nor at the issuer"
+            "; if it is right, set authorize_url and token_url"
+        )
+    return url
+
+
+def _token_auth_method(methods: Json) -> TokenAuth:
+    """RFC 8414: basic, if nothing is said."""
+    listed = methods if isinstance(methods, list) else []
+    return "post" if "client_secret_post" in listed and "client_secret_basic" not in listed else "basic"

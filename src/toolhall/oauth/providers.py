@@ -1,0 +1,279 @@
+"""Provider: an OAuth provider, built from ProviderSettings and the presets for well-known services."""
+
+import re
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from toolhall.authoring.declaration import OAUTH_SCOPE
+from toolhall.egress.addresses import EgressAllowlist, EgressRefused
+from toolhall.egress.urls import parse_url
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.oauth.errors import BadProvider
+
+TokenAuth: TypeAlias = Literal["basic", "post", "none"]
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True):
+    """What need not be said in the settings; `prefixes` are parts of a scope's name that the provider may leave out."""
+
+    issuer: str | None = None
+    authorize_url: str | None = None
+    token_url: str | None = None
+    revoke_url: str | None = None
+    device_url: str | None = None
+    scopes: tuple[str, ...] = ()
+    authorize_params: dict[str, str] = {}
+    token_auth: TokenAuth | None = None
+    json: bool = False  # it reads JSON where OAuth says a form
+    headers: dict[str, str] = {}
+    prefixes: tuple[str, ...] = ()
+
+
+GENERIC = Preset()
+PRESETS = {
+    "generic": GENERIC,
+    "google": Preset(
+        issuer="https://accounts.google.com",
+        authorize_url="https://accounts.google.com/o/oauth2/v2/auth",
+        token_url="https://oauth2.googleapis.com/token",  # noqa: S106 - an address
+        revoke_url="https://oauth2.googleapis.com/revoke",
+        device_url="https://oauth2.googleapis.com/device/code",
+        # Without both, Google gives a refresh token on the very first consent only.
+        authorize_params={"access_type": "offline", "prompt": "consent"},
+        token_auth="post",  # noqa: S106 - a way
+        prefixes=("https://www.googleapis.com/auth/userinfo.",),
+    ),
+    "github": Preset(
+        issuer="https://github.com/login/oauth",
+        authorize_url="https://github.com/login/oauth/authorize",
+        token_url="https://github.com/login/oauth/access_token",  # noqa: S106 - an address
+        device_url="https://github.com/login/device/code",
+        token_auth="post",  # noqa: S106 - a way
+    ),
+    "slack": Preset(
+        issuer="https://slack.com",
+        # The endpoints for tokens of a person; those at /oauth/v2/ give tokens of a bot.
+        authorize_url="https://slack.com/oauth/v2_user/authorize",
+        token_url="https://slack.com/api/oauth.v2.user.access",  # noqa: S106 - an address
+        token_auth="basic",  # noqa: S106 - a way
+    ),
+    "microsoft": Preset(
+        # No issuer: it names the tenant of whoever signs in. For one tenant, set `issuer` to it.
+        authorize_url="https://login.microsoftonline.com/common/oauth2/v2.0/authorize",
+        token_url="https://login.microsoftonline.com/common/oauth2/v2.0/token",  # noqa: S106 - an address
+        device_url="https://login.microsoftonline.com/common/oauth2/v2.0/devicecode",
+        scopes=("offline_access",),
+        token_auth="post",  # noqa: S106 - a way
+        prefixes=("https://graph.microsoft.com/",),
+    ),
+    "notion": Preset(
+        authorize_url="https://api.notion.com/v1/oauth/authorize",
+        token_url="https://api.notion.com/v1/oauth/token",  # noqa: S106 - an address
+        revoke_url="https://api.notion.com/v1/oauth/revoke",
+        authorize_params={"owner": "user"},
+        token_auth="basic",  # noqa: S106 - a way
+        json=True,
+        headers={"Notion-Version": "2025-09-03"},
+    ),
+    "atlassian": Preset(
+        issuer="https://auth.atlassian.com",
+        authorize_url="https://auth.atlassian.com/authorize",
+        token_url="https://auth.atlassian.com/oauth/token",  # noqa: S106 - an address
+        scopes=("offline_access",),
+        authorize_params={"audience": "api.atlassian.com", "prompt": "consent"},
+        token_auth="post",  # noqa: S106 - a way
+        json=True,
+    ),
+}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RESERVED_PARAMS = (
+    "client_id", "client_secret", "code_challenge", "code_challenge_method", "redirect_uri", "request", "request_uri",
+    "resource", "response_mode", "response_type", "scope", "state",
+)  # fmt: skip
+_URL_SETTINGS = ("issuer", "authorize_url", "token_url", "revoke_url", "device_url")
+# A provider may be inside a company or on this machine; whether the hall itself connects to it is for the door to say.
+_PRIVATE_RANGES = EgressAllowlist(
+    ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
+
+
+class ProviderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One provider as the operator describes it; the name alone is enough for those that have a preset."""
+
+    preset: str | None = None
+    issuer: str | None = None  # whose metadata names the endpoints
+    authorize_url: str | None = None
+    token_url: str | None = None
+    revoke_url: str | None = None
+    device_url: str | None = None
+    client_id: str
+    client_secret: str | None = None
+    client_secret_file: str | None = None
+    scopes: tuple[str, ...] = ()  # asked for in addition to what the tool needs
+    authorize_params: dict[str, str] = {}
+    resource: str | None = None  # RFC 8707: what the tokens are for
+    token_auth: TokenAuth | None = None  # how the hall proves itself; from the metadata, if nobody says
+
+    def __repr__(self) -> str:
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        shown |= {"client_secret": "***"} if self.client_secret else {}
+        return f"ProviderSettings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a provider is asked; `sends_iss`: it says to name itself in every answer (RFC 9207)."""
+
+    authorize_url: str
+    token_url: str
+    revoke_url: str | None = None
+    device_url: str | None = None
+    token_auth: TokenAuth
+    sends_iss: bool = False
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """A provider that can be used; without `endpoints`, its issuer is asked for them."""
+
+    name: str
+    issuer: str | None
+    endpoints: Endpoints | None
+    client_id: str
+    client_secret: Secret | None
+    token_auth: TokenAuth | None
+    scopes: tuple[str, ...]
+    authorize_params: dict[str, str]
+    resource: str | None
+    preset: Preset
+
+    @property
+    def identity(self) -> str:
+        """Who it is: an account that was linked at another one is not used here, nor its tokens sent here."""
+        return self.issuer or (self.endpoints.token_url if self.endpoints else "")
+
+    def covers(self, granted: tuple[str, ...], needed: tuple[str, ...]) -> bool:
+        """Whether these scopes are enough."""
+        return not self.missing_scopes(granted, needed)
+
+    def missing_scopes(self, granted: tuple[str, ...], needed: tuple[str, ...]) -> tuple[str, ...]:
+        """Those that are needed and not granted, whichever of its names the provider uses for them."""
+        there = set(map(self._short_scope, granted))
+        return tuple(each for each in needed if self._short_scope(each) not in there)
+
+    def requested_scopes(self, needed: tuple[str, ...]) -> tuple[str, ...]:
+        """What the provider is asked for."""
+        return tuple(dict.fromkeys((*needed, *self.scopes)))
+
+    def _short_scope(self, scope: str) -> str:
+        for prefix in self.preset.prefixes:
+            scope = scope.removeprefix(prefix)
+        return scope
+
+
+def build_provider(name: str, settings: ProviderSettings) -> Provider:
+    """The provider that these settings describe; BadProvider names what to change."""
+    preset = _preset(name, settings)
+    _check_settings(name, settings)
+    issuer = settings.issuer or preset.issuer
+    secret = _client_secret(name, settings)
+    auth = settings.token_auth or ("none" if secret is None else preset.token_auth)
+    if auth not in (None, "none") and secret is None:
+        raise BadProvider(f"providers.{name}: token_auth is {auth!r}; set client_secret or client_secret_file too")
+    endpoints = _endpoints(settings, preset, auth or "basic")
+    if endpoints is None and issuer is None:
+        raise BadProvider(
+            f"providers.{name}: set issuer, or authorize_url and token_url, or preset; there is one for each of"
+            f" {', '.join(sorted(PRESETS.keys() - {'generic'}))}"
+        )
+    return Provider(
+        name=name,
+        issuer=issuer,
+        endpoints=endpoints,
+        client_id=settings.client_id,
+        client_secret=secret,
+        token_auth=auth,
+        scopes=tuple(dict.fromkeys((*preset.scopes, *settings.scopes))),
+        authorize_params=preset.authorize_params | settings.authorize_params,
+        resource=settings.resource,
+        preset=preset,
+    )
+
+
+def is_scope(text: str) -> bool:
+    """Whether this is one scope, as OAuth writes them."""
+    return OAUTH_SCOPE.fullmatch(text) is not None
+
+
+def is_safe_url(url: str) -> bool:
+    """Whether a person's browser may be sent there: plain https, or this machine; nothing that can be read two ways."""
+    try:
+        parse_url(url, _PRIVATE_RANGES)
+    except EgressRefused:
+        return False
+    return True
+
+
+def is_allowed_endpoint(issuer: str, url: str) -> bool:
+    """Whether an issuer's metadata may name this endpoint: a public one, or one at the very place that it is at."""
+    try:
+        if parse_url(url, _PRIVATE_RANGES).origin == parse_url(issuer, _PRIVATE_RANGES).origin:
+            return True
+        parse_url(url)
+    except EgressRefused:
+        return False
+    return True
+
+
+def _preset(name: str, settings: ProviderSettings) -> Preset:
+    """The one that is named; a name that has one picks it, unless the settings say where else the provider is."""
+    if settings.preset is not None:
+        if settings.preset not in PRESETS:
+            raise BadProvider(f"providers.{name}: there is no preset {settings.preset!r}; use {', '.join(PRESETS)}")
+        return PRESETS[settings.preset]
+    elsewhere = any(getattr(settings, each) is not None for each in _URL_SETTINGS)
+    return GENERIC if elsewhere else PRESETS.get(name, GENERIC)
+
+
+def _check_settings(name: str, settings: ProviderSettings) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadProvider(f"the provider {name!r}: use letters, digits, '.', '_' and '-', such as 'google'")
+    for each in _URL_SETTINGS:
+        url: Any = getattr(settings, each)
+        if url is not None and (not is_safe_url(url) or (each == "issuer" and "?" in url)):
+            raise BadProvider(f"providers.{name}: {each} is not an https URL without user, fragment and odd characters")
+    for scope in settings.scopes:
+        if not is_scope(scope):
+            raise BadProvider(f"providers.{name}: {scope!r} is not a scope; list each one by itself")
+    if not settings.client_id or not settings.client_id.isprintable():
+        raise BadProvider(f"providers.{name}: client_id is what the provider calls this hall; copy it from there")
+    ours = sorted(set(_RESERVED_PARAMS).intersection(settings.authorize_params))
+    if ours:
+        raise BadProvider(f"providers.{name}: authorize_params may not hold {', '.join(ours)}: the hall sets them")
+
+
+def _endpoints(settings: ProviderSettings, preset: Preset, auth: TokenAuth) -> Endpoints | None:
+    authorize, token = settings.authorize_url or preset.authorize_url, settings.token_url or preset.token_url
+    if authorize is None or token is None:
+        return None
+    return Endpoints(
+        authorize_url=authorize,
+        token_url=token,
+        revoke_url=settings.revoke_url or preset.revoke_url,
+        device_url=settings.device_url or preset.device_url,
+        token_auth=auth,
+    )
+
+
+def _client_secret(name: str, settings: ProviderSettings) -> Secret | None:
+    value = settings.client_secret
+    if settings.client_secret_file is not None:
+        if value is not None:
+            raise BadProvider(f"providers.{name}: set client_secret or client_secret_file, not both")
+        try:
+            value = Path(settings.client_secret_file).read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            raise BadProvider(f"providers.{name}: client_secret_file cannot be read; check its path and mode") from None
+    if value is not None and len(value) < MIN_SECRET_LENGTH:
+        raise BadProvider(f"providers.{name}: client_secret is shorter than {MIN_SECRET_LENGTH} characters")
+    return None if value is None else Secret(value)

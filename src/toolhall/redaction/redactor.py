@@ -1,0 +1,297 @@
+"""`Redactor`: removes the secrets of one call from texts, bytes, JSON values and streams, in all their encodings.
+
+A value is searched part by part, then as a whole: its texts and numbers one after the other, so that a secret that is
+spread over several members is found too, and its whole numbers as a list of bytes.
+
+The work is bounded, whatever the value holds. The leaves that hold a secret are found by division (`_LeafSearch`). A
+long text is cut into overlapping chunks, and only those that hold a secret are searched closely. A text with too many
+such chunks is redacted whole, and so is a value with too many such leaves.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+import msgspec
+
+from toolhall.model.json import Json, encode
+from toolhall.model.secret import Secret
+from toolhall.redaction.secret_forms import SecretForms, remove_spans
+from toolhall.redaction.secret_patterns import REDACTED
+
+CHUNK_LENGTH = 16 * 1024  # characters of a long text that are looked at together
+MAX_CHUNKS = 8  # that hold a secret; with more of them the whole text is hidden
+MAX_SPANS = 2_000  # of secrets in one text; with more of them the whole text is hidden
+MAX_SEARCHES = 2_000  # for the parts of one value that hold a secret; if they do not suffice, all of it is hidden
+_MAX_SCANS = 6  # how often these searches may read as many characters as the value has
+_SEARCH_BRANCHES = 8
+_LEAF_SEPARATOR = "\0"
+_NUMBER_LIST_BYTES = b"0123456789-,[] "
+
+
+class _TooManyMatches(Exception):
+    """So many parts hold a secret that all of the value is hidden."""
+
+
+class Redactor:
+    """Knows the secrets that this call uses, and counts how often it hid one."""
+
+    __slots__ = ("_forms", "count", "tail", "tool_secrets")
+
+    def __init__(self, secrets: tuple[Secret, ...], credential: Secret | None = None) -> None:
+        self._forms = [
+            secret.derived(SecretForms) for secret in (secrets if credential is None else (credential, *secrets))
+        ]
+        self.tool_secrets = secrets  # what the tool is given, without the caller's own credential
+        self.tail = ""  # the end of what `next` has seen
+        self.count = 0
+
+    def redact_text(self, text: str) -> str:
+        """The text without them."""
+        data = _bytes(text)
+        # All are looked for before any is hidden: what is left of one would not be found after a part of it is gone.
+        found = [span for secret in self._forms if secret.occurs_in(data) for span in _secret_spans(secret, text)]
+        return self._replace_spans(text, found) if found else text
+
+    def redact_bytes(self, data: bytes) -> bytes:
+        """Bytes that are no text, or may be none."""
+        if not self.contains_secret(data):
+            return data
+        return self.redact_text(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
+
+    def redact_json(self, encoded: bytes) -> bytes:
+        """The same JSON without them; byte for byte the same where there are none."""
+        only_numbers = encoded[:1] == b"[" and not encoded.translate(None, _NUMBER_LIST_BYTES)
+        if only_numbers and not any([secret.occurs_in_number_list(encoded) for secret in self._forms]):  # noqa: C419 - as below
+            return encoded
+        value = msgspec.json.decode(encoded)
+        return encode(self.redact_value(value)) if self._value_contains_secret(value, encoded) else encoded
+
+    def _value_contains_secret(self, value: Json, encoded: bytes) -> bool:
+        """Whether one of them is in it; the texts together hold what each of them holds."""
+        if not isinstance(value, dict | list):
+            return self.contains_secret(encoded) or (
+                isinstance(value, str) and b"\\" in encoded and self.contains_secret(_bytes(value))
+            )
+        names: list[str] = []
+        leaves = _collect_leaves(value, [], names)
+        listed = _number_list(leaves)
+        together = _bytes("\n".join(["".join(map(str, leaves)), *names]))
+        texts = (together, _bytes(listed)) if listed else (together,)
+        for secret in self._forms:
+            for text in texts if secret.matches_any_case else (encoded,):
+                if secret.occurs_in(text):
+                    return True
+        return False
+
+    def redact_value(self, value: Json) -> Json:
+        """The value without them: in texts, keys and numbers, and over several of these."""
+        if isinstance(value, str):
+            return self.redact_text(value)
+        if not isinstance(value, dict | list):
+            return value if value is None or isinstance(value, bool) or not self._is_changed(str(value)) else REDACTED
+        names: list[str] = []
+        leaves = _collect_leaves(value, [], names)
+        try:
+            if self._joined_contain_secret(leaves):
+                self._redact_spread(leaves)
+            self._redact_leaves(leaves, self.contains_secret)
+            self._redact_leaves(renamed := list[Json](names), self.contains_secret)
+        except _TooManyMatches:
+            self.count += 1
+            return {REDACTED: REDACTED} if isinstance(value, dict) else [REDACTED]
+        changed = {before: after for before, after in zip(names, renamed, strict=True) if before is not after}
+        return _rebuild(value, iter(leaves), changed)
+
+    def contains_spread_secret(self, value: Json) -> bool:
+        """Whether one of them is in the parts of the value, taken together."""
+        return isinstance(value, dict | list) and self._joined_contain_secret(_collect_leaves(value, [], []))
+
+    def _joined_contain_secret(self, leaves: list[Json]) -> bool:
+        texts = ("".join(map(str, leaves)), _number_list(leaves))
+        return any([secret.occurs_in_joined(text) for text in texts for secret in self._forms])  # noqa: C419 - as below
+
+    def _redact_spread(self, leaves: list[Json]) -> None:
+        """Hide what is in the leaves taken together: as one text, and their whole numbers as a list."""
+        if len(leaves) > MAX_SEARCHES:
+            for text in ("".join(map(str, leaves)), _number_list(leaves)):
+                if self._joined_spans(text) == [(0, len(text))]:
+                    raise _TooManyMatches
+        # Where all of it is in one part, what stands beside that part is none of it.
+        self._redact_leaves(
+            leaves, lambda data: any(secret.occurs_whole_in(data) for secret in self._forms), texts_only=True
+        )
+        self._redact_joined(leaves, list(range(len(leaves))), "")
+        self._redact_joined(leaves, [at for at, leaf in enumerate(leaves) if type(leaf) is int], ", ")
+
+    def _redact_joined(self, leaves: list[Json], positions: list[int], separator: str) -> None:
+        texts = [str(leaves[place]) for place in positions]
+        text = separator.join(texts)
+        spans = self._joined_spans(text)
+        if not spans:
+            return
+        ends = list(accumulate(len(each) + len(separator) for each in texts))
+        inside: dict[int, list[tuple[int, int]]] = {}
+        for start, end in spans:
+            at = bisect_right(ends, start)
+            while at < len(ends) and (began := ends[at] - len(texts[at]) - len(separator)) < end:
+                if len(inside) > MAX_SEARCHES:
+                    raise _TooManyMatches
+                inside.setdefault(at, []).append((max(start - began, 0), min(end - began, len(texts[at]))))
+                at += 1
+        for at, parts in inside.items():
+            leaf, covered = leaves[positions[at]], [(first, last) for first, last in parts if first < last]
+            if covered:
+                leaves[positions[at]] = self._replace_spans(leaf, covered) if isinstance(leaf, str) else REDACTED
+
+    def _joined_spans(self, text: str) -> list[tuple[int, int]]:
+        return [span for secret in self._forms if secret.occurs_in_joined(text) for span in _secret_spans(secret, text)]
+
+    def _redact_leaves(
+        self, leaves: list[Json], contains: Callable[[bytes], bool], *, texts_only: bool = False
+    ) -> None:
+        """Hide what is in single leaves."""
+        for place in list(_LeafSearch(leaves, contains).matching_positions(0, len(leaves))):
+            leaf = leaves[place]
+            if isinstance(leaf, str):
+                leaves[place] = self.redact_text(leaf)
+            elif not texts_only and self._is_changed(str(leaf)):
+                leaves[place] = REDACTED
+
+    def _is_changed(self, text: str) -> bool:
+        return self.redact_text(text) != text
+
+    def contains_secret(self, data: bytes) -> bool:
+        """Whether any of them is in it."""
+        return any([secret.occurs_in(data) for secret in self._forms])  # noqa: C419 - a generator costs more than a miss
+
+    def redact_next(self, text: str) -> str:
+        """The next piece of a text that comes in pieces: a secret that is cut in two, wherever, is hidden in both.
+
+        Nothing is held back: an end that may become a secret is hidden at once, and so is what goes on with it.
+        """
+        before, whole = len(self.tail), self.tail + text
+        data, spans = _bytes(whole), list[tuple[int, int]]()
+        for secret in self._forms:
+            if secret.occurs_in(data):
+                spans += _secret_spans(secret, whole)
+            begun = secret.trailing_prefix_length(whole[-CHUNK_LENGTH:])
+            if begun:
+                spans.append((len(whole) - begun, len(whole)))
+        self.tail = whole[-max(secret.tail_length for secret in self._forms) :]
+        return self._replace_spans(whole, [(max(start, before), end) for start, end in spans if end > before])[before:]
+
+    def _replace_spans(self, text: str, spans: list[tuple[int, int]]) -> str:
+        parts, at = [], 0
+        for start, end in sorted(spans):
+            if end > at:
+                if start >= at:
+                    self.count += 1
+                    parts += [text[at:start], REDACTED]
+                at = end
+        return "".join([*parts, text[at:]])
+
+
+def _collect_leaves(value: Json, found: list[Json], names: list[str]) -> list[Json]:
+    """The texts and whole numbers in a value, in order; beside them the names of members, and the other numbers."""
+    if isinstance(value, dict):
+        names += value
+        value = value.values()
+    for part in value:
+        kind = type(part)
+        if kind is str or kind is int:
+            found.append(part)
+        elif kind is dict or kind is list:
+            _collect_leaves(part, found, names)
+        elif kind is float:
+            names.append(str(part))
+    return found
+
+
+def _number_list(leaves: list[Json]) -> str:
+    """The whole numbers among the leaves, as a list."""
+    return ", ".join([str(leaf) for leaf in leaves if type(leaf) is int])
+
+
+def _rebuild(value: Json, leaves: Iterator[Json], changed: dict[str, Json]) -> Json:
+    """The value with these leaves, and with the names and fractions that have changed."""
+    match value:
+        case dict():
+            return {changed.get(key, key): _rebuild(part, leaves, changed) for key, part in value.items()}
+        case list():
+            return [_rebuild(part, leaves, changed) for part in value]
+        case float():
+            return REDACTED if str(value) in changed else value
+        case bool() | None:
+            return value
+        case _:
+            return next(leaves)
+
+
+def _secret_spans(forms: SecretForms, text: str) -> list[tuple[int, int]]:
+    """Where a secret stands in a text that holds it; all of a text that holds it too often, or longer than a piece."""
+    everything = [(0, len(text))]
+    if len(text) <= 2 * CHUNK_LENGTH:
+        spans = _merge_spans(forms.find_spans(text))
+        return spans if len(spans) <= MAX_SPANS else everything
+    spans, hits, step = list[tuple[int, int]](), 0, max(CHUNK_LENGTH, forms.max_form_length)
+    for start in range(0, len(text), step):
+        piece = text[start : start + step + forms.max_form_length]
+        if forms.occurs_in(_bytes(piece)):
+            hits += 1
+            if hits > MAX_CHUNKS:
+                return everything
+            spans += [(start + first, start + last) for first, last in forms.find_spans(piece)]
+    spans = _merge_spans(spans)
+    if len(spans) > MAX_SPANS or forms.occurs_in(_bytes(remove_spans(text, spans))):
+        return everything
+    return spans
+
+
+def _merge_spans(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same places, in order, without those that others cover."""
+    merged, covered = list[tuple[int, int]](), -1
+    for start, end in sorted(spans):
+        if start >= covered:
+            merged.append((start, end))
+        elif end > covered:
+            merged[-1] = (merged[-1][0], end)
+        covered = max(covered, end)
+    return merged
+
+
+class _LeafSearch:
+    """Finds the leaves that hold a secret: many leaves are searched as one text, and divided only if that holds one."""
+
+    def __init__(self, leaves: list[Json], contains: Callable[[bytes], bool]) -> None:
+        self._texts = list(map(str, leaves))
+        self._contains = contains
+        self._searches_left = MAX_SEARCHES
+        self._characters_left = _MAX_SCANS * (sum(map(len, self._texts)) + len(self._texts))
+
+    def matching_positions(self, start: int, end: int) -> Iterator[int]:
+        """Which of these leaves hold one."""
+        if start == end:
+            return
+        text = _LEAF_SEPARATOR.join(self._texts[start:end])
+        self._searches_left -= 1
+        self._characters_left -= len(text)
+        if self._searches_left < 0 or self._characters_left < 0:
+            raise _TooManyMatches
+        if not self._contains(_bytes(text)):
+            return
+        if end - start == 1:
+            yield start
+            return
+        step = -(-(end - start) // _SEARCH_BRANCHES)
+        for at in range(start, end, step):
+            yield from self.matching_positions(at, min(at + step, end))
+
+
+def redactor_for(credential: Secret | None, secrets: tuple[Secret, ...] = ()) -> Redactor | None:
+    """What hides them, and the caller's own credential; nothing, for a call without any."""
+    return Redactor(secrets, credential) if secrets or credential is not None else None
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode() if text.isascii() else text.encode(errors="surrogatepass")

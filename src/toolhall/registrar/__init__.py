@@ -1,1 +1,0 @@
-"""Registration: definitions are validated, held to their contracts, remembered, and served once they are active."""

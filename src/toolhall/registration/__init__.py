@@ -1,0 +1,1 @@
+"""Registration: validates tool definitions, enforces semantic versioning, stores records, activates tools."""

@@ -1,0 +1,247 @@
+"""RegistrationRules: which definitions may be registered beside those known.
+
+Checked are name collisions, capacity, semantic versioning (BrokenPromise) and the transitions between the states of a
+registered tool. Rules read the records and change nothing.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Literal, TypeAlias
+
+from toolhall.contracts.digest import compute_digests
+from toolhall.contracts.release import ReleaseCheck, check_release
+from toolhall.contracts.semver import ChangeKind, DefinitionChange
+from toolhall.dialects.findings import BadDocument, Finding
+from toolhall.model.errors import Malformed
+from toolhall.model.names import SEARCH_TOOL, skeleton
+from toolhall.model.tool import Tool
+from toolhall.model.versions import precedence
+from toolhall.registration.activation import ActiveTools
+from toolhall.registration.records import RecordIndex, code_document
+from toolhall.registry.naming import NameClaims, name_conflict
+from toolhall.registry.snapshot import tool_key
+from toolhall.stores.tools import ToolEventKind, ToolRecord, ToolState
+
+KnownVersions: TypeAlias = Callable[[str], Sequence[Tool]]  # everything that is known of a toolkit, in all its versions
+
+
+class BrokenPromise(BadDocument):
+    """The version does not say what changed; carries every change that it should have said."""
+
+
+def is_release_version(version: str) -> bool:
+    """Whether it says what may change: a pre-release says nothing."""
+    is_release, *_ = precedence(version)
+    return is_release
+
+
+def check_content_unchanged(new: Sequence[Tool], known: KnownVersions) -> None:
+    """Raise BrokenPromise if one of these is known under the same version and says something else."""
+    for tool in new:
+        before = next((each for each in known(tool.id.toolkit) if each.id == tool.id), None)
+        if before is not None and compute_digests(before) != compute_digests(tool):
+            judged = check_release([before], [tool])
+            fix = f"{tool.id} is registered with other content; {_suggested_version(judged, known(tool.id.toolkit))}"
+            raise BrokenPromise([Finding("/version", "contract/changed", fix), *map(_finding, judged.changes)])
+
+
+def check_version_spelling(new: Sequence[Tool], known: KnownVersions) -> None:
+    """Raise BrokenPromise for a version that is there in another spelling: `1.0`, `1.0.0` and `1.0.0+build` are one."""
+    for tool in new:
+        for other in (*known(tool.id.toolkit), *new):
+            same = other.id.toolkit == tool.id.toolkit and other.id.tool == tool.id.tool and other.id != tool.id
+            if same and precedence(other.id.version) == precedence(tool.id.version):
+                fix = f"{tool.id} is the same version as {other.id}; raise one of its three numbers"
+                raise BrokenPromise([Finding("/version", "contract/same-version", fix)])
+
+
+def check_version_bump(
+    new: Sequence[Tool], known: KnownVersions, behaviour: ChangeKind | None, *, complete: bool
+) -> None:
+    """Raise BrokenPromise unless each version rises as the changes demand.
+
+    `whole` says that these are all tools of their toolkit: one that is missing was removed.
+    """
+    for toolkit, version in dict.fromkeys((tool.id.toolkit, tool.id.version) for tool in new):
+        together = [tool for tool in new if (tool.id.toolkit, tool.id.version) == (toolkit, version)]
+        versions = known(toolkit)
+        for group in [together] if complete else [[tool] for tool in together]:
+            names = {tool.id.tool for tool in group}
+            others = [each for each in versions if complete or each.id.tool in names]
+            _check_bump_after(_previous_release(version, others), group, behaviour, others)
+            _check_bump_before(group, _next_release(version, others), others)
+
+
+def _check_bump_after(
+    old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKind | None, known: Sequence[Tool]
+) -> None:
+    """Refuse what comes after a release and does not say what changed since."""
+    judged = check_release(old, new, behaviour) if old else None
+    if judged is None or judged.ok:
+        return
+    rise = f"from {old[0].id.version} to {new[0].id.version}"
+    what = f"{rise} is too little for a {judged.required} change; {_suggested_version(judged, known)}"
+    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+
+
+def _check_bump_before(new: Sequence[Tool], later: Sequence[Tool], known: Sequence[Tool]) -> None:
+    """Refuse what comes below a release that would not keep its promises."""
+    judged = check_release(new, later) if later else None
+    if judged is None or judged.ok:
+        return
+    top = max((each.id.version for each in known), key=precedence)
+    what = f"{later[0].id.version} is registered, and does not keep what this promises; write a version above {top}"
+    raise BrokenPromise([Finding("/version", "contract/bump", what), *map(_finding, judged.changes)])
+
+
+def _suggested_version(judged: ReleaseCheck, known: Sequence[Tool]) -> str:
+    """What to write; a pre-release is for who is not done yet."""
+    if judged.next is None:
+        return "write a version that says so"
+    versions = {each.id.version for each in known}
+    if judged.next in versions:
+        return f"write a version above {max(versions, key=precedence)}"
+    return f"write version {judged.next} (or {judged.next}-dev while you work on it)"
+
+
+def _finding(change: DefinitionChange) -> Finding:
+    return Finding(change.path, f"contract/{change.kind}", change.reason)
+
+
+def _previous_release(version: str, known: Sequence[Tool]) -> list[Tool]:
+    """The tools of the newest release that is older; a pre-release promised nothing, whatever its number."""
+    older = [
+        each.id.version for each in known if is_release_version(each.id.version) and _is_older(each.id.version, version)
+    ]
+    latest = max(older, key=precedence, default=None)
+    return [tool for tool in known if tool.id.version == latest]
+
+
+def _next_release(version: str, known: Sequence[Tool]) -> list[Tool]:
+    """The tools of the oldest release that is newer than this one, if this is a release."""
+    newer = (
+        [each.id.version for each in known if _is_older(version, each.id.version)]
+        if is_release_version(version)
+        else []
+    )
+    first = min(newer, key=precedence, default=None)
+    return [tool for tool in known if tool.id.version == first]
+
+
+def _is_older(one: str, other: str) -> bool:
+    return precedence(one) < precedence(other)
+
+
+CONFUSABLE_NAME_RULE = "name/confusable"
+
+
+def check_case_collisions(tools: Sequence[Tool]) -> None:
+    """Raise BadDocument if tools of one document differ only in upper and lower case."""
+    counted = Counter(tool.id.tool.casefold() for tool in tools)
+    twice = sorted(tool.id.tool for tool in tools if counted[tool.id.tool.casefold()] > 1)
+    if twice:
+        what = f"these names differ only in upper and lower case: {', '.join(twice[:8])}; rename all but one"
+        raise BadDocument([Finding("", CONFUSABLE_NAME_RULE, what)])
+
+
+def check_name_collisions(tools: Sequence[Tool], known: NameClaims) -> None:
+    """Raise BadDocument if one of these has a name that looks like another tool's, or is the same in some dialect."""
+    for tool in tools:
+        other = known.conflicting_id(tool)
+        if other is not None:
+            raise BadDocument([Finding("", CONFUSABLE_NAME_RULE, name_conflict(tool, other))])
+
+
+def check_code_name_collisions(tools: Sequence[Tool], code_claims: NameClaims) -> None:
+    """As `refuse_twins`, beside the operator's own code: one that differs in case only may be registered there.
+
+    It is refused when it should be served.
+    """
+    check_name_collisions([tool for tool in tools if not _differs_in_case_only(tool, code_claims)], code_claims)
+
+
+def _differs_in_case_only(tool: Tool, code_claims: NameClaims) -> bool:
+    other = code_claims.conflicting_id(tool)
+    return other is not None and other.rpartition("@")[0].casefold() == tool_key(tool).casefold()
+
+
+LifecycleAction: TypeAlias = Literal["activate", "deactivate"]
+_TRANSITIONS: dict[LifecycleAction, tuple[frozenset[ToolState], ToolState, ToolEventKind]] = {
+    "activate": (frozenset({"registered", "quarantined", "inactive"}), "active", "activated"),
+    # What is quarantined stays so: an inactive tool has been looked at, so that it may be activated unseen.
+    "deactivate": (frozenset({"registered", "active"}), "inactive", "deactivated"),
+}
+
+
+def next_state(action: LifecycleAction, record: ToolRecord) -> tuple[ToolState, ToolEventKind]:
+    """The state after an action, and what it is called in the tool's history; Malformed if it cannot be done."""
+    allowed, state, what = _TRANSITIONS[action]
+    # To activate what was deprecated takes that back.
+    if record.state not in allowed and not (action == "activate" and record.deprecated_at is not None):
+        raise Malformed(f"{record.id} is {record.state} already; there is nothing to {action}")
+    return state, what
+
+
+def check_reviewed(record: ToolRecord, reviewed_digest: str | None) -> None:
+    """Raise Malformed unless whoever activates what was quarantined has looked at exactly this document."""
+    if record.state == "quarantined" and reviewed_digest != record.document_digest:
+        raise Malformed(
+            f"{record.id} is quarantined: look at its text and its findings first ('toolhall tool show {record.id}'), "
+            "and say which text you saw by its document digest"
+        )
+
+
+class RegistrationRules:
+    """Reads what is known, changes nothing."""
+
+    def __init__(self, index: RecordIndex, active: ActiveTools) -> None:
+        self._index = index
+        self._active = active
+
+    def check_not_registered(self, records: Sequence[ToolRecord], tools: Sequence[Tool]) -> None:
+        """Raise BrokenPromise or Malformed if an id is there already, with other content or with the same."""
+        check_content_unchanged(tools, self._versions)
+        for kept in records:
+            if kept.id in self._index:
+                raise Malformed(f"{kept.id} is registered already; raise its version, or remove it first")
+
+    def check(
+        self, records: Sequence[ToolRecord], tools: Sequence[Tool], behaviour: ChangeKind | None, *, complete: bool
+    ) -> None:
+        """Raise Malformed, BadDocument or BrokenPromise unless these may stand beside what is known."""
+        for toolkit in {tool.id.toolkit for tool in tools}:
+            if skeleton(toolkit) == skeleton(SEARCH_TOOL.toolkit):
+                raise Malformed(f"{toolkit!r} is the hall's own name; register under another one")
+            if self._active.has_code_toolkit(toolkit):
+                raise Malformed(f"{toolkit!r} is served already, from code; register under another name")
+        check_case_collisions(tools)
+        check_name_collisions(tools, self._index.name_claims)
+        check_code_name_collisions(tools, self._active.code_claims)
+        self._index.check_capacity(len(records), sum(map(len, {kept.document for kept in records})))
+        check_version_spelling(tools, self._versions)
+        check_version_bump(tools, self._versions, behaviour, complete=complete)
+
+    def changed_code_tools(self, tools: Sequence[Tool], unversioned: Collection[str], *, complete: bool) -> list[Tool]:
+        """Those of the operator's own tools that are new or changed; BrokenPromise if their versions do not say so.
+
+        What came from outside binds nobody's code, and a draft, whose author stated no version, promises nothing.
+        """
+        changed = [tool for tool in tools if self.is_code_changed(tool)]
+        stated = [tool for tool in changed if is_release_version(tool.id.version) and str(tool.id) not in unversioned]
+        touched = {(tool.id.toolkit, tool.id.version) for tool in stated}
+        promised = [tool for tool in tools if (tool.id.toolkit, tool.id.version) in touched]
+        check_content_unchanged(stated, self._code_versions)
+        check_version_spelling(stated, self._code_versions)
+        check_version_bump(promised if complete else stated, self._code_versions, None, complete=complete)
+        return changed
+
+    def is_code_changed(self, tool: Tool) -> bool:
+        """Whether the papers of the operator's own tool do not say what it says, or there are none."""
+        known = self._index.get(str(tool.id))
+        return known is None or known.record.document != code_document(tool)
+
+    def _code_versions(self, toolkit: str) -> list[Tool]:
+        return [listed.tool for listed in self._index.in_toolkit(toolkit) if listed.record.origin == "code"]
+
+    def _versions(self, toolkit: str) -> list[Tool]:
+        return [listed.tool for listed in self._index.in_toolkit(toolkit)]

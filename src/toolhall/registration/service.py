@@ -1,0 +1,340 @@
+"""RegistrationService: the only writer of tool records; each change is stored before it is served.
+
+Definitions from outside are quarantined until an operator has reviewed the exact document; tools defined in code are
+active at once and, where versions are enforced, held to semantic versioning as well.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date
+
+import msgspec
+
+from toolhall.concurrency import DeferredTasks
+from toolhall.dialects.catalogs import readable_catalog
+from toolhall.model.errors import Malformed
+from toolhall.model.json import Json, JsonObject
+from toolhall.model.tool import Tool
+from toolhall.model.versions import precedence
+from toolhall.registration.activation import OPERATOR, ActiveTools, RecordLookup
+from toolhall.registration.records import (
+    DefinitionDocument,
+    IndexedTool,
+    RecordIndex,
+    RegistrationSource,
+    count_removed_icons,
+    load_records,
+    record_for_code,
+    records_for_document,
+    with_deprecation,
+)
+from toolhall.registration.rules import RegistrationRules, check_reviewed, next_state
+from toolhall.registration.store_sync import WriteLock, store_unavailable
+from toolhall.registration.tool_server_declarations import DeclarationPlanner
+from toolhall.registry.registry import Registry
+from toolhall.registry.snapshot import Entry, Runner
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolRecord, ToolStore
+
+
+class RegistrationService:
+    """The only writer of the store; one change at a time, each remembered before it is served."""
+
+    def __init__(self, registry: Registry, clock: Callable[[], float], runner: Runner) -> None:
+        self._registry = registry
+        self._clock = clock
+        self._store: ToolStore = MemoryToolStore()
+        self._index = RecordIndex()
+        self._active = ActiveTools(registry, clock, runner)
+        self._lookup = RecordLookup(self._index, self._active, clock)
+        self._rules = RegistrationRules(self._index, self._active)
+        self._planner = DeclarationPlanner(self._index, self._rules)
+        self._unversioned: set[str] = set()  # of the operator's own tools, those whose authors stated no version
+        self._enforces_versions = False
+        self._deferred = DeferredTasks()
+        self.write_lock = WriteLock()
+        self.level_overrides: Mapping[str, int] = {}  # what the operator says of tools like these: see model/caller.py
+
+    def add_code_tools(self, entries: Sequence[Entry], unversioned: Collection[str] = ()) -> None:
+        """Serve the operator's own tools, unless their papers say otherwise; all or none.
+
+        Raises Conflict; and BrokenPromise where code is held to its versions, which a draft has none of.
+        """
+        self._unversioned |= set(unversioned)
+        tools = [entry.tool for entry in entries]
+        changed = (
+            self._rules.changed_code_tools(tools, self._unversioned, complete=False) if self._enforces_versions else []
+        )
+        fresh = [entry for entry in entries if not self._index.is_from_code(entry.id)]
+        # What came from outside under the very id of code makes room for it.
+        self._registry.change(fresh, {entry.id for entry in fresh if entry.id in self._index})
+        self._active.add_code_tools(entries)
+        self._reapply_toolkits({entry.tool.id.toolkit for entry in entries})
+        if changed and self.write_lock.read_only_reason is None:
+            self._deferred.submit(lambda: self.write_lock.exclusive(self._save_code_tools(changed)))
+
+    def remove_code_tool(self, name: str) -> bool:
+        """Take away one of the operator's own tools, by its published name or id; False if there is none."""
+        found = self._active.remove_code_tool(name)
+        if found is not None:
+            self._reapply_toolkits({found.tool.id.toolkit})
+        return found is not None
+
+    async def open(
+        self,
+        store: ToolStore,
+        *,
+        enforce_versions: bool,
+        files: Sequence[DefinitionDocument] = (),
+        readonly: bool = False,
+    ) -> None:
+        """Bring back what was registered, then what files define; with `hold`, code is held to its versions too.
+
+        Raises BadDocument (BrokenPromise) for code and files that may not be served like this.
+        """
+        self._store, self._enforces_versions = store, enforce_versions
+        lost = load_records(await store.all(), self._index)
+        if readonly:
+            self._index.put_all(lost)  # who may write says so in the store
+        elif lost:
+            await self._save(lost, "quarantined", OPERATOR, {"reason": "it was changed in the store"})
+        if enforce_versions:
+            own = [entry.tool for entry in self._active.code_entries]
+            changed = self._rules.changed_code_tools(own, self._unversioned, complete=True)
+            if not readonly:
+                await self._save_code_tools(changed)
+        for paper in files:
+            await self._register_file(paper, readonly=readonly)
+        self._active.apply(self._index.all)
+
+    def watch(self) -> None:
+        """Take away what reaches its last day, and remember code that is added, in the loop that runs now."""
+        self._active.schedule_sunsets()
+        self._deferred.start()
+
+    def close(self) -> None:
+        """Change nothing more; whoever opened the store closes it."""
+        self._active.stop()
+        self._deferred.stop()
+
+    @property
+    def all_records(self) -> tuple[ToolRecord, ...]:
+        """Everything there is, in whatever state."""
+        return self._lookup.all_records
+
+    @property
+    def index(self) -> RecordIndex:
+        """Everything that came from outside, to be read."""
+        return self._index
+
+    @property
+    def published_names(self) -> frozenset[str]:
+        """What everything there is is called, in small letters."""
+        return self._lookup.published_names
+
+    def find(self, tool_id: str) -> ToolRecord:
+        """The papers of a tool: by id, or by `Toolkit.tool`, which means its newest version; raises NotFound."""
+        return self._lookup.find(tool_id).record
+
+    def tool(self, record: ToolRecord) -> Tool:
+        """The tool that these papers are about."""
+        return self._lookup.tool(record)
+
+    def is_served(self, record: ToolRecord) -> bool:
+        """Whether it can be called now."""
+        found = self._registry.snapshot.find(record.id)
+        return found is not None and found.id == record.id and found.tool.foreign == (record.origin != "code")
+
+    async def register(self, document: Json, dialect: str, source: RegistrationSource) -> tuple[ToolRecord, ...]:
+        """Validate a definition, hold it to its contract, and keep it; what comes from outside is quarantined."""
+        paper = DefinitionDocument(document, dialect, source.detail)
+        tools = paper.tools
+        papers = records_for_document(paper, tools, source)
+        return await self.write_lock.exclusive(self._register(papers, tools, source))
+
+    async def register_declared(
+        self,
+        documents: Sequence[DefinitionDocument],
+        source: RegistrationSource,
+        check: Callable[[], None],
+        *,
+        trusted: bool,
+    ) -> tuple[ToolRecord, ...]:
+        """Keep what a tool server declares, as far as it is not known; it is served at once only where that is trusted.
+
+        Raises BadDocument (BrokenPromise), Malformed, or what `check` does when it is our turn, and nothing is kept.
+        """
+        return await self.write_lock.exclusive(self._register_declared(documents, source, check, trusted=trusted))
+
+    async def activate(self, tool_id: str, by: str, reviewed_digest: str | None = None) -> ToolRecord:
+        """Serve it, and take a deprecation back; `seen` is the digest of the document that somebody looked at."""
+        return await self.write_lock.exclusive(self._activate(tool_id, by, reviewed_digest))
+
+    async def deactivate(self, tool_id: str, by: str) -> ToolRecord:
+        """Serve it no longer; it can be activated again."""
+        return await self.write_lock.exclusive(self._deactivate(tool_id, by))
+
+    async def deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> ToolRecord:
+        """Say that a tool will go, when, and what to call instead."""
+        return await self.write_lock.exclusive(self._deprecate(tool_id, by, sunset, successor))
+
+    async def roll_back(self, tool_id: str, by: str) -> tuple[ToolRecord, ...]:
+        """Back to the version before: newer ones become inactive, that one active."""
+        return await self.write_lock.exclusive(self._roll_back(tool_id, by))
+
+    async def remove(self, tool_id: str, by: str) -> None:
+        """Forget a tool; its history stays."""
+        await self.write_lock.exclusive(self._remove(tool_id, by))
+
+    async def history(self, tool_id: str | None = None, limit: int = 100) -> tuple[ToolEvent, ...]:
+        """What happened, newest first."""
+        try:
+            return await self._store.history(tool_id, limit)
+        except StoreFailed as failed:
+            raise store_unavailable(failed) from None
+
+    async def _register(
+        self, records: Sequence[ToolRecord], tools: Sequence[Tool], source: RegistrationSource
+    ) -> tuple[ToolRecord, ...]:
+        self._rules.check_not_registered(records, tools)
+        self._rules.check(records, tools, source.behaviour, complete=readable_catalog(records[0].dialect).grouped)
+        lost = count_removed_icons(records[0].document, tools)
+        detail: JsonObject = {"icons left out": lost} if lost else {}
+        return await self._save(list(map(IndexedTool, records, tools)), "registered", source.by, detail)
+
+    async def _register_declared(
+        self,
+        documents: Sequence[DefinitionDocument],
+        source: RegistrationSource,
+        check: Callable[[], None],
+        *,
+        trusted: bool,
+    ) -> tuple[ToolRecord, ...]:
+        check()
+        toolkits = [
+            list(map(IndexedTool, records_for_document(each, each.tools, source), each.tools)) for each in documents
+        ]
+        found = self._planner.plan(toolkits)
+        for each in found.quarantined.values() if trusted else ():
+            self._active.check_conflict(each)
+        if found.new:
+            await self._save(found.new, "registered", source.by)
+        if found.changed:
+            again = [self._replacement(each, self._lookup.find(each.record.id)) for each in found.changed]
+            await self._save(again, "replaced", source.by)
+        if trusted and found.quarantined:
+            waiting = [self._changed(each, state="active") for each in self._planner.current(found.quarantined)]
+            await self._save(waiting, "activated", source.by, {"reason": "its tool server is trusted"})
+        return tuple(self._lookup.find(each.record.id).record for declared in toolkits for each in declared)
+
+    async def _activate(self, tool_id: str, by: str, reviewed_digest: str | None) -> ToolRecord:
+        listed = self._lookup.find(tool_id)
+        check_reviewed(listed.record, reviewed_digest)
+        state, what = next_state("activate", listed.record)
+        changed = self._changed(listed, state=state, deprecated_at=None, sunset=None, successor=None)
+        self._active.check_conflict(changed)
+        (saved,) = await self._save([changed], what, by, {"document": listed.record.document_digest})
+        return saved
+
+    async def _deactivate(self, tool_id: str, by: str) -> ToolRecord:
+        listed = self._lookup.find(tool_id)
+        state, what = next_state("deactivate", listed.record)
+        (saved,) = await self._save([self._changed(listed, state=state)], what, by)
+        return saved
+
+    async def _deprecate(self, tool_id: str, by: str, sunset: date | None, successor: str | None) -> ToolRecord:
+        listed = self._lookup.find(tool_id)
+        if successor is not None and self._lookup.find(successor).record.id == listed.record.id:
+            raise Malformed(f"{listed.record.id} cannot come after itself; name another tool or version")
+        told = sunset.isoformat() if sunset else None
+        changed = self._changed(listed, deprecated_at=self._clock(), sunset=told, successor=successor)
+        (saved,) = await self._save([changed], "deprecated", by, {"sunset": told, "successor": successor})
+        return saved
+
+    async def _roll_back(self, tool_id: str, by: str) -> tuple[ToolRecord, ...]:
+        key = self._lookup.find(tool_id).record.key
+        known = sorted(self._lookup.versions(key), key=lambda each: precedence(each.record.version), reverse=True)
+        active = [each for each in known if each.record.state == "active"]
+        older = [each for each in known if active and known.index(each) > known.index(active[0])]
+        looked_at = [each for each in older if each.record.state in ("active", "inactive")]
+        before = next((each for each in looked_at if self._active.is_servable(each.record)), None)
+        if before is None:
+            raise Malformed(f"there is no version of {key} before the one that is active; nothing was changed")
+        newer = [self._changed(each, state="inactive") for each in active if known.index(each) < known.index(before)]
+        back = self._changed(before, state="active", deprecated_at=None, sunset=None, successor=None)
+        self._active.check_conflict(back)
+        return await self._save([back, *newer], "rolled back", by, {"to": before.record.version})
+
+    async def _remove(self, tool_id: str, by: str) -> None:
+        kept = self._lookup.find(tool_id).record
+        if any(entry.id == kept.id for entry in self._active.code_entries):
+            raise Malformed(f"{kept.id} is served from code: leave it out of what is served, or deactivate it")
+        await self._store.remove([kept], [self._event(kept, "removed", by, {})])
+        self._index.remove(kept.id)
+        self._active.remove(kept.id)
+
+    async def _save_code_tools(self, changed: Sequence[Tool]) -> None:
+        """Keep the operator's own tools that are new or changed, as far as nobody has meanwhile."""
+        fresh = [tool for tool in changed if self._rules.is_code_changed(tool)]
+        papers = [IndexedTool(record_for_code(tool, self._lookup.operator_source("code")), tool) for tool in fresh]
+        new = [each for each in papers if each.record.id not in self._index]
+        old = [self._replacement(each, before) for each in papers if (before := self._index.get(each.record.id))]
+        if new:
+            await self._save(new, "registered", OPERATOR)
+        if old:
+            await self._save(old, "replaced", OPERATOR)
+
+    async def _register_file(self, document: DefinitionDocument, *, readonly: bool) -> None:
+        """Keep what a file defines; what changed under an unchanged version is quarantined again.
+
+        Who may not write holds it in memory, quarantined as well.
+        """
+        tools = document.tools
+        papers = records_for_document(document, tools, self._lookup.operator_source("file", document.detail))
+        both = [IndexedTool(kept, tool) for kept, tool in zip(papers, tools, strict=True) if not self._is_known(kept)]
+        new = [each for each in both if each.record.id not in self._index]
+        old = [self._replacement(each, before) for each in both if (before := self._index.get(each.record.id))]
+        if new:
+            whole = readable_catalog(document.dialect).grouped
+            self._rules.check([each.record for each in new], tools, None, complete=whole)
+        if readonly:
+            self._index.put_all([*new, *old])
+            return
+        if new:
+            await self._save(new, "registered", OPERATOR)
+        if old:
+            await self._save(old, "quarantined", OPERATOR, {"reason": "it changed under an unchanged version"})
+
+    def _is_known(self, record: ToolRecord) -> bool:
+        listed = self._index.get(record.id)
+        return listed is not None and listed.record.digests == record.digests
+
+    def _replacement(self, indexed: IndexedTool, before: IndexedTool) -> IndexedTool:
+        """The new papers of a tool in place of the old ones; code that somebody switched off or ended stays so."""
+        old = before.record
+        kept = msgspec.structs.replace(indexed.record, serial=old.serial, registered_at=old.registered_at)
+        if (old.origin, kept.origin) == ("code", "code"):
+            ending = {"deprecated_at": old.deprecated_at, "sunset": old.sunset, "successor": old.successor}
+            kept = msgspec.structs.replace(kept, state=old.state, **ending)
+        return IndexedTool(kept, with_deprecation(indexed.tool, kept))
+
+    async def _save(
+        self, tools: Sequence[IndexedTool], what: ToolEventKind, by: str, detail: JsonObject | None = None
+    ) -> tuple[ToolRecord, ...]:
+        events = [self._event(each.record, what, by, detail or {}) for each in tools]
+        saved = await self._store.save([each.record for each in tools], events)
+        listed = [IndexedTool(kept, each.tool) for kept, each in zip(saved, tools, strict=True)]
+        self._index.put_all(listed)
+        self._active.apply(listed)
+        self._active.schedule_sunsets()
+        return saved
+
+    def _reapply_toolkits(self, toolkits: Collection[str]) -> None:
+        """Code that comes or goes decides what else of its toolkit is served."""
+        self._active.apply([listed for toolkit in toolkits for listed in self._index.in_toolkit(toolkit)])
+
+    def _changed(self, indexed: IndexedTool, **changed: object) -> IndexedTool:
+        kept = msgspec.structs.replace(indexed.record, changed_at=self._clock(), **changed)
+        return IndexedTool(kept, with_deprecation(indexed.tool, kept))
+
+    def _event(self, record: ToolRecord, what: ToolEventKind, by: str, detail: JsonObject) -> ToolEvent:
+        return ToolEvent(at=self._clock(), by=by, id=record.id, what=what, detail=detail)

@@ -1,0 +1,103 @@
+"""WriteLock and StorePoller: serialized writes to the store, and reloads after writes of other processes.
+
+A write that has begun finishes even if its caller is cancelled; it is refused while `read_only_reason` is set. The
+poller compares the store's version every second and reloads on change; a failed reload is tried again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from toolhall.model.errors import Denied, ToolhallError, Unavailable
+from toolhall.stores.common import Stale, StoreFailed
+
+_T = TypeVar("_T")
+
+
+class WriteLock:
+    """Shared by what is changed together: the tools of a hall, or its keys and grants."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self.read_only_reason: str | None = None  # why nothing may be changed now
+
+    async def exclusive(self, change: Coroutine[Any, Any, _T]) -> _T:
+        """One change at a time; it is finished even if nobody waits for it any more."""
+
+        async def run() -> _T:
+            async with self._lock:
+                return await change
+
+        if self.read_only_reason is not None:
+            change.close()
+            raise Denied(self.read_only_reason)
+        try:
+            return await asyncio.shield(asyncio.ensure_future(run()))
+        except (StoreFailed, Stale) as failed:
+            raise store_unavailable(failed) from None
+
+
+def store_unavailable(failed: Exception) -> Unavailable:
+    """The hall's fault, not the caller's."""
+    return Unavailable("the change could not be stored; the server's log says why", detail=str(failed))
+
+
+POLL_SECONDS = 1.0
+_log = logging.getLogger("toolhall.registrar")
+
+
+class StorePoller:
+    """Calls `take` once the store's version is another; if that fails, what was known stays, and it is tried again."""
+
+    def __init__(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        self._on_change = on_change
+        self._read_version: Callable[[], Awaitable[int]] | None = None
+        self._last_version = 0
+        self._failing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._polling: asyncio.Task[None] | None = None
+
+    async def set_baseline(self, read_version: Callable[[], Awaitable[int]] | None) -> None:
+        """What is read after this is what is known; without a version, nobody else changes anything."""
+        self._read_version = read_version
+        if read_version is not None:
+            self._last_version = await read_version()
+
+    def start(self) -> None:
+        """Look from now on, in the loop that runs now."""
+        self.stop()
+        if self._read_version is not None:
+            self._timer = asyncio.get_running_loop().call_later(POLL_SECONDS, self._start_poll)
+
+    def stop(self) -> None:
+        """Look no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._polling is not None:
+            self._polling.cancel()
+            self._polling = None
+
+    async def poll(self) -> None:
+        """Take over what was changed, if anything was."""
+        if self._read_version is None:
+            return
+        try:
+            version = await self._read_version()
+            if version != self._last_version:
+                await self._on_change()
+            self._last_version = version
+            self._failing = False
+        except (StoreFailed, ToolhallError) as failed:
+            if not self._failing:  # or it would be said every second
+                _log.error("what other processes changed is not known here: %s", getattr(failed, "detail", failed))
+            self._failing = True
+
+    def _start_poll(self) -> None:
+        self._polling = asyncio.get_running_loop().create_task(self.poll())
+        self._polling.add_done_callback(self._on_polled)
+
+    def _on_polled(self, polling: "asyncio.Task[None]") -> None:
+        if self._timer is not None and not polling.cancelled():
+            self.start()

@@ -1,1 +1,0 @@
-"""How a tool's body is reached, one file for each way."""

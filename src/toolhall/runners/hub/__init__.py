@@ -1,1 +1,0 @@
-"""Tools that run in tool servers: the lines to them, and which of them runs a call."""

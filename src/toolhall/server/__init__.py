@@ -1,0 +1,1 @@
+"""The HTTP server: uvicorn with connection limits and timeouts, worker processes, reload, tool servers."""

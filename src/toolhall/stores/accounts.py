@@ -1,0 +1,263 @@
+"""Linked OAuth accounts: Account and AccountLink, the AccountStore protocol and its in-memory implementation.
+
+Tokens are encrypted by the vault before they come here; nothing in this module decrypts them. Time is the store's own.
+"""
+
+import time
+from collections.abc import Iterable
+from typing import Annotated, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from toolhall.stores.approvals import CoolingDown
+from toolhall.stores.common import Clock, MonotonicClock, Stale, check_storable
+
+MAX_PENDING_PER_USER = 20  # links that one caller has for one user
+MAX_PENDING_PER_CALLER = 1_000  # for all the users that it acts for
+MAX_PENDING_TOTAL = 10_000
+RETRY_SECONDS = 60.0  # to wait when there are too many of all
+RETENTION_SECONDS = 86_400.0  # how a link ended can be asked for that long after it would have expired
+MAX_STORED_LINKS = 20_000
+NEW = 0  # the serial of an account that no store has kept yet
+AccountState: TypeAlias = Literal["connected", "broken"]
+LinkState: TypeAlias = Literal["pending", "claimed", "completed", "failed"]
+LinkOutcome: TypeAlias = Literal["completed", "failed"]
+LinkMethod: TypeAlias = Literal["browser", "device", "paste"]
+# Half a surrogate pair has no UTF-8, and PostgreSQL keeps no NUL; so no engine does.
+_Text: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00\ud800-\udfff]*\Z", max_length=2_048)]
+_Scopes: TypeAlias = Annotated[tuple[_Text, ...], msgspec.Meta(max_length=500)]
+_Ciphertext: TypeAlias = Annotated[bytes, msgspec.Meta(max_length=262_144)]
+_Timestamp: TypeAlias = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person has at a provider; a person has one at each."""
+
+    id: _Text  # random, and never used again
+    user: _Text
+    provider: _Text
+    issuer: _Text  # or the token endpoint: its tokens go to no other one
+    scopes: _Scopes  # as they were granted
+    sealed: _Ciphertext  # the tokens
+    expires_at: _Timestamp | None = None  # of the access token
+    state: AccountState = "connected"
+    created_at: _Timestamp
+    refreshed_at: _Timestamp | None = None
+    serial: Annotated[int, msgspec.Meta(ge=0, lt=2**62)] = NEW  # raised at each save: what a writer has seen
+
+
+class AccountLink(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt to connect an account, good once and only for who asked for it."""
+
+    id: _Text
+    caller: _Text
+    user: _Text
+    provider: _Text
+    issuer: _Text
+    scopes: _Scopes
+    tool: _Text | None = None  # the one that needs it
+    sealed: _Ciphertext  # what the answer is checked with; forgotten when the attempt ends
+    browser: _Text = ""  # the digest of what the browser that agreed must bring
+    how: LinkMethod = "browser"
+    created: _Timestamp
+    expires: _Timestamp
+    state: LinkState = "pending"
+    reason: _Text | None = None  # why it failed
+
+
+class AccountReader(Protocol):
+    """What may be read, also while another process writes."""
+
+    async def all(self, user: str | None = None) -> tuple[Account, ...]:
+        """Every account of a user, or of everybody, the oldest first."""
+        ...
+
+    async def find(self, user: str, provider: str) -> Account | None:
+        """The one that a user has at a provider."""
+        ...
+
+    async def get(self, account_id: str) -> Account | None:
+        """The one with this id."""
+        ...
+
+    async def find_link(self, link_id: str) -> AccountLink | None:
+        """As it stands now; what nobody used in time is not there."""
+        ...
+
+    async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
+        """The links of a caller that can still be used, the oldest first: the same question need not be asked twice."""
+        ...
+
+
+class AccountStore(AccountReader, Protocol):
+    """A change is there once its call has returned; of several at the same moment, one is made."""
+
+    async def save(self, account: Account, serial: int) -> Account | None:
+        """Keep it in place of what had this serial (NEW: there is none yet), and return it with its next serial.
+
+        None: it is stale, because somebody else saved or removed it, or connected this user there; read it again.
+        """
+        ...
+
+    async def remove(self, account_id: str) -> bool:
+        """Forget it; False if there is none."""
+        ...
+
+    async def add_link(self, link: AccountLink) -> None:
+        """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
+        ...
+
+    async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
+        """Bind what is pending to the browser in which the person agreed, the last one counts; None if it is not."""
+        ...
+
+    async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
+        """Use up what is pending, once; None if it no longer is, or if it was bound to another browser.
+
+        A link for a browser cannot be claimed before it is bound; for all others `from_browser` is empty.
+        """
+        ...
+
+    async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
+        """Say how it ended: what was claimed can be completed or fail, what is pending can only fail; else None."""
+        ...
+
+
+def sort_accounts(accounts: Iterable[Account]) -> tuple[Account, ...]:
+    """As every store lists them."""
+    return tuple(sorted(accounts, key=lambda each: (each.created_at, each.id)))
+
+
+def sort_links(links: Iterable[AccountLink]) -> tuple[AccountLink, ...]:
+    """As every store lists them."""
+    return tuple(sorted(links, key=lambda each: (each.created, each.id)))
+
+
+def is_pending(link: AccountLink, now: float) -> bool:
+    """Whether it can still be used."""
+    return link.state == "pending" and link.expires > now
+
+
+def is_retained(link: AccountLink, now: float) -> bool:
+    """Whether it can still be asked about: what nobody used is gone with its time, the rest some time later."""
+    return is_pending(link, now) if link.state == "pending" else link.expires + RETENTION_SECONDS > now
+
+
+def bound_to_browser(link: AccountLink, browser: str, sealed: bytes, now: float) -> AccountLink | None:
+    """The link after the person agreed in this browser."""
+    if not is_pending(link, now):
+        return None
+    return msgspec.structs.replace(link, browser=browser, sealed=sealed)
+
+
+def as_claimed(link: AccountLink, from_browser: str, now: float) -> AccountLink | None:
+    """The link after it was used by who came from there."""
+    may = link.browser == from_browser and (link.how != "browser" or link.browser != "")
+    return msgspec.structs.replace(link, state="claimed") if may and is_pending(link, now) else None
+
+
+def as_ended(link: AccountLink, state: LinkOutcome, reason: str | None, now: float) -> AccountLink | None:
+    """The link after its end: what was claimed in time may end later."""
+    may = link.state == "claimed" or (state == "failed" and is_pending(link, now))
+    return msgspec.structs.replace(link, state=state, reason=reason, sealed=b"") if may else None
+
+
+def check_link_limits(same_user: Iterable[AccountLink], caller_count: int, total_count: int, now: float) -> None:
+    """Raise NotNow if too many links wait already: the caller's for this user, for all its users, or everybody's."""
+    expiring = sorted(each.expires for each in same_user)
+    if len(expiring) >= MAX_PENDING_PER_USER:
+        raise CoolingDown("pending", expiring[0] - now)
+    if caller_count >= MAX_PENDING_PER_CALLER or total_count >= MAX_PENDING_TOTAL:
+        raise CoolingDown("pending", RETRY_SECONDS)
+
+
+class MemoryAccountStore:
+    """Keeps them until the process ends; nothing here waits, so nothing comes in between."""
+
+    def __init__(self, clock: Clock = time.time) -> None:
+        self._clock = MonotonicClock(clock)
+        self._accounts: dict[str, Account] = {}
+        self._links: dict[str, AccountLink] = {}
+
+    async def all(self, user: str | None = None) -> tuple[Account, ...]:
+        """Every account of a user, or of everybody, the oldest first."""
+        return sort_accounts(each for each in self._accounts.values() if user in (None, each.user))
+
+    async def find(self, user: str, provider: str) -> Account | None:
+        """The one that a user has at a provider."""
+        return next((each for each in self._accounts.values() if (each.user, each.provider) == (user, provider)), None)
+
+    async def get(self, account_id: str) -> Account | None:
+        """The one with this id."""
+        return self._accounts.get(account_id)
+
+    async def save(self, account: Account, serial: int) -> Account | None:
+        """Keep it in place of what had this serial, and return it with its next serial; None if that is stale."""
+        kept = msgspec.structs.replace(account, serial=serial + 1)
+        check_storable(kept)
+        before = self._accounts.get(account.id)
+        same = await self.find(account.user, account.provider)
+        if (before.serial if before else NEW) != serial or (same is not None and same.id != account.id):
+            return None
+        self._accounts[account.id] = kept
+        return kept
+
+    async def remove(self, account_id: str) -> bool:
+        """Forget it; False if there is none."""
+        return self._accounts.pop(account_id, None) is not None
+
+    async def find_link(self, link_id: str) -> AccountLink | None:
+        """As it stands now; what nobody used in time is not there."""
+        found = self._links.get(link_id)
+        return found if found is not None and is_retained(found, self._clock()) else None
+
+    async def pending_links(self, caller: str) -> tuple[AccountLink, ...]:
+        """The links of a caller that can still be used, the oldest first."""
+        return sort_links(each for each in self._pending() if each.caller == caller)
+
+    async def add_link(self, link: AccountLink) -> None:
+        """Keep a new one; raises Stale if its id is taken, NotNow if too many wait already."""
+        check_storable(link)
+        now = self._clock()
+        self._prune_links(now)
+        if link.id in self._links:
+            raise Stale([link.id])
+        waiting = self._pending()
+        of_caller = [each for each in waiting if each.caller == link.caller]
+        same = [each for each in of_caller if each.user == link.user]
+        check_link_limits(same, len(of_caller), len(waiting), now)
+        self._links[link.id] = link
+
+    async def bind_link(self, link_id: str, browser: str, sealed: bytes) -> AccountLink | None:
+        """Bind what is pending to the browser in which the person agreed; None if it is not pending."""
+        found = self._links.get(link_id)
+        return None if found is None else self._put_link(bound_to_browser(found, browser, sealed, self._clock()))
+
+    async def claim_link(self, link_id: str, from_browser: str) -> AccountLink | None:
+        """Use up what is pending, once; None if it no longer is, or if it was bound to another browser."""
+        found = self._links.get(link_id)
+        return None if found is None else self._put_link(as_claimed(found, from_browser, self._clock()))
+
+    async def end_link(self, link_id: str, state: LinkOutcome, reason: str | None = None) -> AccountLink | None:
+        """Say how it ended; None if it cannot end like this any more."""
+        found = self._links.get(link_id)
+        return None if found is None else self._put_link(as_ended(found, state, reason, self._clock()))
+
+    def _pending(self) -> list[AccountLink]:
+        now = self._clock()
+        return [each for each in self._links.values() if is_pending(each, now)]
+
+    def _put_link(self, link: AccountLink | None) -> AccountLink | None:
+        if link is not None:
+            check_storable(link)
+            self._links[link.id] = link
+        return link
+
+    def _prune_links(self, now: float) -> None:
+        """What is gone goes, and of too many those that ended first."""
+        kept = {each.id: each for each in self._links.values() if is_retained(each, now)}
+        surplus = max(len(kept) + 1 - MAX_STORED_LINKS, 0)
+        over = sorted((each.expires, each.id) for each in kept.values() if each.state in ("completed", "failed"))
+        for _, link_id in over[:surplus]:
+            del kept[link_id]
+        self._links = kept

@@ -1,1 +1,0 @@
-"""The accounts that people have connected, and the links by which they do it."""

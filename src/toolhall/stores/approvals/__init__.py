@@ -1,1 +1,0 @@
-"""What people said to calls that needed their yes."""

@@ -1,1 +1,0 @@
-"""Grants: who may call what, as it is remembered."""

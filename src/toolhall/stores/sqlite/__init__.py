@@ -1,1 +1,0 @@
-"""Registered tools in one SQLite file."""

@@ -1,0 +1,250 @@
+"""`CallHandler`: runs the calls that a hall sends to this tool server, and answers each of them exactly once.
+
+A tool gets exactly the credentials that it declares, of those that the call brings.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from toolhall.authoring.declaration import BadDeclaration
+from toolhall.authoring.definition import Definition
+from toolhall.dialects.hub import catalog, messages
+from toolhall.dialects.hub.call_messages import CANCEL, HEALTH, AnswerMessage, CallContext, RemoteCall
+from toolhall.dialects.hub.catalog import write_declaration
+from toolhall.dialects.hub.errors import MethodNotFound
+from toolhall.dialects.hub.results import NoSuchMethod, NotStarted, write_failure, write_result
+from toolhall.execution.executor import ExecutorLimits, FunctionExecutor
+from toolhall.execution.health_checks import HealthChecks, worst_state
+from toolhall.http.cancellation import CancellableCalls
+from toolhall.model.caller import ANONYMOUS, Allow, Caller
+from toolhall.model.errors import (
+    BadArguments,
+    BadOutput,
+    Broken,
+    Cancelled,
+    Malformed,
+    NeedsRequirement,
+    NotFound,
+    ToolhallError,
+)
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call, InputRequiredSignal, WireResponse
+from toolhall.model.requirements import AccountToken, MissingRequirement, Requirements, ResolvedCredentials
+from toolhall.model.secret import MIN_SECRET_LENGTH, Secret
+from toolhall.model.tool import Tool
+from toolhall.model.versions import newest_version
+from toolhall.pipeline.run import Run
+from toolhall.pipeline.states import Equipped, Raw
+from toolhall.redaction.log_redaction import start_redaction, stop_redaction
+from toolhall.redaction.redactor import redactor_for
+from toolhall.registry.snapshot import Entry, compile_entry
+from toolhall.schema.signature import with_binding_problems
+from toolhall.toolserver.hub_link import HubLink, OutgoingQueue
+
+
+def caller_from_context(context: CallContext) -> Caller:
+    """Who calls, as the hall says."""
+    return ANONYMOUS if context.caller is None else context.caller.caller
+
+
+def credentials_from_context(needs: Requirements | None, context: CallContext) -> ResolvedCredentials | None:
+    """What the tool declares; NeedsRequirement lists what the hall did not send."""
+    if needs is None:
+        return None
+    missing = [
+        *(MissingRequirement("secret", name) for name in needs.secrets if name not in context.secrets),
+        *(
+            MissingRequirement("account", account=need)
+            for need in needs.accounts
+            if need.provider not in context.accounts
+        ),
+    ]
+    if needs.user_id and context.user_id is None:
+        missing.append(MissingRequirement("user_id"))
+    if missing:
+        raise NeedsRequirement("the call came without what the tool declares to need", missing=missing)
+    accounts = {need.provider: _account_token(need.provider, context) for need in needs.accounts}
+    secrets = {name: _secret(name, context.secrets[name]) for name in needs.secrets}
+    return ResolvedCredentials(secrets, accounts, context.user_id if needs.user_id else None)
+
+
+def _account_token(provider: str, context: CallContext) -> AccountToken:
+    lent = context.accounts[provider]
+    return AccountToken(provider, _secret(provider, lent.token), lent.scopes, lent.expires_at)
+
+
+def _secret(name: str, value: str) -> Secret:
+    try:
+        return Secret(value)
+    except ValueError:
+        raise Malformed(f"what came for {name[:64]!r} is shorter than {MIN_SECRET_LENGTH} characters") from None
+
+
+MAX_CALLS = 256
+_ALLOWED_BY_HALL = Allow("the hall")  # which has asked everybody who must be asked
+_log = logging.getLogger("toolhall.toolserver")
+
+
+class CallHandler:
+    """Takes calls, answers to their questions, and the hall's own requests, whatever line brings them."""
+
+    def __init__(self, definitions: Sequence[Definition], limits: ExecutorLimits, max_calls: int = MAX_CALLS) -> None:
+        self.executor = FunctionExecutor(limits, Run.tool_of_frame)
+        self._definitions = tuple(definitions)
+        self._run = Run(limits.default_timeout, self.executor.activity)
+        self._health_checks = HealthChecks(self.executor.thread_pool)
+        self._max_calls = max_calls
+        self._max_result_bytes = limits.worker_limits.result_bytes
+        self._draining = False
+        self._cancellation = CancellableCalls()
+        self._links: dict[tuple[str, str], HubLink] = {}  # of the calls that run, by line and id
+        self._entries: dict[tuple[str, str], dict[str, Entry]] = {}  # by toolkit and method, then by version
+        for definition in self._definitions:
+            self._add(definition)
+        self.executor.lifespans.add_toolkits(self._definitions)
+
+    @property
+    def running(self) -> int:
+        """Calls that have begun and not ended."""
+        return len(self._links)
+
+    @property
+    def declarations(self) -> list[JsonObject]:
+        """Everything that is run here, as a hall is told: a document for each version of a toolkit."""
+        tools: dict[tuple[str, str], list[Tool]] = {}
+        for definition in self._definitions:
+            tools.setdefault((definition.tool.id.toolkit, definition.tool.id.version), []).append(definition.tool)
+        return [write_declaration(tuple(each)) for each in tools.values()]
+
+    async def open(self) -> None:
+        """Watch over the loop that runs now, and do before the first call what takes long; raises LifespanFailed."""
+        await self.executor.lifespans.enter()
+        self.executor.watchdog.watch()
+        if any(entry.requirements for versions in self._entries.values() for entry in versions.values()):
+            await self.executor.egress.preload()
+
+    def drain(self) -> None:
+        """Take no more calls; those that run go on."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Leave the toolkits, and end what still runs in threads and processes."""
+        await self._health_checks.close()
+        await self.executor.lifespans.leave()
+        self.executor.close()
+
+    async def run_call(self, call: RemoteCall, size: int, outgoing: OutgoingQueue, channel: str = "") -> WireResponse:
+        """The one answer to a call; what it says before goes out by itself. `line` is what its id belongs to."""
+        try:
+            return self._encode_result(call, await self._run_tool(call, size, outgoing, channel))
+        except ToolhallError as error:
+            return write_failure(call.id, error, call.tool, call.method)
+        except InputRequiredSignal:  # a later call brings the answer, and nobody reads this
+            return write_failure(call.id, Cancelled("the answer comes with a later call"), call.tool, call.method)
+        except Exception:  # noqa: BLE001 - a fault of ours; every call gets an answer
+            _log.exception("call %s was not answered", call.context.call or call.id)
+            return write_failure(call.id, Broken(), call.tool, call.method)
+
+    def deliver_answer(self, answering: AnswerMessage, channel: str = "") -> bool:
+        """What came of a question; False if nobody waits for that."""
+        link = self._links.get((channel, answering.id))
+        return link is not None and link.deliver_answer(answering)
+
+    async def handle_request(self, request: messages.HubRequest, channel: str = "") -> WireResponse:
+        """Answer what the hall itself wants: to cancel a call, or to know how the tools are."""
+        try:
+            if request.method == CANCEL:
+                return messages.write_response(request, self._cancel(request.params.get("id"), channel))
+            if request.method == HEALTH:
+                return messages.write_response(request, await self.health())
+            raise MethodNotFound(f"a tool server has no method {request.method[:64]!r}; it has {CANCEL} and {HEALTH}")
+        except ToolhallError as error:
+            return messages.write_error(request, error)
+
+    async def health(self) -> JsonObject:
+        """How it is: the worst of its tools is the whole's state."""
+        states = await self._health_checks.states(self._definitions)
+        return {"status": worst_state(states.values()), "components": {"tools": states}}
+
+    def _add(self, definition: Definition) -> None:
+        tool = definition.tool
+        entry = compile_entry(tool, self.executor.runner_for(definition), known_good=True, bind=definition.body.bind)
+        versions = self._entries.setdefault((tool.id.toolkit, tool.id.tool), {})
+        if tool.id.version in versions:
+            raise BadDeclaration(f"{tool.id} is there twice; give one of the two another name or version")
+        # How much it may tell is bounded by the hall, which knows who listens.
+        versions[tool.id.version] = msgspec.structs.replace(entry, is_interactive=False)
+
+    def _find_entry(self, call: RemoteCall) -> Entry:
+        versions = self._entries.get((call.tool, call.method))
+        if versions is None:
+            if any(toolkit == call.tool for toolkit, _ in self._entries):
+                raise NoSuchMethod(f"{call.tool} has no method {call.method[:64]!r}")
+            raise NotFound(f"this tool server does not run {call.tool[:64]!r}")
+        version = newest_version(versions) if call.version is None else call.version
+        if version not in versions:
+            raise NotFound(f"this tool server runs {call.tool}.{call.method} in {', '.join(versions)} only")
+        return versions[version]
+
+    async def _run_tool(self, call: RemoteCall, size: int, outgoing: OutgoingQueue, channel: str) -> Raw:
+        if self._draining:
+            raise NotStarted("this tool server is about to end")
+        if len(self._links) >= self._max_calls:
+            raise NotStarted(f"this tool server runs {self._max_calls} calls already")
+        key = (channel, call.id)
+        if key in self._links:
+            raise Malformed("a call with this id runs already")
+        link = HubLink(call.id, call.context.can, outgoing)
+        equipped = _prepare_call(call, self._find_entry(call), link, size)
+        self._links[key] = link
+        try:
+            return await self._cancellation.run([("", *key)], self._run(equipped, call.context.timeout))
+        finally:
+            del self._links[key]
+
+    def _encode_result(self, call: RemoteCall, raw: Raw) -> WireResponse:
+        """The value as JSON; what is wrong with it goes to the log, without the secrets of the call."""
+        hushed = None if raw.redactor is None else start_redaction(raw.redactor)
+        try:
+            wire = write_result(call.id, raw.value)
+        except Exception as error:
+            _log.exception("tool %s returned what cannot be written as JSON", raw.entry.id)
+            raise BadOutput("the tool returned something that cannot be written as JSON") from error
+        finally:
+            if hushed is not None:
+                stop_redaction(hushed)
+        if len(wire.body) > self._max_result_bytes:
+            _log.error("tool %s returned %d bytes", raw.entry.id, len(wire.body))
+            raise BadOutput(f"the tool returned {len(wire.body)} bytes; at most {self._max_result_bytes} are passed on")
+        return wire
+
+    def _cancel(self, call_id: object, channel: str) -> JsonObject:
+        if not isinstance(call_id, str):
+            raise Malformed("id is that of the call to cancel, a text")
+        done = self._cancellation.cancel(("", channel, call_id))
+        return {"status": "cancelled" if done else "not_running"}
+
+
+def _prepare_call(call: RemoteCall, entry: Entry, link: HubLink, size: int) -> Equipped:
+    """As far as a hall brings a call before it runs; the hall has said yes to it, so only its form is judged here."""
+    if not entry.input_validator.accepts(call.params):
+        raise BadArguments(
+            with_binding_problems(entry.input_validator.problems(call.params, size), call.params, size, entry.bind)
+        )
+    context = call.context
+    equipment = credentials_from_context(entry.requirements, context)
+    ours = Call(
+        id=context.call or call.id,
+        tool=entry.id,
+        arguments=call.params,
+        caller=caller_from_context(context),
+        link=link,
+        dialect=catalog.name,
+        size=size,
+        started=time.monotonic(),
+    )
+    redactor = None if equipment is None else redactor_for(None, equipment.secret_values)
+    return Equipped(ours, entry, _ALLOWED_BY_HALL, call.params, None, redactor, equipment)

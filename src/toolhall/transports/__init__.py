@@ -1,1 +1,0 @@
-"""Bytes in, bytes out: who calls, is it sane, and which dialect speaks."""

@@ -1,1 +1,0 @@
-"""The moving parts of MCP: sessions, streams, subscriptions, rounds of questions."""

@@ -1,0 +1,80 @@
+"""Routes of the pages: `ApprovalComponents` for approvals and enrolment, `account_link_routes` for account linking."""
+
+from collections.abc import Callable
+
+from toolhall.auth.authenticator import RequestAuthenticator
+from toolhall.http.api.approvals import ApprovalsApi
+from toolhall.http.api.base import ManagementContext
+from toolhall.http.api.factors import FactorsApi
+from toolhall.http.request import Methods
+from toolhall.http.request_guard import RequestValidator
+from toolhall.oauth.authorization_code import CALLBACK_PATH
+from toolhall.oauth.broker import Broker
+from toolhall.oauth.link import LINK_PATH
+from toolhall.pipeline.admin import AdminExecutor
+from toolhall.pipeline.approvals import APPROVE_PATH as APPROVE
+from toolhall.pipeline.approvals import ApprovalDecisions, ApprovalService
+from toolhall.pipeline.second_factors import SecondFactors
+from toolhall.stores.approvals import MemoryApprovalStore
+from toolhall.stores.bundle import Stores
+from toolhall.stores.crypto import SealedBox, derive_key
+from toolhall.stores.factors import MemoryFactorStore
+from toolhall.web.approve import ApprovePage, PageComponents
+from toolhall.web.auth import PageAuth, PageSessions
+from toolhall.web.connect import AccountLinkFlow, CallbackPage, ConnectPage, LinkCookies
+from toolhall.web.enroll import ENROLL_PATH as ENROLL
+from toolhall.web.enroll import EnrollPage
+from toolhall.web.passkeys import Passkeys
+from toolhall.web.public_url import PublicUrl
+
+PAGES_KEY_PURPOSE, SESSIONS_KEY_PURPOSE, FACTORS_KEY_PURPOSE = (
+    "toolhall pages",
+    "toolhall page sessions",
+    "toolhall factors",
+)
+
+
+class ApprovalComponents:
+    """The way to people; until it is opened, what they say is kept in memory."""
+
+    def __init__(self, name: str, public_url: PublicUrl, root: bytes, clock: Callable[[], float]) -> None:
+        self.public_url = public_url
+        self.approvals = ApprovalService(MemoryApprovalStore(clock), lambda: public_url.url)
+        self.factors = SecondFactors(MemoryFactorStore(clock), SealedBox(derive_key(root, FACTORS_KEY_PURPOSE)), clock)
+        self._name = name
+        self._key = derive_key(root, PAGES_KEY_PURPOSE)
+        self.sessions = PageSessions(SealedBox(derive_key(root, SESSIONS_KEY_PURPOSE)), self._key, public_url, clock)
+
+    def open(self, stores: Stores) -> None:
+        """From now on, keep it there."""
+        self.approvals.store, self.factors.store = stores.approvals, stores.factors
+
+    def endpoints(
+        self, context: ManagementContext, validator: RequestValidator, authenticator: RequestAuthenticator
+    ) -> dict[str, Methods]:
+        """The pages, and what the command line uses in their place."""
+        deciding = ApprovalDecisions(self.approvals, context.dispatcher.admin)
+        passkeys = Passkeys(self.factors, self.public_url, self._key, self._name)
+        parts = PageComponents(
+            deciding, self.factors, passkeys, PageAuth(self.sessions, authenticator), self.public_url
+        )
+        approve, enroll = ApprovePage(parts), EnrollPage(parts, context.dispatcher.admin)
+        return {
+            APPROVE: {"GET": approve.get, "POST": approve.post},
+            ENROLL: {"GET": enroll.get, "POST": enroll.post},
+            **ApprovalsApi(deciding, self.factors, validator).endpoints(),
+            **FactorsApi(context, self.factors, validator, self._name, self._enroll_url).endpoints(),
+        }
+
+    def _enroll_url(self, invitation: str) -> str:
+        return f"{self.public_url.url}{ENROLL}{invitation}"
+
+
+def account_link_routes(
+    broker: Broker, admin: AdminExecutor, page_auth: PageAuth, public_url: PublicUrl, clock: Callable[[], float]
+) -> dict[str, Methods]:
+    """The page of every link, and where providers lead back to: all to one place, or each to its own."""
+    linking, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
+    connect, callback = ConnectPage(linking, page_auth, public_url, clock), CallbackPage(linking, cookies, public_url)
+    back: Methods = {"GET": callback.get}
+    return {LINK_PATH: {"GET": connect.get, "POST": connect.post}, CALLBACK_PATH: back, f"{CALLBACK_PATH}/": back}

@@ -81,4 +81,4 @@ async def test_what_the_capabilities_say_is_promised_and_checked() -> None:
             await client.call_named(write.name, {"line": 1})
         assert (await client.call_named(write.name, {"line": "a"})).encoded == b'{"lines":["a"]}'
     assert diary.lines == ["a"]
-    assert [type(event).__name__ for event in client.events] == ["Progress"]
+    assert [type(event).__name__ for event in client.events] == ["ProgressEvent"]

@@ -175,7 +175,7 @@ def test_nobody_who_does_not_ask_for_spans_gets_any(environment: dict[str, str])
 
 
 def test_without_a_collector_nothing_is_imported() -> None:
-    program = "import sys, toolhall.telemetry.spans as s; assert s.spans_from({}) is None; print(*sys.modules)"
+    program = "import sys, toolhall.telemetry.spans as s; assert s.tracer_from_environment({}) is None; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "opentelemetry" not in ran.stdout
 
@@ -183,8 +183,8 @@ def test_without_a_collector_nothing_is_imported() -> None:
 def test_without_the_library_it_says_what_to_install() -> None:
     program = (
         "import sys; sys.modules['opentelemetry'] = None\n"
-        "from toolhall.telemetry.spans import spans_from\n"
-        "assert spans_from({'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://127.0.0.1:1'}) is None"
+        "from toolhall.telemetry.spans import tracer_from_environment\n"
+        "assert tracer_from_environment({'OTEL_EXPORTER_OTLP_ENDPOINT': 'http://127.0.0.1:1'}) is None"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "install toolhall[otel]" in ran.stderr
@@ -194,7 +194,7 @@ def test_a_program_that_traces_already_is_joined() -> None:
     program = (
         "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider\n"
         "provider = TracerProvider(); trace.set_tracer_provider(provider)\n"
-        "from toolhall.telemetry.spans import spans_from\n"
-        "spans = spans_from({}); assert spans._provider is provider and not spans._ours"
+        "from toolhall.telemetry.spans import tracer_from_environment\n"
+        "spans = tracer_from_environment({}); assert spans._provider is provider and not spans._owns_provider"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,88 +1,179 @@
-"""Bounded and deferred asyncio tasks: BoundedTaskGroup and DeferredTasks.
+"""Tasks and locks that outlive the caller that needs them: BackgroundTasks, BoundedTaskGroup, SingleFlight and more.
 
-BoundedTaskGroup runs at most `limit` tasks side by side: `start` waits for a free slot, `shutdown` gives the running
-tasks a grace period, then cancels them and waits until they have ended. DeferredTasks takes work from code that has no
-event loop or runs in another thread, and runs it in the serving loop once `start` was called there.
+Theory of operation
+-------------------
+asyncio keeps only weak references to tasks: a task that nothing else refers to may be collected before it ends. It also
+cancels whatever a cancelled task is waiting for, and a client that hangs up cancels the task that serves it. Both are
+wrong for work that must finish once it has begun: storing a refreshed OAuth token, writing a change to the store. Every
+set of tasks in this package is therefore one of these:
+
+- `BackgroundTasks` holds strong references to tasks until they end. The caller bounds how many it starts. At shutdown
+  the owner either waits for all of them (`wait`) or gives them a grace period and then cancels them (`shutdown`).
+- `BoundedTaskGroup` runs at most `limit` tasks at a time: `start` waits for a free slot. That wait is the back pressure
+  on a reader of a socket or of standard input.
+- `SingleFlight` runs one task per key. Callers that need the same key at the same time wait for the same task, each for
+  as long as it likes; the task goes on when they stop waiting.
+- `DeferredTasks` takes work from code that has no event loop, or that runs in another thread, and runs it in the
+  serving loop once `start` was called there.
+- `shielded_exclusive` runs one coroutine at a time under a lock. A coroutine that was handed over finishes even if its
+  caller is cancelled while it waits, so a change to the store is never half done.
+
+An error of a task that no caller waits for any more reaches the event loop's exception handler (BackgroundTasks,
+BoundedTaskGroup) or is dropped (SingleFlight and the shielded functions, whose next caller meets the same error).
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeAlias
+from collections.abc import Callable, Coroutine, Hashable, Iterator
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from toolhall.model.errors import ToolhallError
+T = TypeVar("T")
+KeyT = TypeVar("KeyT", bound=Hashable)
+TaskFactory: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+
+class BackgroundTasks:
+    """Holds strong references to running tasks until they end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> "Iterator[asyncio.Task[Any]]":
+        return iter(tuple(self._tasks))
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        """Run the coroutine in a task of the running loop."""
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def run_shielded(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run the coroutine and return its result; it goes on if the caller is cancelled."""
+        return await asyncio.shield(self.start(coroutine))
+
+    def cancel(self) -> None:
+        """Cancel every task, without waiting."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def wait(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - tasks that take longer go on
+        """Wait until every task has ended, or for `timeout` seconds; cancels nothing."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+
+    async def shutdown(self, grace_seconds: float = 0.0) -> None:
+        """Wait up to `grace_seconds`, then cancel what still runs and wait until it has ended."""
+        if grace_seconds:
+            await self.wait(grace_seconds)
+        tasks = list(self._tasks)
+        self.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class BoundedTaskGroup:
-    """Whoever starts one too many waits until there is room."""
+    """Runs at most `limit` tasks at a time; starting one more waits for a free slot."""
 
     def __init__(self, limit: int) -> None:
         self._slots = asyncio.Semaphore(limit)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     @property
     def is_full(self) -> bool:
-        """Whether the next one would wait."""
+        """Whether the next `start` would wait."""
         return self._slots.locked()
 
     async def start(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run it, once there is room."""
+        """Run the coroutine in a task as soon as a slot is free; the task frees the slot when it ends."""
         await self._slots.acquire()
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
+        task = self._tasks.start(coroutine)
+        task.add_done_callback(lambda _: self._slots.release())
         return task
 
     async def shutdown(self, grace_seconds: float = 0.0) -> None:
-        """Give what runs a moment to end, then end it."""
-        if self._tasks and grace_seconds:
-            await asyncio.wait(self._tasks, timeout=grace_seconds)
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._slots.release()
+        """Wait up to `grace_seconds`, then cancel what still runs and wait until it has ended."""
+        await self._tasks.shutdown(grace_seconds)
 
 
-TaskFactory: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-_log = logging.getLogger("toolhall.registrar")
+class StillRunning(Exception):
+    """The caller of a SingleFlight has waited long enough; the task goes on."""
+
+
+class SingleFlight(Generic[KeyT, T]):
+    """Runs one task per key, which all callers of that key share."""
+
+    def __init__(self) -> None:
+        self._flights: dict[KeyT, asyncio.Task[T]] = {}
+
+    async def run(self, key: KeyT, work: Callable[[], Coroutine[Any, Any, T]], wait_seconds: float) -> T:
+        """Return the result of the key's task, started now if none runs.
+
+        Raises what the task raises, or StillRunning after `wait_seconds`. The task goes on after a timeout, and if the
+        caller is cancelled.
+        """
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = self._flights[key] = asyncio.get_running_loop().create_task(work())
+            flight.add_done_callback(lambda done: self._on_done(key, done))
+        done, _ = await asyncio.wait({flight}, timeout=wait_seconds)
+        if not done:
+            raise StillRunning
+        return flight.result()
+
+    async def wait(self, key: KeyT, wait_seconds: float) -> None:
+        """Wait for the key's task, if one runs, at most for `wait_seconds`; ignores how it ends."""
+        flight = self._flights.get(key)
+        if flight is not None:
+            await asyncio.wait({flight}, timeout=wait_seconds)
+
+    async def close(self) -> None:
+        """Wait until every task has ended; cancels nothing."""
+        if self._flights:
+            await asyncio.wait(set(self._flights.values()))
+
+    def _on_done(self, key: KeyT, done: "asyncio.Task[T]") -> None:
+        self._flights.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # its callers raise it; without callers, asyncio would log it as never retrieved
 
 
 class DeferredTasks:
-    """Keeps work until there is a loop, then does it there."""
+    """Keeps work until a loop runs, then runs it there; work may be submitted from any thread."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pending: list[TaskFactory] = []
-        self._running: set[asyncio.Task[None]] = set()
+        self._running = BackgroundTasks()
 
     def submit(self, work: TaskFactory) -> None:
-        """Soon, or once there is a loop."""
+        """Run the work soon in the loop of `start`, or as soon as `start` is called."""
         self._pending.append(work)
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.start)
 
     def start(self) -> None:
-        """Do in the loop that runs now what waits, and from now on everything."""
+        """Run what was submitted, and from now on what will be, in the running loop."""
         self._loop = asyncio.get_running_loop()
-        waiting, self._pending = self._pending, []
-        for work in waiting:
-            task = self._loop.create_task(_run_logged(work))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+        pending, self._pending = self._pending, []
+        for work in pending:
+            self._running.start(work())
 
     def stop(self) -> None:
-        """Nothing more is done."""
+        """Cancel what runs; work that is submitted later waits for the next `start`."""
         self._loop = None
-        for task in self._running:
-            task.cancel()
+        self._running.cancel()
 
 
-async def _run_logged(work: TaskFactory) -> None:
-    try:
-        await work()
-    except ToolhallError as error:
-        _log.warning("code that was added is served but not remembered: %s", error.detail or error.message)
+_shielded = BackgroundTasks()  # of all loops: a task whose caller is gone has no other strong reference
+
+
+async def shielded_exclusive(lock: asyncio.Lock, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine while holding the lock; it waits its turn and finishes even if the caller is cancelled."""
+
+    async def run() -> T:
+        async with lock:
+            return await coroutine
+
+    return await _shielded.run_shielded(run())

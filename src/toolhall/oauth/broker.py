@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from toolhall.concurrency import BackgroundTasks
 from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Refused, ToolhallError, Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
@@ -114,7 +115,7 @@ class Broker:
         self._link_requests = LinkRequests(self._linker, sealing, clock, base_url)
         self.devices = DeviceFlow(self._linker, asker, self._discovery, clock, sleep)
         self._unlinker = AccountUnlinker(self._providers, self.tokens, self._refresher, sealing)
-        self._finishing: set[asyncio.Task[AccountLink]] = set()
+        self._finishing = BackgroundTasks()
         self.has_pages = True  # False: nobody can open this hall's pages
 
     async def open(self, store: AccountStore) -> None:
@@ -128,8 +129,7 @@ class Broker:
     async def close(self) -> None:
         """Finish what must not be lost."""
         await self.devices.close()
-        if self._finishing:
-            await asyncio.wait(self._finishing)
+        await self._finishing.wait()
         await self.tokens.close()
 
     def providers(self) -> tuple[Provider, ...]:
@@ -275,15 +275,7 @@ class Broker:
         self, link: AccountLink, attempt: authorization_code.PendingAuthorization, query: Mapping[str, str]
     ) -> AccountLink:
         """In a task of its own: a browser that leaves now must not lose what it was given."""
-        task = asyncio.ensure_future(self._finish_link(link, attempt, query))
-        self._finishing.add(task)
-        task.add_done_callback(self._on_finished)
-        return await asyncio.shield(task)
-
-    def _on_finished(self, task: "asyncio.Task[AccountLink]") -> None:
-        self._finishing.discard(task)
-        if not task.cancelled():
-            task.exception()
+        return await self._finishing.run_shielded(self._finish_link(link, attempt, query))
 
     async def _finish_link(
         self, link: AccountLink, attempt: authorization_code.PendingAuthorization, query: Mapping[str, str]

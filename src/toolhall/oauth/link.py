@@ -12,6 +12,7 @@ from functools import partial
 
 import msgspec
 
+from toolhall.concurrency import BackgroundTasks
 from toolhall.model.caller import Caller
 from toolhall.model.errors import ToolhallError, Unavailable
 from toolhall.model.secret import Secret
@@ -295,7 +296,7 @@ class DeviceFlow:
         self._discovery = discovery
         self._clock = clock
         self._sleep = sleep
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks = BackgroundTasks()
         self._sleeping: set[asyncio.Task[None]] = set()  # of these, nothing can be lost
         self._closed = False
 
@@ -308,9 +309,7 @@ class DeviceFlow:
         reply = await self._client.post_form(provider, endpoints, endpoints.device_url, device_form(provider, asked))
         code = parse_device_response(reply)
         granting = partial(self._poll, link, provider, endpoints, code, asked)
-        task = asyncio.ensure_future(self._run(link, provider, granting))
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        self.tasks.start(self._run(link, provider, granting))
         return code
 
     async def close(self) -> None:
@@ -318,8 +317,7 @@ class DeviceFlow:
         self._closed = True
         for task in self._sleeping:
             task.cancel()
-        if self.tasks:
-            await asyncio.wait(self.tasks)
+        await self.tasks.wait()
 
     async def _run(self, link: AccountLink, provider: Provider, poll: Callable[[], Awaitable[TokenResponse]]) -> None:
         try:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from toolhall.concurrency import SingleFlight, StillRunning
 from toolhall.model.errors import Unavailable
 from toolhall.model.requirements import AccountRequirement, AccountToken
 from toolhall.model.secret import Secret
@@ -207,7 +208,7 @@ class AccountTokenCache:
         self._clock = clock
         self._sleep = sleep
         self._cache: dict[tuple[str, str], CachedToken] = {}
-        self._inflight: dict[tuple[str, str], asyncio.Task[AccountToken | None]] = {}
+        self._flights: SingleFlight[tuple[str, str], AccountToken | None] = SingleFlight()
 
     @property
     def store(self) -> AccountStore:
@@ -235,7 +236,12 @@ class AccountTokenCache:
         provider = self._providers.get(need.provider)
         if provider is None:
             return None
-        token = await self._single_flight(user, provider)
+        try:
+            token = await self._flights.run(
+                (user, provider.name), lambda: self._load_token(user, provider), WAIT_SECONDS
+            )
+        except StillRunning:
+            token = await self._token_during_refresh(user, provider)
         return token if token is not None and provider.covers(token.scopes, need.scopes) else None
 
     def forget(self, user: str, provider: str) -> None:
@@ -248,31 +254,12 @@ class AccountTokenCache:
 
     async def wait_for_refresh(self, user: str, provider: str) -> None:
         """Wait for a refresh that is under way, as long as a call would; one that ends later revokes what it brings."""
-        flight = self._inflight.get((user, provider))
-        if flight is not None:
-            await asyncio.wait({flight}, timeout=WAIT_SECONDS)
+        await self._flights.wait((user, provider), WAIT_SECONDS)
 
     async def close(self) -> None:
         """Finish what is under way: a token that was renewed and not kept would be lost."""
-        if self._inflight:
-            await asyncio.wait(set(self._inflight.values()))
+        await self._flights.close()
         self._cache.clear()
-
-    async def _single_flight(self, user: str, provider: Provider) -> AccountToken | None:
-        """One look for all who ask at the same moment; it goes on if they leave, or have waited long enough."""
-        place = (user, provider.name)
-        flight = self._inflight.get(place)
-        if flight is None:
-            flight = asyncio.ensure_future(self._load_token(user, provider))
-            self._inflight[place] = flight
-            flight.add_done_callback(lambda done: self._on_done(place, done))
-        done, _ = await asyncio.wait({flight}, timeout=WAIT_SECONDS)
-        return flight.result() if done else await self._token_during_refresh(user, provider)
-
-    def _on_done(self, place: tuple[str, str], done: "asyncio.Task[AccountToken | None]") -> None:
-        self._inflight.pop(place, None)
-        if not done.cancelled():
-            done.exception()  # whoever waited was told; if nobody did, nobody is missing it
 
     async def _token_during_refresh(self, user: str, provider: Provider) -> AccountToken:
         """The token that is being renewed, if it is still good."""

@@ -3,7 +3,6 @@
 Each change is stored first and takes effect at once, in this process immediately and in others with their next poll.
 """
 
-import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -12,6 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from toolhall.concurrency import BackgroundTasks
 from toolhall.model.caller import ACT_AS, ADMIN, ALL_TOOLS, ANONYMOUS, APPROVE, LOCAL, SERVE_ALL, TRUSTED_SERVER
 from toolhall.model.errors import Malformed, NotFound
 from toolhall.model.json import Json
@@ -65,7 +65,7 @@ class ApiKeys:
         self._clock = clock
         self._store: ApiKeyStore = MemoryApiKeyStore()
         self._keys: dict[str, ApiKey] = {}
-        self._usage_writes: set[asyncio.Task[None]] = set()
+        self._usage_writes = BackgroundTasks()
         self.on_change: list[Callable[[], None]] = []  # hear at once that keys came or went
 
     async def open(self, stores: Stores) -> None:
@@ -140,9 +140,7 @@ class ApiKeys:
 
     def _schedule_usage_write(self) -> None:
         """Write down soon when keys were used; no call waits for that."""
-        task = asyncio.get_running_loop().create_task(self._write_usage())
-        self._usage_writes.add(task)
-        task.add_done_callback(self._usage_writes.discard)
+        self._usage_writes.start(self._write_usage())
 
     async def _write_usage(self) -> None:
         used = self._ring.drain_uses()

@@ -4,6 +4,7 @@ Definitions from outside are quarantined until an operator has reviewed the exac
 active at once and, where versions are enforced, held to semantic versioning as well.
 """
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
@@ -11,7 +12,7 @@ import msgspec
 
 from toolhall.concurrency import DeferredTasks
 from toolhall.dialects.catalogs import readable_catalog
-from toolhall.model.errors import Malformed
+from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
@@ -34,6 +35,8 @@ from toolhall.registry.registry import Registry
 from toolhall.registry.snapshot import Entry, Runner
 from toolhall.stores.common import StoreFailed
 from toolhall.stores.tools import MemoryToolStore, ToolEvent, ToolEventKind, ToolRecord, ToolStore
+
+_log = logging.getLogger("toolhall.registrar")
 
 
 class RegistrationService:
@@ -70,7 +73,7 @@ class RegistrationService:
         self._active.add_code_tools(entries)
         self._reapply_toolkits({entry.tool.id.toolkit for entry in entries})
         if changed and self.write_lock.read_only_reason is None:
-            self._deferred.submit(lambda: self.write_lock.exclusive(self._save_code_tools(changed)))
+            self._deferred.submit(lambda: self._save_added_code_tools(changed))
 
     def remove_code_tool(self, name: str) -> bool:
         """Take away one of the operator's own tools, by its published name or id; False if there is none."""
@@ -271,6 +274,13 @@ class RegistrationService:
         await self._store.remove([kept], [self._event(kept, "removed", by, {})])
         self._index.remove(kept.id)
         self._active.remove(kept.id)
+
+    async def _save_added_code_tools(self, changed: Sequence[Tool]) -> None:
+        """Save tools that were added while the hall runs; a failure is logged, since no caller waits for it."""
+        try:
+            await self.write_lock.exclusive(self._save_code_tools(changed))
+        except ToolhallError as error:
+            _log.warning("tools added from code are served but not stored: %s", error.detail or error.message)
 
     async def _save_code_tools(self, changed: Sequence[Tool]) -> None:
         """Keep the operator's own tools that are new or changed, as far as nobody has meanwhile."""

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from toolhall.concurrency import shielded_exclusive
 from toolhall.model.errors import Denied, ToolhallError, Unavailable
 from toolhall.stores.common import Stale, StoreFailed
 
@@ -24,16 +25,11 @@ class WriteLock:
 
     async def exclusive(self, change: Coroutine[Any, Any, _T]) -> _T:
         """One change at a time; it is finished even if nobody waits for it any more."""
-
-        async def run() -> _T:
-            async with self._lock:
-                return await change
-
         if self.read_only_reason is not None:
             change.close()
             raise Denied(self.read_only_reason)
         try:
-            return await asyncio.shield(asyncio.ensure_future(run()))
+            return await shielded_exclusive(self._lock, change)
         except (StoreFailed, Stale) as failed:
             raise store_unavailable(failed) from None
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from tests.properties.callers.house import Reply
 from tests.servers.authority import Authority, Client
 from tests.servers.linking import visited
-from tests.unit.transports.pages import browsing
+from tests.unit.web import browsing
 
 SECRET = "client+Secret/of-the-h4ll"
 PATIENCE = 60.0

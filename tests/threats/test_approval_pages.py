@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser, House
+from tests.unit.web.browsing import ALICE, ORIGIN, Browser, House
 from toolhall.config import Config
 from toolhall.registration.access import NewKey
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.contracts.approving import ENGINES, Clock
-from tests.unit.transports.pages.browsing import ALICE, CLOCK, Browser, House, digest
+from tests.unit.web.browsing import ALICE, CLOCK, Browser, House, digest
 from toolhall import tool
 from toolhall.config import Config
 from toolhall.model.caller import ALL_TOOLS, APPROVE, LOCAL, Caller

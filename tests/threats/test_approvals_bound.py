@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from tests.threats.issuer import issuing
-from tests.unit.transports.pages.browsing import CLOCK, ORIGIN, Browser, House
+from tests.unit.web.browsing import CLOCK, ORIGIN, Browser, House
 from toolhall.config import Config, Issuer
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.transports.pages.browsing import Browser, House
+from tests.unit.web.browsing import Browser, House
 from toolhall import Config, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import Malformed, NeedsVerification

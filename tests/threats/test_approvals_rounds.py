@@ -13,7 +13,7 @@ import pytest
 from tests.threats.callers import Guest, Halls
 from tests.threats.lines import MODERN, Answer, calling
 from tests.unit.parts import Clock
-from tests.unit.transports.pages.browsing import Browser
+from tests.unit.web.browsing import Browser
 from toolhall import Config, Context, Toolhall, tool
 from toolhall.authoring.code_digest import code_sha256
 from toolhall.cli.targets import load_targets

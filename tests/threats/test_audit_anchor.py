@@ -20,7 +20,7 @@ from tests.cli.shell import Shell
 from tests.recorded import recorded
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.made import DAY, record
-from tests.unit.transports.pages.browsing import Browser
+from tests.unit.web.browsing import Browser
 from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions
 from toolhall.authoring.declaration import tool

@@ -10,8 +10,8 @@ import pytest
 
 from tests.servers.authority import Authority, authority
 from tests.servers.linking import visited
-from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
-from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from tests.unit.web.browsing import ALICE, ORIGIN, Browser
+from tests.unit.web.post_office import PostOffice, agreed, agreed_there, arrive, post_office
 from toolhall.model.caller import LOCAL, Caller
 from toolhall.model.errors import NeedsRequirement
 from toolhall.oauth.broker import Broker

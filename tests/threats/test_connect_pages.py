@@ -9,8 +9,8 @@ import pytest
 
 from tests.servers.authority import Authority, authority
 from tests.threats.test_approval_pages import FOREIGN
-from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
-from tests.unit.transports.pages.post_office import PostOffice, agreed, agreed_there, arrive, post_office
+from tests.unit.web.browsing import ALICE, ORIGIN, Browser
+from tests.unit.web.post_office import PostOffice, agreed, agreed_there, arrive, post_office
 from toolhall.model.caller import LOCAL
 from toolhall.model.errors import NeedsRequirement
 from toolhall.stores.vault.key_sources import generate_key

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import toolhall
-from tests.unit.transports.api.managing import manage
+from tests.unit.http.api.management_client import manage
 from toolhall import Config, Toolhall
 from toolhall.stores.api_keys import ApiKey, ApiKeyToken, KeyRing, format_token, generate_token, token_digest
 from toolhall.stores.common import DATABASE_FILE

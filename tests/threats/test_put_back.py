@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.transports.pages.browsing import Browser, House
+from tests.unit.web.browsing import Browser, House
 from toolhall import Config, Toolhall
 from toolhall.model.errors import NeedsVerification
 from toolhall.registration.access import NewGrant, NewKey

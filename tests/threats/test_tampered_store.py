@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.transports.api.managing import PICK, activated, definition, manage, place, registered
+from tests.unit.http.api.management_client import PICK, activated, definition, manage, place, registered
 from toolhall import Config, Toolhall
 from toolhall.app.data_dir import OpenOptions
 from toolhall.registration.access import NewGrant, NewKey

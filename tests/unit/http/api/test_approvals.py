@@ -6,7 +6,7 @@ from typing import Any
 import pyotp
 import pytest
 
-from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser, House
+from tests.unit.web.browsing import ALICE, ORIGIN, Browser, House
 from toolhall.config import Config
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.transports.api.managing import manage
-from tests.unit.transports.asked import asked
+from tests.unit.http.api.management_client import manage
+from tests.unit.http.asgi_client import asked
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.dialects.catalogs import DIALECTS
 

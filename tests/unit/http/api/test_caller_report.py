@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.transports.api.managing import manage, place
+from tests.unit.http.api.management_client import manage, place
 from toolhall import Config, Toolhall
 from toolhall.examples.calculator import Calculator
 from toolhall.http.api import audit
@@ -73,14 +73,14 @@ def test_only_calls_that_found_the_tool_count(other: dict[str, Any], counts: int
 
 
 def test_however_many_callers_there_are_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MOST_CALLERS", 3)
+    monkeypatch.setattr(audit, "MAX_CALLERS", 3)
     document = told(*(record(f"caller-{number}", at=float(number)) for number in range(50)))
     assert [each["caller"] for each in document["callers"]] == ["caller-49", "caller-48", "caller-47"]
     assert document["others"] == 47
 
 
 def test_nor_are_more_versions_of_one_than_anybody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "MOST_WORDS", 2)
+    monkeypatch.setattr(audit, "MAX_WORDS", 2)
     document = told(*(record(tool=f"Kit.pick@1.0.{number}") for number in range(9)))
     assert len(document["callers"][0]["versions"]) == 2
     assert document["callers"][0]["calls"] == 9

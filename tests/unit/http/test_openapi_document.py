@@ -2,7 +2,7 @@
 
 import jsonschema_rs
 
-from tests.unit.transports.asked import asked
+from tests.unit.http.asgi_client import asked
 from toolhall import Toolhall, tool
 from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.strict_json import MAX_DIGITS
@@ -20,7 +20,7 @@ async def test_operations_of_the_hall_and_of_its_tools() -> None:
     assert status == 200
     paths = document["paths"]
     assert [path for path in paths if not path.startswith("/api/")] == [
-        "/tools/test_description/repeat",
+        "/tools/test_openapi_document/repeat",
         "/tools",
         "/health",
         "/health/live",
@@ -35,7 +35,7 @@ async def test_the_description_follows_the_tools() -> None:
         await asked(hall, "/openapi.json")
         hall.remove("repeat")
         _, document = await asked(hall, "/openapi.json")
-    assert "/tools/test_description/repeat" not in document["paths"]
+    assert "/tools/test_openapi_document/repeat" not in document["paths"]
 
 
 async def test_arguments_are_described_with_the_limits_of_the_wire() -> None:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.unit.transports.api.managing import activated, definition, manage, place, registered
+from tests.unit.http.api.management_client import activated, definition, manage, place, registered
 from toolhall import Config, Toolhall
 from toolhall.http.api import tools
 

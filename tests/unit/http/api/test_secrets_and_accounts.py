@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.servers.authority import Authority, authority
-from tests.unit.transports.api.managing import manage
-from tests.unit.transports.api.test_description import check
-from tests.unit.transports.pages.browsing import ORIGIN
-from tests.unit.transports.pages.post_office import PostOffice, agreed_there, post_office
+from tests.unit.http.api.management_client import manage
+from tests.unit.http.api.test_described import check
+from tests.unit.web.browsing import ORIGIN
+from tests.unit.web.post_office import PostOffice, agreed_there, post_office
 from toolhall import Config, Toolhall
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool, CompletedCall

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 
 from tests.servers.authority import Authority, Client
-from tests.unit.transports.pages.browsing import ORIGIN, Browser, Reply
+from tests.unit.web.browsing import ORIGIN, Browser, Reply
 from toolhall import Config, Context, Toolhall, Toolkit, tool
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ALL_TOOLS, LOCAL, Caller

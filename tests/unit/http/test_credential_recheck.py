@@ -20,7 +20,7 @@ class Issuer:
         self.valid = True
         self.seen: list[Any] = []
 
-    def caller(self, scope: Any, headers: Any) -> AuthResult:
+    def authenticate(self, scope: Any, headers: Any) -> AuthResult:
         self.seen.append((scope, headers))
         if self.known and not self.valid:
             raise invalid_credential()
@@ -36,7 +36,7 @@ class Issuer:
 
 async def test_who_has_to_be_asked_is_known_the_next_time() -> None:
     issuer = Issuer()
-    proof = CredentialRecheck(partial(issuer.caller, SCOPE, {b"authorization": b"Bearer t"}))
+    proof = CredentialRecheck(partial(issuer.authenticate, SCOPE, {b"authorization": b"Bearer t"}))
     assert proof() is None
     await eventually(lambda: issuer.known)
     assert proof() is True

@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from tests.servers.authority import Authority, authority
-from tests.unit.transports.pages.browsing import ALICE, ORIGIN, Browser
-from tests.unit.transports.pages.post_office import (
+from tests.unit.web.browsing import ALICE, ORIGIN, Browser
+from tests.unit.web.post_office import (
     SCOPES,
     PostOffice,
     agreed,

@@ -27,7 +27,7 @@ async def look() -> str:
 async def test_a_call_joins_the_trace(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     exported, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exported))
-    monkeypatch.setattr(home, "spans_from", lambda: CallTracer(provider, owns_provider=True))
+    monkeypatch.setattr(home, "tracer_from_environment", lambda: CallTracer(provider, owns_provider=True))
     meta: dict[str, Any] = {f"io.modelcontextprotocol/{name}": value for name, value in TERMS.items()}
     headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "look"}
     if way == "header":

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.transports.api.managing import manage
+from tests.unit.http.api.management_client import manage
 from toolhall import Toolhall, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool

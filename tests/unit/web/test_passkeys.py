@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.transports.pages.browsing import Browser, House
+from tests.unit.web.browsing import Browser, House
 from toolhall.web.passkeys import Passkey
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.transports.api.managing import Reply, manage
+from tests.unit.http.api.management_client import Reply, manage
 from toolhall import Toolhall, tool
 from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit.journal import MemoryJournal

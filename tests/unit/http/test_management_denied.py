@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from tests.unit.transports.asked import FORWARDED, asked, asked_by_socket
+from tests.unit.http.asgi_client import FORWARDED, asked, asked_by_socket
 from toolhall import Toolhall, tool
 from toolhall.model.caller import ANONYMOUS, LOCAL
 from toolhall.pipeline.admin import NOT_ADMIN
@@ -81,7 +81,7 @@ async def test_nobody_changes_the_hall_through_the_hub(hall: Toolhall, way: str,
     assert (reply["result"], reply["error"]["code"]) == (None, "FORBIDDEN")
     assert logging.getLogger("toolhall").level == before
     listed = (await by_post(hall, core("list_tools")))["result"]["tools"]
-    assert [each["tool"]["name"] for each in listed] == ["test_management"]
+    assert [each["tool"]["name"] for each in listed] == ["test_management_denied"]
     assert [each.id for each in hall.registration.all_records if each.state == "quarantined"] == ["kept.look@1.0.0"]
     (record,) = records(hall)
     assert (record.caller, record.dialect, record.tool) == (ANONYMOUS.id, "hub/management", what)
@@ -103,7 +103,7 @@ async def test_the_local_caller_does(hall: Toolhall, way: str, what: str) -> Non
 async def test_nobody_sees_what_is_registered_in_the_hub(hall: Toolhall, way: str) -> None:
     await keep(hall)
     assert (await WAYS[way](hall, core("list_tools"), FORWARDED))["result"] == {"tools": []}
-    for name in ("kept", "test_management", "nothing"):
+    for name in ("kept", "test_management_denied", "nothing"):
         said = (await WAYS[way](hall, core("get_tool", name=name), FORWARDED))["error"]
         assert (said["code"], said["message"]) == ("INVALID_PARAMS", "there is no such tool; list_tools names them")
     call = {"type": "tool_request", "id": "1", "tool": "kept", "method": "look"}

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta
 
+from tests.unit.http.asgi_client import asked
 from tests.unit.parts import entry_named
-from tests.unit.transports.asked import asked
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.config import Config
 from toolhall.dialects.mcp.protocol import REVISION_2025_06_18, REVISION_2025_11_25, REVISION_2026_07_28
@@ -28,7 +28,7 @@ EVERYTHING = ClientView(LOCAL, REVISION_2026_07_28)
 class Guests(LevelPolicy):
     """Guests see what is tagged for them."""
 
-    def sees(self, caller: Caller, tool: Tool) -> bool:
+    def can_see(self, caller: Caller, tool: Tool) -> bool:
         return caller.local or "guests" in tool.tags
 
 
@@ -154,11 +154,11 @@ def test_a_tool_that_a_caller_may_not_see_is_no_news_to_it() -> None:
 def test_however_many_listen_a_definition_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
-    def served(tool: Tool, revision: object) -> dict[str, Any]:
+    def write_listed_tool(tool: Tool, revision: object) -> dict[str, Any]:
         written.append(tool.name)
         return {"name": tool.name, "title": tool.title}
 
-    monkeypatch.setattr(tool_requests, "served", served)
+    monkeypatch.setattr(tool_requests, "write_listed_tool", write_listed_tool)
     with hall_of(entry := entry_named("a"), entry_named("b")) as hall:
         told = heard(hall.dispatcher, *[EVERYTHING] * 50)
         hall.registry.change([entry_named("a", title="New")], removed_ids=[entry.id])

@@ -1,6 +1,6 @@
 """Health follows what the hall can do: degraded without records, not ready once it stops."""
 
-from tests.unit.transports.asked import FORWARDED, asked
+from tests.unit.http.asgi_client import FORWARDED, asked
 from toolhall import Toolhall, tool
 
 

@@ -13,12 +13,16 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import NULL_LINK, ClientLink, LogEvent, LogLevel, ProgressEvent
 from toolhall.model.questions import Answered, Filled, Form, Question, Root, Rooted, Roots, Sample, Sampled, Visit
 from toolhall.model.requirements import NO_CREDENTIALS, AccountToken, ResolvedCredentials
-from toolhall.schema.elicitation_form import form_schema, reject_secret_fields
-from toolhall.schema.types import decoder_of, to_json
+from toolhall.model.secret import looks_secret
+from toolhall.schema.types import decoder_of, schemas_of, to_json
 from toolhall.schema.validator import Validator
 
 if TYPE_CHECKING:
     import httpx2
+
+T = TypeVar("T")
+Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
+_FORM_TYPES = ("string", "number", "integer", "boolean")
 
 
 class LinkedAccount:
@@ -54,33 +58,6 @@ class LinkedAccount:
 
     def __repr__(self) -> str:
         return f"LinkedAccount({self.provider!r})"
-
-
-def get_secret(credentials: ResolvedCredentials, id: str) -> str:  # noqa: A002 - as OXP calls it
-    """The value of a secret; only of one that the tool declared."""
-    found = credentials.secrets.get(id)
-    if found is None:
-        raise LookupError(f"the tool does not declare the secret {id!r}; write @tool(secrets=[{id!r}])")
-    return found.reveal()
-
-
-def get_accounts(credentials: ResolvedCredentials, egress: LazyEgressClient) -> Mapping[str, LinkedAccount]:
-    """All accounts that the tool declared, by provider."""
-    return {provider: LinkedAccount(account, egress) for provider, account in credentials.accounts.items()}
-
-
-def get_account(credentials: ResolvedCredentials, egress: LazyEgressClient) -> LinkedAccount:
-    """The only account."""
-    linked = list(get_accounts(credentials, egress).values())
-    if len(linked) != 1:
-        said = "declares no account" if not linked else "declares several accounts"
-        fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
-        raise LookupError(f"the tool {said}; write {fix}")
-    return linked[0]
-
-
-T = TypeVar("T")
-Feature: TypeAlias = Literal["elicitation", "elicitation.url", "sampling", "roots"]
 
 
 class Given(Generic[T]):
@@ -155,17 +132,17 @@ class Context:
 
     def secret(self, id: str) -> str:  # noqa: A002 - as OXP calls it
         """The value of a secret that the tool declares: `@tool(secrets=["TWILIO_API_KEY"])`."""
-        return get_secret(self._credentials or NO_CREDENTIALS, id)
+        return _get_secret(self._credentials or NO_CREDENTIALS, id)
 
     @property
     def account(self) -> LinkedAccount:
         """The user's account that the tool declares: `@tool(account="google:calendar.events")`."""
-        return get_account(self._credentials or NO_CREDENTIALS, self._egress)
+        return _get_account(self._credentials or NO_CREDENTIALS, self._egress)
 
     @property
     def accounts(self) -> Mapping[str, LinkedAccount]:
         """The user's accounts, by provider, for a tool that declares several."""
-        return get_accounts(self._credentials or NO_CREDENTIALS, self._egress)
+        return _get_accounts(self._credentials or NO_CREDENTIALS, self._egress)
 
     @property
     def user_id(self) -> str | None:
@@ -195,7 +172,7 @@ class Context:
         In the newest MCP revision the tool starts again with the answer, so do nothing irreversible before asking.
         """
         schema = form if isinstance(form, dict) else form_schema(form)
-        reject_secret_fields(schema)
+        _reject_secret_fields(schema)
         filled = await self._ask_one(Form(message, schema), key)
         if not isinstance(filled, Filled) or filled.action != "accept":
             return Given(getattr(filled, "action", "cancel"))
@@ -233,6 +210,78 @@ class Context:
         self._question_count += 1
         key = key or f"{type(question).__name__.lower()}_{self._question_count}"
         return (await self.ask_all({key: question})).get(key)
+
+
+def _get_secret(credentials: ResolvedCredentials, id: str) -> str:  # noqa: A002 - as OXP calls it
+    """The value of a secret; only of one that the tool declared."""
+    found = credentials.secrets.get(id)
+    if found is None:
+        raise LookupError(f"the tool does not declare the secret {id!r}; write @tool(secrets=[{id!r}])")
+    return found.reveal()
+
+
+def _get_accounts(credentials: ResolvedCredentials, egress: LazyEgressClient) -> Mapping[str, LinkedAccount]:
+    """All accounts that the tool declared, by provider."""
+    return {provider: LinkedAccount(account, egress) for provider, account in credentials.accounts.items()}
+
+
+def _get_account(credentials: ResolvedCredentials, egress: LazyEgressClient) -> LinkedAccount:
+    """The only account."""
+    linked = list(_get_accounts(credentials, egress).values())
+    if len(linked) != 1:
+        said = "declares no account" if not linked else "declares several accounts"
+        fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
+        raise LookupError(f"the tool {said}; write {fix}")
+    return linked[0]
+
+
+def form_schema(form: Any) -> JsonObject:
+    """The schema of an MCP elicitation form: one flat object of primitive fields.
+
+    Raises TypeError where a field is not a string, a number, a boolean or a choice.
+    """
+    schema = schemas_of([form])[0]
+    if schema.get("type") != "object":
+        raise TypeError(f"{form!r} is not a form: use a dataclass, a msgspec.Struct or a TypedDict with plain fields")
+    fields = {name: _form_field(name, field) for name, field in schema.get("properties", {}).items()}
+    result: JsonObject = {"type": "object", "properties": fields}
+    if schema.get("required"):
+        result["required"] = schema["required"]
+    return result
+
+
+def _reject_secret_fields(schema: JsonObject) -> None:
+    """Raise TypeError for a field that asks for a secret: the client and its logs see every form."""
+    for name in schema.get("properties", {}):
+        if looks_secret(name):
+            raise TypeError(f"field '{name}' asks for a secret; send the person to a page with ctx.visit instead")
+
+
+def _form_field(name: str, field: JsonObject) -> JsonObject:
+    if "enum" in field and all(isinstance(choice, str | None) for choice in field["enum"]):
+        # msgspec omits the type of an enum; and an optional field is left out rather than set to null.
+        return {
+            **_without_null_default(field),
+            "type": "string",
+            "enum": [choice for choice in field["enum"] if choice is not None],
+        }
+    options = [part for part in field.get("anyOf", []) if part.get("type") != "null"]
+    if len(options) == 1:
+        return _form_field(name, {**{key: part for key, part in field.items() if key != "anyOf"}, **options[0]})
+    if field.get("type") in _FORM_TYPES or _is_choice_list(field):
+        return _without_null_default(field)
+    raise TypeError(
+        f"field '{name}' cannot be shown in a form: use str, int, float, bool, Literal or a list of Literal"
+    )
+
+
+def _without_null_default(field: JsonObject) -> JsonObject:
+    """The field without `default: null`, which means the same as leaving the field out."""
+    return {key: part for key, part in field.items() if key != "default" or part is not None}
+
+
+def _is_choice_list(field: JsonObject) -> bool:
+    return field.get("type") == "array" and "enum" in field.get("items", {})
 
 
 def _parse_form(content: JsonObject, form: Any) -> Any:

@@ -17,7 +17,7 @@ from toolhall.model.requirements import AccountRequirement, Requirements, requir
 from toolhall.model.tool import LEVELS, Annotations, Effect, Icon, Output
 from toolhall.model.versions import version_problem
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.elicitation_form import header_parameters
+from toolhall.schema.header_parameters import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 from toolhall.schema.validator import Validator
 

@@ -17,7 +17,7 @@ from toolhall.model.json import JsonObject
 from toolhall.model.names import ToolId, published_name
 from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Tool, ToolkitInfo
 from toolhall.model.versions import DEFAULT_VERSION
-from toolhall.schema.elicitation_form import header_parameters
+from toolhall.schema.header_parameters import header_parameters
 
 
 class FunctionBody(msgspec.Struct, frozen=True):

@@ -16,8 +16,15 @@ import msgspec
 from toolhall.contracts.canonical_json import canonical_json
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Effect, Remainder, Tool
-from toolhall.schema.keywords import SINGLE_SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP
-from toolhall.schema.references import DEFINITION_KEYWORDS, DRAFTS, LATEST_DRAFT, REFERENCE_KEYWORDS
+from toolhall.schema.keywords import (
+    DEFINITION_KEYWORDS,
+    DRAFTS,
+    LATEST_DRAFT,
+    REFERENCE_KEYWORDS,
+    SINGLE_SUBSCHEMA,
+    SUBSCHEMA_LIST,
+    SUBSCHEMA_MAP,
+)
 from toolhall.schema.types import is_closed_tuple
 
 _TEXT_KEYWORDS = frozenset({"title", "description", "examples", "example", "$comment"})

@@ -6,9 +6,8 @@ import msgspec
 
 from toolhall.contracts.semver import ChangeKind, DefinitionChange
 from toolhall.contracts.subschema.incompatibility import quote_value
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.tool import Annotations, Effect, Remainder, Tool
-from toolhall.schema.keywords import escape_pointer
 
 _LISTED_REQUIREMENTS = {"authorization": "the account", "secrets": "the secret"}
 _UNPROVEN = "it could not be proven that no more is needed than before"

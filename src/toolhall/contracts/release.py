@@ -24,8 +24,8 @@ from toolhall.contracts.semver import (
     sort_changes,
 )
 from toolhall.dialects.mcp.catalog import id_from_name
+from toolhall.model.json import escape_pointer
 from toolhall.model.tool import Tool
-from toolhall.schema.keywords import escape_pointer
 
 
 def diff(old: Tool, new: Tool) -> list[DefinitionChange]:

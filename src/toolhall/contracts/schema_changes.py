@@ -10,11 +10,11 @@ from toolhall.contracts.subschema.comparison import SchemaPair
 from toolhall.contracts.subschema.document import VALIDATION_KEYWORDS
 from toolhall.contracts.subschema.incompatibility import Incompatibility, quote_value
 from toolhall.contracts.subschema.value_checker import hashable
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.model.tool import Output
 from toolhall.schema.adapt import SchemaLocation
-from toolhall.schema.keywords import escape_pointer, subschemas
-from toolhall.schema.references import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, PointerParts
+from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
+from toolhall.schema.references import PointerParts
 
 # What is compared elsewhere, or only names parts of the document.
 _COMPARED_ELSEWHERE = VALIDATION_KEYWORDS | frozenset({

@@ -73,6 +73,7 @@ _SECRET_SUBSTRING = re.compile(
 _SECRET_WORDS = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pw", "pwd", "sid", "ssn", "totp"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MAX_NAME_LENGTH = 256
+_SECRET_INPUT_NAME = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
 
 
 def is_secret_name(name: str) -> bool:
@@ -87,6 +88,15 @@ def _matches_secret_name(name: str) -> bool:
     return bool(_SECRET_SUBSTRING.search(joined)) or any(
         word.casefold() in _SECRET_WORDS for word in _WORD.findall(plain)
     )
+
+
+def looks_secret(name: str) -> bool:
+    """Whether an author's name for an input (a form field, a header) suggests a password, a key or a token.
+
+    Unlike `is_secret_name` it does not normalize spellings, and it also matches harmless words such as `tokenizer`:
+    the author can rename the field.
+    """
+    return bool(_SECRET_INPUT_NAME.search(name))
 
 
 def is_count_name(name: str) -> bool:

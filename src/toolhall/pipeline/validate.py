@@ -5,10 +5,9 @@ from typing import Protocol
 
 from toolhall.model.caller import GRANT_FROM
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject, walk_levels
+from toolhall.model.json import Json, JsonObject, escape_pointer, walk_levels
 from toolhall.model.messages import Call
 from toolhall.pipeline.states import Admitted, Valid
-from toolhall.schema.keywords import escape_pointer
 from toolhall.schema.signature import with_binding_problems
 from toolhall.schema.validator import MAX_PROBLEMS, MAX_REASON_LENGTH, Validator, printable
 

@@ -27,7 +27,7 @@ from toolhall.model.tool import Deprecation, HeaderParameter, Tool
 from toolhall.model.versions import newest_version
 from toolhall.registry.naming import NameClaims
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.elicitation_form import header_parameters, may_have_headers
+from toolhall.schema.header_parameters import header_parameters, may_have_headers
 from toolhall.stores.tools import ToolOrigin, ToolRecord, ToolState
 
 HEADER_RULE = "header/refused"

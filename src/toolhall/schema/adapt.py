@@ -9,27 +9,21 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.schema.keywords import (
     ANNOTATIONS,
     BOOLEAN_SUBSCHEMA,
+    DEFINITION_KEYWORDS,
+    REFERENCE_KEYWORDS,
     SINGLE_SUBSCHEMA,
     SUBSCHEMA_KEYWORDS,
     SUBSCHEMA_LIST,
-    escape_pointer,
-)
-from toolhall.schema.merge import intersect
-from toolhall.schema.references import (
-    DEFINITION_KEYWORDS,
-    MISSING,
-    REFERENCE_KEYWORDS,
-    PointerParts,
-    ReferenceResolver,
-    child_at,
     declared_draft,
     is_current,
     upgrade,
 )
+from toolhall.schema.merge import intersect
+from toolhall.schema.references import MISSING, PointerParts, ReferenceResolver, child_at
 
 MAX_SENTENCE_LENGTH = 300
 _SENTENCES = {

@@ -12,10 +12,8 @@ import msgspec
 
 from toolhall.model.errors import Problem
 from toolhall.model.json import Json, JsonObject, encode
-from toolhall.schema.keywords import Subschema, subschemas
-from toolhall.schema.references import DRAFTS
+from toolhall.schema.keywords import DRAFTS, REFERENCE_KEYWORDS, Subschema, subschemas
 
-_REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 _MAX_CHAIN = 200
 _PROPERTY_SLOTS = ("properties/", "additionalProperties", "unevaluatedProperties")
 _ITEM_SLOTS = ("items", "additionalItems", "unevaluatedItems")
@@ -40,7 +38,7 @@ class SubschemaGraph:
     def problems(self) -> Iterator[Problem]:
         """References to nowhere, and loops that would never consume any of the value."""
         for pointer, schema in self._pointers.items():
-            for key in _REFERENCE_KEYWORDS:
+            for key in REFERENCE_KEYWORDS:
                 if isinstance(schema, dict) and key in schema and self._target(schema[key]) is None:
                     yield Problem(f"{pointer}/{key}", "this reference leads nowhere; define it under $defs")
         for pointer in self._duplicate_anchors:
@@ -80,7 +78,7 @@ class SubschemaGraph:
         schema = self._pointers[pointer]
         for child in self._edges[pointer]:
             yield child.pointer, child.slot
-        for key in _REFERENCE_KEYWORDS:
+        for key in REFERENCE_KEYWORDS:
             target = self._target(schema[key]) if isinstance(schema, dict) and key in schema else None
             if target is not None:
                 yield target, None
@@ -241,7 +239,7 @@ def _structural_problems(schema: JsonObject) -> Iterator[Problem]:
 
 
 def _keyword_problems(schema: JsonObject, pointer: str) -> Iterator[Problem]:
-    for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+    for key in REFERENCE_KEYWORDS:
         target = schema.get(key, "#")
         if not isinstance(target, str) or not target.startswith("#"):
             yield Problem(f"{pointer}/{key}", "only references inside the document ('#...') are followed; inline it")

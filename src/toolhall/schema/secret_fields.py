@@ -3,9 +3,8 @@
 import msgspec
 
 from toolhall.model.json import Json, JsonObject
-from toolhall.schema.keywords import subschemas
+from toolhall.schema.keywords import REFERENCE_KEYWORDS, subschemas
 
-_REFERENCE_KEYWORDS = ("$ref", "$dynamicRef", "$recursiveRef")
 _MEMBER_PREFIX = "properties/"
 
 
@@ -74,7 +73,7 @@ class _SubschemaGraph:
                 self._anchors[schema[key]] = pointer
 
     def _add_references(self, schema: Json, pointer: str) -> None:
-        for key in _REFERENCE_KEYWORDS:
+        for key in REFERENCE_KEYWORDS:
             target = schema.get(key) if isinstance(schema, dict) else None
             if isinstance(target, str):
                 fragment = target.removeprefix("#")

@@ -14,10 +14,9 @@ import msgspec
 
 from toolhall.model.content import CONTENT_TYPES, Reply
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Output
-from toolhall.schema.keywords import escape_pointer
 from toolhall.schema.types import PydanticV1Model, SchemaMode, decoder_of, field_hints, has_fields, schemas_of, to_json
 from toolhall.schema.validator import (
     LIST_ALL_MAX_BYTES,

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 import msgspec
 
-from toolhall.model.json import Json, JsonObject, encode
-from toolhall.schema.keywords import escape_pointer, subschemas
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
+from toolhall.schema.keywords import subschemas
 
 _DEFS_PREFIX = "#/$defs/"
 MAX_INLINED = 500

@@ -8,10 +8,10 @@ import jsonschema_rs
 import msgspec
 
 from toolhall.model.errors import Problem
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.schema.cost import BadSchema, SchemaCost, measure_cost, supported_draft
-from toolhall.schema.keywords import escape_pointer, subschemas
-from toolhall.schema.references import REFERENCE_KEYWORDS, ReferenceResolver
+from toolhall.schema.keywords import REFERENCE_KEYWORDS, subschemas
+from toolhall.schema.references import ReferenceResolver
 
 _OTHER_PROPERTIES = ("additionalProperties", "unevaluatedProperties")
 

@@ -1,10 +1,11 @@
-"""Names and versions."""
+"""Tool names, published names, metadata keys, versions, and globs over tool ids."""
 
 import pytest
 
 from toolhall.model.names import (
     MAX_NAME_LENGTH,
     ToolId,
+    matches_any,
     meta_key_problem,
     name_problem,
     published_name,
@@ -97,3 +98,24 @@ def test_a_long_published_name_is_cut_and_stays_unique() -> None:
     assert one[:55] == other[:55] == "W" * 55
     assert one == published_name("W" * 60, "get_a")
     assert published_name_problem(one) is None
+
+
+@pytest.mark.parametrize(
+    ("globs", "meant"),
+    [
+        (("*",), True),
+        (("Weather.*",), True),
+        (("Weather.Get@*",), True),
+        (("Weather.Get",), True),
+        (("Weather.Get@1.2.0",), True),
+        (("Weather.Get@1.*",), True),
+        (("Weather.Get@2.*",), False),
+        (("Weather.G",), False),
+        (("weather.*",), False),
+        (("Calendar.*", "Weather.?et"), True),
+        (("Calendar.*",), False),
+        ((), False),
+    ],
+)
+def test_globs_match_ids_with_and_without_version(globs: tuple[str, ...], meant: bool) -> None:
+    assert matches_any(globs, "Weather.Get@1.2.0") is meant

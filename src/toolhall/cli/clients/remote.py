@@ -41,7 +41,7 @@ from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07
 from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.elicitation_form import header_parameters
+from toolhall.schema.header_parameters import header_parameters
 
 
 def fetch_rendered(endpoint: Endpoint, dialect: str, tool: str | None) -> RenderedTools | None:

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from toolhall.model.json import Json, JsonObject
-from toolhall.schema.keywords import KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, escape_pointer
-from toolhall.schema.references import ReferenceResolver, declared_draft, is_current, upgrade
+from toolhall.model.json import Json, JsonObject, escape_pointer
+from toolhall.schema.keywords import KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, declared_draft, is_current, upgrade
+from toolhall.schema.references import ReferenceResolver
 
 # Keywords that judge a value; how a text is written (`format`, encodings) is promised too, though nobody checks it.
 VALIDATION_KEYWORDS = frozenset({"type", "enum", "const", "$ref"}) | SUBSCHEMA_KEYWORDS | KEYWORD_TYPE.keys()

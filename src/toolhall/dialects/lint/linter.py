@@ -11,11 +11,10 @@ from toolhall.dialects.findings import BadDocument, Finding
 from toolhall.dialects.lint import cross_tool_rules, metadata_rules, schema_rules, text_rules
 from toolhall.dialects.lint.cross_tool_rules import CrossToolChecker, Where
 from toolhall.dialects.lint.rule import LintedTool, Rule, ToolRule
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.tool import Tool
 from toolhall.schema.cost import BadSchema
-from toolhall.schema.elicitation_form import header_parameters, may_have_headers
-from toolhall.schema.keywords import escape_pointer
+from toolhall.schema.header_parameters import header_parameters, may_have_headers
 from toolhall.schema.validator import Validator
 
 BAD_SCHEMA = Rule(

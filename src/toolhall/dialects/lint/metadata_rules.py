@@ -8,10 +8,9 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from toolhall.dialects.lint.rule import LintedTool, ToolRule, Violation
-from toolhall.model.json import Json
+from toolhall.model.json import Json, escape_pointer
 from toolhall.model.names import MAX_NAME_LENGTH
 from toolhall.model.tool import Icon
-from toolhall.schema.keywords import escape_pointer
 
 MIN_TOOL_DESCRIPTION, MAX_TOOL_DESCRIPTION = 10, 2_000
 MIN_PARAMETER_DESCRIPTION, MAX_PARAMETER_DESCRIPTION = 3, 1_000

@@ -6,9 +6,9 @@ from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.rule import LintedTool, SchemaRule, ToolRule, Violation
 from toolhall.dialects.model_apis import gemini
 from toolhall.dialects.model_apis.openai_strict import NotStrict, strict_parameters
-from toolhall.model.json import Json, JsonObject, encode
+from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.schema.adapt import adapt_schema
-from toolhall.schema.keywords import SUBSCHEMA_KEYWORDS, escape_pointer, subschemas
+from toolhall.schema.keywords import SUBSCHEMA_KEYWORDS, subschemas
 
 # Any of these says of what kind a value is.
 _TYPE_KEYWORDS = frozenset({

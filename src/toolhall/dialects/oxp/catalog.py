@@ -10,8 +10,7 @@ from toolhall.model.names import MAX_NAME_LENGTH, ToolId
 from toolhall.model.tool import Output, Tool
 from toolhall.model.versions import semantic_version
 from toolhall.schema.adapt import has_references, without_references
-from toolhall.schema.keywords import subschemas
-from toolhall.schema.references import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS
+from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
 
 
 def read_requirements(reading: DocumentReader, requirements: Json, path: str) -> JsonObject | None:

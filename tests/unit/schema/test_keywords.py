@@ -1,6 +1,7 @@
 """Where a schema holds other schemas."""
 
-from toolhall.schema.keywords import Subschema, escape_pointer, subschemas
+from toolhall.model.json import escape_pointer
+from toolhall.schema.keywords import Subschema, subschemas
 
 
 def test_a_pointer_part_is_escaped() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import msgspec
 import pytest
 
-from toolhall.schema.elicitation_form import form_schema
+from toolhall.authoring.context import form_schema
 
 
 class Size(enum.Enum):

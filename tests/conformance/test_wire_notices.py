@@ -302,8 +302,8 @@ async def test_a_question_that_nobody_waits_for_any_more_is_taken_back(talk: Tal
     assert answer["result"]["content"][0]["text"] == "too slow"
 
 
-class Kept:
-    """An outlet that keeps what it is sent."""
+class RecordingSink:
+    """A message sink that records what it is sent."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -312,7 +312,7 @@ class Kept:
         """Keep it."""
         self.messages.append(json.loads(message))
 
-    def hang_up(self, retry_ms: int) -> None:
+    def disconnect_reader(self, retry_ms: int) -> None:
         """Nobody to send away."""
 
 
@@ -322,7 +322,7 @@ async def test_a_question_that_nobody_answers_ends_in_time(revision: str, monkey
     monkeypatch.setattr(stateful, "QUESTION_SECONDS", 0.01)
     with Toolhall(Questions()) as hall:
         writer = McpEncoder(ServerInfo(name="n", version="1"), LEGACY_REVISIONS[revision])
-        session, outlet = stateful.McpSession(hall.dispatcher, writer, LOCAL, {"elicitation": {}}), Kept()
+        session, outlet = stateful.McpSession(hall.dispatcher, writer, LOCAL, {"elicitation": {}}), RecordingSink()
         wire = await session.answer(JsonRpcRequest(1, "tools/call", {"name": "probe_ask"}), outlet, 0)
     question, cancelled = outlet.messages
     assert question["method"] == "elicitation/create"

@@ -24,10 +24,10 @@ CALLER_HEADER = b"x-test-caller"
 WAIT_SECONDS = 5.0
 
 
-class Told:
-    """The identity of these tests: whoever the request says it is."""
+class HeaderAuthenticator:
+    """Takes the caller from a header of the test's own."""
 
-    def caller(self, scope: Scope, headers: Headers) -> Caller:
+    def authenticate(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER)
         return Caller(name.decode(), local=True) if name else ANONYMOUS
@@ -43,7 +43,7 @@ class Halls:
         modern = StatelessMcp(self.hall.dispatcher, server, RequestState(SealedBox(key), clock))
         self._mcp = McpHttp(self.hall.dispatcher, shield, modern, self._legacy)
         methods: Methods = {"POST": self._mcp, "GET": self._mcp.get_or_delete, "DELETE": self._mcp.get_or_delete}
-        self.app = HttpApp(shield, Told(), {"/mcp": methods}, {}, self.hall.open)
+        self.app = HttpApp(shield, HeaderAuthenticator(), {"/mcp": methods}, {}, self.hall.open)
 
     def close(self) -> None:
         """End everything."""

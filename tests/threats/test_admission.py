@@ -104,16 +104,16 @@ async def test_K1_an_address_with_many_half_sent_bodies_drops_its_own() -> None:
 @pytest.mark.threat("K1")
 async def test_K1_a_stranger_has_less_time_for_a_body(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few seconds, where a proven caller has the usual deadline."""
-    monkeypatch.setattr(arriving, "STRANGER_SECONDS", 0.01)
+    monkeypatch.setattr(arriving, "ANONYMOUS_BODY_SECONDS", 0.01)
     async with shielded(config=SERVER) as served, connected(served) as client, connected(served) as proven:
         name, said = await key_of(served, "good")
         proven.send(half(served, "/machine").replace(b"Origin:", f"{name}: {said}\r\nX-Origin:".encode()))
-        await served.until(lambda: served.hall.http.limiter.bodies.callers.taken == 1)
+        await served.until(lambda: served.hall.http.limiter.bodies.callers.in_use == 1)
         client.send(half(served, "/machine"))
         assert (await client.rest()).startswith(b"HTTP/1.1 408 ")
         proven.send(b'"b"}}')
         assert await proven.status() == 400  # it was read
-        assert served.hall.http.limiter.bodies.callers.taken == 0
+        assert served.hall.http.limiter.bodies.callers.in_use == 0
 
 
 @pytest.mark.threat("K1")
@@ -126,7 +126,7 @@ async def test_K1_half_sent_bodies_of_one_key_are_bounded_too() -> None:
         for client in crowd:
             client.send(request)
         assert [await client.status() for client in crowd[SLOTS // 2 :]] == [503] * (SLOTS // 2)
-        assert served.hall.http.limiter.bodies.callers.taken == SLOTS // 2
+        assert served.hall.http.limiter.bodies.callers.in_use == SLOTS // 2
         assert await status_of(served, called(served, "large", (name, said), size=1)) == 200
 
 
@@ -141,7 +141,7 @@ async def test_K1_who_is_proven_inside_the_message_has_a_slot_of_its_own() -> No
         client.send(message(encoded({"header": header, "payload": payload})))
         await served.until(lambda: served.held == 1)
         admission = served.hall.http.limiter
-        assert (admission.anonymous.taken, admission.callers.taken) == (0, 1)
+        assert (admission.anonymous.in_use, admission.callers.in_use) == (0, 1)
         served.gate.set()
         assert await client.status() == 200
 
@@ -160,7 +160,7 @@ async def test_K2_vital_paths_are_answered_while_strangers_fill_what_is_theirs(p
                 assert await status_of(served, served.get(vital)) == 200
             for vital in ("/api/tools", "/metrics"):
                 assert await status_of(served, http("GET", vital, [("Host", HOST), key])) == 200
-        assert admission.reserve.taken == 0
+        assert admission.reserve.in_use == 0
 
 
 @pytest.mark.threat("K3")

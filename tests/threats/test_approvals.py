@@ -351,7 +351,7 @@ async def test_I8_questions_do_not_pile_up(house: House, monkeypatch: pytest.Mon
     now = [CLOCK]
     store = MemoryApprovalStore(lambda: now[0])
     house.hall.approval_components.approvals.store = store
-    monkeypatch.setattr("toolhall.stores.approvals.MOST_KEPT", 50)
+    monkeypatch.setattr("toolhall.stores.approvals.MAX_STORED", 50)
     asked: list[str] = []
     for number in range(300):
         caller = msgspec.structs.replace(ALICE, id=f"ci{number}", person=f"p{number}")

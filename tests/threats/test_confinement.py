@@ -140,8 +140,8 @@ async def test_K13_an_isolated_tool_reaches_into_no_other_process(data: Path, hi
 # own. The last argument is the id of a thread of the hall.
 _OLDER_KERNEL = """
 import fcntl, json, os, signal, socket, struct, subprocess, sys, threading
-from toolhall.runners.sandbox import enter_sandbox
-from toolhall.runners.supervisor import supervise
+from toolhall.execution.sandbox import enter_sandbox
+from toolhall.execution.worker import supervise
 hall, line = os.getppid(), os.dup(2)
 abi, judged, thread = map(int, sys.argv[1:])
 main, group = int(open(f"/proc/{hall}/stat").read().rpartition(")")[2].split()[1]), os.getpgid(hall)
@@ -228,7 +228,7 @@ async def test_K13_what_a_kernel_lacks_is_logged_once(
         report = await hello(child)
         return WorkerReady(lacking) if isinstance(report, WorkerReady) else report
 
-    monkeypatch.setattr(WorkerHandle, "hello", on_an_older_kernel)
+    monkeypatch.setattr(WorkerHandle, "handshake", on_an_older_kernel)
     made = Tools()
     try:
         with pytest.raises(Crashed):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import OctKey
-from toolhall.transports import identity
+from toolhall import auth
 
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
@@ -327,7 +327,7 @@ def test_B12_no_credential_is_compared_in_the_ordinary_way() -> None:
     """Nothing that proves a caller is compared by == or looked for in a text, which takes longer the more is right."""
     found = [
         f"{file.name}:{node.lineno} {ast.unparse(node)}"
-        for file in sorted(Path(identity.__file__).parent.glob("*.py"))
+        for file in sorted(Path(auth.__file__).parent.glob("*.py"))
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Compare) and {type(each) for each in node.ops} & {ast.Eq, ast.NotEq, ast.In, ast.NotIn}
         for part in (node.left, *node.comparators)

@@ -199,7 +199,7 @@ async def test_I8_one_user_of_a_program_takes_no_link_from_another(store: Accoun
 async def test_I8_a_program_has_not_too_many_over_all_its_users(  # noqa: N802
     store: AccountStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "MOST_PENDING_OF_CALLER", 3)
+    monkeypatch.setattr(base, "MAX_PENDING_PER_CALLER", 3)
     for number in range(3):
         await store.add_link(link(id=f"l{number}", caller="front", user=f"user{number}"))
     with pytest.raises(CoolingDown) as refused:
@@ -215,7 +215,7 @@ async def test_a_claimed_link_waits_for_nobody(store: AccountStore) -> None:
 
 
 async def test_there_are_not_too_many_of_all(store: AccountStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "MOST_PENDING_OF_ALL", 3)
+    monkeypatch.setattr(base, "MAX_PENDING_TOTAL", 3)
     for number in range(3):
         await store.add_link(link(id=f"l{number}", caller=f"c{number}"))
     with pytest.raises(CoolingDown) as refused:
@@ -226,8 +226,8 @@ async def test_there_are_not_too_many_of_all(store: AccountStore, monkeypatch: p
 async def test_of_too_many_the_first_to_end_are_forgotten(
     store: AccountStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("accounts.memory", "sql.account_links"):
-        monkeypatch.setattr(f"toolhall.stores.{module}.MOST_KEPT", 5)
+    for module in ("accounts", "sql.accounts"):
+        monkeypatch.setattr(f"toolhall.stores.{module}.MAX_STORED_LINKS", 5)
     await store.add_link(link(id="waits", expires=START + 1))
     for number in range(9):
         await store.add_link(link(id=f"l{number}", expires=START + 600 + number))

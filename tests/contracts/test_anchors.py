@@ -65,7 +65,7 @@ async def test_a_state_is_used_once(stores: Stores) -> None:
 
 async def test_used_states_of_a_caller_are_bounded(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (used_states, sql_anchors):
-        monkeypatch.setattr(module, "MOST_USED", 3)
+        monkeypatch.setattr(module, "MAX_USED_STATES", 3)
     for number in range(3):
         assert await stores.states.consume(f"s{number}", "ada", NOW + 10 + number, NOW)
     with pytest.raises(used_states.TooManyStates) as refused:

@@ -171,8 +171,8 @@ async def test_what_ended_long_ago_is_forgotten(store: ApprovalStore, clock: Clo
 async def test_of_too_many_the_first_to_end_are_forgotten(
     store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("approvals.memory", "sql.approvals"):
-        monkeypatch.setattr(f"toolhall.stores.{module}.MOST_KEPT", 5)
+    for module in ("approvals", "sql.approvals"):
+        monkeypatch.setattr(f"toolhall.stores.{module}.MAX_STORED", 5)
     for number in range(9):
         await store.claim(wanted(), f"a{number}")
         clock.now += 300

@@ -125,11 +125,11 @@ async def test_nobody_else_comes_in_while_one_of_them_lives(tmp_path: Path) -> N
 KILLED = """
 import asyncio, os, sys
 from pathlib import Path
-from toolhall.stores.choosing import choose_stores
+from toolhall.stores.open import open_stores
 from tests.contracts.test_family import forbidding
 
 async def add():
-    stores = choose_stores(Path(sys.argv[1]), share=False, family="sibling")
+    stores = open_stores(Path(sys.argv[1]), allow_readonly=False, role="sibling")
     for number in range(1000):
         await stores.grants.add(forbidding(f"killed{number}"))
         print(number, flush=True)

@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 def altered(path: Path, *statements: str) -> None:
     """Somebody else's hands in the file."""
     with closing(sqlite3.connect(path)) as connection, connection:
-        for statement in tools:
+        for statement in statements:
             connection.execute(statement)
 
 
@@ -126,10 +126,10 @@ async def test_a_shared_document_is_stored_once_and_goes_with_its_last_tool(tmp_
 def test_nobody_pays_for_what_is_not_used(path: Path) -> None:
     """SQLAlchemy is loaded with the store, Alembic only when tables must be made."""
     code = (
-        "import sys, pathlib, toolhall, toolhall.cli.app, toolhall.stores.tools, toolhall.stores.tools\n"
+        "import sys, pathlib, toolhall, toolhall.cli.app, toolhall.stores.common, toolhall.stores.tools\n"
         "assert 'sqlalchemy' not in sys.modules\n"
-        "from toolhall.stores.sqlite import open_stores\n"
-        "open_stores(pathlib.Path(sys.argv[1])).close()\n"
+        "from toolhall.stores.sqlite import open_sqlite\n"
+        "open_sqlite(pathlib.Path(sys.argv[1])).close()\n"
         "assert not {'alembic', 'sqlalchemy.orm', 'greenlet'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(path.parent)], check=True, timeout=60)
@@ -208,7 +208,7 @@ FILLING = """
 import asyncio, resource, sys
 from pathlib import Path
 from tests.contracts.kept import event, kept
-from toolhall.stores.base import StoreFailed
+from toolhall.stores.common import StoreFailed
 from tests.contracts.opened import open_store
 
 async def main():

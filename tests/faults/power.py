@@ -68,7 +68,7 @@ class LosingDisk(Disk):
         self._use()
         super().write(file, at, data)
 
-    def cut(self, file: int, size: int) -> None:
+    def truncate(self, file: int, size: int) -> None:
         self._files[self._open[file]].writes.append((size, None))
         self._use()
         super().truncate(file, size)

@@ -37,11 +37,11 @@ FULL = """
 import asyncio, resource, signal, sys
 from pathlib import Path
 from toolhall.model.errors import Unavailable
-from toolhall.model.record import Record
+from toolhall.model.call_records import AuditRecord
 from toolhall.stores.audit.journal import AuditJournal
 
 def record(number):
-    return Record(1.0, f"call-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok")
+    return AuditRecord(1.0, f"call-{number}", "ada", "mcp", "Kit.pick@1.0.0", "ok")
 
 async def main(data):
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -44,8 +44,8 @@ def work(made: AuditWriter, chance: Random, clock: Clock, start: int, acknowledg
 class Telling(AnchorSync):
     """The store hears of each checkpoint at once."""
 
-    def saw(self, public: AuditPublicKey, marks: Iterable[Checkpoint]) -> None:
-        super().on_checkpoints(public, marks)
+    def on_checkpoints(self, public: AuditPublicKey, checkpoints: Iterable[Checkpoint]) -> None:
+        super().on_checkpoints(public, checkpoints)
         self.flush()
 
 

@@ -68,7 +68,7 @@ async def effects_of(data: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(journal, "AuditJournal", losing)
     with Toolhall(touch, config=Config(data=str(data))) as hall:
         await calls_until(hall, dark)
-    lock = vars(vars(hall.journal)["_books"])["_lock"]
+    lock = vars(vars(hall.journal)["_writer"])["_lock"]
     if lock is not None:
         lock.release()  # as the system does for a process that is gone
     disk.lose_power()

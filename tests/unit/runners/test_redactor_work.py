@@ -168,7 +168,7 @@ class Work:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.searches = self.letters = 0
-        for name in ("holds", "holds_whole", "spans"):
+        for name in ("occurs_in", "occurs_whole_in", "find_spans"):
             self._count(monkeypatch, name)
 
     def _count(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

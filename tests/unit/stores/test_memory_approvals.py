@@ -20,7 +20,7 @@ async def test_a_call_does_not_walk_through_what_has_ended(monkeypatch: pytest.M
         looked_at.append(approval.id)
         return with_expiry(approval, now)
 
-    monkeypatch.setattr("toolhall.stores.approvals.as_of", counted)
+    monkeypatch.setattr("toolhall.stores.approvals.with_expiry", counted)
     for number in range(10):
         assert (await store.claim(wanted(how="step_up"), f"new-{number}")).id == "now"
     assert await store.find("old-0") is not None, "all are kept"

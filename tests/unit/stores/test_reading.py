@@ -70,7 +70,7 @@ def test_a_record_without_the_end_of_its_line_is_not_complete(tmp_path: Path) ->
 
 @pytest.mark.parametrize("piece", [1, 7, 64, 1_000_000])
 def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(query, "PIECE", piece)
+    monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     path = tmp_path / "audit.jsonl"
     path.write_bytes(b"".join(line(number) for number in range(20)))
     assert calls_in(path) == [f"call-{number}" for number in range(20)]
@@ -78,7 +78,7 @@ def test_where_the_pieces_end_does_not_matter(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("piece", [4_096, 1_000_000])
 def test_a_line_that_is_too_long_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(query, "PIECE", piece)
+    monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     path = tmp_path / "audit.jsonl"
     long = msgspec.json.encode(AuditRecord(1.0, "x" * (MAX_LINE_BYTES * 3), "ada", "mcp", PICK, "ok")) + b"\n"
     path.write_bytes(line(1) + long + line(2))

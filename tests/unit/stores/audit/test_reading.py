@@ -6,8 +6,7 @@ import pytest
 
 from tests.unit.stores.audit.made import NOON, books, record, wrote
 from toolhall.stores.audit import query
-from toolhall.stores.audit import query as pieces
-from toolhall.stores.audit.format import AUDIT_FOLDER, segments_of
+from toolhall.stores.audit.format import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
 from toolhall.stores.audit.query import (
     MATCH_ALL,
     AuditQuery,
@@ -77,7 +76,7 @@ def test_the_newest_are_enough(data: Path) -> None:
 
 @pytest.mark.parametrize("piece", [100, 333, 5_000])
 def test_where_the_pieces_end_does_not_matter(data: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
-    monkeypatch.setattr(query, "PIECE", piece)
+    monkeypatch.setattr(query, "CHUNK_BYTES", piece)
     assert len(found(data)) == 60
 
 
@@ -85,7 +84,7 @@ def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
     wrote(tmp_path / AUDIT_FOLDER, 4)
     (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
     lines = segment.read_bytes().splitlines(keepends=True)
-    lines.insert(2, b'{"sha256":"' + b"x" * (2 * pieces.MAX_LINE_BYTES) + b"\n")
+    lines.insert(2, b'{"sha256":"' + b"x" * (2 * MAX_LINE_BYTES) + b"\n")
     lines.insert(2, b"\xff\x00 no line\n\n")
     segment.write_bytes(b"".join(lines) + b'{"sha256":"half')
     assert found(tmp_path) == ["call-3", "call-2", "call-1", "call-0"]

@@ -88,12 +88,12 @@ def test_it_counts_what_is_good_for_something() -> None:
 
 
 def test_what_it_has_seen_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_SEEN", 10)
+    monkeypatch.setattr(module, "MAX_CACHED_TOKENS", 10)
     keys = [generate_token() for _ in range(50)]
     ring = ring_with(*map(kept, keys))
     for _ in range(2):
         assert all(ring.find(format_token(key), 1.0) for key in keys)
-        assert len(vars(ring)["_seen"]) <= 10
+        assert len(vars(ring)["_cached"]) <= 10
 
 
 def test_uses_are_remembered_now_and_then() -> None:

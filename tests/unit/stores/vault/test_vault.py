@@ -128,7 +128,7 @@ async def test_it_is_one_object_for_a_minute_with_what_was_worked_out_from_it() 
 
 
 async def test_it_is_closed_after_that_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(module, "CACHE_SECONDS", 0.0)
     vault = await opened(MemoryVaultStore())
     value = "only ever in this test"
     await vault.set("TOKEN", Secret(value), None, "local")
@@ -180,7 +180,7 @@ def test_in_another_loop_it_is_closed_as_well(monkeypatch: pytest.MonkeyPatch) -
 
     asyncio.run(asked())  # that loop ends before its alarm rings
     vault.close()
-    monkeypatch.setattr(module, "KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(module, "CACHE_SECONDS", 0.0)
     asyncio.run(asked_and_closed())
 
 

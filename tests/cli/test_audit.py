@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.shell import KIT, Shell, read_line
-from tests.unit.stores.audit.made import NOON, record, wrote
+from tests.unit.stores.audit.audit_logs import NOON, record, wrote
 from toolhall.stores.audit.format import segments_of
 
 

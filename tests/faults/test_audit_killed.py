@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.recorded import recorded
-from tests.unit.stores.audit.made import verified
+from tests.unit.stores.audit.audit_logs import verified
 
 ROOT = Path(__file__).parents[2]
 
 
 def killed(how: str, data: Path, rounds: int, seed: int) -> list[str]:
     """What the killed processes had said."""
-    program = [sys.executable, "-m", "tests.faults.auditing", how, str(data), str(rounds), str(seed)]
+    program = [sys.executable, "-m", "tests.faults.audit_process", how, str(data), str(rounds), str(seed)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=50, check=True, cwd=ROOT)
     return done.stdout.split()
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from tests.faults.power import LosingDisk, PowerLost
+from tests.faults.power_loss import LosingDisk, PowerLost
 from tests.unit.parts import Clock
-from tests.unit.stores.audit.made import DAY, NOON, books, calls, record
+from tests.unit.stores.audit.audit_logs import DAY, NOON, books, calls, record
 from toolhall.stores.audit.anchors import AnchorStore, AnchorSync, MemoryAnchorStore
 from toolhall.stores.audit.format import AuditPublicKey, Checkpoint
 from toolhall.stores.audit.verify import ExternalEvidence, verify_audit

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from tests.faults.power import LosingDisk, PowerLost
+from tests.faults.power_loss import LosingDisk, PowerLost
 from tests.recorded import recorded
-from tests.unit.stores.audit.made import books, record, verified
+from tests.unit.stores.audit.audit_logs import books, record, verified
 from toolhall import Config, Toolhall, tool
 from toolhall.model.caller import LOCAL
 from toolhall.model.messages import CallTool

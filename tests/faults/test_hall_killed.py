@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.managing import Client, found_by
+from tests.faults.managing_clients import Client, found_by
 from tests.threats.served import Served, environment, serving, toolhall
 from tests.threats.wire import healthy
 

@@ -14,7 +14,7 @@ from tests.recorded import recorded
 from tests.threats.lines import MODERN, REVISIONS, HttpLine, call, calling, encoded, value
 from tests.threats.served import TOOLS, Served, environment, eventually, serving, toolhall
 from tests.threats.wire import Connection, healthy
-from tests.unit.stores.audit.made import verified_with_store, wrote
+from tests.unit.stores.audit.audit_logs import verified_with_store, wrote
 from toolhall.stores.audit.format import segments_of
 
 COSTLY: tuple[str, dict[str, Any]] = ("wide", {"items": ["xxxxx"] * 500})

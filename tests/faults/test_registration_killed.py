@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.contracts.kept import changed
-from tests.contracts.opened import open_store
-from tests.faults.registering import expected, told
+from tests.faults.registering_process import expected, told
+from tests.interfaces.tool_records import changed
+from tests.interfaces.tool_stores import open_store
 
 ROOT = Path(__file__).parents[2]
 ROUNDS = 100
@@ -62,7 +62,7 @@ class Killer:
 
 @pytest.fixture
 def killer() -> Iterator[Killer]:
-    command = [sys.executable, "-m", "tests.faults.registering"]
+    command = [sys.executable, "-m", "tests.faults.registering_process"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT) as process:
         yield Killer(process)
 

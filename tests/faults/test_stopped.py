@@ -24,7 +24,7 @@ from tests.threats.lines import (
 )
 from tests.threats.served import Served, serving
 from tests.threats.wire import HOST, Connection, http
-from tests.unit.stores.audit.made import verified_with_store
+from tests.unit.stores.audit.audit_logs import verified_with_store
 
 SOON_SECONDS = 6.0
 END_OF_CHUNKS = b"0\r\n\r\n"

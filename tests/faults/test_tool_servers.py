@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.faults.flaky import WAYS, Fault, Flaky, Kind
+from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind
 from tests.faults.tool_servers.load import BESIDE, EVERY_WAY, Answer
 from tests.faults.tool_servers.oracle import failed, undisturbed
 from tests.faults.tool_servers.processes import HERE, KITS, Kit, Site, free_port, site

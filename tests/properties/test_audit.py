@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.stores.audit.made import books, lines, record, verified, wrote
+from tests.unit.stores.audit.audit_logs import books, lines, record, verified, wrote
 from toolhall.stores.audit.anchors import AuditFinding
 from toolhall.stores.audit.format import WITNESS_FILE, read_line, segments_of
 from toolhall.stores.audit.writer import Retention

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.runners.disguised import CASES, EVERY
+from tests.unit.redaction.secret_encodings import CASES, EVERY
 from toolhall.model.json import encode
 from toolhall.model.secret import Secret
 from toolhall.model.text import clean_text

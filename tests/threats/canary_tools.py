@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from tests.unit.runners.disguised import EVERY
+from tests.unit.redaction.secret_encodings import EVERY
 from toolhall import Context, ToolFailed, Toolkit, tool
 
 NAME = "CANARY_KEY"

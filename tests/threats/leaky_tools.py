@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from tests.unit.runners.disguised import EVERY, SECRET
+from tests.unit.redaction.secret_encodings import EVERY, SECRET
 from toolhall import Context, Image, Reply, Resource, ResourceLink, Text, ToolFailed, tool
 
 NAME = "LEAKY"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.contracts.approving import ENGINES, Clock
+from tests.interfaces.approval_rows import ENGINES, Clock
 from tests.unit.web.browsing import ALICE, CLOCK, Browser, House, digest
 from toolhall import tool
 from toolhall.config import Config
@@ -363,7 +363,7 @@ async def test_I8_questions_do_not_pile_up(house: House, monkeypatch: pytest.Mon
 
 @pytest.mark.threat("J7")
 async def test_J7_a_yes_written_into_the_file_by_hand_is_none(tmp_path: Path) -> None:
-    """See tests/contracts/test_approvals.py for every forgery; here the whole hall refuses one."""
+    """See tests/interfaces/test_approval_store.py for every forgery; here the whole hall refuses one."""
     house = House(Config(data=str(tmp_path)))
     with house.hall:
         await house.hall.open()

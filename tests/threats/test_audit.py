@@ -16,7 +16,7 @@ import pytest
 
 from tests.faults.test_audit_killed import killed
 from tests.recorded import recorded
-from tests.unit.stores.audit.made import calls, finding, record, verified, wrote
+from tests.unit.stores.audit.audit_logs import calls, finding, record, verified, wrote
 from toolhall.app import Toolhall
 from toolhall.authoring.declaration import tool
 from toolhall.config import Config

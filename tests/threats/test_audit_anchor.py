@@ -19,7 +19,7 @@ import pytest
 from tests.cli.shell import Shell
 from tests.recorded import recorded
 from tests.unit.parts import Clock
-from tests.unit.stores.audit.made import DAY, record
+from tests.unit.stores.audit.audit_logs import DAY, record
 from tests.unit.web.browsing import Browser
 from toolhall.app import Toolhall
 from toolhall.app.data_dir import OpenOptions

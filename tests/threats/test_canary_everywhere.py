@@ -20,7 +20,7 @@ from tests.threats.lines import REVISIONS, HttpLine
 from tests.threats.served import Served, serving
 from tests.threats.test_secrets import said
 from tests.threats.traces import seen
-from tests.unit.runners.disguised import EVERY, FORMS
+from tests.unit.redaction.secret_encodings import EVERY, FORMS
 
 TOOLS = Path(__file__).with_name("canary_tools.py")
 SECRET = "sk+Canary/ctT2NLLzPkkGoa"  # a line of its base64 begins with r, as the end of a line may

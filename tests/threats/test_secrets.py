@@ -14,7 +14,7 @@ import pytest
 from tests.threats.leaky_tools import NAME
 from tests.threats.lines import MODERN, PREFIX, REVISIONS, HttpLine, calling, encoded, messages_of, value
 from tests.threats.served import Served, eventually, serving
-from tests.unit.runners.disguised import EVERY, FORMS, SECRET
+from tests.unit.redaction.secret_encodings import EVERY, FORMS, SECRET
 
 LEAKY = Path(__file__).with_name("leaky_tools.py")
 PLACES = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.running.typescript import MODULES, SDK
+from tests.interfaces.running.typescript import MODULES, SDK
 from tests.threats.wire import HOST, http
 
 TOKEN = "token-0123456789"

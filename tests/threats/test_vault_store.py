@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runners.disguised import EVERY, SECRET
+from tests.unit.redaction.secret_encodings import EVERY, SECRET
 from toolhall.model.secret import Secret
 from toolhall.stores.common import DATABASE_FILE, StoreFailed
 from toolhall.stores.crypto import MAC_COLUMN, ROOT_KEY_FILE, RowMac

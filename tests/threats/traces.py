@@ -3,7 +3,7 @@
 import base64
 import json
 
-from tests.unit.runners.disguised import EVERY
+from tests.unit.redaction.secret_encodings import EVERY
 
 
 def traces(value: str) -> dict[str, bytes]:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.stores.vault.sealing import NEW, OLD
+from tests.unit.stores.vault.vaults import NEW, OLD
 from toolhall.stores.vault.envelope import DecryptionFailed, Envelope, UnknownKey, UnwrappedKey, data_key_id, kek_id
 
 PLAIN = b"tk_canary"

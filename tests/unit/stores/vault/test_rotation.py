@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from tests.unit.stores.vault.sealing import NEW, OLD, VALUE, Clock, opened
+from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, Clock, opened
 from toolhall.model.secret import Secret
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed

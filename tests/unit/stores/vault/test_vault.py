@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from tests.unit.stores.vault.sealing import NEW, OLD, START, VALUE, Clock, given, opened
+from tests.unit.stores.vault.vaults import NEW, OLD, START, VALUE, Clock, given, opened
 from toolhall.model.errors import Malformed
 from toolhall.model.secret import Secret
 from toolhall.stores.common import StoreFailed

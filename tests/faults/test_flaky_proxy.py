@@ -1,0 +1,305 @@
+"""The proxy does the harm that it says; a line through it gives each call one end or one loss, and keeps nothing."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from random import Random
+
+import pytest
+
+from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
+from tests.unit.runners.hub.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
+from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
+from toolhall.execution.remote.http_transport import HttpTransport
+from toolhall.execution.remote.replica_transport import CallLost
+from toolhall.model.json import encode
+from toolhall.model.secret import Secret
+
+WAIT_SECONDS = 20.0
+CALLS = 120
+PATIENCE = 0.5  # of whoever calls: harm that nobody is told of ends like this
+
+# --- the proxy alone -------------------------------------------------------------------------------------------------
+
+
+class Echo:
+    """A server that says everything back, and who talks to it through the proxy."""
+
+    def __init__(self) -> None:
+        self.came = b""
+        self.begun = 0
+        self.ends: list[str] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.begun += 1
+        try:
+            while data := await reader.read(1_000):
+                self.came += data
+                writer.write(data)
+            self.ends.append("end")
+        except ConnectionResetError:
+            self.ends.append("reset")
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def echo(*plan: Fault) -> AsyncGenerator[tuple[Flaky, Echo, asyncio.StreamReader, asyncio.StreamWriter]]:
+    server = Echo()
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    async with asyncio.timeout(WAIT_SECONDS), Flaky(listening.sockets[0].getsockname()[1], seed=1) as flaky:
+        flaky.plan(*plan)
+        reader, writer = await asyncio.open_connection("127.0.0.1", flaky.port)
+        try:
+            yield flaky, server, reader, writer
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+    await until(lambda: len(server.ends) == server.begun)
+    listening.close()
+    await listening.wait_closed()
+
+
+async def test_without_a_plan_everything_passes_and_ends() -> None:
+    async with echo() as (flaky, server, reader, writer):
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+        assert flaky.open == flaky.connections == 1
+        writer.write_eof()
+        assert await reader.read() == b""
+    assert server.ends == ["end"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_corrupt_changes_one_byte(way: Way) -> None:
+    async with echo(Fault("corrupt", way, after=2)) as (_, server, reader, writer):
+        writer.write(b"hello")
+        back = await reader.readexactly(5)
+        assert [index for index in range(5) if back[index] != b"hello"[index]] == [2]
+        assert (server.came == b"hello") is (way == "down")
+        writer.write(b"again")
+        assert await reader.readexactly(5) == b"again"
+
+
+async def test_the_same_seed_does_the_same_harm() -> None:
+    backs: set[bytes] = set()
+    for _ in range(2):
+        async with echo(Fault("corrupt"), Fault("corrupt", after=1)) as (_, _, reader, writer):
+            writer.write(b"hello")
+            backs.add(await reader.readexactly(5))
+    assert len(backs) == 1
+
+
+async def test_duplicate_says_it_twice() -> None:
+    async with echo(Fault("duplicate")) as (_, server, reader, writer):
+        writer.write(b"hello")
+        assert await reader.readexactly(10) == b"hellohello"
+        assert server.came == b"hello"
+
+
+async def test_latency_makes_it_late() -> None:
+    async with echo(Fault("latency", seconds=0.05)) as (_, _, reader, writer):
+        begun = asyncio.get_running_loop().time()
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+        assert asyncio.get_running_loop().time() - begun >= 0.05
+
+
+@pytest.mark.parametrize("planned", [True, False])
+@pytest.mark.parametrize("way", WAYS)
+async def test_a_stall_lasts_until_it_is_healed(way: Way, planned: bool) -> None:
+    async with echo(*([Fault("stall", way, after=2)] if planned else [])) as (flaky, server, reader, writer):
+        if not planned:
+            flaky.stall(way)
+        writer.write(b"hello")
+        seen = b"he" if planned else b""
+        await until(lambda: server.came == (seen if way == "up" else b"hello"))
+        waiting = asyncio.ensure_future(reader.readexactly(5))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+        flaky.heal()
+        assert await waiting == b"hello"
+
+
+async def test_cut_ends_what_is_stalled() -> None:
+    async with echo(Fault("stall", after=2)) as (flaky, _, reader, writer):
+        writer.write(b"hello")
+        assert await reader.readexactly(2) == b"he"
+        flaky.cut()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await until(lambda: flaky.open == 0)
+
+
+async def test_drop_swallows_the_rest() -> None:
+    async with echo(Fault("drop", "up", after=2)) as (_, server, reader, writer):
+        writer.write(b"hello")
+        assert await reader.readexactly(2) == b"he"
+        writer.write_eof()
+        assert await reader.read() == b""
+        assert server.came == b"he"
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_half_close_ends_one_way(way: Way) -> None:
+    async with echo(Fault("half_close", way, after=2)) as (_, server, reader, writer):
+        writer.write(b"hello")
+        assert await reader.read() == b"he"
+        if way == "down":
+            writer.write(b"again")
+            await until(lambda: server.came == b"helloagain")
+        else:
+            await until(lambda: server.ends == ["end"])
+
+
+async def test_half_close_when_told_to() -> None:
+    async with echo() as (flaky, server, reader, writer):
+        writer.write(b"hello")
+        await reader.readexactly(5)
+        flaky.half_close()
+        assert await reader.read() == b""
+        writer.write(b"again")
+        await until(lambda: server.came == b"helloagain")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_reset_resets_both(way: Way) -> None:
+    async with echo(Fault("reset", way)) as (_, server, reader, writer):
+        writer.write(b"hello")
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await until(lambda: server.ends == ["reset"])
+
+
+async def test_close_ends_both_after_so_many_bytes() -> None:
+    async with echo(Fault("close", after=2)) as (_, server, reader, writer):
+        writer.write(b"hello")
+        assert await reader.read() == b"he"
+        await until(lambda: server.ends == ["end"])
+
+
+async def test_cut_resets_what_is_there_and_what_comes_until_it_is_healed() -> None:
+    async with echo() as (flaky, _, reader, writer):
+        writer.write(b"hello")
+        await reader.readexactly(5)
+        flaky.cut()
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        await until(lambda: flaky.open == 0)
+        late, other = await asyncio.open_connection("127.0.0.1", flaky.port)
+        with pytest.raises(ConnectionResetError):
+            await late.read()
+        other.close()
+        flaky.heal()
+        again, other = await asyncio.open_connection("127.0.0.1", flaky.port)
+        other.write(b"hello")
+        assert await again.readexactly(5) == b"hello"
+        other.close()
+
+
+# --- a line through it -----------------------------------------------------------------------------------------------
+
+
+class Upstream:
+    """A tool server that counts what reached it; some of its replies are streams."""
+
+    def __init__(self, seed: int) -> None:
+        self.saw: Counter[str] = Counter()
+        self._random = Random(seed)
+
+    async def answer(self, body: bytes, wire: Wire) -> None:
+        try:
+            call_id = json.loads(body)["id"]
+        except (ValueError, KeyError, TypeError):  # it was corrupted
+            wire.write(whole(b'{"type":"tool_error","code":"INVALID_REQUEST","message":"what?"}'))
+            return
+        self.saw[str(call_id)] += 1
+        told = stream(progress(call_id, 1), progress(call_id, 2), ended(call_id, {"a": 1}))
+        wire.write(told if self._random.random() < 0.4 else whole(ended(call_id, {"a": "x" * 500})))
+
+
+async def deaf(_: CallEvent) -> None:
+    return None
+
+
+async def one(
+    line: HttpTransport, call_id: str, patience: float = WAIT_SECONDS
+) -> ToolResponseMessage | CallLost | None:
+    """What came of a call; None: its caller gave it up."""
+    request = encode({"type": "tool_request", "id": call_id, "tool": "A", "method": "b", "params": {"c": "x" * 300}})
+    try:
+        async with asyncio.timeout(patience):
+            return await line.call(request, call_id, deaf)
+    except CallLost as lost:
+        return lost
+    except TimeoutError:
+        return None
+
+
+def harm(random: Random) -> list[Fault]:
+    """One fault of every kind, at some byte of a request or of a reply."""
+    kinds: tuple[Kind, ...] = ("stall", "drop", "reset", "close", "half_close", "corrupt")
+    faults = [Fault(kind, random.choice(WAYS), random.randrange(2_000)) for kind in kinds for _ in range(5)]
+    late = Fault("latency", random.choice(WAYS), random.randrange(900), random.random() / 100)
+    return [*faults, late, *(Fault("duplicate", "down", random.randrange(2_000)) for _ in range(5))]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
+    """Through all kinds of harm: none that reached the server is said not to have been delivered; nothing is kept."""
+    random, upstream = Random(seed), Upstream(seed)
+    async with peer(upstream.answer) as server, Flaky(server.port, seed) as flaky:
+        flaky.plan(*harm(random), share=0.7)
+        line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
+        ids = [f"{random.getrandbits(64):016x}" for _ in range(CALLS)]
+        found: dict[str, ToolResponseMessage | CallLost | None] = {}
+
+        async def several(mine: list[str]) -> None:
+            for call_id in mine:
+                found[call_id] = await one(line, call_id, PATIENCE)
+                if random.random() < 0.05:
+                    flaky.cut()
+                    asyncio.get_running_loop().call_later(0.005, flaky.heal)
+
+        await asyncio.gather(*(several(ids[at::12]) for at in range(12)))
+        assert found.keys() == set(ids)
+        assert not [call_id for call_id, end in found.items() if undelivered(end) and upstream.saw[call_id]]
+        assert [call_id for call_id, end in found.items() if isinstance(end, ToolResponseMessage)]
+        assert [call_id for call_id, end in found.items() if isinstance(end, CallLost) and end.delivered]
+        assert max(upstream.saw.values()) == 1
+        assert all(upstream.saw[call_id] for call_id, end in found.items() if is_result(end))
+        flaky.plan()
+        flaky.cut()  # what is left has a plan of its own
+        await until(lambda: not flaky.open and not line.open_count)
+        flaky.heal()
+        assert is_result(await one(line, "at last"))
+        line.close()
+        await until(lambda: not line.open_count and not flaky.open and not server.wires)
+
+
+def undelivered(end: ToolResponseMessage | CallLost | None) -> bool:
+    return isinstance(end, CallLost) and not end.delivered
+
+
+def is_result(end: ToolResponseMessage | CallLost | None) -> bool:
+    return isinstance(end, ToolResponseMessage) and end.error is None
+
+
+async def test_while_everything_is_cut_nothing_is_delivered_and_then_it_heals() -> None:
+    upstream = Upstream(0)
+    async with peer(upstream.answer) as server, Flaky(server.port) as flaky:
+        line = HttpTransport(f"http://127.0.0.1:{flaky.port}", Secret(TOKEN), LOCAL)
+        assert is_result(await one(line, "1"))
+        flaky.cut()
+        await until(lambda: not flaky.open)
+        for call_id in ("2", "3"):
+            assert isinstance(await one(line, call_id), CallLost)
+        assert set(upstream.saw) == {"1"}
+        flaky.heal()
+        assert is_result(await one(line, "4"))
+        line.close()
+        await until(lambda: not server.wires)

@@ -1,0 +1,160 @@
+"""Tables are brought up to date whole or not at all, and only by who may write."""
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Column, Connection, MetaData, Table, create_engine, insert
+
+from tests.interfaces.approval_rows import wanted
+from tests.interfaces.tool_records import kept
+from tests.interfaces.tool_stores import open_readonly, open_store
+from toolhall.stores import migrations
+from toolhall.stores.approvals import Approval
+from toolhall.stores.audit.anchors import Anchor
+from toolhall.stores.common import DATABASE_FILE, StoreFailed
+from toolhall.stores.crypto import ROOT_KEY_FILE, RowMac, load_or_create_key
+from toolhall.stores.sql.base import METADATA, REVISIONS, put_signed, seals, table_mac
+from toolhall.stores.sql.grants import grants
+from toolhall.stores.sql.tools import documents, tools
+from toolhall.stores.sqlite import open_sqlite, open_to_write
+from toolhall.stores.tools import ToolRecord
+
+MACS = RowMac(bytes(32))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with a tool in it, closed."""
+    store = open_store(tmp_path)
+    asyncio.run(store.save([kept()], []))
+    store.close()
+    return tmp_path / DATABASE_FILE
+
+
+def altered(path: Path, statement: str) -> None:
+    """Somebody else's hands in the file."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
+
+
+def refusal(folder: Path) -> str:
+    """The one line with which opening it is refused."""
+    with pytest.raises(StoreFailed) as raised:
+        open_store(folder)
+    return str(raised.value)
+
+
+def test_migrations_make_the_tables_that_the_statements_use(tmp_path: Path) -> None:
+    connection = open_to_write(tmp_path / DATABASE_FILE, MACS)
+    assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    connection.close()
+    (folder,) = migrations.__path__
+    steps = ScriptDirectory(folder).walk_revisions()
+    assert tuple(step.revision for step in steps)[::-1] == REVISIONS
+
+
+def test_a_migration_happens_whole_or_not_at_all(tmp_path: Path) -> None:
+    altered(tmp_path / DATABASE_FILE, "CREATE TABLE events (something)")  # in the way of the last step
+    assert "SQLite refused: table events already exists" in refusal(tmp_path)
+    with closing(sqlite3.connect(tmp_path / DATABASE_FILE)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert tables == [("events",)]
+
+
+async def test_what_the_first_revision_kept_is_taken_over_once(tmp_path: Path) -> None:
+    """Rows had no codes then: the operator's own get them with the tables, once; all others must be looked at again."""
+    path = tmp_path / DATABASE_FILE
+    _at_first_revision(path, kept("own", state="active", origin="code"), kept("other", state="active"))
+    stores = open_sqlite(tmp_path)
+    assert {row.tool: row.sound for row in await stores.tools.all()} == {"own": True, "other": False}
+    assert (await stores.grants.all(), await stores.keys.all()) == ((), ())
+    stores.close()
+    altered(path, "UPDATE tools SET mac = NULL")
+    with closing(open_store(tmp_path)) as again:
+        assert [row.sound for row in await again.all()] == [False, False]
+
+
+def _at_first_revision(path: Path, *rows: ToolRecord) -> None:
+    with _at_revision(path, "0001") as connection:
+        for row in rows:
+            digest = hashlib.sha256(row.document).hexdigest()
+            connection.execute(insert(documents), {"digest": digest, "content": row.document})
+            values = msgspec.structs.asdict(row) | {"id": row.id, "document": digest, "serial": 1}
+            del values["sound"]
+            connection.execute(insert(tools), values)
+
+
+@contextmanager
+def _at_revision(path: Path, revision: str) -> Generator[Connection]:
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", migrations.__path__[0])
+        config.set_main_option("path_separator", "os")
+        with connection.begin():
+            command.upgrade(config, revision)
+            yield connection
+    engine.dispose()
+
+
+@pytest.mark.parametrize(("taken_out", "opens"), [("nothing", True), ("forbid", False)])
+async def test_grants_are_sealed_anew_once_what_permits_is_sealed_too(
+    tmp_path: Path, taken_out: str, opens: bool
+) -> None:
+    """The seal of the third revision was about what forbids; where that is broken, no new one is made."""
+    macs = RowMac(load_or_create_key(tmp_path / ROOT_KEY_FILE))
+    plain = {"callers": "ci", "tools": "*", "conditions": "[]", "created_at": 1.0, "by": "local"}
+    rows = [plain | {"id": effect, "effect": effect} for effect in ("permit", "forbid")]
+    with _at_revision(tmp_path / DATABASE_FILE, "0003") as connection:
+        connection.execute(insert(seals), {"name": "grants", "mac": table_mac("grants", rows[1:], macs)})
+        for row in rows:
+            if row["id"] != taken_out:
+                put_signed(connection, grants, row, macs)
+    with closing(open_sqlite(tmp_path)) as stores:
+        if opens:
+            assert [each.id for each in await stores.grants.all()] == ["forbid", "permit"]
+        else:
+            with pytest.raises(StoreFailed, match="taken out"):
+                await stores.grants.all()
+
+
+@pytest.mark.parametrize("sound", [True, False])
+async def test_approvals_from_before_code_was_bound_stay_what_they_were(tmp_path: Path, sound: bool) -> None:
+    """Those that were sound are signed anew with the new column; those that were not stay away."""
+    macs = RowMac(load_or_create_key(tmp_path / ROOT_KEY_FILE))
+    asked = Approval(**msgspec.structs.asdict(wanted()), id="a1", created=1.0, expires=2.0)
+    row = msgspec.structs.asdict(asked)
+    del row["code_sha256"]
+    old = Table("approvals", MetaData(), *(Column(name) for name in (*row, "mac")))
+    with _at_revision(tmp_path / DATABASE_FILE, "0005") as connection:
+        connection.execute(insert(old), macs.with_mac("approvals", row) if sound else {**row, "mac": b"forged"})
+    with closing(open_sqlite(tmp_path)) as stores:
+        found = await stores.approvals.find("a1")
+        assert (found is not None) is sound
+        assert stores.anchors.read() == Anchor()
+
+
+def test_what_a_newer_toolhall_wrote_is_left_alone(path: Path) -> None:
+    altered(path, "UPDATE alembic_version SET version_num = '9999'")
+    before = path.read_bytes()
+    assert "written by a newer Toolhall (its tables have revision 9999" in refusal(path.parent)
+    with pytest.raises(StoreFailed, match="newer Toolhall"):
+        open_readonly(path.parent)
+    assert path.read_bytes() == before
+
+
+def test_a_reader_updates_nothing(path: Path) -> None:
+    altered(path, "DELETE FROM alembic_version")
+    with pytest.raises(StoreFailed, match="written by an older Toolhall; start `toolhall serve` on it once"):
+        open_readonly(path.parent)

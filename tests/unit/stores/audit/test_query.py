@@ -1,0 +1,146 @@
+"""Records are found by filter and by time, over all segments and all processes, past everything that is broken."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.stores.audit.audit_logs import NOON, books, record, wrote
+from toolhall.stores.audit import query
+from toolhall.stores.audit.format import AUDIT_FOLDER, MAX_LINE_BYTES, segments_of
+from toolhall.stores.audit.query import (
+    MATCH_ALL,
+    AuditQuery,
+    FoundRecord,
+    InvalidQuery,
+    iter_oldest_first,
+    parse_query,
+    record_document,
+    search,
+    total_bytes,
+)
+
+
+def found(data: Path, wanted: AuditQuery = MATCH_ALL, limit: int = 1_000) -> list[str]:
+    return [each.record.call for each in search(data, wanted, limit)]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two logs whose records take turns, over several segments."""
+    folder = tmp_path / AUDIT_FOLDER
+    one, other = books(folder), books(folder)
+    for number in range(60):
+        who = "ada" if number % 3 else "bob"
+        said = {"caller": who, "level": number % 11, "outcome": "ok" if number % 5 else "Denied"}
+        (other if number % 2 else one).write([record(number, tool=f"Kit.tool{number % 4}@1.0.0", **said)], sync=True)
+    one.close()
+    other.close()
+    assert len(segments_of(folder / "1")) > 1
+    return tmp_path
+
+
+def test_everything_comes_by_time_from_either_end(data: Path) -> None:
+    in_order = [f"call-{number}" for number in range(60)]
+    assert found(data) == in_order[::-1]
+    sizes: list[int] = []
+    assert [each.record.call for each in iter_oldest_first(data, sizes.append)] == in_order
+    assert sum(sizes) == total_bytes(data)
+
+
+NONE = range(0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (AuditQuery(caller="bob"), range(0, 60, 3)),
+        (AuditQuery(caller="bo"), NONE),
+        (AuditQuery(tool="Kit.tool3"), range(3, 60, 4)),
+        (AuditQuery(tool="Kit.tool3@1.0.0"), range(3, 60, 4)),
+        (AuditQuery(tool="Kit.tool3@2.0.0"), NONE),
+        (AuditQuery(outcome="Denied"), range(0, 60, 5)),
+        (AuditQuery(level=10), range(10, 60, 11)),
+        (AuditQuery(level=0), range(60)),
+        (AuditQuery(since=NOON + 50), range(50, 60)),
+        (AuditQuery(until=NOON + 5), range(5)),
+        (AuditQuery(since=NOON + 10, until=NOON + 20, caller="bob"), range(12, 20, 3)),
+    ],
+)
+def test_only_what_is_wanted_is_found(data: Path, wanted: AuditQuery, numbers: range) -> None:
+    assert found(data, wanted) == [f"call-{number}" for number in reversed(numbers)]
+
+
+def test_the_newest_are_enough(data: Path) -> None:
+    assert found(data, limit=3) == ["call-59", "call-58", "call-57"]
+
+
+@pytest.mark.parametrize("piece", [100, 333, 5_000])
+def test_where_the_pieces_end_does_not_matter(data: Path, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(query, "CHUNK_BYTES", piece)
+    assert len(found(data)) == 60
+
+
+def test_what_is_broken_is_passed_over(tmp_path: Path) -> None:
+    wrote(tmp_path / AUDIT_FOLDER, 4)
+    (segment,) = segments_of(tmp_path / AUDIT_FOLDER / "1")
+    lines = segment.read_bytes().splitlines(keepends=True)
+    lines.insert(2, b'{"sha256":"' + b"x" * (2 * MAX_LINE_BYTES) + b"\n")
+    lines.insert(2, b"\xff\x00 no line\n\n")
+    segment.write_bytes(b"".join(lines) + b'{"sha256":"half')
+    assert found(tmp_path) == ["call-3", "call-2", "call-1", "call-0"]
+    assert [each.record.call for each in iter_oldest_first(tmp_path, lambda _: None)] == [
+        "call-0",
+        "call-1",
+        "call-2",
+        "call-3",
+    ]
+
+
+def test_segments_from_before_are_not_even_opened(data: Path) -> None:
+    """A search of the last minutes costs the last minutes, not the last years."""
+    for log in ("1", "2"):
+        oldest = segments_of(data / AUDIT_FOLDER / log)[0]
+        oldest.unlink()
+        oldest.mkdir()
+    assert found(data, AuditQuery(since=NOON + 10_000)) == []
+    with pytest.raises(IsADirectoryError):
+        found(data)
+
+
+def test_where_nothing_was_recorded_nothing_is_found(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    assert list(iter_oldest_first(tmp_path, lambda _: None)) == []
+
+
+def test_filters_are_read_as_people_write_them() -> None:
+    asked = {"caller": "ada", "level": "4", "since": "2027-01-31", "until": "2027-01-31t08:30:00+02:00"}
+    assert parse_query(asked) == AuditQuery(caller="ada", level=4, since=1801353600.0, until=1801377000.0)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"level": "11"}, {"level": "x"}, {"level": "²"}, {"since": "soon"}, {"until": "2027-13-01"}],
+)
+def test_filters_that_make_no_sense_are_refused(asked: dict[str, str]) -> None:
+    with pytest.raises(InvalidQuery, match=next(iter(asked))):
+        parse_query(asked)
+
+
+def test_what_is_told_of_a_record_leaves_out_what_it_does_not_say() -> None:
+    told = record_document(FoundRecord("2", 17, record(1, arguments_sha256="ab", level=0)))
+    assert told == {
+        "log": "2",
+        "number": 17,
+        "at": "2024-10-04T12:00:01.000Z",
+        "call": "call-1",
+        "caller": "ada",
+        "dialect": "mcp",
+        "tool": "Kit.pick@1.0.0",
+        "outcome": "ok",
+        "argumentsSha256": "ab",
+        "level": 0,
+        "durationUs": 0,
+        "bytesIn": 0,
+        "bytesOut": 0,
+        "redactions": 0,
+    }

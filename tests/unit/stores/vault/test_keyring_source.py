@@ -1,0 +1,109 @@
+"""The key of a vault in the system's keyring: the real package `keyring`, with backends of our own."""
+
+import sys
+from collections.abc import Iterator
+
+import keyring
+import pytest
+from keyring.backend import KeyringBackend
+from keyring.backends import fail, null
+from keyring.errors import KeyringLocked
+
+from tests.unit.stores.vault.vaults import NEW, OLD
+from toolhall.stores.common import StoreFailed
+from toolhall.stores.vault.key_sources import (
+    KEYRING_ENTRY,
+    KEYRING_SERVICE,
+    KeyEncryptionKeys,
+    NoKey,
+    find_key_encryption_keys,
+    format_key,
+)
+
+
+class Remembering(KeyringBackend):
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.kept: dict[tuple[str, str], str] = {}
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return self.kept.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        self.kept[service, username] = password
+
+
+class Locked(Remembering):
+    """Nobody has typed its password."""
+
+    def get_password(self, service: str, username: str) -> str | None:
+        raise KeyringLocked(f"locked, and it was asked for {service} {username}")
+
+
+@pytest.fixture
+def ring() -> Iterator[Remembering]:
+    before = keyring.get_keyring()
+    using = Remembering()
+    keyring.set_keyring(using)
+    yield using
+    keyring.set_keyring(before)
+
+
+def found() -> KeyEncryptionKeys | NoKey:
+    return find_key_encryption_keys("keyring", None, profile="local", environment={})
+
+
+def test_a_key_is_found_where_it_was_put(ring: Remembering) -> None:
+    ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = f"{format_key(NEW)} {format_key(OLD)}"
+    keks = found()
+    assert isinstance(keks, KeyEncryptionKeys)
+    assert keks.keys == (NEW, OLD)
+
+
+def test_a_local_one_is_made_and_changed_there(ring: Remembering) -> None:
+    none = found()
+    assert isinstance(none, NoKey)
+    made = none.create()
+    assert ring.kept == {("toolhall", "vault-key"): format_key(made.keys[0])}
+    assert none.create().keys == made.keys, "what is there is not made again"
+    both = made.prepend(format_key(NEW))
+    assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == f"{format_key(NEW)} {format_key(made.keys[0])}"
+    both.keep_primary()
+    assert ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] == format_key(NEW)
+
+
+def test_a_servers_is_not_made(ring: Remembering) -> None:
+    none = find_key_encryption_keys(" keyring\n", None, profile="server", environment={})
+    assert isinstance(none, NoKey)
+    with pytest.raises(StoreFailed, match="there is no key for the vault"):
+        none.create()
+    assert ring.kept == {}
+
+
+@pytest.mark.parametrize("backend", [Locked, fail.Keyring], ids=["locked", "none"])
+def test_one_that_does_not_answer_is_said(ring: Remembering, backend: type[KeyringBackend]) -> None:
+    keyring.set_keyring(backend())
+    with pytest.raises(StoreFailed, match="unlock it, or set TOOLHALL_VAULT_KEY instead"):
+        found()
+
+
+def test_one_that_forgets_is_found_out_before_anything_is_sealed(ring: Remembering) -> None:
+    keyring.set_keyring(null.Keyring())  # type: ignore[no-untyped-call]
+    none = found()
+    assert isinstance(none, NoKey)
+    with pytest.raises(StoreFailed, match="did not keep the vault key"):
+        none.create()
+
+
+def test_what_is_no_key_there_is_refused(ring: Remembering) -> None:
+    ring.kept[KEYRING_SERVICE, KEYRING_ENTRY] = "hunter2"
+    with pytest.raises(StoreFailed, match="the system's keyring holds what is no key"):
+        found()
+
+
+def test_without_the_package_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(StoreFailed, match=r"pip install 'toolhall\[keyring\]'"):
+        found()

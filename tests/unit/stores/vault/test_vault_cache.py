@@ -1,0 +1,54 @@
+"""What a vault unwraps again after a change: what is new, and nothing else."""
+
+import pytest
+
+from tests.unit.stores.vault.vaults import NEW, OLD, VALUE, opened
+from toolhall.stores.vault.envelope import Envelope, UnwrappedKey
+from toolhall.stores.vault.store import DataKey, MemoryVaultStore
+
+USERS = 30
+
+
+@pytest.fixture
+def unwrapped(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whose keys were unwrapped, each time."""
+    tenants: list[str] = []
+    unwrap = Envelope.unwrap
+
+    def counted(self: Envelope, key: DataKey) -> UnwrappedKey:
+        tenants.append(key.tenant)
+        return unwrap(self, key)
+
+    monkeypatch.setattr(Envelope, "unwrap", counted)
+    return tenants
+
+
+async def test_one_more_user_is_one_more_key(unwrapped: list[str]) -> None:
+    """Else linking an account would take longer with everybody who has linked one."""
+    store = MemoryVaultStore()
+    vault, other = await opened(store), await opened(store)
+    for number in range(USERS):
+        await vault.sealer(f"user:{number}")
+    await other.refresh()
+    unwrapped.clear()
+    await vault.sealer("user:more")
+    assert unwrapped == ["user:more"]
+    await other.refresh()
+    assert unwrapped == ["user:more"] * 2, "also in another process that follows"
+    await vault.set("TOKEN", VALUE, None, "local")
+    assert unwrapped[2:] == ["hall"]
+    await vault.remove("TOKEN")
+    assert await vault.shred("user:more")
+    assert len(unwrapped) == 3, "what goes needs no key"
+
+
+async def test_a_key_that_was_wrapped_anew_is_unwrapped_anew(unwrapped: list[str]) -> None:
+    store = MemoryVaultStore()
+    vault = await opened(store, OLD)
+    sealed = (await vault.sealer("user:ada")).seal(b"tokens", "a1")
+    other = await opened(store, NEW, OLD)
+    await other.rotate()
+    unwrapped.clear()
+    vault = await opened(store, NEW)
+    assert unwrapped == ["user:ada"] * 2, "the old one and the one that seals from now on"
+    assert (await vault.sealer("user:ada")).open(sealed, "a1") == b"tokens"

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 from joserfc.jwk import OctKey
-from toolhall import auth
 
 from tests.threats.guarded import PUBLIC_URL, SECRET, Inside, inside
 from tests.threats.issuer import issuing, sign
 from tests.threats.lines import MODERN, NOVEMBER, calling, encoded, handshake, modern_headers
 from tests.threats.test_tokens import FORGED
-from toolhall import Config, Toolhall, tool
+from toolhall import Config, Toolhall, auth, tool
 from toolhall.auth.credentials import MAX_ADDRESSES, MAX_FAILURES, WINDOW_SECONDS, FailureThrottle
 from toolhall.auth.profiles import BadAuthSettings
 from toolhall.config import Issuer as Stated

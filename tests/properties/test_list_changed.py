@@ -55,7 +55,7 @@ STATED: list[dict[str, Any]] = [
 class Guests(LevelPolicy):
     """Guests see what is tagged for them."""
 
-    def sees(self, caller: Caller, tool: Tool) -> bool:
+    def can_see(self, caller: Caller, tool: Tool) -> bool:
         return caller.local or "guests" in tool.tags
 
 

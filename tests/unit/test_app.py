@@ -82,11 +82,11 @@ async def test_a_part_that_cannot_be_closed_keeps_no_other_from_closing(
     await hall.open()
     await hall.dispatcher.answer(ask("add", a=1, b=2), LOCAL)
     with monkeypatch.context() as patch:
-        for name in ("servers", "registrar", "access"):
+        for name in ("tool_servers", "registration", "access"):
             patch.setattr(getattr(hall, name), "close", broken(name))
         with pytest.raises(RuntimeError):
             hall.close()
-    assert closed == ["servers", "registrar", "access"]
+    assert closed == ["tool_servers", "registration", "access"]
     assert [record["outcome"] for record in recorded(tmp_path)] == ["ok"]
     hall.close()
 

@@ -228,7 +228,7 @@ async def test_stages_come_in_their_order() -> None:
             order.append(name)
             return stage(given)
 
-        vars(note)["end"] = getattr(stage, "end", None)  # of a limit
+        vars(note)["release"] = getattr(stage, "release", None)  # of the limit stage
         return note
 
     built = Built(entry_named())

@@ -48,7 +48,7 @@ async def test_a_hall_with_secrets_and_no_key_for_them_does_not_open(tmp_path: P
 OPENING = """
 import asyncio, sys, threading
 from toolhall import Config, Toolhall, tool
-from toolhall.accounts.providers import ProviderSettings
+from toolhall.oauth.providers import ProviderSettings
 
 @tool(secrets=["KEY"])
 def needing() -> None: ...

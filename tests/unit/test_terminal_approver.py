@@ -23,8 +23,8 @@ async def test_credentials_that_the_caller_brings_are_named(
         return "y"
 
     monkeypatch.setattr(call_ui, "read_line", typed)
-    monkeypatch.setattr(call_ui, "forget_typed", lambda: None)
-    call = msgspec.structs.replace(call_of(), brought=brought)
+    monkeypatch.setattr(call_ui, "discard_typed_input", lambda: None)
+    call = msgspec.structs.replace(call_of(), caller_credentials=brought)
     assert await TerminalApprover().approve(entry_named().tool, call, {}, RequireVerification("test", 9, "approval"))
     read = capsys.readouterr().err
     assert ("brings  account acme, secret KEY" in read, "brings" in read) == (shown, shown)

@@ -23,15 +23,15 @@ CALLER_HEADER = "x-test-caller"
 RATE, BURST = 0.001, 4
 
 
-class Told:
-    """The identity of these tests: whoever the request says it is."""
+class HeaderAuthenticator:
+    """The authenticator of these tests: the caller is the one that a header names."""
 
-    def caller(self, scope: Scope, headers: Headers) -> Caller:
+    def authenticate(self, scope: Scope, headers: Headers) -> Caller:
         """By a header that only these tests look at."""
         name = headers.get(CALLER_HEADER.encode())
         return Caller(name.decode(), local=True, proof="local") if name else ANONYMOUS
 
-    def speaker(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Caller:
+    def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> Caller:
         """No message makes somebody else of a caller."""
         return caller
 
@@ -39,17 +39,17 @@ class Told:
 class HouseRules:
     """The policy of these tests: every verdict there is."""
 
-    def sees(self, caller: Caller, tool: Tool) -> bool:
+    def can_see(self, caller: Caller, tool: Tool) -> bool:
         """Nobody sees anything, Eve sees what is not hidden."""
         return caller.id in (ADA, BOB) or (caller.id == EVE and "hidden" not in tool.tags)
 
-    def sees_everything(self, caller: Caller) -> bool:
+    def can_see_all(self, caller: Caller) -> bool:
         """Lists need no filter for these two."""
         return caller.id in (ADA, BOB)
 
-    def judge(self, caller: Caller, tool: Tool) -> Verdict:
+    def authorize(self, caller: Caller, tool: Tool) -> Verdict:
         """Bob may not change anything; from level 7 a person is asked."""
-        if not self.sees(caller, tool):
+        if not self.can_see(caller, tool):
             return Deny(f"{caller.id} does not see this")
         if caller.id == BOB and tool.effect in ("writes", "destroys"):
             return Deny(f"{caller.id} may only read")
@@ -57,20 +57,20 @@ class HouseRules:
             return RequireVerification(f"grant:{caller.id}", tool.level or 0, "approval")
         return Allow(f"grant:{caller.id}", tool.level or 1)
 
-    def settle(
+    def authorize_arguments(
         self, verdict: Allow | RequireVerification, caller: Caller, tool: Tool, arguments: JsonObject
     ) -> Verdict:
         """Nothing here depends on arguments."""
         return verdict
 
-    def epoch(self, caller: Caller) -> Hashable:
+    def cache_key(self, caller: Caller) -> Hashable:
         """Nothing changes."""
         return self
 
-    def follow(self, rules: AccessRules) -> None:
+    def set_rules(self, rules: AccessRules) -> None:
         """These rules are the house's own."""
 
-    def manages(self, caller: Caller) -> bool:
+    def is_admin(self, caller: Caller) -> bool:
         """Ada's house."""
         return caller.id == ADA
 
@@ -97,8 +97,8 @@ class Reply(NamedTuple):
     body: bytes
 
 
-def _door(*_: object) -> AuthComponents:
-    return AuthComponents(Told(), None, {})
+def _auth(*_: object) -> AuthComponents:
+    return AuthComponents(HeaderAuthenticator(), None, {})
 
 
 def _rules(*_: object, **__: object) -> HouseRules:
@@ -121,7 +121,7 @@ class House:
         config = Config(calls_per_second=RATE, call_burst=BURST)
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wiring, "build_door", _door)
+            patch.setattr(wiring, "build_auth", _auth)
             patch.setattr(wiring, "LevelPolicy", _rules)
             self.hall = Toolhall(*tools, config=config, approver=self.person)
 

@@ -293,4 +293,4 @@ def test_nothing_is_kept_of_calls_that_are_over() -> None:
     audit, call = Audit(MemoryJournal(), Clock(), Clock()), call_of()
     audit.keep_arguments(call)
     audit.write(call, None, "ok")
-    assert vars(audit)["_kept"] == {}
+    assert vars(audit)["_arguments"] == {}

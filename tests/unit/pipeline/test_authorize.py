@@ -46,20 +46,20 @@ TOKEN = Caller(
 EVERY_LEVEL = range(11)
 
 
-class Ruled:
-    """Rules that say one thing of everything."""
+class FixedRules:
+    """Access rules that give the same decision for every caller and tool."""
 
-    def __init__(self, ruling: RuleDecision) -> None:
-        self._ruling = ruling
+    def __init__(self, decision: RuleDecision) -> None:
+        self._decision = decision
 
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
-        return self._ruling
+    def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
+        return self._decision
 
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: dict[str, Any]) -> RuleDecision:
-        return self._ruling
+    def decide_arguments(self, caller: Caller, tool: Tool, level: int, arguments: dict[str, Any]) -> RuleDecision:
+        return self._decision
 
 
-GRANTED = Ruled(Permitted("grant-1"))
+GRANTED = FixedRules(Permitted("grant-1"))
 
 
 def policy(rules: AccessRules | None = GRANTED, **settings: Any) -> LevelPolicy:
@@ -125,7 +125,7 @@ def test_the_grant_is_the_evidence(level: int) -> None:
 
 @pytest.mark.parametrize("level", range(1, 11))
 def test_what_is_forbidden_does_not_exist_at_any_level(level: int) -> None:
-    forbidding = policy(Ruled(Forbidden("grant-2")))
+    forbidding = policy(FixedRules(Forbidden("grant-2")))
     tool = tool_named("pick", level=level)
     assert not forbidding.can_see(KEY, tool)
     denied = forbidding.authorize(KEY, tool)
@@ -207,7 +207,7 @@ def test_whoever_may_call_at_one_level_may_call_below(
 ) -> None:
     """Monotone, whatever the steps are: going down the ladder never asks for more."""
     judged = [
-        policy(Ruled(ruling), steps=steps, allow_anonymous=anonymous).authorize(
+        policy(FixedRules(ruling), requirements=steps, allow_anonymous=anonymous).authorize(
             caller, tool_named("pick", level=level, effect=effect)
         )
         for level in EVERY_LEVEL
@@ -227,7 +227,7 @@ def test_whoever_may_call_at_one_level_may_call_below(
 @given(caller=CALLERS, level=st.integers(0, 10), steps=STEPS)
 def test_a_forbid_never_allows(caller: Caller, level: int, steps: LevelRequirements) -> None:
     tool = tool_named("pick", level=level)
-    assert isinstance(policy(Ruled(Forbidden("no")), steps=steps).authorize(caller, tool), Deny)
+    assert isinstance(policy(FixedRules(Forbidden("no")), requirements=steps).authorize(caller, tool), Deny)
 
 
 TRAITS: list[tuple[dict[str, Any], int]] = [

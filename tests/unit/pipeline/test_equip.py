@@ -27,25 +27,25 @@ KEY, TOKEN = Secret("SK0123456789"), Secret("ya29.token")
 ADA = Caller("ada", proof="key", person="ada")
 
 
-class Shelf:
-    """Secrets and tokens by name and user; `slow` ones are not at hand at once."""
+class FakeCredentials:
+    """Secrets and tokens by name and user; while `cached` is False, tokens have to be awaited."""
 
     def __init__(
         self, secrets: Mapping[Any, Secret] | None = None, tokens: Mapping[Any, AccountToken] | None = None
     ) -> None:
         self.secrets, self.tokens = secrets or {}, tokens or {}
-        self.at_hand = True
+        self.cached = True
 
     def get(self, name: str, user: str | None) -> Secret | None:
         return self.secrets.get((name, user)) or self.secrets.get((name, None))
 
-    def ready(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        return self.tokens.get((need.provider, user)) if self.at_hand else None
+    def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
+        return self.tokens.get((need.provider, user)) if self.cached else None
 
-    async def fresh(self, user: str, need: AccountRequirement) -> AccountToken | None:
+    async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
         return self.tokens.get((need.provider, user))
 
-    async def wanted(self, caller: Caller, need: AccountRequirement, tool: str) -> tuple[MissingRequirement, str]:
+    async def link_requirement(self, caller: Caller, need: AccountRequirement, tool: str) -> tuple[MissingRequirement, str]:
         return MissingRequirement(
             "account", "link-1", "http://hall/connect/link-1", need
         ), f"{caller.user} links {need.provider}"
@@ -70,7 +70,7 @@ async def both() -> str:
 
 
 def verified(function: Any, caller: Caller = ADA, brought: CallerCredentials | None = None) -> Verified:
-    call = msgspec.structs.replace(call_of(caller=caller), brought=brought)
+    call = msgspec.structs.replace(call_of(caller=caller), caller_credentials=brought)
     entry = compile_entry(next(definitions_of(function)).tool, Returning())
     return Verified(call, entry, Allow("test", 1), {})
 
@@ -92,7 +92,7 @@ def test_a_tool_that_needs_nothing_gets_nothing_and_costs_nothing() -> None:
 
 
 def test_a_secret_is_supplied_at_once_and_hidden() -> None:
-    found = Equip(Shelf({("KEY", None): KEY}))(verified(send))
+    found = Equip(FakeCredentials({("KEY", None): KEY}))(verified(send))
     assert isinstance(found, Equipped)
     assert found.credentials == ResolvedCredentials({"KEY": KEY}, {}, "ada")
     assert found.redactor is not None
@@ -101,7 +101,7 @@ def test_a_secret_is_supplied_at_once_and_hidden() -> None:
 
 def test_a_users_own_secret_goes_before_the_halls() -> None:
     own = Secret("SKada")
-    equip = Equip(Shelf({("KEY", None): KEY, ("KEY", "ada"): own}))
+    equip = Equip(FakeCredentials({("KEY", None): KEY, ("KEY", "ada"): own}))
     for caller, expected in ((ADA, own), (Caller("bob", proof="key"), KEY)):
         found = equip(verified(send, caller))
         assert isinstance(found, Equipped)
@@ -109,10 +109,10 @@ def test_a_users_own_secret_goes_before_the_halls() -> None:
         assert found.credentials.secrets == {"KEY": expected}
 
 
-@pytest.mark.parametrize("at_hand", [True, False])
-async def test_an_account_is_the_users_own(at_hand: bool) -> None:
-    shelf = Shelf(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
-    shelf.at_hand = at_hand
+@pytest.mark.parametrize("cached", [True, False])
+async def test_an_account_is_the_users_own(cached: bool) -> None:
+    shelf = FakeCredentials(tokens={("google", "ada"): AccountToken("google", TOKEN, ("mail",))})
+    shelf.cached = cached
     found = await equipped(Equip(shelf, shelf), verified(read))
     assert found.credentials is not None
     assert found.credentials.accounts["google"].token == TOKEN
@@ -122,7 +122,7 @@ async def test_an_account_is_the_users_own(at_hand: bool) -> None:
 
 
 async def test_everything_that_is_missing_is_said_at_once() -> None:
-    shelf = Shelf({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
+    shelf = FakeCredentials({("KEY", None): KEY}, {("slack", "ada"): AccountToken("slack", TOKEN)})
     with pytest.raises(NeedsRequirement) as refused:
         await equipped(Equip(shelf, shelf), verified(both))
     link = MissingRequirement(
@@ -134,7 +134,7 @@ async def test_everything_that_is_missing_is_said_at_once() -> None:
 
 @pytest.mark.parametrize("caller", [ANONYMOUS, Caller("app", proof="shared")])
 async def test_who_is_no_proven_user_has_no_accounts(caller: Caller) -> None:
-    shelf = Shelf(tokens={("google", caller.id): AccountToken("google", TOKEN)})
+    shelf = FakeCredentials(tokens={("google", caller.id): AccountToken("google", TOKEN)})
     with pytest.raises(NeedsRequirement, match="nobody is proven") as refused:
         await equipped(Equip(shelf, shelf), verified(read, caller))
     assert refused.value.missing == (MissingRequirement("user_id"),)
@@ -142,7 +142,7 @@ async def test_who_is_no_proven_user_has_no_accounts(caller: Caller) -> None:
 
 async def test_what_a_caller_brings_is_taken_only_where_the_operator_says_so() -> None:
     brought = CallerCredentials({"KEY": Secret("brought-key")})
-    shelf = Shelf({("KEY", None): KEY})
+    shelf = FakeCredentials({("KEY", None): KEY})
     with pytest.raises(Malformed, match="accept_credentials"):
         await equipped(Equip(shelf), verified(send, brought=brought))
     found = await equipped(Equip(shelf, accept_credentials=("*.send",)), verified(send, brought=brought))

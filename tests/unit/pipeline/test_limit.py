@@ -102,7 +102,7 @@ def test_a_clock_that_goes_back_locks_nobody_out_for_good() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limit, "MOST_KEYS", 10)
+    monkeypatch.setattr(limit, "MAX_KEYS", 10)
     clock = Clock()
     stage = limited(1, 1, clock)
     for number in range(10):
@@ -114,7 +114,7 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_whose_allowance_is_full_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limit, "MOST_KEYS", 3)
+    monkeypatch.setattr(limit, "MAX_KEYS", 3)
     clock = Clock()
     stage = limited(1, 1, clock)
     calls(stage, "old")
@@ -127,7 +127,7 @@ def test_whose_allowance_is_full_is_forgotten_first(monkeypatch: pytest.MonkeyPa
 
 def test_room_is_made_for_many_newcomers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looking through everybody for each of them would take ever longer, the more there are."""
-    monkeypatch.setattr(limit, "MOST_KEYS", 100)
+    monkeypatch.setattr(limit, "MAX_KEYS", 100)
     stage = limited(1, 1, Clock())
     assert sum(calls(stage, f"caller-{number}") for number in range(101)) == 101
     assert calls(stage, "caller-9") == 1, "the oldest tenth was forgotten"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.parts import tool_named
-from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, Ruled, policy
+from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, FixedRules, policy
 from toolhall.model.caller import Allow, Caller, Deny
 from toolhall.model.secret import Secret
 from toolhall.pipeline.policy import Forbidden, Unmatched
@@ -42,7 +42,7 @@ def test_every_fact_of_a_caller_is_looked_at_or_known_not_to_matter() -> None:
 
 
 def test_a_no_says_whether_something_forbids_or_nothing_allows() -> None:
-    forbidding, lacking = (policy(Ruled(said)) for said in (Forbidden("cedar:no"), Unmatched()))
+    forbidding, lacking = (policy(FixedRules(said)) for said in (Forbidden("cedar:no"), Unmatched()))
     asked: tuple[Any, ...] = (Allow("", 5, conditional=True), KEY, tool_named("pick", level=5), {})
     assert forbidding.authorize_arguments(*asked) == Deny(
         "this caller may not call this tool with these arguments", "cedar:no", 5

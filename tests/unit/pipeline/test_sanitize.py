@@ -132,7 +132,7 @@ class Watched(Redactor):
 
     threads: list[int]
 
-    def json(self, encoded: bytes) -> bytes:
+    def redact_json(self, encoded: bytes) -> bytes:
         self.threads = [threading.get_ident()]
         return super().redact_json(encoded)
 

@@ -49,10 +49,10 @@ class Page:
 class OnlySmall:
     """One grant, for small amounts."""
 
-    def ruling(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
+    def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
         return Conditional()
 
-    def settled(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> RuleDecision:
+    def decide_arguments(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> RuleDecision:
         return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
 
 
@@ -138,7 +138,7 @@ async def test_nobody_is_asked_to_agree_to_what_could_not_run() -> None:
 async def test_nobody_is_asked_to_agree_to_credentials_that_are_not_taken(requirements: JsonObject | None) -> None:
     person = Person(yes=True)
     verify = Verify(LevelPolicy(clock=Clock()), person, check_ready=Equip().check_ready)
-    call = msgspec.structs.replace(call_of(), brought=CallerCredentials({"KEY": Secret("sk-brought")}))
+    call = msgspec.structs.replace(call_of(), caller_credentials=CallerCredentials({"KEY": Secret("sk-brought")}))
     with pytest.raises(Malformed, match="takes no credentials"):
         await verify(Valid(call, entry_named(requirements=requirements), PERSON, {}))  # type: ignore[misc]
     assert person.asked == []

@@ -82,7 +82,7 @@ async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], sa
 
 
 async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_GRANTS", 1)
+    monkeypatch.setattr(module, "MAX_GRANTS", 1)
     office = await Office().open()
     await office.grants.add(NewGrant("ci", "*"), "ada")
     with pytest.raises(Malformed, match="1 grants are kept at most"):

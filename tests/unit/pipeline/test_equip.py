@@ -45,7 +45,9 @@ class FakeCredentials:
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
         return self.tokens.get((need.provider, user))
 
-    async def link_requirement(self, caller: Caller, need: AccountRequirement, tool: str) -> tuple[MissingRequirement, str]:
+    async def link_requirement(
+        self, caller: Caller, need: AccountRequirement, tool: str
+    ) -> tuple[MissingRequirement, str]:
         return MissingRequirement(
             "account", "link-1", "http://hall/connect/link-1", need
         ), f"{caller.user} links {need.provider}"

@@ -1,4 +1,4 @@
-"""A registrar with its registry and its store, and definitions to bring to it."""
+"""A service with its registry and its store, and definitions to bring to it."""
 
 import json
 from itertools import count
@@ -21,7 +21,7 @@ SUBTRACT = "calculator.subtract@1.0.0"
 ABOUT_NOW = 1_800_000_000.0  # 2027-01-15, 08:00
 
 
-class Office:
+class RegistrationHarness:
     """Its clock moves on by a second whenever it is read, and stands where a test puts it."""
 
     def __init__(self, store: ToolStore | None = None) -> None:
@@ -29,32 +29,32 @@ class Office:
         self._ticks = count()
         self.registry = Registry()
         self.store: ToolStore = store or MemoryToolStore()
-        self.registrar = RegistrationService(self.registry, self._clock, Returning())
+        self.service = RegistrationService(self.registry, self._clock, Returning())
         self.heard: list[list[str]] = []
         self.registry.subscribe(lambda: self.heard.append(self.served))
 
-    async def open(self, *, hold: bool = True, files: tuple[DefinitionDocument, ...] = ()) -> "Office":
-        await self.registrar.open(self.store, enforce_versions=hold, files=files)
+    async def open(self, *, hold: bool = True, files: tuple[DefinitionDocument, ...] = ()) -> "RegistrationHarness":
+        await self.service.open(self.store, enforce_versions=hold, files=files)
         return self
 
-    async def again(self, *own: Tool, files: tuple[DefinitionDocument, ...] = ()) -> "Office":
+    async def again(self, *own: Tool, files: tuple[DefinitionDocument, ...] = ()) -> "RegistrationHarness":
         """After a restart, with this code and these files."""
-        office = Office(self.store)
-        office.bring(*own)
-        return await office.open(files=files)
+        harness = RegistrationHarness(self.store)
+        harness.bring(*own)
+        return await harness.open(files=files)
 
     def bring(self, *own: Tool, drafts: tuple[str, ...] = ()) -> None:
-        self.registrar.add_code_tools([entry_of(tool) for tool in own], drafts)
+        self.service.add_code_tools([entry_of(tool) for tool in own], drafts)
 
     async def register(self, document: Any = CALCULATOR, dialect: str = "machine") -> tuple[ToolRecord, ...]:
-        return await self.registrar.register(document, dialect, FROM_HTTP)
+        return await self.service.register(document, dialect, FROM_HTTP)
 
     async def activate(self, tool_id: str) -> ToolRecord:
         """As somebody who has looked at it."""
-        return await self.registrar.activate(tool_id, "eve", self.registrar.find(tool_id).document_digest)
+        return await self.service.activate(tool_id, "eve", self.service.find(tool_id).document_digest)
 
     async def told(self, tool_id: str) -> list[tuple[str, str]]:
-        return [(event.what, event.by) for event in await self.registrar.history(tool_id)]
+        return [(event.what, event.by) for event in await self.service.history(tool_id)]
 
     @property
     def served(self) -> list[str]:

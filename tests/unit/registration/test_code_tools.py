@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from tests.unit.registrar.office import ADD, CALCULATOR, Office, mcp, own
+from tests.unit.registration.harness import ADD, CALCULATOR, RegistrationHarness, mcp, own
 from toolhall.contracts.digest import compute_legacy_digests
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.registration.rules import BrokenPromise
@@ -15,124 +15,124 @@ WANTS_MORE = {"type": "object", "properties": {"a": {"type": "integer"}}, "requi
 
 
 async def test_code_is_active_at_once_and_remembered() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    assert office.served == [KIT]
-    await office.open()
-    assert [(kept.id, kept.state, kept.origin) for kept in await office.store.all()] == [(KIT, "active", "code")]
-    again = await office.again(own("1.0.0"))
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    assert harness.served == [KIT]
+    await harness.open()
+    assert [(kept.id, kept.state, kept.origin) for kept in await harness.store.all()] == [(KIT, "active", "code")]
+    again = await harness.again(own("1.0.0"))
     assert await again.told(KIT) == [("registered", "operator")]
 
 
 @pytest.mark.parametrize("changed", [own("1.0.0", "Adds more."), own("1.0.0", input=WANTS_MORE)])
 async def test_a_release_that_changed_under_its_version_is_refused(changed: object) -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
     with pytest.raises(BrokenPromise, match="other content"):
-        await office.again(changed)  # type: ignore[arg-type]
+        await harness.again(changed)  # type: ignore[arg-type]
 
 
 async def test_a_release_must_rise_as_the_change_demands() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
     with pytest.raises(BrokenPromise, match=r"write version 2\.0\.0"):
-        await office.again(own("1.1.0", input=WANTS_MORE))
-    again = await office.again(own("2.0.0", input=WANTS_MORE), own("1.0.0"))
+        await harness.again(own("1.1.0", input=WANTS_MORE))
+    again = await harness.again(own("2.0.0", input=WANTS_MORE), own("1.0.0"))
     assert again.served == ["Kit.add@2.0.0", KIT]
 
 
 async def test_a_toolkit_that_loses_a_tool_breaks_its_promise() -> None:
-    office = Office()
-    office.bring(own("1.0.0"), own("1.0.0", name="subtract"))
-    await office.open()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"), own("1.0.0", name="subtract"))
+    await harness.open()
     with pytest.raises(BrokenPromise, match=r"write version 2\.0\.0"):
-        await office.again(own("1.0.1"))
+        await harness.again(own("1.0.1"))
 
 
 @pytest.mark.parametrize("version", ["0.1.0-dev", "1.0.0-dev", "2.0.0-rc.1"])
 async def test_what_is_no_release_yet_may_change_as_it_likes(version: str) -> None:
-    office = Office()
-    office.bring(own(version))
-    await office.open()
-    again = await office.again(own(version, "Adds more.", input=WANTS_MORE))
+    harness = RegistrationHarness()
+    harness.bring(own(version))
+    await harness.open()
+    again = await harness.again(own(version, "Adds more.", input=WANTS_MORE))
     assert (await again.told(f"Kit.add@{version}"))[0] == ("replaced", "operator")
-    assert again.registrar.find("Kit.add").shown_digest != office.registrar.find("Kit.add").shown_digest
+    assert again.service.find("Kit.add").shown_digest != harness.service.find("Kit.add").shown_digest
 
 
 async def test_in_a_folder_that_projects_share_code_is_not_held() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
-    another = Office(office.store)
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
+    another = RegistrationHarness(harness.store)
     another.bring(own("1.0.0", "Another project's."))
     await another.open(hold=False)
     assert another.served == [KIT]
 
 
 async def test_code_can_be_switched_off_and_on_and_stays_off_after_a_restart() -> None:
-    office = Office()
-    office.bring(own("1.0.0"), own("1.0.0", name="subtract"))
-    await office.open()
-    await office.registrar.deactivate(KIT, "eve")
-    assert (office.served, office.state("Kit_add")) == (["Kit.subtract@1.0.0"], "inactive")
-    again = await office.again(own("1.0.0"), own("1.0.0", name="subtract"))
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"), own("1.0.0", name="subtract"))
+    await harness.open()
+    await harness.service.deactivate(KIT, "eve")
+    assert (harness.served, harness.state("Kit_add")) == (["Kit.subtract@1.0.0"], "inactive")
+    again = await harness.again(own("1.0.0"), own("1.0.0", name="subtract"))
     assert (again.served, again.state(KIT)) == (["Kit.subtract@1.0.0"], "inactive")
     await again.activate(KIT)
     assert set(again.served) == {KIT, "Kit.subtract@1.0.0"}
 
 
 async def test_also_what_was_never_stored() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.registrar.deactivate("Kit.add", "eve")
-    assert (office.served, office.state(KIT)) == ([], "inactive")
-    office.bring(own("1.1.0"))
-    assert office.served == ["Kit.add@1.1.0"]
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.service.deactivate("Kit.add", "eve")
+    assert (harness.served, harness.state(KIT)) == ([], "inactive")
+    harness.bring(own("1.1.0"))
+    assert harness.served == ["Kit.add@1.1.0"]
 
 
 async def test_code_that_is_gone_is_remembered_but_not_served() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
-    again = await office.again()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
+    again = await harness.again()
     assert (again.served, again.state("Kit.add")) == ([], "not served")
-    await again.registrar.remove(KIT, "eve")
-    assert again.registrar.all_records == ()
+    await again.service.remove(KIT, "eve")
+    assert again.service.all_records == ()
 
 
 async def test_code_is_not_removed_while_it_is_there() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
     with pytest.raises(Malformed, match="served from code"):
-        await office.registrar.remove(KIT, "eve")
-    assert office.registrar.remove_code_tool("Kit_add") is True
-    assert office.registrar.remove_code_tool("Kit_add") is False
-    assert office.served == []
+        await harness.service.remove(KIT, "eve")
+    assert harness.service.remove_code_tool("Kit_add") is True
+    assert harness.service.remove_code_tool("Kit_add") is False
+    assert harness.served == []
 
 
 async def test_nobody_from_outside_registers_under_the_name_of_code() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
     with pytest.raises(Malformed, match="from code; register under another name"):
-        await office.register({**CALCULATOR, "id": "Kit", "version": "9.0.0"})
+        await harness.register({**CALCULATOR, "id": "Kit", "version": "9.0.0"})
 
 
 async def test_code_wins_over_what_was_registered_under_a_name_like_it() -> None:
-    office = await Office().open()
-    await office.register()
-    await office.activate(ADD)
-    again = await office.again(msgspec.structs.replace(own("1.0.0"), name="Calculator_Add"))
+    harness = await RegistrationHarness().open()
+    await harness.register()
+    await harness.activate(ADD)
+    again = await harness.again(msgspec.structs.replace(own("1.0.0"), name="Calculator_Add"))
     assert (again.served, again.state(ADD)) == ([KIT], "not served")
 
 
 async def test_a_draft_whose_author_stated_no_version_may_change_too() -> None:
-    office = Office()
-    office.bring(own("0.1.0"), drafts=("Kit.add@0.1.0",))
-    await office.open()
-    again = Office(office.store)
+    harness = RegistrationHarness()
+    harness.bring(own("0.1.0"), drafts=("Kit.add@0.1.0",))
+    await harness.open()
+    again = RegistrationHarness(harness.store)
     again.bring(own("0.1.0", input=WANTS_MORE), drafts=("Kit.add@0.1.0",))
     await again.open()
     assert (await again.told("Kit.add@0.1.0"))[0] == ("replaced", "operator")
@@ -140,54 +140,54 @@ async def test_a_draft_whose_author_stated_no_version_may_change_too() -> None:
 
 @pytest.mark.parametrize("version", ["1.0.0+build", "1.0", "1", "01.0.0"])
 async def test_another_spelling_of_a_version_is_the_same_version(version: str) -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
     with pytest.raises(BrokenPromise, match=r"is the same version as Kit\.add@1\.0\.0"):
-        await office.again(own(version, input=WANTS_MORE))
+        await harness.again(own(version, input=WANTS_MORE))
 
 
 async def test_code_that_is_added_while_serving_is_held_too_and_remembered() -> None:
-    office = Office()
-    office.bring(own("1.0.0"))
-    await office.open()
-    office.registrar.watch()
-    assert office.registrar.remove_code_tool(KIT)
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0"))
+    await harness.open()
+    harness.service.watch()
+    assert harness.service.remove_code_tool(KIT)
     for changed, message in (
         (own("1.0.0", input=WANTS_MORE), "other content"),
         (own("1.0.1", input=WANTS_MORE), "too"),
     ):
         with pytest.raises(BrokenPromise, match=message):
-            office.bring(changed)
-        assert office.served == []
-    office.bring(own("1.0.1", "Adds more."))
-    assert office.served == ["Kit.add@1.0.1"]
+            harness.bring(changed)
+        assert harness.served == []
+    harness.bring(own("1.0.1", "Adds more."))
+    assert harness.served == ["Kit.add@1.0.1"]
     await asyncio.sleep(0)
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})  # until it is remembered
-    assert await office.told("Kit.add@1.0.1") == [("registered", "operator")]
-    office.registrar.close()
+    assert await harness.told("Kit.add@1.0.1") == [("registered", "operator")]
+    harness.service.close()
 
 
 @pytest.mark.parametrize("hold", [True, False])
 async def test_what_came_from_outside_binds_nobodys_code_and_hides_none_of_it(hold: bool) -> None:
-    office = await Office().open()
+    harness = await RegistrationHarness().open()
     foreign = {**CALCULATOR, "id": "Kit"}  # add and subtract, in version 1.0.0
-    await office.register(foreign)
-    await office.activate("Kit.subtract@1.0.0")
-    again = Office(office.store)
+    await harness.register(foreign)
+    await harness.activate("Kit.subtract@1.0.0")
+    again = RegistrationHarness(harness.store)
     again.bring(own("1.0.0"))
     await again.open(hold=hold)
     assert again.served == [KIT]
-    assert again.registrar.find(KIT).origin == "code"
+    assert again.service.find(KIT).origin == "code"
     assert again.state("Kit.subtract@1.0.0") == "not served"
-    assert not again.registrar.is_served(again.registrar.find("Kit.subtract"))
+    assert not again.service.is_served(again.service.find("Kit.subtract"))
 
 
 async def test_the_halls_own_name_is_taken() -> None:
-    office = Office()
+    harness = RegistrationHarness()
     for name in ("Toolhall", "toolhall", "Too\N{CYRILLIC SMALL LETTER PALOCHKA}hall"):
         with pytest.raises(ToolhallError, match="the hall's own name"):
-            await office.register({**CALCULATOR, "id": name})
+            await harness.register({**CALCULATOR, "id": name})
 
 
 PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "minItems": 2, "maxItems": 2}
@@ -206,26 +206,26 @@ def taking(part: object) -> dict[str, object]:
     ],
 )  # fmt: skip
 async def test_a_schema_that_is_spelled_in_another_way_is_the_same_release(before: object, after: object) -> None:
-    office = Office()
-    office.bring(own("1.0.0", input=before), own("1.0.0", name="subtract"))
-    await office.open()
-    again = await office.again(own("1.0.0", input=after), own("1.0.0", name="subtract"))
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0", input=before), own("1.0.0", name="subtract"))
+    await harness.open()
+    again = await harness.again(own("1.0.0", input=after), own("1.0.0", name="subtract"))
     assert again.served == [KIT, "Kit.subtract@1.0.0"]
     assert await again.told(KIT) == [("replaced", "operator"), ("registered", "operator")]
-    assert again.registrar.find(KIT).digests == office.registrar.find(KIT).digests
+    assert again.service.find(KIT).digests == harness.service.find(KIT).digests
 
 
 async def test_what_an_older_version_kept_with_other_digests_comes_back_as_it_was() -> None:
     document = {**mcp("look"), "inputSchema": taking(PAIR)}
-    office = await Office().open()
-    (kept,) = await office.register(document, "mcp")
-    await office.activate(kept.id)
-    (kept,) = await office.store.all()
-    former = compute_legacy_digests(office.registrar.tool(office.registrar.find(kept.id)))
+    harness = await RegistrationHarness().open()
+    (kept,) = await harness.register(document, "mcp")
+    await harness.activate(kept.id)
+    (kept,) = await harness.store.all()
+    former = compute_legacy_digests(harness.service.tool(harness.service.find(kept.id)))
     assert former.contract != kept.contract_digest
-    await office.store.save([msgspec.structs.replace(kept, contract_digest=former.contract)], [])
-    again = await office.again()
+    await harness.store.save([msgspec.structs.replace(kept, contract_digest=former.contract)], [])
+    again = await harness.again()
     assert again.served == [kept.id]
-    assert again.registrar.find(kept.id).digests == kept.digests
-    await again.registrar.deactivate(kept.id, "eve")
-    assert (await office.again()).state("look") == "inactive"
+    assert again.service.find(kept.id).digests == kept.digests
+    await again.service.deactivate(kept.id, "eve")
+    assert (await harness.again()).state("look") == "inactive"

@@ -13,37 +13,37 @@ from toolhall.stores.bundle import Stores, in_memory
 from toolhall.stores.grants import Condition, Grant, GrantEffect
 
 
-class Office:
+class GrantsHarness:
     """Grants of a hall, and what those were told who decide by them."""
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
-        self.turns = WriteLock()
+        self.write_lock = WriteLock()
         self.told: list[tuple[Grant, ...]] = []
-        self.grants = Grants(self.told.append, self.turns, lambda: 5.0)
+        self.grants = Grants(self.told.append, self.write_lock, lambda: 5.0)
 
-    async def open(self) -> "Office":
+    async def open(self) -> "GrantsHarness":
         await self.grants.open(self.stores)
         return self
 
 
 async def test_a_change_is_told_at_once_and_there_after_a_restart() -> None:
-    office = await Office().open()
-    one = await office.grants.add(NewGrant("ci", "Kit.*"), "ada")
-    other = await office.grants.add(NewGrant("*", "Kit.put", "forbid"), "ada")
-    assert office.told == [(), (one,), (one, other)]
-    assert (await Office(office.stores).open()).told == [tuple(sorted((one, other), key=lambda each: each.id))]
-    assert await office.grants.remove(one.id) == one
-    assert office.told[-1] == office.grants.all == (other,)
+    harness = await GrantsHarness().open()
+    one = await harness.grants.add(NewGrant("ci", "Kit.*"), "ada")
+    other = await harness.grants.add(NewGrant("*", "Kit.put", "forbid"), "ada")
+    assert harness.told == [(), (one,), (one, other)]
+    assert (await GrantsHarness(harness.stores).open()).told == [tuple(sorted((one, other), key=lambda each: each.id))]
+    assert await harness.grants.remove(one.id) == one
+    assert harness.told[-1] == harness.grants.all == (other,)
     with pytest.raises(NotFound, match="toolhall grant list"):
-        await office.grants.remove(one.id)
+        await harness.grants.remove(one.id)
 
 
 async def test_conditions_are_kept_as_alternatives() -> None:
     wanted = msgspec.convert(
         [{"path": "/a", "equals": None}, {"path": "/b/c~1", "oneOf": [1, "x"]}], list[NewCondition]
     )
-    grant = await (await Office().open()).grants.add(NewGrant("ci", "*", conditions=wanted), "ada")
+    grant = await (await GrantsHarness().open()).grants.add(NewGrant("ci", "*", conditions=wanted), "ada")
     assert grant.conditions == (Condition("/a", (None,)), Condition("/b/c~1", (1, "x")))
 
 
@@ -75,26 +75,26 @@ async def test_conditions_are_kept_as_alternatives() -> None:
     ],
 )
 async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
-    office = await Office().open()
+    harness = await GrantsHarness().open()
     with pytest.raises(Malformed, match=said):
-        await office.grants.add(msgspec.convert({"callers": "ci", "tools": "*"} | wrong, NewGrant), "ada")
-    assert office.grants.all == ()
+        await harness.grants.add(msgspec.convert({"callers": "ci", "tools": "*"} | wrong, NewGrant), "ada")
+    assert harness.grants.all == ()
 
 
 async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_GRANTS", 1)
-    office = await Office().open()
-    await office.grants.add(NewGrant("ci", "*"), "ada")
+    harness = await GrantsHarness().open()
+    await harness.grants.add(NewGrant("ci", "*"), "ada")
     with pytest.raises(Malformed, match="1 grants are kept at most"):
-        await office.grants.add(NewGrant("ci", "*"), "ada")
+        await harness.grants.add(NewGrant("ci", "*"), "ada")
 
 
 async def test_where_nothing_may_be_changed_nothing_is() -> None:
-    office = await Office().open()
-    office.turns.read_only_reason = "several processes serve this hall"
+    harness = await GrantsHarness().open()
+    harness.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
-        await office.grants.add(NewGrant("ci", "*"), "ada")
-    assert office.grants.all == await office.stores.grants.all() == ()
+        await harness.grants.add(NewGrant("ci", "*"), "ada")
+    assert harness.grants.all == await harness.stores.grants.all() == ()
 
 
 def grant_of(

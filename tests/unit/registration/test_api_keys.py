@@ -19,17 +19,17 @@ NOW = 1_000_000.0
 DAY = 86_400.0
 
 
-class Office:
+class ApiKeysHarness:
     """Keys of a hall that stands still at one time."""
 
     def __init__(self, stores: Stores | None = None) -> None:
         self.stores = stores or in_memory()
-        self.turns = WriteLock()
+        self.write_lock = WriteLock()
         self.now = NOW
-        self.access = AccessControl(bytes(32), self.turns, lambda: self.now, lambda _: None)
+        self.access = AccessControl(bytes(32), self.write_lock, lambda: self.now, lambda _: None)
         self.keys = self.access.keys
 
-    async def open(self) -> "Office":
+    async def open(self) -> "ApiKeysHarness":
         await self.access.open(self.stores)
         return self
 
@@ -38,37 +38,37 @@ class Office:
 
 
 async def test_a_new_key_opens_at_once_and_after_a_restart() -> None:
-    office = await Office().open()
-    key, text = await office.keys.create(NewKey("ci"), "ada")
+    harness = await ApiKeysHarness().open()
+    key, text = await harness.keys.create(NewKey("ci"), "ada")
     assert (key.name, key.by, key.scopes, key.expires_at) == ("ci", "ada", ("tools:*",), NOW + 90 * DAY)
-    assert office.finds(text)
+    assert harness.finds(text)
     assert text not in repr(key)
-    assert (await Office(office.stores).open()).finds(text)
-    assert not office.finds(text.replace("tk_", "tk_x"))
+    assert (await ApiKeysHarness(harness.stores).open()).finds(text)
+    assert not harness.finds(text.replace("tk_", "tk_x"))
 
 
 async def test_a_revoked_key_opens_nothing_at_once_and_after_a_restart() -> None:
-    office = await Office().open()
-    key, text = await office.keys.create(NewKey("ci"), "ada")
-    _, second = await office.keys.create(NewKey("ci"), "ada")
-    assert office.finds(text)
-    assert (await office.keys.revoke(key.id)).revoked_at == NOW
-    assert (office.finds(text), office.finds(second)) == (False, True)
-    assert not (await Office(office.stores).open()).finds(text)
-    assert [each.revoked_at for each in office.keys.all] == [NOW, None]
+    harness = await ApiKeysHarness().open()
+    key, text = await harness.keys.create(NewKey("ci"), "ada")
+    _, second = await harness.keys.create(NewKey("ci"), "ada")
+    assert harness.finds(text)
+    assert (await harness.keys.revoke(key.id)).revoked_at == NOW
+    assert (harness.finds(text), harness.finds(second)) == (False, True)
+    assert not (await ApiKeysHarness(harness.stores).open()).finds(text)
+    assert [each.revoked_at for each in harness.keys.all] == [NOW, None]
     with pytest.raises(NotFound, match="toolhall key list"):
-        await office.keys.revoke("nothing")
+        await harness.keys.revoke("nothing")
 
 
 @pytest.mark.parametrize(
     ("expires", "seconds"), [("90d", 90 * DAY), ("12h", DAY / 2), ("9999d", 9999 * DAY), ("never", None)]
 )
 async def test_when_it_expires(expires: str, seconds: float | None) -> None:
-    office = await Office().open()
-    key, text = await office.keys.create(NewKey("ci", expires=expires), "ada")
+    harness = await ApiKeysHarness().open()
+    key, text = await harness.keys.create(NewKey("ci", expires=expires), "ada")
     assert key.expires_at == (None if seconds is None else NOW + seconds)
-    office.now = NOW + 10_000 * DAY
-    assert office.finds(text) is (seconds is None)
+    harness.now = NOW + 10_000 * DAY
+    assert harness.finds(text) is (seconds is None)
 
 
 @pytest.mark.parametrize(
@@ -100,26 +100,26 @@ async def test_when_it_expires(expires: str, seconds: float | None) -> None:
     ],
 )
 async def test_what_cannot_be_is_refused_with_what_can(wrong: dict[str, Any], said: str) -> None:
-    office = await Office().open()
+    harness = await ApiKeysHarness().open()
     with pytest.raises(Malformed, match=said):
-        await office.keys.create(msgspec.convert({"name": "ci"} | wrong, NewKey), "ada")
-    assert office.keys.all == ()
+        await harness.keys.create(msgspec.convert({"name": "ci"} | wrong, NewKey), "ada")
+    assert harness.keys.all == ()
 
 
 async def test_there_is_a_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_KEYS", 1)
-    office = await Office().open()
-    await office.keys.create(NewKey("ci"), "ada")
+    harness = await ApiKeysHarness().open()
+    await harness.keys.create(NewKey("ci"), "ada")
     with pytest.raises(Malformed, match="1 keys are kept at most"):
-        await office.keys.create(NewKey("ci"), "ada")
+        await harness.keys.create(NewKey("ci"), "ada")
 
 
 async def test_where_nothing_may_be_changed_nothing_is() -> None:
-    office = await Office().open()
-    office.turns.read_only_reason = "several processes serve this hall"
+    harness = await ApiKeysHarness().open()
+    harness.write_lock.read_only_reason = "several processes serve this hall"
     with pytest.raises(Denied, match="several processes"):
-        await office.keys.create(NewKey("ci"), "ada")
-    assert office.keys.all == await office.stores.keys.all() == ()
+        await harness.keys.create(NewKey("ci"), "ada")
+    assert harness.keys.all == await harness.stores.keys.all() == ()
 
 
 class Failing(MemoryApiKeyStore):
@@ -133,21 +133,21 @@ class Failing(MemoryApiKeyStore):
 
 
 async def test_what_is_not_stored_opens_nothing() -> None:
-    office = await Office(replace(in_memory(), keys=Failing())).open()
+    harness = await ApiKeysHarness(replace(in_memory(), keys=Failing())).open()
     with pytest.raises(Unavailable):
-        await office.keys.create(NewKey("ci"), "ada")
-    assert (office.keys.all, len(office.access.ring)) == ((), 0)
+        await harness.keys.create(NewKey("ci"), "ada")
+    assert (harness.keys.all, len(harness.access.ring)) == ((), 0)
 
 
 async def test_uses_are_written_down_later() -> None:
-    office = await Office().open()
-    key, text = await office.keys.create(NewKey("ci"), "ada")
-    office.finds(text)
-    assert office.keys.all[0].last_used_at == NOW
-    assert (await office.stores.keys.all())[0].last_used_at is None, "no call waits for the disk"
+    harness = await ApiKeysHarness().open()
+    key, text = await harness.keys.create(NewKey("ci"), "ada")
+    harness.finds(text)
+    assert harness.keys.all[0].last_used_at == NOW
+    assert (await harness.stores.keys.all())[0].last_used_at is None, "no call waits for the disk"
     await asyncio.sleep(0)
     await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
-    office.now += 1
-    office.finds(text)
-    assert ((await office.stores.keys.all())[0].last_used_at, office.keys.all[0].last_used_at) == (NOW, NOW + 1)
-    assert (await Office(office.stores).open()).keys.all[0].id == key.id
+    harness.now += 1
+    harness.finds(text)
+    assert ((await harness.stores.keys.all())[0].last_used_at, harness.keys.all[0].last_used_at) == (NOW, NOW + 1)
+    assert (await ApiKeysHarness(harness.stores).open()).keys.all[0].id == key.id

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.registrar.office import Office, mcp, own
+from tests.unit.registration.harness import RegistrationHarness, mcp, own
 from toolhall.dialects.findings import BadDocument
 
 TWINS = {
@@ -18,30 +18,30 @@ TWINS = {
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
 async def test_a7_a_name_that_looks_like_another_is_refused(twin: str) -> None:
-    office = Office()
-    await office.register(mcp("gmail_send"), "mcp")
+    harness = RegistrationHarness()
+    await harness.register(mcp("gmail_send"), "mcp")
     with pytest.raises(BadDocument, match=r"tell apart from gmail_send\.gmail_send") as refused:
-        await office.register(mcp(twin), "mcp")
+        await harness.register(mcp(twin), "mcp")
     assert refused.value.findings[0].rule == "name/confusable"
 
 
 @pytest.mark.parametrize("letter", ["\N{CYRILLIC SMALL LETTER IE}", "\N{FULLWIDTH LATIN SMALL LETTER E}"])
 async def test_a7_beside_code_too(letter: str) -> None:
-    office = Office()
-    office.bring(own("1.0.0", name="send"))
+    harness = RegistrationHarness()
+    harness.bring(own("1.0.0", name="send"))
     with pytest.raises(BadDocument, match=r"tell apart from Kit\.send"):
-        await office.register(mcp(f"Kit_s{letter}nd"), "mcp")
+        await harness.register(mcp(f"Kit_s{letter}nd"), "mcp")
 
 
 async def test_a6_names_that_meet_in_some_dialect_are_refused() -> None:
-    office = Office()
-    await office.register(mcp("acme__status", "acme_.status@1.0.0"), "mcp")
+    harness = RegistrationHarness()
+    await harness.register(mcp("acme__status", "acme_.status@1.0.0"), "mcp")
     with pytest.raises(BadDocument, match=r"tell apart from acme_\.status@1\.0\.0"):
-        await office.register(mcp("acme__status", "acme._status@1.0.0"), "mcp")
-    assert len(office.registrar.all_records) == 1
+        await harness.register(mcp("acme__status", "acme._status@1.0.0"), "mcp")
+    assert len(harness.service.all_records) == 1
 
 
 async def test_another_name_is_another_tool() -> None:
-    office = Office()
-    await office.register(mcp("gmail_send"), "mcp")
-    await office.register(mcp("gmail_sent"), "mcp")
+    harness = RegistrationHarness()
+    await harness.register(mcp("gmail_send"), "mcp")
+    await harness.register(mcp("gmail_sent"), "mcp")

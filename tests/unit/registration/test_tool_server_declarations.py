@@ -1,0 +1,204 @@
+"""What tool servers declare is kept once, held to its contract, and served at once only where that is trusted."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.registration.harness import RegistrationHarness, own
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.errors import Denied, Malformed
+from toolhall.registration.records import DefinitionDocument, RegistrationSource
+from toolhall.registration.rules import BrokenPromise
+from toolhall.stores.tools import ToolRecord
+
+BY_CAROL = RegistrationSource("tool-server", "carol", 5.0, "calendars")
+
+
+def declared(version: str = "1.0.0", *methods: str, name: str = "Calendar", **params: Any) -> DefinitionDocument:
+    listed = [{"name": method, "params": {"type": "object", **params}} for method in methods or ("create",)]
+    return DefinitionDocument(
+        {"tool": {"name": name, "version": version, "capabilities": {"methods": listed}}}, "hub", "calendars"
+    )
+
+
+def anybody() -> None:
+    """May do it."""
+
+
+async def enroll(
+    harness: RegistrationHarness, *papers: DefinitionDocument, trusted: bool = False
+) -> tuple[ToolRecord, ...]:
+    return await harness.service.register_declared(papers, BY_CAROL, anybody, trusted=trusted)
+
+
+@pytest.fixture
+async def harness() -> RegistrationHarness:
+    return await RegistrationHarness().open()
+
+
+async def test_what_is_new_is_quarantined(harness: RegistrationHarness) -> None:
+    (kept,) = await enroll(harness, declared())
+    assert (kept.state, kept.origin, kept.origin_detail, kept.by) == (
+        "quarantined",
+        "tool-server",
+        "calendars",
+        "carol",
+    )
+    assert harness.served == []
+
+
+async def test_what_is_trusted_is_served_at_once(harness: RegistrationHarness) -> None:
+    kept = await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+    assert [each.state for each in kept] == ["active", "active"]
+    assert harness.served == ["Calendar.create@1.0.0", "Calendar.drop@1.0.0"]
+    assert await harness.told("Calendar.create@1.0.0") == [("activated", "carol"), ("registered", "carol")]
+
+
+async def test_the_same_again_changes_nothing(harness: RegistrationHarness) -> None:
+    """A replica, or the same one after a restart: nobody hears of a change, because there is none."""
+    await enroll(harness, declared(), trusted=True)
+    heard = len(harness.heard)
+    (again,) = await enroll(harness, declared(), trusted=True)
+    assert again.state == "active"
+    assert len(harness.heard) == heard
+    assert len(await harness.told("Calendar.create@1.0.0")) == 2
+
+
+async def test_what_somebody_has_switched_off_stays_so(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared(), trusted=True)
+    await harness.service.deactivate("Calendar.create@1.0.0", "eve")
+    (kept,) = await enroll(harness, declared(), trusted=True)
+    assert kept.state == "inactive"
+    assert harness.served == []
+
+
+async def test_trust_takes_out_of_quarantine_what_nobody_looked_at(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared())
+    (kept,) = await enroll(harness, declared(), trusted=True)
+    assert kept.state == "active"
+
+
+async def test_a_replica_that_spells_a_tuple_in_another_way_is_the_same(harness: RegistrationHarness) -> None:
+    """As tool servers of two versions of an SDK do while one replaces the other."""
+    pair = {"type": "array", "prefixItems": [{"type": "integer"}, {}], "minItems": 2, "maxItems": 2}
+    await enroll(harness, declared(properties={"pair": {**pair, "items": False}}), trusted=True)
+    heard = len(harness.heard)
+    (again,) = await enroll(harness, declared(properties={"pair": pair}), trusted=True)
+    assert (again.state, len(harness.heard)) == ("active", heard)
+
+
+async def test_other_content_under_the_same_version_is_refused(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared(), trusted=True)
+    with pytest.raises(BrokenPromise, match=r"registered with other content; write version 2\.0\.0"):
+        await enroll(harness, declared(required=["title"], properties={"title": {"type": "string"}}), trusted=True)
+    assert harness.served == ["Calendar.create@1.0.0"]
+
+
+@pytest.mark.parametrize("methods", [("create", "drop"), ("drop",)])
+async def test_a_release_has_the_tools_that_it_had(harness: RegistrationHarness, methods: tuple[str, ...]) -> None:
+    await enroll(harness, declared("1.0.0", "create"), trusted=True)
+    with pytest.raises(BrokenPromise, match="raise its version"):
+        await enroll(harness, declared("1.0.0", *methods), trusted=True)
+
+
+async def test_a_replica_of_a_release_has_all_of_its_tools(harness: RegistrationHarness) -> None:
+    """It would be given calls of what it does not have, though another replica has that."""
+    await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+    with pytest.raises(BrokenPromise, match=r"known with other tools \(drop\); raise its version"):
+        await enroll(harness, declared("1.0.0", "create"), trusted=True)
+    await enroll(harness, declared("1.1.0-dev", "create", "drop"), trusted=True)
+    await enroll(harness, declared("1.1.0-dev", "create"), trusted=True)
+
+
+async def test_a_version_that_rises_too_little_is_refused(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared("1.0.0", "create", "drop"), trusted=True)
+    with pytest.raises(BrokenPromise, match="too little for a major change"):
+        await enroll(harness, declared("1.1.0", "create"), trusted=True)
+
+
+async def test_versions_stand_side_by_side(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared("1.0.0"), trusted=True)
+    await enroll(harness, declared("1.1.0", "create", "drop"), trusted=True)
+    assert harness.served == ["Calendar.create@1.0.0", "Calendar.create@1.1.0", "Calendar.drop@1.1.0"]
+
+
+async def test_a_pre_release_may_change_and_is_looked_at_again(harness: RegistrationHarness) -> None:
+    """Who works on it joins again with every change; where nobody trusts it, somebody looks every time."""
+    await enroll(harness, declared("1.0.0-dev"), trusted=True)
+    (kept,) = await enroll(harness, declared("1.0.0-dev", title="other"), trusted=False)
+    assert kept.state == "quarantined"
+    (kept,) = await enroll(harness, declared("1.0.0-dev", title="third"), trusted=True)
+    assert kept.state == "active"
+    assert "replaced" in [what for what, _ in await harness.told("Calendar.create@1.0.0-dev")]
+
+
+async def test_code_of_the_operator_is_nobody_elses(harness: RegistrationHarness) -> None:
+    harness.bring(own("1.0.0"))
+    with pytest.raises(Malformed, match="'Kit' is served already, from code"):
+        await enroll(harness, declared("1.0.0", "add", name="Kit"), trusted=True)
+
+
+async def test_everything_is_there_after_a_restart(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared(), trusted=True)
+    again = await harness.again()
+    assert again.served == ["Calendar.create@1.0.0"]
+    (kept,) = await enroll(again, declared())
+    assert kept.state == "active"
+
+
+async def test_toolkits_that_come_together_are_judged_before_any_is_kept(harness: RegistrationHarness) -> None:
+    await enroll(harness, declared(), trusted=True)
+    other = declared("1.0.0", "create", "drop")
+    with pytest.raises(BrokenPromise, match="raise its version"):
+        await enroll(harness, declared(name="Mail"), declared("1.0.0-dev", name="Notes"), other, trusted=True)
+    assert [each.record.toolkit for each in harness.service.index.all] == ["Calendar"]
+    assert harness.served == ["Calendar.create@1.0.0"]
+    assert len(await harness.service.history()) == 2
+
+
+async def test_toolkits_that_come_together_are_judged_beside_each_other(harness: RegistrationHarness) -> None:
+    first = declared("1.0.0", "create", "drop")
+    with pytest.raises(BrokenPromise, match="too little for a major change"):
+        await enroll(harness, first, declared("1.1.0", "create"), trusted=True)
+    with pytest.raises(BadDocument, match="cannot tell apart"):
+        await enroll(harness, first, declared(name="calendar"), trusted=True)
+    assert harness.service.index.all == ()
+    kept = await enroll(harness, first, first, declared("2.0.0", "create"), declared(name="Mail"), trusted=True)
+    assert {each.state for each in kept} == {"active"}
+    assert len(harness.served) == 4
+
+
+async def test_a_refusal_leaves_what_was_there_as_it_was(harness: RegistrationHarness) -> None:
+    """A pre-release that would have been replaced, too."""
+    await enroll(harness, declared("1.0.0-dev"), declared(), trusted=True)
+    before = harness.service.index.all
+    changed = declared("1.0.0-dev", title="other")
+    with pytest.raises(BrokenPromise):
+        await enroll(harness, changed, declared("1.0.0", "create", "drop"), trusted=True)
+    assert harness.service.index.all == before
+    (kept,) = await enroll(harness, changed, trusted=True)
+    assert kept.state == "active"
+
+
+async def test_what_could_not_be_served_is_not_kept(harness: RegistrationHarness) -> None:
+    """Beside code that differs from it in case only."""
+    harness.bring(own("1.0.0"))
+    with pytest.raises(Malformed, match="cannot tell apart"):
+        await enroll(harness, declared("1.0.0", "add", name="kit"), trusted=True)
+    assert harness.service.index.all == ()
+    (kept,) = await enroll(harness, declared("1.0.0", "add", name="kit"))
+    assert kept.state == "quarantined"
+
+
+async def test_who_may_is_asked_when_it_is_their_turn(harness: RegistrationHarness) -> None:
+    """Of two that come at once with the same new toolkit, the second finds it taken."""
+
+    def check() -> None:
+        if harness.service.index.owners("Calendar"):
+            raise Denied("it is somebody's")
+
+    both = [harness.service.register_declared([declared()], BY_CAROL, check, trusted=False) for _ in range(2)]
+    first, second = await asyncio.gather(*both, return_exceptions=True)
+    assert isinstance(first, tuple)
+    assert isinstance(second, Denied)

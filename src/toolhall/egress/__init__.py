@@ -1,1 +1,1 @@
-"""SSRF-safe outbound HTTP: resolve once, check every address, connect to the checked address."""
+"""SSRF-safe outbound HTTP: resolve once, check every address, connect to a checked address, bound the response."""

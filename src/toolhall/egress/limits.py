@@ -1,4 +1,4 @@
-"""Limits on response bodies: bytes, decompression ratio and total time (BodyLimiter, ResponseLimits)."""
+"""Limits on a response: bytes, decompression ratio and total time (ResponseLimits, BodyLimiter)."""
 
 import asyncio
 import zlib
@@ -11,21 +11,21 @@ import msgspec
 from toolhall.egress.addresses import EgressFailed
 
 MAX_DECOMPRESSION_RATIO = 100
-RATIO_EXEMPT_BYTES = 64 * 1024  # so little may come of anything
+RATIO_EXEMPT_BYTES = 64 * 1024  # the ratio does not matter up to this size
 MAX_GZIP_MEMBERS = 16
 _CHUNK_BYTES = 64 * 1024
 _GZIP = zlib.MAX_WBITS | 16
 
 
 class ResponseLimits(msgspec.Struct, frozen=True):
-    """What one reply may cost."""
+    """Limits on one response."""
 
-    max_bytes: int
-    seconds: float
+    max_bytes: int  # as received, and decompressed
+    seconds: float  # from the DNS lookup to the last byte
 
 
 class LimitedBody(httpx2.AsyncByteStream):
-    """The bytes of a reply, unpacked; EgressFailed once they are too many, ReadTimeout when they take too long."""
+    """The decompressed body; raises EgressFailed when it exceeds a limit, ReadTimeout when it takes too long."""
 
     def __init__(
         self, raw: AsyncGenerator[bytes], close: Callable[[], Awaitable[None]], limiter: "BodyLimiter"
@@ -42,12 +42,12 @@ class LimitedBody(httpx2.AsyncByteStream):
         self._limiter.finish()
 
     async def aclose(self) -> None:
-        """Leave the rest unread."""
+        """Close the connection without reading the rest."""
         await self._close()
 
 
 class BodyLimiter:
-    """Counts one reply; `shown` is what its URL is called in messages."""
+    """Decodes one response body and enforces its limits; `display_url` names the URL in messages."""
 
     def __init__(self, display_url: str, limits: ResponseLimits, deadline: float) -> None:
         self._display_url = display_url
@@ -58,28 +58,30 @@ class BodyLimiter:
         self._gzip: GzipDecoder | None = None
 
     def check_headers(self, coding: str, length: str) -> None:
-        """Refuse what can be known from the headers."""
+        """Refuse an unknown content coding, and a content-length above the limit."""
         if coding == "gzip":
             self._gzip = GzipDecoder()
         elif coding not in ("", "identity"):
-            raise self._failed("is packed in a way that was not asked for")
+            raise self._failed("has a content coding that was not requested")
         if length.isdigit() and int(length[:20]) > self._limits.max_bytes:
             raise self._too_large()
 
-    async def before_deadline(self, waiting: Awaitable[bytes | None]) -> bytes | None:
-        """The next part, if it comes before the end of the time for the whole reply."""
+    async def before_deadline(self, read: Awaitable[bytes | None]) -> bytes | None:
+        """Await the next part; raises ReadTimeout at the deadline of the whole response."""
         try:
             async with asyncio.timeout_at(self._deadline):
-                return await waiting
+                return await read
         except TimeoutError:
             raise self.timeout_error() from None
 
     def timeout_error(self) -> httpx2.ReadTimeout:
-        """The time is over."""
-        return httpx2.ReadTimeout(f"{self._display_url} has not answered whole within {self._limits.seconds:g} seconds")
+        """The error for a response that is incomplete at its deadline."""
+        return httpx2.ReadTimeout(
+            f"{self._display_url} did not complete its response within {self._limits.seconds:g} seconds"
+        )
 
     def decode(self, part: bytes) -> Iterator[bytes]:
-        """What a part holds, in pieces of bounded size, each counted before it is passed on."""
+        """Decompress a part in pieces of bounded size; each is counted before it is yielded."""
         self._received += len(part)
         if self._received > self._limits.max_bytes:
             raise self._too_large()
@@ -88,29 +90,29 @@ class BodyLimiter:
                 self._count(piece)
                 yield piece
         except zlib.error:
-            raise self._failed("is damaged: it cannot be unpacked") from None
+            raise self._failed("cannot be decompressed") from None
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Raise EgressFailed if the compressed body is truncated."""
         if self._gzip is not None and self._received and not self._gzip.complete:
-            raise self._failed("ends too early")
+            raise self._failed("is truncated")
 
     def _count(self, piece: bytes) -> None:
         self._decoded += len(piece)
         if self._decoded > self._limits.max_bytes:
             raise self._too_large()
         if self._decoded > max(RATIO_EXEMPT_BYTES, MAX_DECOMPRESSION_RATIO * self._received):
-            raise self._failed(f"grows to more than {MAX_DECOMPRESSION_RATIO} times its size when it is unpacked")
+            raise self._failed(f"decompresses to more than {MAX_DECOMPRESSION_RATIO} times its size")
 
     def _too_large(self) -> EgressFailed:
         return self._failed(f"is larger than {self._limits.max_bytes} bytes")
 
     def _failed(self, reason: str) -> EgressFailed:
-        return EgressFailed(f"what {self._display_url} answers {reason}")
+        return EgressFailed(f"the response of {self._display_url} {reason}")
 
 
 class GzipDecoder:
-    """Unpacks piece by piece; a reply may consist of several members, but not of so many that they cost time."""
+    """Streaming gzip decoder that accepts up to MAX_GZIP_MEMBERS members: each costs time, also when it is empty."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(_GZIP)
@@ -122,7 +124,7 @@ class GzipDecoder:
         return self._member.eof
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """All that comes of these bytes; zlib.error for what is no gzip."""
+        """Decompress more data, in pieces of at most _CHUNK_BYTES; raises zlib.error for invalid data."""
         while True:
             if self._member.eof and data:
                 self._next_member()
@@ -130,7 +132,7 @@ class GzipDecoder:
             if piece:
                 yield piece
             data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-            # A full piece may leave more inside, though all of the data is taken in.
+            # After a full piece zlib may hold more output, though it has consumed all of the data.
             if not data and (self._member.eof or len(piece) < _CHUNK_BYTES):
                 return
 

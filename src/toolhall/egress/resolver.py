@@ -1,7 +1,7 @@
 """DNS resolution in bounded threads (SystemResolver), and connections to checked addresses only (Dialer).
 
-A name is resolved once, all of its addresses are checked before any is tried, and the connection goes to a checked
-address: DNS rebinding cannot change the target in between.
+A host is resolved once, all of its addresses are checked before any is tried, and the connection goes to a checked
+address: DNS rebinding cannot change the target in between. `client.py` describes the whole mechanism.
 """
 
 import asyncio
@@ -16,89 +16,82 @@ from typing import TypeAlias, TypeVar
 from toolhall.egress.addresses import EgressAllowlist, EgressFailed, IpAddress, parse_address
 from toolhall.egress.urls import Url, address_refused, parse_url
 
+MAX_ADDRESSES_TRIED = 4
+ATTEMPT_SECONDS = 2.0  # for one address, while there is another one to try
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[IpAddress]]]
 _PendingLookup: TypeAlias = "Future[Sequence[IpAddress]]"
-
-
-class SystemResolver:
-    """As this machine resolves names; OSError for one that leads nowhere.
-
-    Nobody can end a lookup that hangs. So each has a thread of its own, which nothing else waits for; there are at most
-    so many; and whoever wants a name that is being looked up waits for the same answer.
-    """
-
-    def __init__(self, max_lookups: int) -> None:
-        self._max_lookups = max_lookups
-        self._running: dict[tuple[str, int], _PendingLookup] = {}
-        self._lock = threading.Lock()
-
-    async def __call__(self, host: str, port: int) -> Sequence[IpAddress]:
-        """All addresses; EgressFailed at once where too many lookups have not ended."""
-        return await asyncio.wrap_future(self._start(host, port))
-
-    def _start(self, host: str, port: int) -> _PendingLookup:
-        with self._lock:
-            found = self._running.get((host, port))
-            if found is None:
-                if len(self._running) >= self._max_lookups:
-                    raise EgressFailed(
-                        f"{host} is not looked up now: {self._max_lookups} names are, and none has an answer yet"
-                    )
-                found = Future()
-                found.set_running_or_notify_cancel()  # who stops waiting does not stop the others
-                threading.Thread(target=self._look_up, args=(host, port, found), name="lookup", daemon=True).start()
-                self._running[host, port] = found
-        return found
-
-    def _look_up(self, host: str, port: int, found: _PendingLookup) -> None:
-        answer: Sequence[IpAddress] | Exception
-        try:
-            told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            answer = tuple(dict.fromkeys(ip_address(where[0]) for _, _, _, _, where in told))
-        except Exception as error:  # noqa: BLE001 - for whoever waits
-            answer = error
-        with self._lock:
-            del self._running[host, port]
-        if isinstance(answer, Exception):
-            found.set_exception(answer)
-        else:
-            found.set_result(answer)
-
-
-tool_resolver = SystemResolver(16)
-hall_resolver = SystemResolver(
-    4
-)  # what the hall itself asks for: tools that fill all places of theirs hold up nobody's login
-MAX_ADDRESSES_TRIED = 4
-ATTEMPT_SECONDS = 2.0  # while there is another address to try
 T = TypeVar("T")
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
 class NameNotFound(OSError):
-    """The name has no address."""
+    """A name without an address."""
 
 
-server_resolver = SystemResolver(
-    8
-)  # names that tool servers gave: those that take for ever hold up no login and no tool
+class SystemResolver:
+    """Resolves names with the operating system's resolver (getaddrinfo).
+
+    A lookup that hangs cannot be cancelled. So each runs in a daemon thread of its own that delays no other work;
+    at most `max_lookups` run at a time; and concurrent requests for the same name share one lookup.
+    """
+
+    def __init__(self, max_lookups: int) -> None:
+        self._max_lookups = max_lookups
+        self._pending: dict[tuple[str, int], _PendingLookup] = {}
+        self._lock = threading.Lock()
+
+    async def __call__(self, host: str, port: int) -> Sequence[IpAddress]:
+        """All addresses of a host; raises OSError if there is none, EgressFailed if too many lookups are pending."""
+        return await asyncio.wrap_future(self._start(host, port))
+
+    def _start(self, host: str, port: int) -> _PendingLookup:
+        with self._lock:
+            lookup = self._pending.get((host, port))
+            if lookup is None:
+                if len(self._pending) >= self._max_lookups:
+                    raise EgressFailed(f"{host} was not resolved: {self._max_lookups} other DNS lookups are pending")
+                lookup = Future()
+                lookup.set_running_or_notify_cancel()  # so that one cancelled waiter does not cancel the others
+                threading.Thread(target=self._look_up, args=(host, port, lookup), name="lookup", daemon=True).start()
+                self._pending[host, port] = lookup
+        return lookup
+
+    def _look_up(self, host: str, port: int, lookup: _PendingLookup) -> None:
+        result: Sequence[IpAddress] | Exception
+        try:
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            result = tuple(dict.fromkeys(ip_address(sockaddr[0]) for _, _, _, _, sockaddr in infos))
+        except Exception as error:  # noqa: BLE001 - raised in the waiting tasks
+            result = error
+        with self._lock:
+            del self._pending[host, port]
+        if isinstance(result, Exception):
+            lookup.set_exception(result)
+        else:
+            lookup.set_result(result)
+
+
+# Separate limits: lookups that hang in one group never delay another one.
+tool_resolver = SystemResolver(16)  # requests of tools
+hall_resolver = SystemResolver(4)  # requests of the hall itself, such as logins
+server_resolver = SystemResolver(8)  # addresses of tool servers
 
 
 async def resolve_allowed(host: str, port: int, allowlist: EgressAllowlist, resolve: Resolver) -> Sequence[IpAddress]:
-    """All addresses of a host; one that is closed closes the host, because any of them may be tried.
+    """All addresses of a host, each checked; one forbidden address refuses the host, because any may be tried.
 
-    EgressRefused for a closed one, Nowhere for a name without any.
+    Raises EgressRefused for a forbidden address, NameNotFound for a name without addresses.
     """
     address = parse_address(host)
     try:
-        found = await resolve(host, port) if address is None else [address]
+        addresses = await resolve(host, port) if address is None else [address]
     except OSError:
         raise NameNotFound(f"{host} cannot be resolved") from None
-    for each in found:
-        why = allowlist.refusal_reason(host, port, each)
-        if why is not None:
-            raise address_refused(host, port, why, each)
-    return found
+    for each in addresses:
+        reason = allowlist.refusal_reason(host, port, each)
+        if reason is not None:
+            raise address_refused(host, port, reason, each)
+    return addresses
 
 
 async def connect_first(
@@ -106,15 +99,15 @@ async def connect_first(
     connect: Callable[[str], Awaitable[T]],
     errors: tuple[type[Exception], ...] = (OSError,),
 ) -> T:
-    """The connection to the first address that takes one; else what the last one failed with."""
-    tried = addresses[:MAX_ADDRESSES_TRIED]
-    passing: tuple[type[Exception], ...] = (TimeoutError, *errors)
-    for number, address in enumerate(tried, start=1):
+    """Connect to the first address that accepts, of at most MAX_ADDRESSES_TRIED; else raise the last error."""
+    candidates = addresses[:MAX_ADDRESSES_TRIED]
+    retryable: tuple[type[Exception], ...] = (TimeoutError, *errors)
+    for number, address in enumerate(candidates, start=1):
         try:
-            async with asyncio.timeout(ATTEMPT_SECONDS if number < len(tried) else None):
+            async with asyncio.timeout(ATTEMPT_SECONDS if number < len(candidates) else None):
                 return await connect(str(address))
-        except passing:
-            if number == len(tried):
+        except retryable:
+            if number == len(candidates):
                 raise
     raise NameNotFound("the name has no address")
 
@@ -126,7 +119,10 @@ def _default_ssl_context() -> ssl.SSLContext:
 
 
 class Dialer:
-    """Connects a protocol of asyncio's to where a URL leads: no proxies, no sockets of this machine's files."""
+    """Connects an asyncio protocol to the host of a URL, with the same checks as EgressClient; no proxies.
+
+    Used for tool servers, which need a raw connection and no HTTP client.
+    """
 
     def __init__(
         self,
@@ -139,23 +135,24 @@ class Dialer:
         self._ssl_context_factory = ssl_context_factory
 
     def with_address(self, address: IpAddress) -> "Dialer":
-        """The same with one address more: a tool server may live at the very address that it joined from."""
+        """A copy that also allows one address: a tool server may be at the address that it joined from."""
         return Dialer(self._allowlist.with_address(address), self._resolve, self._ssl_context_factory)
 
     def parse(self, url: str) -> Url:
-        """A URL that may be dialled, as far as its text tells; EgressRefused for others."""
+        """Parse and check a URL; the addresses of its host are checked by `connect`. Raises EgressRefused."""
         return parse_url(url, self._allowlist)
 
     async def connect(self, url: Url, protocol_factory: Callable[[], P]) -> P:
-        """A new connection; EgressRefused, EgressFailed, or OSError where nobody answers or nobody believes them."""
+        """Open a connection; raises EgressRefused, EgressFailed, or OSError (also for an untrusted certificate)."""
         loop = asyncio.get_running_loop()
-        secure = await asyncio.to_thread(self._ssl_context_factory) if url.scheme == "https" else None
-        name = None if secure is None else url.host
+        ssl_context = await asyncio.to_thread(self._ssl_context_factory) if url.scheme == "https" else None
+        server_hostname = None if ssl_context is None else url.host
 
         async def connect(address: str) -> P:
-            _, made = await loop.create_connection(
-                protocol_factory, address, url.port, ssl=secure, server_hostname=name
+            _, protocol = await loop.create_connection(
+                protocol_factory, address, url.port, ssl=ssl_context, server_hostname=server_hostname
             )
-            return made
+            return protocol
 
-        return await connect_first(await resolve_allowed(url.host, url.port, self._allowlist, self._resolve), connect)
+        addresses = await resolve_allowed(url.host, url.port, self._allowlist, self._resolve)
+        return await connect_first(addresses, connect)

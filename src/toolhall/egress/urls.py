@@ -1,4 +1,4 @@
-"""Strict URL parsing: a URL that two parsers could read differently is refused."""
+"""Strict URL parsing (parse_url): a URL that two parsers could read differently is refused."""
 
 import importlib
 import re
@@ -33,23 +33,23 @@ _PATH_SEPARATOR = re.compile(r"[/\\]")
 
 
 class Url(msgspec.Struct, frozen=True):
-    """A URL that may be asked for, as far as its text tells; where a name leads is judged on connecting."""
+    """A URL whose text is allowed; the addresses of its host are checked when it is connected to."""
 
     scheme: str
-    host: str  # in lower case, xn-- where it was in other letters; an IPv6 address without brackets
+    host: str  # in lower case, IDNA-encoded (xn--); an IPv6 address without brackets
     port: int
     path: str
     query: str | None
 
     @property
     def origin(self) -> str:
-        """Whom it asks."""
+        """Scheme, host and port; the default port is left out."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}" + ("" if self.port == _PORTS[self.scheme] else f":{self.port}")
 
     @property
     def display(self) -> str:
-        """For messages and logs: without the query, which may hold what is nobody's business."""
+        """For messages and logs: without the query, which may hold secrets."""
         return f"{self.origin}{self.path}"
 
     def __str__(self) -> str:
@@ -60,34 +60,34 @@ class Url(msgspec.Struct, frozen=True):
 
 
 def parse_url(url: str, allowlist: EgressAllowlist = _EMPTY_ALLOWLIST) -> Url:
-    """Read a URL; https, or plain http to this machine where the operator opened that. EgressRefused for all others."""
+    """Parse an https URL, or an http URL to a loopback host on the allowlist; raises EgressRefused for all others."""
     if len(url) > MAX_URL_LENGTH:
-        _refuse(url, f"is longer than {MAX_URL_LENGTH} letters")
+        _refuse(url, f"is longer than {MAX_URL_LENGTH} characters")
     if not _SCHEME.match(url):
         _refuse(
             url,
-            f"is not an https URL; plain http is only for hosts of this machine that are in {ALLOW_SETTING_SOURCES}",
+            f"is not an https URL; http is allowed only to loopback hosts that are in {ALLOW_SETTING_SOURCES}",
         )
     host, _, _ = url.partition("//")[2].partition("/")
     plain = url if host.isascii() else url.replace(host, _to_idna(url, host), 1)
     if _INVALID_CHARACTER.search(plain):
-        _refuse(url, "holds letters that have no place in a URL; percent-encode them")
-    found = _URL.fullmatch(plain)
-    if found is None:
+        _refuse(url, "contains characters that are not allowed in a URL; percent-encode them")
+    match = _URL.fullmatch(plain)
+    if match is None:
         _refuse(url, "must be https://host[:port]/path?query, without a user, a password or a fragment")
-    scheme = found["scheme"].lower()
-    port = int(found["port"] or _PORTS[scheme])
+    scheme = match["scheme"].lower()
+    port = int(match["port"] or _PORTS[scheme])
     if port > 65_535:
-        _refuse(url, "has no port; it is a number up to 65535")
-    if _has_dot_segments(found["path"]):
-        _refuse(url, "has . or .. in its path; write the path that is meant")
-    read = Url(scheme, _parse_host(url, found["host"].lower()), port, found["path"], found["query"])
-    _check_host(read, allowlist)
-    return read
+        _refuse(url, "has an invalid port; use a number up to 65535")
+    if _has_dot_segments(match["path"]):
+        _refuse(url, "has . or .. in its path; write the resolved path")
+    parsed = Url(scheme, _parse_host(url, match["host"].lower()), port, match["path"], match["query"])
+    _check_host(parsed, allowlist)
+    return parsed
 
 
 def display_url(url: str) -> str:
-    """Any text that should have been a URL, for a message: no user, no password, no query, one line, not long."""
+    """Any text that should be a URL, for a message: without user, password and query, on one line, shortened."""
     text = re.split("[?#]", url, maxsplit=1)[0]
     scheme = _SCHEME.match(text)
     if "@" in text:
@@ -97,38 +97,38 @@ def display_url(url: str) -> str:
 
 
 def path_segment(value: str) -> str:
-    """A value as one part of a path: encoded whole, and never a step to another part."""
+    """A value percent-encoded as one path segment; EgressRefused if it is empty or has dot segments."""
     if not value or _has_dot_segments(value):
-        raise EgressRefused("a part of a path is empty, or holds . or .. as a step; send the plain name or id")
+        raise EgressRefused("a path segment is empty, or contains . or ..; send the plain name or id")
     return quote(value, safe="", errors="strict")
 
 
 def check_header_value(value: str) -> str:
-    """A value that can stand in a header and ends there."""
+    """The value, if it can stand in a header; EgressRefused for a line break (header injection) and non-ASCII."""
     if not _HEADER.fullmatch(value):
-        raise EgressRefused("a header's value holds a line break or other letters than printable ASCII; encode them")
+        raise EgressRefused("a header value contains a line break or characters beyond printable ASCII; encode them")
     return value
 
 
 def _has_dot_segments(path: str) -> bool:
-    """Whether somebody who decodes it, once or again, finds a step to the same or the upper folder."""
+    """Whether a path has `.` or `..` segments, also after repeated percent-decoding."""
     for _ in range(4):
-        if any(step in (".", "..") for step in _PATH_SEPARATOR.split(path)):
+        if any(segment in (".", "..") for segment in _PATH_SEPARATOR.split(path)):
             return True
         path, before = unquote(path), path
         if path == before:
             return False
-    return True  # encoded again and again: there is no honest reason
+    return True  # encoded more than three times: only an attacker does that
 
 
 def _to_idna(url: str, authority: str) -> str:
-    """The authority with its name as DNS knows it (IDNA 2008, nothing mapped: full-width digits are no digits)."""
+    """The authority with its name IDNA-encoded (IDNA 2008 without mapping: full-width digits are refused)."""
     name, colon, port = authority.partition(":")
     idna = importlib.import_module("idna")  # comes with httpx2; few names need it
     try:
         return f"{idna.encode(name.lower(), strict=True).decode()}{colon}{port}"
     except UnicodeError:
-        _refuse(url, "has no name that DNS knows; write it in plain letters (xn--...)")
+        _refuse(url, "has a host that IDNA does not allow; write it in ASCII (xn--...)")
 
 
 def _parse_host(url: str, host: str) -> str:
@@ -136,30 +136,30 @@ def _parse_host(url: str, host: str) -> str:
     if address is not None:
         return str(address)
     if not is_hostname(host):
-        _refuse(url, "has neither a name nor an address in its usual form, such as 192.0.2.1 or [2001:db8::1]")
+        _refuse(url, "has a host that is neither a hostname nor an IP address such as 192.0.2.1 or [2001:db8::1]")
     return host
 
 
 def _check_host(url: Url, allowlist: EgressAllowlist) -> None:
-    """What the host tells before anybody is asked where it is."""
+    """Check what the text of a host tells, before it is resolved."""
     address = parse_address(url.host)
     if address is not None:
-        why = allowlist.refusal_reason(url.host, url.port, address)
+        reason = allowlist.refusal_reason(url.host, url.port, address)
     else:
-        open_ = not is_loopback(url.host) or allowlist.allows_loopback(url.host, url.port)
-        why = None if open_ else "this machine"
-    if why is not None:
-        raise address_refused(url.host, url.port, why, address)
+        allowed = not is_loopback(url.host) or allowlist.allows_loopback(url.host, url.port)
+        reason = None if allowed else "this machine"
+    if reason is not None:
+        raise address_refused(url.host, url.port, reason, address)
     if url.scheme == "http" and not is_loopback(url.host):
         _refuse(str(url), "is not encrypted; write https")
 
 
 def address_refused(host: str, port: int, reason: str, address: IpAddress | None) -> EgressRefused:
-    """The refusal of an address, with the entry that would open it."""
+    """The error for a forbidden address; it names the allowlist entry that would allow it."""
     entry = allowlist_entry(host, port, address)
     return EgressRefused(
         f"{host} leads to {reason}, and connections there are not allowed;"
-        f" if that is meant, the operator adds {entry!r} to {ALLOW_SETTING_SOURCES}"
+        f" to allow it, the operator adds {entry!r} to {ALLOW_SETTING_SOURCES}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Protocols of a dialect's tool definitions: Catalog, WriteOnlyCatalog, and the Loss of what it cannot express."""
+"""Interfaces of a dialect's tool definitions: Catalog, WriteOnlyCatalog, and Loss, what a dialect cannot express."""
 
 from typing import Protocol
 
@@ -7,47 +7,46 @@ import msgspec
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.tool import Tool
 
-# Where a definition says that its tool will go; no dialect but OpenAPI has a word of its own for that.
+# Member that announces a deprecation; only OpenAPI has a keyword of its own for it.
 DEPRECATED_KEY = "dev.toolhall/deprecated"
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A member of the source document that the target dialect cannot say."""
+    """A member of the source document that the target dialect cannot express."""
 
     path: str
     reason: str
 
 
 class WriteResult(msgspec.Struct, frozen=True):
-    """Documents in the target dialect, and what they cannot say of the source."""
+    """Documents in the target dialect, and every loss."""
 
     documents: list[JsonObject]
     losses: list[Loss]
 
 
 class Catalog(Protocol):
-    """A dialect's tool definitions, as pure functions; a module is one."""
+    """Reads and writes the tool definitions of one dialect with pure functions; a module can implement it."""
 
     name: str
-    grouped: bool  # a document holds all tools of a toolkit
-    # The open place where a carrier may lie, as a path of keys.
-    loss_record_path: tuple[str, ...]
+    grouped: bool  # one document holds all tools of a toolkit
+    loss_record_path: tuple[str, ...]  # keys from the root to the member that may hold a LossRecord
 
     def tools_path(self, document: JsonObject) -> tuple[str, ...]:
-        """Where a document lists its tools, as a path of keys; empty where it is one tool itself."""
+        """Keys from the root to the list of tools; empty where the document itself is one tool."""
         ...
 
     def read(self, document: Json) -> tuple[Tool, ...]:
-        """The tools in a document; BadDocument with every finding."""
+        """Parse the tools in a document; raises BadDocument with every finding."""
         ...
 
     def write(self, tools: tuple[Tool, ...]) -> JsonObject:
-        """One document: all tools of a toolkit where the dialect lists them, else exactly one."""
+        """Write one document: all tools of a toolkit if the dialect is grouped, else exactly one tool."""
         ...
 
 
 class WriteOnlyCatalog(Protocol):
-    """A dialect that is only written; a module is one."""
+    """Writes the tool definitions of a dialect that is never read; a module can implement it."""
 
     @property
     def name(self) -> str:
@@ -56,9 +55,9 @@ class WriteOnlyCatalog(Protocol):
 
     @property
     def grouped(self) -> bool:
-        """Whether a document holds all tools there are."""
+        """True if one document holds all tools."""
         ...
 
     def write(self, tools: tuple[Tool, ...]) -> WriteResult:
-        """The documents; paths of losses start with the tool's number where there are several."""
+        """Write the documents; loss paths start with the tool's index if there is more than one tool."""
         ...

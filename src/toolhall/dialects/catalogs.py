@@ -24,7 +24,7 @@ CATALOGS: dict[str, Catalog] = {
     "oxp": oxp,
     "function": function,
 }
-# Dialects that are only written: what model APIs and REST clients read.
+# Dialects that are only written, for model APIs and REST clients.
 WRITE_ONLY_CATALOGS: dict[str, WriteOnlyCatalog] = {
     "openapi": openapi,
     **openai.CATALOGS,
@@ -37,38 +37,38 @@ DIALECTS = (*READABLE_DIALECTS, *WRITE_ONLY_CATALOGS)
 
 
 def readable_catalog(name: str) -> Catalog:
-    """The dialect that documents are read in; Malformed names those there are."""
-    found = CATALOGS.get(ALIASES.get(name, name))
-    if found is None:
+    """The catalog that reads a dialect; raises Malformed that lists the readable dialects."""
+    catalog = CATALOGS.get(ALIASES.get(name, name))
+    if catalog is None:
         raise Malformed(f"definitions cannot be read in {name[:32]!r}; use one of {', '.join(READABLE_DIALECTS)}")
-    return found
+    return catalog
 
 
 def writable_catalog(name: str) -> Catalog | WriteOnlyCatalog:
-    """The dialect that documents are written in; Malformed names those there are."""
-    found = WRITE_ONLY_CATALOGS.get(name) or CATALOGS.get(ALIASES.get(name, name))
-    if found is None:
+    """The catalog that writes a dialect; raises Malformed that lists all dialects."""
+    catalog = WRITE_ONLY_CATALOGS.get(name) or CATALOGS.get(ALIASES.get(name, name))
+    if catalog is None:
         raise Malformed(f"there is no dialect {name[:32]!r}; use one of {', '.join(DIALECTS)}")
-    return found
+    return catalog
 
 
 def write_documents(tools: Sequence[Tool], catalog: Catalog) -> list[JsonObject]:
-    """The documents of these tools: one for each toolkit where the dialect groups them, else one for each tool."""
+    """Write the tools without loss: one document per toolkit if the dialect is grouped, else one per tool."""
     if not catalog.grouped:
         return [lossless.write((tool,), catalog) for tool in tools]
     return [lossless.write(group, catalog) for group in group_by_toolkit(tools)]
 
 
 def group_by_toolkit(tools: Sequence[Tool]) -> list[tuple[Tool, ...]]:
-    """The tools grouped as they ship: by toolkit and version, in the order they come."""
-    grouped: dict[tuple[str, str], list[Tool]] = {}
+    """Group tools by toolkit and version, in order of first appearance."""
+    groups: dict[tuple[str, str], list[Tool]] = {}
     for tool in tools:
-        grouped.setdefault((tool.id.toolkit, tool.id.version), []).append(tool)
-    return [tuple(group) for group in grouped.values()]
+        groups.setdefault((tool.id.toolkit, tool.id.version), []).append(tool)
+    return [tuple(group) for group in groups.values()]
 
 
 def detect_dialect(document: Json) -> Catalog:
-    """The catalog that a document looks like one of; BadDocument if it looks like none."""
+    """Guess the dialect of a document by its members; raises BadDocument if it looks like no known definition."""
     name = _guess_name(document) if isinstance(document, dict) else None
     if name is None:
         fix = f"this looks like no known definition; say what it is: --from {', '.join(READABLE_DIALECTS)}"

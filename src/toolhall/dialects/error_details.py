@@ -1,4 +1,4 @@
-"""Parts of errors and results that every dialect writes alike: details of refusals, values of results."""
+"""Parts of errors and results that all dialects share: problems, hints and headers of errors, values of results."""
 
 import base64
 import math
@@ -14,29 +14,33 @@ from toolhall.model.requirements import MissingRequirement
 
 Row = TypeVar("Row")
 Headers: TypeAlias = tuple[tuple[bytes, bytes], ...]
-# Nobody knows when what cannot be reached is there again; this keeps callers from asking all the time.
+# It is unknown when an unreachable tool returns; this delay keeps callers from retrying in a loop.
 UNAVAILABLE_RETRY_SECONDS = 5.0
-# A refusal is never much larger than what it refuses.
+# Bounds an error response, so that it is never much larger than the request that caused it.
 MAX_PROBLEMS = 1_000
+NULL_JSON = b"null"
 EMPTY_MESSAGE = "the message is empty; send one JSON object"
 MESSAGE_TOO_LARGE = "the message is larger than is read here; send less at once"
 
 
 def row_and_message(table: Mapping[type, Row], error: errors.ToolhallError) -> tuple[Row, str]:
-    """The row of the nearest listed class, and the words; a fault of ours, or of no known kind, has always the same."""
+    """The table row of the error's nearest listed class, and the public message.
+
+    An unlisted error gets the row of Broken, and Broken always has the same message, because its text may be internal.
+    """
     kind = next((kind for kind in type(error).__mro__ if kind in table), errors.Broken)
     return table[kind], errors.Broken.message if kind is errors.Broken else error.message
 
 
 def problem_parameter(problem: errors.Problem) -> tuple[str, str]:
-    """The name of the parameter at fault (empty: all of them together), and where inside it."""
+    """The name of the parameter at fault (empty: the arguments as a whole), and the path inside it."""
     _, _, path = problem.path.partition("/")
     name, _, inside = path.partition("/")
     return name.replace("~1", "/").replace("~0", "~"), inside
 
 
 def retry_after_of(error: errors.ToolhallError) -> float | None:
-    """In how many seconds to try again; None where that would not help."""
+    """Seconds until a retry may succeed; None if a retry would not help."""
     if isinstance(error, errors.Limited | errors.ToolFailed):
         return error.retry_after
     if isinstance(error, errors.Unavailable):
@@ -45,17 +49,17 @@ def retry_after_of(error: errors.ToolhallError) -> float | None:
 
 
 def problems_of(error: errors.ToolhallError) -> list[JsonObject]:
-    """Everything that is wrong with arguments (path, reason) or with a document (path, rule, fix)."""
+    """All problems of bad arguments (path, reason) or of a bad document (path, rule, fix), at most MAX_PROBLEMS."""
     if isinstance(error, errors.BadArguments):
-        return [{"path": each.path, "reason": each.reason} for each in error.problems[:MAX_PROBLEMS]]
+        return [{"path": problem.path, "reason": problem.reason} for problem in error.problems[:MAX_PROBLEMS]]
     if isinstance(error, BadDocument):
         listed = error.findings[:MAX_PROBLEMS]
-        return [{"path": each.path, "rule": each.rule, "fix": each.fix} for each in listed]
+        return [{"path": problem.path, "rule": problem.rule, "fix": problem.fix} for problem in listed]
     return []
 
 
 def hints_of(error: errors.ToolhallError) -> JsonObject:
-    """What may help: where a person goes first, what is missing, what to call instead, what a tool says."""
+    """Details that help the caller recover: pages to visit, missing requirements or scopes, retry advice, successor."""
     match error:
         case errors.NeedsVerification(how=how, url=str(url), id=approval):
             return {"how": how, "url": url, "id": approval}
@@ -68,21 +72,21 @@ def hints_of(error: errors.ToolhallError) -> JsonObject:
 
 
 def _missing_hints(missing: tuple[MissingRequirement, ...]) -> JsonObject:
-    """All that is missing; the first page to visit stands on top, as for a call that a person must verify."""
-    listed = [_missing_requirement(each) for each in missing]
-    page = next((each for each in listed if "url" in each), {})
-    return {**{key: said for key, said in page.items() if key != "kind"}, "missing": listed}
+    """Every missing requirement; the first one with a page is repeated at the top level, as for NeedsVerification."""
+    items = [_missing_requirement(item) for item in missing]
+    page = next((item for item in items if "url" in item), {})
+    return {**{key: value for key, value in page.items() if key != "kind"}, "missing": items}
 
 
-def _missing_requirement(each: MissingRequirement) -> JsonObject:
-    said: JsonObject = {"kind": each.kind}
-    if each.id is not None:
-        said["id"] = each.id
-    if each.url is not None:
-        said |= {"url": each.url, "check_url": f"{each.url}/status"}
-    if each.account is not None:
-        said |= {"provider": each.account.provider, "scopes": list(each.account.scopes)}
-    return said
+def _missing_requirement(missing: MissingRequirement) -> JsonObject:
+    hints: JsonObject = {"kind": missing.kind}
+    if missing.id is not None:
+        hints["id"] = missing.id
+    if missing.url is not None:
+        hints |= {"url": missing.url, "check_url": f"{missing.url}/status"}
+    if missing.account is not None:
+        hints |= {"provider": missing.account.provider, "scopes": list(missing.account.scopes)}
+    return hints
 
 
 def _retry_hints(error: errors.ToolhallError) -> JsonObject:
@@ -97,12 +101,12 @@ def _retry_hints(error: errors.ToolhallError) -> JsonObject:
 
 
 def milliseconds(seconds: float) -> int:
-    """Whole milliseconds, never too few."""
+    """Whole milliseconds, rounded up."""
     return math.ceil(seconds * 1000)
 
 
 def headers_of(error: errors.ToolhallError) -> Headers:
-    """What HTTP says of an error in a header of its own."""
+    """HTTP response headers that belong to an error: a challenge or Retry-After."""
     if isinstance(error, errors.Unauthenticated):
         return ((b"www-authenticate", b"Bearer"),)
     if isinstance(error, errors.Denied) and error.scopes:
@@ -112,16 +116,13 @@ def headers_of(error: errors.ToolhallError) -> Headers:
 
 
 def insufficient_scope_challenge(scopes: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """RFC 6750: the credential is sound, but does not hold what this call needs."""
-    said = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
-    return b"www-authenticate", said.encode("latin-1", "replace")
-
-
-NULL_JSON = b"null"
+    """The RFC 6750 challenge for a valid credential that lacks scopes."""
+    challenge = f'Bearer error="insufficient_scope", scope="{" ".join(scopes)}"'
+    return b"www-authenticate", challenge.encode("latin-1", "replace")
 
 
 def result_json(finished: CompletedCall) -> bytes:
-    """The value as JSON; `null` for a tool that returned nothing."""
+    """The result's value as JSON; `null` for a tool that returned nothing."""
     result = finished.result
     if result.encoded is not None:
         return result.encoded
@@ -132,22 +133,27 @@ def result_json(finished: CompletedCall) -> bytes:
 
 
 def result_object_json(finished: CompletedCall) -> bytes:
-    """The value as a JSON object: what is not declared as one is wrapped, whatever it looks like."""
+    """The result's value as a JSON object: anything not declared as an object is wrapped, whatever it looks like."""
     output = finished.tool.output
     if output.kind == "none":
         return b"{}"
     value = result_json(finished)
     if output.schema is not None and output.schema.get("type") == "object":
         return value
-    # What a tool server declares in the hub's own words returns objects, and nobody has to say so.
+    # A tool server that declares its tools in the hub dialect returns objects without an output schema.
     if finished.tool.foreign and output.kind == "unstated" and value.startswith(b"{"):
         return value
     return b'{"result":' + value + b"}"
 
 
 def error_text(finished: CompletedCall) -> str:
-    """What a failed result says, as one text."""
+    """The content of a failed result as one text."""
     return "\n".join(_block_text(block) for block in finished.result.content) or "the tool failed"
+
+
+def encode_base64(data: bytes) -> str:
+    """Base64 as ASCII text."""
+    return base64.b64encode(data).decode()
 
 
 def _block_text(block: Content) -> str:
@@ -167,4 +173,4 @@ def _block_text(block: Content) -> str:
 
 
 def _data_uri(data: bytes, mime_type: str) -> str:
-    return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
+    return f"data:{mime_type};base64,{encode_base64(data)}"

@@ -1,4 +1,4 @@
-"""Collects everything wrong with a document: DocumentReader, Finding, and BadDocument, which carries all findings."""
+"""Collects all problems of a document (DocumentReader) as Findings; BadDocument carries them to the author."""
 
 import re
 from typing import Literal
@@ -11,12 +11,12 @@ from toolhall.model.json import Json, JsonObject, encode, escape_pointer, walk_l
 from toolhall.model.versions import version_problem
 
 MAX_VERSION_LENGTH = 64
-# A date or a count will do where no semantic version is asked for.
+# Dialects that do not require a semantic version also take a date or a counter.
 _NUMBERS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12}){0,2}")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing to change; an error refuses the document, a warning does not."""
+    """One problem of a document and its fix; an error refuses the document, a warning does not."""
 
     path: str
     rule: str
@@ -28,7 +28,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class BadDocument(Malformed):
-    """A document that cannot be read; carries every finding."""
+    """The document cannot be read; carries every finding."""
 
     def __init__(self, findings: list[Finding]) -> None:
         self.findings = tuple(findings)
@@ -36,7 +36,7 @@ class BadDocument(Malformed):
 
 
 def checked_json(document: Json) -> Json:
-    """The document itself; BadDocument if it is not JSON, or nested so deeply that reading it would fail."""
+    """The document itself; raises BadDocument if it is not JSON or is nested too deeply to be read safely."""
     try:
         text = encode(document)
     except (RecursionError, TypeError, ValueError):
@@ -47,12 +47,12 @@ def checked_json(document: Json) -> Json:
 
 
 def is_version(text: str) -> bool:
-    """Whether this is a semantic version, or one to three numbers."""
+    """True for a semantic version, or for one to three numbers separated by dots."""
     return len(text) <= MAX_VERSION_LENGTH and (version_problem(text) is None or _NUMBERS.fullmatch(text) is not None)
 
 
 class DocumentReader:
-    """Reads the members of a document and collects what is wrong, so that an author sees all of it at once."""
+    """Reads members of a document and collects every problem, so that an author sees all of them at once."""
 
     __slots__ = ("_dialect", "findings")
 
@@ -61,16 +61,16 @@ class DocumentReader:
         self.findings: list[Finding] = []
 
     def add_error(self, path: str, rule: str, fix: str) -> None:
-        """Note an error."""
+        """Record an error; the dialect's name is put before the rule."""
         self.findings.append(Finding(path, f"{self._dialect}/{rule}", fix))
 
     def raise_findings(self) -> None:
-        """Refuse the document if anything was wrong."""
+        """Raise BadDocument if anything was recorded."""
         if self.findings:
             raise BadDocument(self.findings)
 
     def string(self, holder: JsonObject, key: str, path: str, *, required: bool = True) -> str | None:
-        """A member that is a text; an empty one counts as missing where it is required."""
+        """Read a string member; an empty string counts as missing if it is required."""
         value = holder.get(key)
         if isinstance(value, str) and (value or not required):
             return value
@@ -81,29 +81,29 @@ class DocumentReader:
         return None
 
     def object(self, value: Json, path: str, fix: str = "write an object here") -> JsonObject:
-        """A member that is an object."""
+        """Read a member that must be an object."""
         if isinstance(value, dict):
             return value
         self.add_error(path, "not-object", fix)
         return {}
 
     def array(self, value: Json, path: str) -> list[Json]:
-        """A member that is a list."""
+        """Read a member that must be a list."""
         if isinstance(value, list):
             return value
         self.add_error(path, "not-list", "write a list here")
         return []
 
     def strings(self, value: Json, path: str) -> tuple[str, ...]:
-        """A member that is a list of texts."""
+        """Read a member that must be a list of strings."""
         listed = self.array(value, path)
-        for index, each in enumerate(listed):
-            if not isinstance(each, str):
+        for index, item in enumerate(listed):
+            if not isinstance(item, str):
                 self.add_error(f"{path}/{index}", "not-text", "write a text here")
         return tuple(listed)
 
     def check_unique_names(self, listed: list[Json], path: str, plural: str) -> None:
-        """No two items of a list have the same name."""
+        """Record an error for every item whose name an earlier item has."""
         names = [item.get("name") if isinstance(item, dict) else item for item in listed]
         texts = [name for name in names if isinstance(name, str)]
         if len(set(texts)) == len(texts):
@@ -114,7 +114,7 @@ class DocumentReader:
                 self.add_error(at, "twice", f"{name[:64]!r} is the name of two {plural}; rename one")
 
     def arguments_schema(self, schema: JsonObject, path: str) -> JsonObject:
-        """A schema that arguments can have: its root is an object, said or not."""
+        """The schema with the root type `object`, added if absent; any other root type is an error."""
         if schema.get("type") == "object":
             return schema
         if "type" in schema:

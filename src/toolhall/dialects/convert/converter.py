@@ -1,4 +1,8 @@
-"""Converts a stream of documents (Converter), holding parts of a split toolkit back until it is complete."""
+"""Converts a stream of documents (Converter), reassembling toolkits that an earlier conversion split.
+
+A document that carries a loss record is restored first, then converted like any other. The record says how many tools
+the original had and which of them are here, so parts of one original find each other.
+"""
 
 from collections.abc import Iterator
 
@@ -14,10 +18,10 @@ from toolhall.model.json_diff import short_digest
 
 
 class Converter:
-    """Holds back the parts of an original until all have come, so that a split toolkit becomes whole again.
+    """Converts documents one after the other; holds back parts of an original until all of them are there.
 
-    With `whole`, everything is held back until the end: parts find each other wherever they stand. Without, only while
-    parts of the same original, or tools of the same toolkit, come one after the other, so memory stays small.
+    With `whole`, everything is held back until the end, so parts are joined wherever they are in the input. Without it,
+    only consecutive parts of one original, or consecutive tools of one toolkit, are joined, so memory stays small.
     """
 
     def __init__(self, target: str, source: str | None = None, *, whole: bool = False) -> None:
@@ -26,49 +30,49 @@ class Converter:
         self._whole = whole
         self._pending: list[_PartialOriginal | SourceDocument] = []
         self._partial_runs: dict[tuple[str, int, str], list[_PartialOriginal]] = {}
-        self._seen: dict[int, int] = {}  # toolkits by a hash, and where they were: a few bytes for each
+        self._seen: dict[int, int] = {}  # hash of toolkit and version → index; hashes, to spend only a few bytes each
 
     @property
     def has_pending(self) -> bool:
-        """Whether something is held back."""
+        """True if documents are held back."""
         return bool(self._pending) or self._target.has_pending
 
     def feed(self, document: Json, index: int) -> Iterator[ConversionResult]:
-        """Everything that is whole once this document has come; BadDocument if it cannot be read."""
+        """Convert one document, and yield every result that is now complete; raises BadDocument if it is unreadable."""
         source = self._source or detect_dialect(document)
-        piece = restore(document, source, CATALOGS) if isinstance(document, dict) else None
-        if piece is not None:
-            yield from self._collect(piece, index)
+        part = restore(document, source, CATALOGS) if isinstance(document, dict) else None
+        if part is not None:
+            yield from self._collect(part, index)
             return
         if not self._whole:
             yield from self._release()
-        given = read_source(document, source, index)
+        original = read_source(document, source, index)
         if self._whole:
-            self._pending.append(given)
+            self._pending.append(original)
         else:
-            yield from self._forward(given)
+            yield from self._forward(original)
 
     def finish(self) -> Iterator[ConversionResult]:
-        """What was held back, as far as it came."""
+        """Yield what was held back, complete or not."""
         yield from self._release()
         yield from self._target.finish()
 
-    def _collect(self, piece: RestoredPart, index: int) -> Iterator[ConversionResult]:
-        key = (piece.source, piece.of, short_digest(piece.group))
-        run = next((each for each in self._partial_runs.get(key, ()) if each.is_missing(piece)), None)
-        if run is None:
+    def _collect(self, part: RestoredPart, index: int) -> Iterator[ConversionResult]:
+        key = (part.source, part.of, short_digest(part.group))
+        partial = next((each for each in self._partial_runs.get(key, ()) if each.is_missing(part)), None)
+        if partial is None:
             if not self._whole:
                 yield from self._release()
-            run = _PartialOriginal()
-            self._pending.append(run)
-            self._partial_runs.setdefault(key, []).append(run)
-        run.add(index, piece)
-        if run.count >= piece.of:
-            self._partial_runs[key].remove(run)
+            partial = _PartialOriginal()
+            self._pending.append(partial)
+            self._partial_runs.setdefault(key, []).append(partial)
+        partial.add(index, part)
+        if partial.count >= part.of:
+            self._partial_runs[key].remove(partial)
             if not self._whole:
                 yield from self._release()
-        if piece.losses:
-            yield ConversionResult(index, [], piece.losses)
+        if part.losses:
+            yield ConversionResult(index, [], part.losses)
 
     def _release(self) -> Iterator[ConversionResult]:
         waiting, self._pending, self._partial_runs = self._pending, [], {}
@@ -77,11 +81,11 @@ class Converter:
                 yield from self._forward_pending(each.document, each.catalog, each.index)
                 continue
             catalog = CATALOGS[each.first.source]
-            for document in each.complete().originals(catalog):
+            for document in each.join().originals(catalog):
                 yield from self._forward_pending(document, catalog, each.index)
 
     def _forward_pending(self, document: Json, catalog: Catalog, index: int) -> Iterator[ConversionResult]:
-        """One that was held back: what is wrong with it is no fault of the document that comes now."""
+        """Convert a document that was held back; its findings must not be blamed on the current document."""
         try:
             yield from self._forward(read_source(document, catalog, index))
         except BadDocument as bad:
@@ -89,37 +93,41 @@ class Converter:
 
     def _forward(self, original: SourceDocument) -> Iterator[ConversionResult]:
         if original.catalog.grouped:
-            known = original.tools[0].id
-            first = self._seen.setdefault(hash((known.toolkit.casefold(), known.version.casefold())), original.index)
+            tool_id = original.tools[0].id
+            first = self._seen.setdefault(
+                hash((tool_id.toolkit.casefold(), tool_id.version.casefold())), original.index
+            )
             if first != original.index:
-                fix = f"{known.toolkit} {known.version} is document {first} already; remove one, or raise its version"
+                fix = (
+                    f"{tool_id.toolkit} {tool_id.version} is document {first} already; remove one, or raise its version"
+                )
                 raise BadDocument([Finding("", f"{original.catalog.name}/twice", fix)])
         yield from self._target.convert(original)
 
 
 class _PartialOriginal:
-    """Parts of one original, in any order."""
+    """The parts of one original that were read so far, in any order."""
 
     def __init__(self) -> None:
         self.index = 0
         self.count = 0
-        self._pieces: list[RestoredPart] = []
+        self._parts: list[RestoredPart] = []
 
     @property
     def first(self) -> RestoredPart:
-        return self._pieces[0]
+        return self._parts[0]
 
-    def is_missing(self, piece: RestoredPart) -> bool:
-        """Whether this part is still missing."""
-        start, end = piece.at, piece.at + len(piece.items)
-        return all(end <= other.at or other.at + len(other.items) <= start for other in self._pieces)
+    def is_missing(self, part: RestoredPart) -> bool:
+        """True if this part overlaps none of the parts so far."""
+        start, end = part.at, part.at + len(part.items)
+        return all(end <= other.at or other.at + len(other.items) <= start for other in self._parts)
 
-    def add(self, index: int, piece: RestoredPart) -> None:
-        self.index = min(self.index, index) if self._pieces else index
-        self.count += len(piece.items)
-        self._pieces.append(piece)
+    def add(self, index: int, part: RestoredPart) -> None:
+        self.index = min(self.index, index) if self._parts else index
+        self.count += len(part.items)
+        self._parts.append(part)
 
-    def complete(self) -> RestoredPart:
-        """All parts in the order that they had."""
-        items = [item for piece in sorted(self._pieces, key=lambda each: each.at) for item in piece.items]
+    def join(self) -> RestoredPart:
+        """All parts so far, in their original order."""
+        items = [item for part in sorted(self._parts, key=lambda part: part.at) for item in part.items]
         return msgspec.structs.replace(self.first, items=items)

@@ -1,4 +1,8 @@
-"""Writes tools in any dialect with every loss (write_tools), and tells which tools it cannot express at all."""
+"""Writes tools of the model in any dialect, with every loss (write_tools), and finds those it cannot express.
+
+Unlike translate, there is no source document: losses are the differences between the tool and the same tool read back
+from the written document, so the list is complete by construction.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,14 +19,16 @@ from toolhall.model.tool import Tool
 
 
 def write_tools(dialect: str, tools: Sequence[Tool]) -> WriteResult:
-    """The documents of these tools, and every loss; paths start with the tool's number where there are several."""
+    """Write the tools in a dialect, with every loss; loss paths start with the tool's index if there are several."""
     writer = WRITE_ONLY_CATALOGS.get(dialect)
     if writer is not None:
         return writer.write(tuple(tools))
     catalog = readable_catalog(dialect)
     groups = group_by_toolkit(tools) if catalog.grouped else [(tool,) for tool in tools]
-    read = {id(tool): back for group in groups for tool, back in zip(group, _read_back(group, catalog), strict=True)}
-    losses = [list(_losses_of(tool, read[id(tool)], catalog)) for tool in tools]
+    read_back = {
+        id(tool): back for group in groups for tool, back in zip(group, _read_back(group, catalog), strict=True)
+    }
+    losses = [list(_losses_of(tool, read_back[id(tool)], catalog)) for tool in tools]
     return WriteResult(write_documents(tools, catalog), indexed_losses(losses))
 
 
@@ -31,14 +37,14 @@ def _read_back(group: tuple[Tool, ...], catalog: Catalog) -> tuple[Tool, ...]:
 
 
 def _losses_of(tool: Tool, back: Tool, catalog: Catalog) -> Iterator[Loss]:
-    """What a reader of the document does not learn; complete, because it is found by reading the document."""
+    """Members of the tool that a reader of the document does not learn."""
     for change in diff_json(_stated_members(back), _stated_members(tool)):
         if change.value is not msgspec.UNSET:
             yield Loss(change.path, LossReasons("", catalog.name, tool).reason_for(change))
 
 
 def _stated_members(tool: Tool) -> JsonObject:
-    """What the tool states, spelled as MCP does; what follows from the rest is left out."""
+    """The tool's explicit members under MCP's names; members that follow from others are left out."""
     output = {"nothing": True} if tool.output.kind == "none" else tool.output.schema
     stated = {
         "name": tool.name,
@@ -64,7 +70,7 @@ def _stated_members(tool: Tool) -> JsonObject:
 
 
 def _as_json(part: object) -> Json:
-    """A part of the model as JSON; None for one that states nothing."""
+    """A part of the model as JSON; None if it has no content."""
     plain = msgspec.to_builtins(part)
     if isinstance(plain, dict):
         return {key: value for key, value in plain.items() if value is not None}
@@ -72,17 +78,17 @@ def _as_json(part: object) -> Json:
 
 
 class InexpressibleTool(msgspec.Struct, frozen=True):
-    """A tool that the dialect would change, and every reason."""
+    """A tool that a dialect cannot express without changing it, and every reason."""
 
     tool: str
     reasons: list[str]
 
 
 def partition_expressible(dialect: str, tools: Sequence[Tool]) -> tuple[list[Tool], list[InexpressibleTool]]:
-    """The tools that can be written in a dialect, and those that cannot."""
-    judged = [(tool, _inexpressible_reasons(dialect, tool)) for tool in tools]
-    kept = [tool for tool, reasons in judged if not reasons]
-    return kept, [InexpressibleTool(tool.name, reasons) for tool, reasons in judged if reasons]
+    """Split tools into those that a dialect can express and those it cannot."""
+    checked = [(tool, _inexpressible_reasons(dialect, tool)) for tool in tools]
+    expressible = [tool for tool, reasons in checked if not reasons]
+    return expressible, [InexpressibleTool(tool.name, reasons) for tool, reasons in checked if reasons]
 
 
 def _inexpressible_reasons(dialect: str, tool: Tool) -> list[str]:

@@ -12,7 +12,7 @@ from toolhall.model.tool import Tool
 from toolhall.schema.adapt import PLAIN_SCHEMA, adapt_schema
 from toolhall.schema.keywords import ANNOTATIONS
 
-# By dialect: how a member of the model is spelled in a tool's part of the document (`#` starts at the document's root).
+# By dialect: pointers of the model's members inside a tool's part of the document (`#`: from the document's root).
 _MCP_MEMBERS = {
     "/level": f"/_meta/{LEVEL_KEY.replace('/', '~1')}",
     "/tags": f"/_meta/{TAGS_KEY.replace('/', '~1')}",
@@ -32,45 +32,7 @@ _MEMBERS_BY_DIALECT: dict[str, dict[str, str]] = {
     "oxp": {"/inputSchema": "/input_schema/parameters", "/outputSchema": "/output_schema"},
     "function": {"/inputSchema": "/parameters"},
 }
-
-
-def document_pointer(path: str, document: JsonObject, source: Catalog, index: int) -> str:
-    """A pointer into the document's tool at `index`, as far as it leads to something there."""
-    spelled = _translated_prefix(path, _MEMBERS_BY_DIALECT.get(source.name, _MCP_MEMBERS))
-    if spelled.startswith("#"):
-        return _resolvable_prefix(spelled[1:], document)
-    place = source.tools_path(document)
-    prefix = "".join(f"/{key}" for key in (*place, index)) if place else ""
-    return _resolvable_prefix(prefix + spelled, document)
-
-
-def _translated_prefix(path: str, table: dict[str, str]) -> str:
-    """The longest known beginning of a pointer replaced by the dialect's own."""
-    end = len(path)
-    while end > 0:
-        known = table.get(path[:end])
-        if known is not None:
-            return known + path[end:]
-        end = path.rfind("/", 0, end)
-    return path
-
-
-def _resolvable_prefix(path: str, document: Json) -> str:
-    """As much of a pointer as leads somewhere."""
-    found = ""
-    for part in path.split("/")[1:]:
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(document, dict) and key in document:
-            document = document[key]
-        elif isinstance(document, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(document):
-            document = document[int(key)]
-        else:
-            break
-        found += f"/{part}"
-    return found
-
-
-# By dialect: what a member of a document is about. The longest beginning of a path counts.
+# By source dialect: the subject of each member of a document; the longest matching prefix of a path decides.
 _SUBJECTS: dict[str, dict[str, str]] = {
     "": {  # the model itself
         "/toolkit": "toolkit",
@@ -110,6 +72,7 @@ _SUBJECTS: dict[str, dict[str, str]] = {
     "function": {"/name": "name", "/parameters": "input", "/function/parameters": "input"},
 }
 _TOOL_PREFIXES = {"machine": "/capabilities", "hub": "/capabilities/methods"}
+# By target dialect: why it cannot express a subject.
 _REASONS: dict[str, dict[str, str]] = {
     "mcp": {
         "toolkit": "{} says nothing of a toolkit as a whole",
@@ -147,34 +110,73 @@ _INLINED = "{} has no references: what they lead to is written in their place"
 _RECURSIVE = "{} has no references: written in their place as far as they do not recur; beyond that more is accepted"
 
 
+def document_pointer(path: str, document: JsonObject, source: Catalog, index: int) -> str:
+    """Translate a pointer into the model to one into the document's tool at `index`, as far as that resolves."""
+    translated = _translated_prefix(path, _MEMBERS_BY_DIALECT.get(source.name, _MCP_MEMBERS))
+    if translated.startswith("#"):
+        return _resolvable_prefix(translated[1:], document)
+    tools_path = source.tools_path(document)
+    prefix = "".join(f"/{key}" for key in (*tools_path, index)) if tools_path else ""
+    return _resolvable_prefix(prefix + translated, document)
+
+
+def _translated_prefix(path: str, table: dict[str, str]) -> str:
+    """Replace the longest known prefix of a pointer by the dialect's own spelling."""
+    end = len(path)
+    while end > 0:
+        replacement = table.get(path[:end])
+        if replacement is not None:
+            return replacement + path[end:]
+        end = path.rfind("/", 0, end)
+    return path
+
+
+def _resolvable_prefix(path: str, document: Json) -> str:
+    """The longest prefix of a pointer that resolves in the document."""
+    resolved = ""
+    for part in path.split("/")[1:]:
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and key in document:
+            document = document[key]
+        elif isinstance(document, list) and re.fullmatch("[0-9]{1,9}", key) and int(key) < len(document):
+            document = document[int(key)]
+        else:
+            break
+        resolved += f"/{part}"
+    return resolved
+
+
 class LossReasons(msgspec.Struct, frozen=True):
-    """Of one document or tool on its way from one dialect to another."""
+    """Finds the reason of each loss of one document or tool on its way from one dialect to another."""
 
     source: str
     target: str
     tool: Tool | None = None  # None: the document as a whole
-    cache: dict[str, str] = {}  # what took long to find out, and holds for every change of the same schema
+    cache: dict[str, str] = {}  # reasons that are expensive to find, and equal for all changes of a schema
 
     def reason_for(self, change: JsonChange) -> str:
-        """Why this change is needed on the way back."""
+        """Why the target dialect cannot express what this change restores."""
         family = self.source.partition("@")[0]
         path = change.path.removeprefix("/tool") if family == "hub" else change.path
         path = _TOOL_PREFIXES.get(family, "") + path if self.tool is not None else path
-        about = _subject_of(path, _SUBJECTS.get(family, {}))
-        found = _REASONS.get(self.target.partition("@")[0], {}).get(about) or self._schema_reason(about, change)
-        if found is None:
-            found = "{} has no place for this" if change.was is None else "{} says this differently"
-        return found.format(self.target)
+        subject = _subject_of(path, _SUBJECTS.get(family, {}))
+        reason = _REASONS.get(self.target.partition("@")[0], {}).get(subject) or self._schema_reason(subject, change)
+        if reason is None:
+            reason = "{} has no place for this" if change.was is None else "{} says this differently"
+        return reason.format(self.target)
 
-    def _schema_reason(self, about: str, change: JsonChange) -> str | None:
-        if self.tool is None or about not in ("input", "output"):
+    def _schema_reason(self, subject: str, change: JsonChange) -> str | None:
+        if self.tool is None or subject not in ("input", "output"):
             return None
-        schema, family = self.tool.input if about == "input" else self.tool.output.schema, self.target.partition("@")[0]
+        schema, family = (
+            self.tool.input if subject == "input" else self.tool.output.schema,
+            self.target.partition("@")[0],
+        )
         if family == "oxp" and schema is not None and _restores_reference(change):
-            if about not in self.cache:
-                self.cache[about] = _reference_reason(schema)
-            return self.cache[about]
-        if about == "output":
+            if subject not in self.cache:
+                self.cache[subject] = _reference_reason(schema)
+            return self.cache[subject]
+        if subject == "output":
             return _output_reason(self.tool) if family == "mcp" else None
         flat = family == "machine" and change.path.rpartition("/")[2] not in ANNOTATIONS
         return _FLAT_PARAMETERS if flat else None
@@ -198,7 +200,7 @@ def _output_reason(tool: Tool) -> str | None:
 
 
 def _restores_reference(change: JsonChange) -> bool:
-    """Whether a change brings back references or definitions."""
+    """True if a change restores references or definitions."""
     name = change.path.rpartition("/")[2]
     return name in ("$ref", "$defs", "definitions") or _holds_reference(change.value)
 
@@ -208,5 +210,5 @@ def _holds_reference(value: Json) -> bool:
 
 
 def _reference_reason(schema: JsonObject) -> str:
-    """Inlined exactly, or loosened where they recur."""
-    return _RECURSIVE if any(lost.widens for lost in adapt_schema(schema, PLAIN_SCHEMA).losses) else _INLINED
+    """Whether references are inlined exactly, or widened because they recur."""
+    return _RECURSIVE if any(loss.widens for loss in adapt_schema(schema, PLAIN_SCHEMA).losses) else _INLINED

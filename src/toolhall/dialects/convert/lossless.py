@@ -1,8 +1,9 @@
-"""Reads and writes documents without loss: tools keep the remainder, what their dialect said beyond the model.
+"""Reads and writes documents without loss within one dialect; splits documents into toolkit and tools.
 
-`read` reads a document and writes it again; what differs from the original is the remainder. `write` applies it
-only where it finds what it was made for, so a tool that was changed since says what it says now. `split_document`
-and `join_document` take a document apart into its toolkit and its tools, and put it together again.
+The model has no member for everything that a dialect can say. `read` therefore reads a document, writes it again and
+keeps the differences from the original in the tool's Remainder. `write` applies them again; a change is applied only
+where its old value still matches, so an edited tool is written with its current values. `split_document` separates a
+document into its toolkit and its tools, `join_document` reverses it.
 """
 
 from collections.abc import Iterator
@@ -19,9 +20,46 @@ from toolhall.model.tool import Remainder, Tool
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
 
+DocumentParts = tuple[JsonObject, list[Json]]  # a document without its tools, and its tools
+
+
+def read(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
+    """Read the tools of a document, each with its Remainder; raises BadDocument with every finding."""
+    tools = catalog.read(checked_json(document))
+    findings = [each for index, tool in enumerate(tools) for each in _schema_findings(tool, document, catalog, index)]
+    if findings:
+        raise BadDocument(findings)
+    bare = is_unwrapped(document, catalog)
+    group, items = split_document(document, catalog)
+    written_group, written_items = write_parts(tools, catalog, unwrapped=bare)
+    group_changes = tuple(diff_json(written_group, group))
+    item_changes = [tuple(diff_json(before, after)) for before, after in zip(written_items, items, strict=True)]
+    return tuple(
+        msgspec.structs.replace(tool, remainder=Remainder(_dialect_family(catalog), group_changes, changes, bare))
+        if group_changes or changes or bare
+        else tool
+        for tool, changes in zip(tools, item_changes, strict=True)
+    )
+
+
+def write(tools: tuple[Tool, ...], catalog: Catalog) -> JsonObject:
+    """Write one document like `catalog.write`, and restore what the tools' remainders of this dialect kept."""
+    family = _dialect_family(catalog)
+    remainders = [tool.remainder if tool.remainder and tool.remainder.dialect == family else None for tool in tools]
+    if not any(remainders):
+        return catalog.write(tools)
+    first = remainders[0] or Remainder(family)
+    group, items = write_parts(tools, catalog, unwrapped=first.bare)
+    items = [
+        apply_changes(remainder.item, item) if remainder else item
+        for remainder, item in zip(remainders, items, strict=True)
+    ]
+    (document,) = join_document(apply_changes(first.group, group), items, catalog)
+    return document
+
 
 def without_member(document: JsonObject, path: tuple[str, ...]) -> JsonObject:
-    """A document without what lies where a carrier may lie, and without a holder that is empty then."""
+    """The document without the member at this path; parents that become empty are removed too."""
     key, *rest = path
     if key not in document:
         return document
@@ -35,7 +73,7 @@ def without_member(document: JsonObject, path: tuple[str, ...]) -> JsonObject:
 
 
 def with_member(document: JsonObject, path: tuple[str, ...], value: Json) -> JsonObject:
-    """A document like this one with a value at a place, however deep; holders are made where there are none."""
+    """The document with a value at this path; missing parents are created."""
     key, *rest = path
     if rest:
         inner = document.get(key)
@@ -43,38 +81,34 @@ def with_member(document: JsonObject, path: tuple[str, ...], value: Json) -> Jso
     return {**document, key: value}
 
 
-# A document without its tools, and its tools.
-DocumentParts = tuple[JsonObject, list[Json]]
-
-
 def split_document(document: JsonObject, catalog: Catalog) -> tuple[JsonObject, list[JsonObject]]:
-    """A document without its tools, and its tools."""
-    place = catalog.tools_path(document)
-    if not place:
+    """The document without its tools, and its tools."""
+    path = catalog.tools_path(document)
+    if not path:
         return {}, [document]
-    found: Json = document
-    for key in place:
-        found = found[key]
-    return _without_tools(document, place), list(found)
+    tools: Json = document
+    for key in path:
+        tools = tools[key]
+    return _without_tools(document, path), list(tools)
 
 
 def join_document(group: JsonObject, items: list[JsonObject], catalog: Catalog) -> list[JsonObject]:
-    """The opposite of split."""
-    place = catalog.tools_path(group)
-    return [with_member(group, place, items)] if place else items
+    """Reverse split_document."""
+    path = catalog.tools_path(group)
+    return [with_member(group, path, items)] if path else items
 
 
 def write_parts(tools: tuple[Tool, ...], catalog: Catalog, *, unwrapped: bool) -> DocumentParts:
-    """What a dialect says of tools, split; without the wrapper of its documents, if they may stand `bare`."""
+    """Write tools and split the document; `unwrapped` leaves out the hub's outer `tool` member."""
     if not catalog.grouped:
         return {}, [catalog.write((tool,)) for tool in tools]
     document = catalog.write(tools)
-    place = catalog.tools_path(document)
-    return split_document(document[place[0]] if unwrapped and len(place) > 1 else document, catalog)
+    path = catalog.tools_path(document)
+    return split_document(document[path[0]] if unwrapped and len(path) > 1 else document, catalog)
 
 
 def is_unwrapped(document: JsonObject, catalog: Catalog) -> bool:
-    """Whether a document that might have a wrapper stands without one."""
+    """True for a hub declaration without its outer `tool` member."""
     return catalog.tools_path(document) == hub.UNWRAPPED_TOOLS_PATH
 
 
@@ -85,49 +119,17 @@ def _without_tools(document: JsonObject, path: tuple[str, ...]) -> JsonObject:
     return {**document, key: _without_tools(document[key], tuple(rest))}
 
 
-def read(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
-    """The tools of a document, with what the model has no place for; BadDocument with every finding."""
-    tools = catalog.read(checked_json(document))
-    findings = [each for number, tool in enumerate(tools) for each in _schema_findings(tool, document, catalog, number)]
-    if findings:
-        raise BadDocument(findings)
-    bare = is_unwrapped(document, catalog)
-    group, items = split_document(document, catalog)
-    said, said_items = write_parts(tools, catalog, unwrapped=bare)
-    of_group = tuple(diff_json(said, group))
-    of_items = [tuple(diff_json(before, after)) for before, after in zip(said_items, items, strict=True)]
-    return tuple(
-        msgspec.structs.replace(tool, remainder=Remainder(_dialect_family(catalog), of_group, of_item, bare))
-        if of_group or of_item or bare
-        else tool
-        for tool, of_item in zip(tools, of_items, strict=True)
-    )
-
-
-def write(tools: tuple[Tool, ...], catalog: Catalog) -> JsonObject:
-    """One document, as `catalog.write` gives it, with what was kept when the tools were read in this dialect."""
-    family = _dialect_family(catalog)
-    kept = [tool.remainder if tool.remainder and tool.remainder.dialect == family else None for tool in tools]
-    if not any(kept):
-        return catalog.write(tools)
-    first = kept[0] or Remainder(family)
-    group, items = write_parts(tools, catalog, unwrapped=first.bare)
-    items = [apply_changes(each.item, item) if each else item for each, item in zip(kept, items, strict=True)]
-    (document,) = join_document(apply_changes(first.group, group), items, catalog)
-    return document
-
-
-def _dialect_family(catalog: Catalog) -> str:
-    """The dialect; its revisions understand what one of them kept, where they say it alike."""
-    return catalog.name.partition("@")[0]
-
-
-def _schema_findings(tool: Tool, document: JsonObject, catalog: Catalog, number: int) -> Iterator[Finding]:
-    """Why the schemas of a tool cannot be used, by where they stand in the document."""
-    for place, schema in (("/inputSchema", tool.input), ("/outputSchema", tool.output.schema)):
+def _schema_findings(tool: Tool, document: JsonObject, catalog: Catalog, index: int) -> Iterator[Finding]:
+    """Problems of the tool's schemas, located in the document."""
+    for pointer, schema in (("/inputSchema", tool.input), ("/outputSchema", tool.output.schema)):
         try:
             Validator({} if schema is None else schema)
         except BadSchema as bad:
             for problem in bad.problems:
-                path = document_pointer(place + problem.path, document, catalog, number)
+                path = document_pointer(pointer + problem.path, document, catalog, index)
                 yield Finding(path, f"{_dialect_family(catalog)}/schema", problem.reason)
+
+
+def _dialect_family(catalog: Catalog) -> str:
+    """The dialect's name without its revision: a remainder is valid for all revisions of a dialect."""
+    return catalog.name.partition("@")[0]

@@ -1,4 +1,4 @@
-"""Conversion targets (ConversionTarget, target_for): translate, reassemble toolkits, write per tool, or as one document."""
+"""Conversion targets by kind of dialect: target_for chooses between translation, toolkits, per tool, one document."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -15,62 +15,111 @@ from toolhall.dialects.model_apis.function import losses_by_tool
 from toolhall.model.json import JsonObject
 from toolhall.model.tool import Tool
 
+_Toolkit: TypeAlias = tuple[str, str, str]  # dialect, toolkit, version
+_DUPLICATE_REASON = "a document before this one has the same id, toolkit and version; rename one, or raise its version"
+
 
 class ConversionResult(msgspec.Struct, frozen=True):
-    """What became of one or more documents; `index` is the first one's place in the input."""
+    """The outcome for one or more input documents; `index` is that of the first one."""
 
     index: int
     documents: list[JsonObject]
     losses: list[Loss]
-    refused: BadDocument | None = None  # why one that had been held back makes no document
+    refused: BadDocument | None = None  # why a document that was held back cannot be converted
 
 
-# A dialect, a toolkit and its version.
-_Toolkit: TypeAlias = tuple[str, str, str]
-_DUPLICATE_REASON = "a document before this one has the same id, toolkit and version; rename one, or raise its version"
+class ConversionTarget(Protocol):
+    """Receives source documents one after the other, and yields converted ones."""
+
+    @property
+    def has_pending(self) -> bool:
+        """True if documents were received whose results are still to come."""
+        ...
+
+    def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
+        """Take one document, and yield the results that are known now."""
+        ...
+
+    def finish(self) -> Iterator[ConversionResult]:
+        """Yield the results that had to wait for the last document."""
+        ...
+
+
+def target_for(target: str, *, whole: bool = False) -> ConversionTarget:
+    """The target for a dialect; raises Malformed for an unknown name. `whole`: hold back until all documents came."""
+    writer = WRITE_ONLY_CATALOGS.get(target)
+    if writer is None:
+        catalog = readable_catalog(target)
+        return ToolkitTarget(catalog, whole=whole) if catalog.grouped else TranslationTarget(catalog)
+    return SingleDocumentTarget(writer) if writer.grouped else PerToolTarget(writer)
+
+
+class TranslationTarget:
+    """A readable dialect with one tool per document; documents carry loss records."""
+
+    has_pending = False
+
+    def __init__(self, target: Catalog) -> None:
+        self._target = target
+
+    def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
+        """Translate the document; one in the target dialect already passes unchanged."""
+        if original.catalog is self._target:
+            yield ConversionResult(original.index, [original.document], [])
+        else:
+            written = translate(original, self._target)
+            yield ConversionResult(original.index, written.documents, written.losses)
+
+    def finish(self) -> Iterator[ConversionResult]:
+        """Yield nothing: every result was immediate."""
+        yield from ()
 
 
 class ToolkitTarget:
-    """Tools of one toolkit and version that come one after the other become one document; with `whole`, all of them."""
+    """A readable dialect with one document per toolkit.
+
+    Consecutive tools of one toolkit and version become one document; with `whole`, all tools of it, wherever they are
+    in the input.
+    """
 
     def __init__(self, target: Catalog, *, whole: bool) -> None:
         self._target = target
         self._whole = whole
-        # Of tools with one and the same name, the second starts another document, the third one more.
+        # The n-th tool of one name in a toolkit goes to the toolkit's n-th document: names are unique in a document.
         self._groups: dict[tuple[_Toolkit, int], list[SourceDocument]] = {}
         self._occurrences: Counter[tuple[_Toolkit, str]] = Counter()
 
     @property
     def has_pending(self) -> bool:
-        """Whether a toolkit may still get more tools."""
+        """True if a toolkit may still receive tools."""
         return bool(self._groups)
 
     def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """What is known to be complete now; a toolkit that comes as one document is complete itself."""
-        known = original.tools[0].id
-        toolkit = (original.catalog.name, known.toolkit, known.version)
+        """Collect the tool, and yield toolkits that are complete now; a document of a whole toolkit is complete."""
+        tool_id = original.tools[0].id
+        toolkit = (original.catalog.name, tool_id.toolkit, tool_id.version)
         if original.catalog.grouped:
             toolkit = ("", str(original.index), "")
-        if not self._whole and any(held != toolkit for held, _ in self._groups):
+        if not self._whole and any(other != toolkit for other, _ in self._groups):
             yield from self.finish()
-        number = self._occurrences[toolkit, known.tool]
-        self._occurrences[toolkit, known.tool] += 1
-        self._groups.setdefault((toolkit, number), []).append(original)
+        occurrence = self._occurrences[toolkit, tool_id.tool]
+        self._occurrences[toolkit, tool_id.tool] += 1
+        self._groups.setdefault((toolkit, occurrence), []).append(original)
         if original.catalog.grouped and not self._whole:
             yield from self.finish()
 
     def finish(self) -> Iterator[ConversionResult]:
-        """A document for each toolkit that was held back."""
+        """Yield a document for each toolkit that was held back."""
         groups, self._groups = self._groups, {}
         self._occurrences.clear()
-        for (_, number), group in groups.items():
-            yield from self._convert_group(group, [Loss("", _DUPLICATE_REASON)] if number else [])
+        for (_, occurrence), group in groups.items():
+            yield from self._convert_group(group, [Loss("", _DUPLICATE_REASON)] if occurrence else [])
 
     def _convert_group(self, group: Sequence[SourceDocument], extra_losses: list[Loss]) -> Iterator[ConversionResult]:
         if len(group) > 1:
             try:
                 document, lost = translate_tools(group, self._target)
-            except BadDocument:  # together they make none: whose fault it is, each shows alone
+            except BadDocument:  # convert them one by one, to find out which of them is at fault
                 pass
             else:
                 yield ConversionResult(group[0].index, [document], [*extra_losses, *lost[0]])
@@ -89,55 +138,8 @@ class ToolkitTarget:
         return ConversionResult(original.index, written.documents, [*extra_losses, *written.losses])
 
 
-class ConversionTarget(Protocol):
-    """Takes one document after the other."""
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether some have come of which nothing was said yet."""
-        ...
-
-    def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """What this document becomes, if it can be said already."""
-        ...
-
-    def finish(self) -> Iterator[ConversionResult]:
-        """What can only be said once all documents have come."""
-        ...
-
-
-def target_for(target: str, *, whole: bool = False) -> ConversionTarget:
-    """The way to a dialect; Malformed if there is none of that name. `whole`: all documents are known at once."""
-    writer = WRITE_ONLY_CATALOGS.get(target)
-    if writer is None:
-        catalog = readable_catalog(target)
-        return ToolkitTarget(catalog, whole=whole) if catalog.grouped else TranslationTarget(catalog)
-    return SingleDocumentTarget(writer) if writer.grouped else PerToolTarget(writer)
-
-
-class TranslationTarget:
-    """To a dialect that can be read back, and whose documents are a tool each: with carriers."""
-
-    has_pending = False
-
-    def __init__(self, target: Catalog) -> None:
-        self._target = target
-
-    def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """One that is in the target dialect already was only checked."""
-        if original.catalog is self._target:
-            yield ConversionResult(original.index, [original.document], [])
-        else:
-            written = translate(original, self._target)
-            yield ConversionResult(original.index, written.documents, written.losses)
-
-    def finish(self) -> Iterator[ConversionResult]:
-        """Nothing is held back."""
-        yield from ()
-
-
 class PerToolTarget:
-    """To a model API's functions."""
+    """A model API: writes one function per tool."""
 
     has_pending = False
 
@@ -145,34 +147,34 @@ class PerToolTarget:
         self._writer = writer
 
     def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """A function for each tool; what all tools of a toolkit lose is said once."""
+        """Write a function per tool; a loss that all tools of a toolkit share is reported once."""
         document, source = original.document, original.catalog
         documents: list[JsonObject] = []
         losses: dict[Loss, None] = {}
         refused: list[Finding] = []
-        for number, tool in enumerate(original.tools):
+        for index, tool in enumerate(original.tools):
             try:
                 written = self._writer.write((tool,))
             except BadDocument as bad:
                 refused.extend(
-                    msgspec.structs.replace(finding, path=document_pointer(finding.path, document, source, number))
+                    msgspec.structs.replace(finding, path=document_pointer(finding.path, document, source, index))
                     for finding in bad.findings
                 )
                 continue
             documents.extend(written.documents)
             for loss in written.losses:
-                losses[Loss(document_pointer(loss.path, document, source, number), loss.reason)] = None
+                losses[Loss(document_pointer(loss.path, document, source, index), loss.reason)] = None
         if refused:
             raise BadDocument(refused)
         yield ConversionResult(original.index, documents, list(losses))
 
     def finish(self) -> Iterator[ConversionResult]:
-        """Nothing is held back."""
+        """Yield nothing: every result was immediate."""
         yield from ()
 
 
 class SingleDocumentTarget:
-    """To a dialect whose one document holds all tools."""
+    """A dialect whose one document holds all tools."""
 
     def __init__(self, writer: WriteOnlyCatalog) -> None:
         self._writer = writer
@@ -181,27 +183,27 @@ class SingleDocumentTarget:
 
     @property
     def has_pending(self) -> bool:
-        """Whether there is anything to write."""
+        """True if any tool is waiting to be written."""
         return bool(self._tools)
 
     def convert(self, original: SourceDocument) -> Iterator[ConversionResult]:
-        """Keep the tools until all have come."""
+        """Collect the tools until `finish`."""
         self._tools.extend(original.tools)
-        self._origins.extend((original, number) for number in range(len(original.tools)))
+        self._origins.extend((original, index) for index in range(len(original.tools)))
         yield from ()
 
     def finish(self) -> Iterator[ConversionResult]:
-        """The one document, then the losses of each document that came in."""
+        """Yield the document, with the losses of the first input, then the losses of each other input."""
         if not self._tools:
             return
         written = self._writer.write(tuple(self._tools))
-        lost: dict[int, dict[Loss, None]] = {given.index: {} for given, _ in self._origins}
-        for number, loss in losses_by_tool(written.losses, len(self._tools)):
-            given, place = self._origins[number]
-            lost[given.index][Loss(document_pointer(loss.path, given.document, given.catalog, place), loss.reason)] = (
-                None
-            )
+        losses_by_input: dict[int, dict[Loss, None]] = {original.index: {} for original, _ in self._origins}
+        for index, loss in losses_by_tool(written.losses, len(self._tools)):
+            original, tool_index = self._origins[index]
+            losses_by_input[original.index][
+                Loss(document_pointer(loss.path, original.document, original.catalog, tool_index), loss.reason)
+            ] = None
         documents = written.documents
-        for index, losses in lost.items():
+        for index, losses in losses_by_input.items():
             yield ConversionResult(index, documents, list(losses))
             documents = []

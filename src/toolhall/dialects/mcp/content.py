@@ -1,7 +1,6 @@
 """Encodes content blocks as MCP JSON: text, image, audio, resource link and embedded resource."""
 
-import base64
-
+from toolhall.dialects.error_details import encode_base64
 from toolhall.model.content import Audio, Content, Image, Notes, Resource, ResourceLink, Text
 from toolhall.model.json import Json, JsonObject
 
@@ -12,9 +11,9 @@ def write_block(block: Content) -> JsonObject:
         case Text(text):
             wire: JsonObject = {"type": "text", "text": text}
         case Image(data, mime_type):
-            wire = {"type": "image", "data": _base64(data), "mimeType": mime_type}
+            wire = {"type": "image", "data": encode_base64(data), "mimeType": mime_type}
         case Audio(data, mime_type):
-            wire = {"type": "audio", "data": _base64(data), "mimeType": mime_type}
+            wire = {"type": "audio", "data": encode_base64(data), "mimeType": mime_type}
         case ResourceLink():
             wire = _resource_link(block)
         case Resource():
@@ -40,7 +39,7 @@ def _embedded_resource(resource: Resource) -> JsonObject:
     wire = {"uri": resource.uri} | _without_none((("mimeType", resource.mime_type),))
     if isinstance(resource.content, str):
         return wire | {"text": resource.content}
-    return wire | {"blob": _base64(resource.content)}
+    return wire | {"blob": encode_base64(resource.content)}
 
 
 def _annotations(notes: Notes) -> JsonObject:
@@ -51,7 +50,3 @@ def _annotations(notes: Notes) -> JsonObject:
 
 def _without_none(stated: tuple[tuple[str, Json], ...]) -> JsonObject:
     return {key: value for key, value in stated if value is not None}
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()

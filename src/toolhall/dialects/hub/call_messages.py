@@ -23,7 +23,7 @@ CANCEL, HEALTH = "cancel", "health_check"
 
 # --- from the hall ---------------------------------------------------------------------------------------------------
 class TokenPayload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An account's token, for one call."""
+    """An account's access token, valid for one call."""
 
     token: str
     scopes: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class CallerPayload(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def caller(self) -> Caller:
-        """As the tool's context has it."""
+        """The caller for the tool's context."""
         return Caller(
             self.id,
             proof=self.proof,
@@ -55,12 +55,12 @@ class CallerPayload(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CallContext(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a call brings beside its parameters: exactly what the tool declared, for this call only."""
+    """What a call carries besides its params: exactly what the tool declared as required, for this call only."""
 
     call: str = ""  # the hall's id of the call, for logs
-    timeout: float | None = None  # seconds; stands still while a person is asked
+    timeout: float | None = None  # seconds; paused while a person is asked
     caller: CallerPayload | None = None
-    can: tuple[str, ...] = ()  # what the caller's program can do
+    can: tuple[str, ...] = ()  # capabilities of the caller's client
     user_id: str | None = None
     secrets: dict[str, str] = {}
     accounts: dict[str, TokenPayload] = {}
@@ -74,7 +74,7 @@ class _Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RemoteCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_request", omit_defaults=True):
-    """Run a method of a tool, there."""
+    """A `tool_request` of a hall to a tool server."""
 
     id: str
     tool: str
@@ -85,7 +85,7 @@ class RemoteCall(msgspec.Struct, frozen=True, tag_field="type", tag="tool_reques
 
     @property
     def version(self) -> str | None:
-        """Which version of the tool is meant; None: any."""
+        """The requested version of the tool; None: any."""
         return self.metadata.version
 
 
@@ -98,7 +98,7 @@ class _AnswerWire(msgspec.Struct, frozen=True, tag_field="type", tag="tool_answe
 
 
 class AnswerMessage(msgspec.Struct, frozen=True):
-    """What came of a question: replies by key, an error, or that they come with a later call."""
+    """The outcome of a question: answers by key, an error, or `later`, if they come with a later call."""
 
     id: str
     number: int
@@ -118,7 +118,7 @@ HubMessage: TypeAlias = RemoteCall | AnswerMessage | HubRequest
 
 # --- from the tool server --------------------------------------------------------------------------------------------
 class ErrorPayload(msgspec.Struct, frozen=True):
-    """A tool_error, without its type."""
+    """A tool_error without its type."""
 
     code: str
     message: str = ""
@@ -126,7 +126,7 @@ class ErrorPayload(msgspec.Struct, frozen=True):
 
 
 class ProgressMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_progress", omit_defaults=True):
-    """How far a call has come."""
+    """Progress of a call."""
 
     id: str
     progress: float
@@ -135,7 +135,7 @@ class ProgressMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_p
 
 
 class LogMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_log", omit_defaults=True):
-    """Something for the caller to read."""
+    """A log message for the caller."""
 
     id: str
     level: LogLevel
@@ -151,7 +151,7 @@ class _QuestionWire(msgspec.Struct, frozen=True, tag_field="type", tag="tool_que
 
 
 class QuestionMessage(msgspec.Struct, frozen=True):
-    """Put these to the caller; none at all: let it hang up for so long."""
+    """Questions to put to the caller; without any, the client may disconnect for `retry_ms`."""
 
     id: str
     number: int
@@ -160,7 +160,7 @@ class QuestionMessage(msgspec.Struct, frozen=True):
 
 
 class ToolResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_response"):
-    """The one last word; `dialects/hub/endings` says what it means."""
+    """The final message of a call; `dialects/hub/results.py` reads and writes its members."""
 
     id: str = ""
     result: Json = None
@@ -180,7 +180,7 @@ class _ErrorMessage(msgspec.Struct, frozen=True, tag_field="type", tag="tool_err
 
 
 class ResponseMessage(msgspec.Struct, frozen=True, tag_field="type", tag="response"):
-    """The reply to a request of the hall's own: how the server is, or that a call was cancelled."""
+    """The response to a request of the hall: a health status, or the confirmation of a cancellation."""
 
     id: RequestId = None
     result: Json = None
@@ -202,7 +202,7 @@ _DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Valu
 
 # --- the hall's side -------------------------------------------------------------------------------------------------
 def remote_call(call_id: str, names: tuple[str, str, str], params: JsonObject, context: CallContext) -> RemoteCall:
-    """A call of (tool, method, version)."""
+    """Build a call of (tool, method, version)."""
     tool, method, version = names
     return RemoteCall(call_id, tool, method, params, _Metadata(version), context)
 
@@ -211,7 +211,7 @@ write_call: Callable[[RemoteCall], bytes] = encode
 
 
 def write_request(request_id: str, method: str, params: JsonObject) -> bytes:
-    """Something that the hall wants for itself: a call to be cancelled, or to know how the server is."""
+    """A request of the hall itself: CANCEL or HEALTH."""
     return encode(_RequestMessage(method, request_id, params))
 
 
@@ -223,51 +223,53 @@ def write_answer(
     *,
     later: bool = False,
 ) -> bytes:
-    """What came of a question."""
+    """Encode the outcome of a question."""
     return encode(_AnswerWire(call_id, number, write_questions_or_answers(answers or {}), error, later))
 
 
 def read_tool_server_message(body: bytes) -> ToolServerMessage:
-    """Whatever a tool server says; Malformed for what it must not say."""
+    """Decode any message of a tool server; raises Malformed for anything it must not send."""
     try:
-        report = _decode_tool_server_message(body)
+        message = _decode_tool_server_message(body)
     except _DECODE_ERRORS as error:
         raise Malformed(f"the tool server's message cannot be read: {error}") from None
-    match report:
+    match message:
         case _QuestionWire():
-            return QuestionMessage(report.id, report.number, read_questions(report.questions), report.retry_ms)
+            return QuestionMessage(message.id, message.number, read_questions(message.questions), message.retry_ms)
         case _ErrorMessage():
-            return ToolResponseMessage(report.id, error=ErrorPayload(report.code, report.message, report.details))
+            return ToolResponseMessage(message.id, error=ErrorPayload(message.code, message.message, message.details))
         case _:
-            return report
+            return message
 
 
 # --- the tool server's side ------------------------------------------------------------------------------------------
 def read_hub_message(body: bytes) -> HubMessage:
-    """Whatever a hall says; Malformed says what to change."""
+    """Decode any message of a hall; raises Malformed, whose message names the fix."""
     try:
-        order = _decode_hub_message(body)
+        message = _decode_hub_message(body)
     except _DECODE_ERRORS as error:
         raise Malformed(f"the message cannot be read: {error}") from None
-    match order:
+    match message:
         case RemoteCall():
-            return order
+            return message
         case _AnswerWire():
-            return AnswerMessage(order.id, order.number, read_answers(order.answers), order.error, order.later)
+            return AnswerMessage(
+                message.id, message.number, read_answers(message.answers), message.error, message.later
+            )
         case _RequestMessage():
-            return HubRequest(order.id, order.method, order.params)
+            return HubRequest(message.id, message.method, message.params)
 
 
 def write_progress(call_id: str, done: float, total: float | None, message: str | None) -> bytes:
-    """How far a call has come."""
+    """Encode a ProgressMessage."""
     return to_json(ProgressMessage(call_id, done, total, message))
 
 
 def write_log(call_id: str, level: LogLevel, data: Json, logger: str | None) -> bytes:
-    """Something for the caller to read."""
+    """Encode a LogMessage."""
     return to_json(LogMessage(call_id, level, data, logger))
 
 
 def write_question(call_id: str, number: int, questions: Mapping[str, Question], retry_ms: int | None = None) -> bytes:
-    """Put these to the caller."""
+    """Encode a QuestionMessage."""
     return encode(_QuestionWire(call_id, number, write_questions_or_answers(questions), retry_ms))

@@ -1,4 +1,8 @@
-"""Hub tool declarations: one document is a toolkit, each method a tool; `dev.toolhall/*` members hold the rest."""
+"""Hub tool declarations: one document is a toolkit, each method a tool.
+
+The hub's own members hold name, description and parameters of a method. `dev.toolhall/tool` and `dev.toolhall/toolkit`
+members (the extension) hold everything else; `write_declaration` adds them for tool servers, `write` does not.
+"""
 
 from typing import Annotated, Any
 
@@ -14,137 +18,26 @@ from toolhall.model.tool import EFFECT_ANNOTATIONS, Annotations, Effect, Output,
 TOOL_KEY = "dev.toolhall/tool"
 TOOLKIT_KEY = "dev.toolhall/toolkit"
 _OBJECT_FIX = "write an object with the members that are documented for it"
-
-
-class _Hints(msgspec.Struct, omit_defaults=True):
-    """Annotations in MCP's words."""
-
-    title: str | None = None
-    read_only: bool | None = msgspec.field(default=None, name="readOnlyHint")
-    destructive: bool | None = msgspec.field(default=None, name="destructiveHint")
-    idempotent: bool | None = msgspec.field(default=None, name="idempotentHint")
-    open_world: bool | None = msgspec.field(default=None, name="openWorldHint")
-
-
-class _ToolExtension(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """All that may be said of a tool; `returns` is a schema, or null for a tool that returns nothing."""
-
-    name: str | None = None
-    title: str | None = None
-    effect: Effect | None = None
-    level: Annotated[int, msgspec.Meta(ge=0, le=10)] | None = None
-    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    tags: tuple[str, ...] = ()
-    returns: JsonObject | msgspec.UnsetType | None = msgspec.UNSET
-    annotations: _Hints | None = None
-    requirements: JsonObject | None = None
-    meta: JsonObject | None = None
-
-
-class _ToolkitExtension(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    title: str | None = None
-    description: str | None = None
-
-
-def write_toolkit_extension(about: ToolkitInfo) -> JsonObject:
-    """What the hub cannot say of a toolkit; empty where there is nothing."""
-    written: JsonObject = msgspec.to_builtins(_ToolkitExtension(about.title, about.description))
-    return written
-
-
-def write_tool_extension(tool: Tool) -> JsonObject:
-    """What the hub cannot say of a tool; empty where there is nothing."""
-    implied = (
-        tool.effect is not None and tool.annotations == EFFECT_ANNOTATIONS[tool.effect]
-    )  # then they are read from the effect
-    hints = None if tool.annotations is None or implied else _Hints(**msgspec.structs.asdict(tool.annotations))
-    said = _ToolExtension(
-        name=None if tool.name == published_name(tool.id.toolkit, tool.id.tool) else tool.name,
-        title=tool.title,
-        effect=tool.effect,
-        level=tool.level,
-        timeout=tool.timeout,
-        tags=tool.tags,
-        returns=msgspec.UNSET if tool.output.kind == "unstated" else tool.output.schema,
-        annotations=hints,
-        requirements=tool.requirements,
-        meta=tool.meta,
-    )
-    written: JsonObject = msgspec.to_builtins(said)
-    return written
-
-
-def read_toolkit_extension(reading: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
-    """What is said of a toolkit as a whole."""
-    said = _read_extension(reading, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
-    return about if said is None else msgspec.structs.replace(about, title=said.title, description=said.description)
-
-
-def read_tool_extension(reading: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
-    """The tool with what its method says beyond the hub's own words."""
-    said = _read_extension(reading, method, TOOL_KEY, path, _ToolExtension)
-    if said is None:
-        return tool
-    if said.name is not None and (problem := published_name_problem(said.name)):
-        reading.add_error(f"{path}/{escape_pointer(TOOL_KEY)}/name", "name", problem)
-    return msgspec.structs.replace(
-        tool,
-        name=said.name or tool.name,
-        title=said.title,
-        effect=said.effect,
-        level=said.level,
-        timeout=said.timeout,
-        tags=said.tags,
-        output=_output(said),
-        annotations=_annotations(said),
-        requirements=read_requirements(reading, said.requirements, f"{path}/{escape_pointer(TOOL_KEY)}/requirements"),
-        meta=said.meta,
-    )
-
-
-def _annotations(said: _ToolExtension) -> Annotations | None:
-    """As stated, or as the effect says."""
-    if said.annotations is not None:
-        return Annotations(**msgspec.structs.asdict(said.annotations))
-    return None if said.effect is None else EFFECT_ANNOTATIONS[said.effect]
-
-
-def _output(said: _ToolExtension) -> Output:
-    if said.returns is msgspec.UNSET:
-        return Output()
-    return Output("none") if said.returns is None else Output("schema", said.returns)
-
-
-def _read_extension(reading: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
-    if key not in holder:
-        return None
-    try:
-        return msgspec.convert(reading.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
-    except msgspec.ValidationError as error:
-        reading.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
-        return None
-
-
 name = "hub"
 grouped = True
 loss_record_path: tuple[str, ...] = ("tool", "metadata", "dev.toolhall/carrier")
-# The params of `register_tool` have no wrapper.
+# `register_tool` sends the declaration without the outer `tool` member.
 UNWRAPPED_TOOLS_PATH = ("capabilities", "methods")
 _NAME_OR_OBJECT = "write a name or an object here"
 
 
 def tools_path(document: JsonObject) -> tuple[str, ...]:
-    """Where a declaration lists its methods."""
+    """The path to the list of methods."""
     return ("tool", *UNWRAPPED_TOOLS_PATH) if "tool" in document else UNWRAPPED_TOOLS_PATH
 
 
 def read(document: Json) -> tuple[Tool, ...]:
-    """Every method as a tool; both the wrapped form and the params of `register_tool` are taken."""
+    """Read every method as a tool; accepts the wrapped form and the params of `register_tool`."""
     reading = DocumentReader(name)
     document = reading.object(document, "")
     tool = reading.object(document["tool"], "/tool") if "tool" in document else document
     path = "/tool" if "tool" in document else ""
-    key, version = reading.string(tool, "name", path) or "", reading.string(tool, "version", path) or ""
+    toolkit_name, version = reading.string(tool, "name", path) or "", reading.string(tool, "version", path) or ""
     if version and not is_version(version):
         reading.add_error(
             f"{path}/version", "version", "write three numbers such as 1.2.0, a date such as 20260401, or a count"
@@ -154,32 +47,44 @@ def read(document: Json) -> tuple[Tool, ...]:
     about = read_toolkit_extension(reading, tool, path, about)
     path = f"{path}/capabilities/methods"
     tools: list[Tool] = []
-    for index, listed in enumerate(_methods(reading, capabilities, path)):
-        # `register_tool` may list names alone.
-        method = {"name": listed} if isinstance(listed, str) else listed
+    for index, item in enumerate(_methods(reading, capabilities, path)):
+        # `register_tool` may list methods by name only.
+        method = {"name": item} if isinstance(item, str) else item
         if not isinstance(method, dict):
             reading.add_error(f"{path}/{index}", "not-object", _NAME_OR_OBJECT)
             continue
-        own = reading.string(method, "name", f"{path}/{index}") or ""
-        found = Tool(
-            id=ToolId(key, own, version),
-            name=published_name(key, own),
+        method_name = reading.string(method, "name", f"{path}/{index}") or ""
+        declared = Tool(
+            id=ToolId(toolkit_name, method_name, version),
+            name=published_name(toolkit_name, method_name),
             description=reading.string(method, "description", f"{path}/{index}", required=False),
             input=_params(reading, method, f"{path}/{index}/params"),
             about=about,
         )
-        tools.append(read_tool_extension(reading, found, method, f"{path}/{index}"))
+        tools.append(read_tool_extension(reading, declared, method, f"{path}/{index}"))
     reading.raise_findings()
     return tuple(tools)
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
-    """One declaration with a method for each tool; they are one toolkit's."""
+    """Write one declaration with a method per tool; all tools must be of one toolkit."""
     first = tools[0]
     capabilities: JsonObject = {"methods": [_write_method(tool) for tool in tools]}
     if first.about.resources is not None:
         capabilities["resources"] = list(first.about.resources)
     return {"tool": {"name": first.id.toolkit, "version": first.id.version, "capabilities": capabilities}}
+
+
+def write_declaration(tools: tuple[Tool, ...]) -> JsonObject:
+    """Write a declaration with the extension; all tools must be of one toolkit and version."""
+    document = write(tools)
+    toolkit = document["tool"]
+    for method, tool in zip(toolkit["capabilities"]["methods"], tools, strict=True):
+        if extension := write_tool_extension(tool):
+            method[TOOL_KEY] = extension
+    if toolkit_extension := write_toolkit_extension(tools[0].about):
+        toolkit[TOOLKIT_KEY] = toolkit_extension
+    return document
 
 
 def _methods(reading: DocumentReader, capabilities: JsonObject, path: str) -> list[Json]:
@@ -216,13 +121,115 @@ def _resources(reading: DocumentReader, capabilities: JsonObject, path: str) -> 
     )
 
 
-def write_declaration(tools: tuple[Tool, ...]) -> JsonObject:
-    """One document for the tools of one toolkit, of one version."""
-    document = write(tools)
-    toolkit = document["tool"]
-    for method, tool in zip(toolkit["capabilities"]["methods"], tools, strict=True):
-        if said := write_tool_extension(tool):
-            method[TOOL_KEY] = said
-    if about := write_toolkit_extension(tools[0].about):
-        toolkit[TOOLKIT_KEY] = about
-    return document
+class _Hints(msgspec.Struct, omit_defaults=True):
+    """Annotations under MCP's names."""
+
+    title: str | None = None
+    read_only: bool | None = msgspec.field(default=None, name="readOnlyHint")
+    destructive: bool | None = msgspec.field(default=None, name="destructiveHint")
+    idempotent: bool | None = msgspec.field(default=None, name="idempotentHint")
+    open_world: bool | None = msgspec.field(default=None, name="openWorldHint")
+
+
+class _ToolExtension(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything the hub cannot express of a tool; `returns` is a schema, or null for a tool that returns nothing."""
+
+    name: str | None = None
+    title: str | None = None
+    effect: Effect | None = None
+    level: Annotated[int, msgspec.Meta(ge=0, le=10)] | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    tags: tuple[str, ...] = ()
+    returns: JsonObject | msgspec.UnsetType | None = msgspec.UNSET
+    annotations: _Hints | None = None
+    requirements: JsonObject | None = None
+    meta: JsonObject | None = None
+
+
+class _ToolkitExtension(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+    title: str | None = None
+    description: str | None = None
+
+
+def write_toolkit_extension(about: ToolkitInfo) -> JsonObject:
+    """What the hub cannot express of a toolkit; empty if there is nothing."""
+    written: JsonObject = msgspec.to_builtins(_ToolkitExtension(about.title, about.description))
+    return written
+
+
+def write_tool_extension(tool: Tool) -> JsonObject:
+    """What the hub cannot express of a tool; empty if there is nothing."""
+    # Annotations that follow from the effect are not written; the reader derives them.
+    implied = tool.effect is not None and tool.annotations == EFFECT_ANNOTATIONS[tool.effect]
+    hints = None if tool.annotations is None or implied else _Hints(**msgspec.structs.asdict(tool.annotations))
+    extension = _ToolExtension(
+        name=None if tool.name == published_name(tool.id.toolkit, tool.id.tool) else tool.name,
+        title=tool.title,
+        effect=tool.effect,
+        level=tool.level,
+        timeout=tool.timeout,
+        tags=tool.tags,
+        returns=msgspec.UNSET if tool.output.kind == "unstated" else tool.output.schema,
+        annotations=hints,
+        requirements=tool.requirements,
+        meta=tool.meta,
+    )
+    written: JsonObject = msgspec.to_builtins(extension)
+    return written
+
+
+def read_toolkit_extension(reading: DocumentReader, toolkit: JsonObject, path: str, about: ToolkitInfo) -> ToolkitInfo:
+    """The toolkit's information with what its extension states."""
+    extension = _read_extension(reading, toolkit, TOOLKIT_KEY, path, _ToolkitExtension)
+    return (
+        about
+        if extension is None
+        else msgspec.structs.replace(about, title=extension.title, description=extension.description)
+    )
+
+
+def read_tool_extension(reading: DocumentReader, tool: Tool, method: JsonObject, path: str) -> Tool:
+    """The tool with what its method's extension states."""
+    extension = _read_extension(reading, method, TOOL_KEY, path, _ToolExtension)
+    if extension is None:
+        return tool
+    if extension.name is not None and (problem := published_name_problem(extension.name)):
+        reading.add_error(f"{path}/{escape_pointer(TOOL_KEY)}/name", "name", problem)
+    return msgspec.structs.replace(
+        tool,
+        name=extension.name or tool.name,
+        title=extension.title,
+        effect=extension.effect,
+        level=extension.level,
+        timeout=extension.timeout,
+        tags=extension.tags,
+        output=_output(extension),
+        annotations=_annotations(extension),
+        requirements=read_requirements(
+            reading, extension.requirements, f"{path}/{escape_pointer(TOOL_KEY)}/requirements"
+        ),
+        meta=extension.meta,
+    )
+
+
+def _annotations(extension: _ToolExtension) -> Annotations | None:
+    """The stated annotations, or those that follow from the effect."""
+    if extension.annotations is not None:
+        return Annotations(**msgspec.structs.asdict(extension.annotations))
+    return None if extension.effect is None else EFFECT_ANNOTATIONS[extension.effect]
+
+
+def _output(extension: _ToolExtension) -> Output:
+    if extension.returns is msgspec.UNSET:
+        return Output()
+    return Output("none") if extension.returns is None else Output("schema", extension.returns)
+
+
+def _read_extension(reading: DocumentReader, holder: JsonObject, key: str, path: str, kind: Any) -> Any:
+    if key not in holder:
+        return None
+    try:
+        return msgspec.convert(reading.object(holder[key], f"{path}/{escape_pointer(key)}", _OBJECT_FIX), kind)
+    except msgspec.ValidationError as error:
+        reading.add_error(f"{path}/{escape_pointer(key)}", "beyond", str(error))
+        return None

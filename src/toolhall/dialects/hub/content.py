@@ -1,4 +1,4 @@
-"""Content blocks, questions and answers as a hall and a tool server exchange them."""
+"""Content blocks, questions and answers in the messages between a hall and a tool server."""
 
 import base64
 import binascii
@@ -31,7 +31,7 @@ class _Embedded(msgspec.Struct, rename="camel"):
 
 
 class _Block(msgspec.Struct, rename="camel"):
-    """Every member that a block may have; which ones it must have depends on its type."""
+    """Every member that a block may have; which of them are required depends on its type."""
 
     type: str
     text: str = ""
@@ -48,7 +48,7 @@ class _Block(msgspec.Struct, rename="camel"):
 
 
 def read_blocks(listed: list[Json]) -> tuple[Content, ...]:
-    """Blocks in MCP's words; Malformed for what is none."""
+    """Read content blocks in MCP's form; raises Malformed for anything else."""
     try:
         return tuple(_read_block(msgspec.convert(each, _Block)) for each in listed)
     except (msgspec.ValidationError, binascii.Error, ValueError) as error:
@@ -86,28 +86,28 @@ def _decode_base64(text: str) -> bytes:
 
 
 def write_questions_or_answers(values: Mapping[str, Question] | Mapping[str, Answered]) -> JsonObject:
-    """Questions, or the replies to them, by their keys."""
+    """Encode questions, or the answers to them, by their keys."""
     return {key: {"kind": _KIND_NAMES[type(value)], **msgspec.to_builtins(value)} for key, value in values.items()}
 
 
 def read_questions(stated: Mapping[str, Json]) -> dict[str, Question]:
-    """Questions again; Malformed for what is none."""
+    """Decode questions; raises Malformed for anything else."""
     return _read_by_kind(stated, _QUESTION_TYPES)
 
 
 def read_answers(stated: Mapping[str, Json]) -> dict[str, Answered]:
-    """Replies again; Malformed for what is none."""
+    """Decode answers; raises Malformed for anything else."""
     return _read_by_kind(stated, _ANSWER_TYPES)
 
 
 def _read_by_kind(stated: Mapping[str, Json], kinds: Mapping[str, type]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in stated.items():
         kind = kinds.get(str(value.get("kind"))) if isinstance(value, dict) else None
         if kind is None:
             raise Malformed(f"{key[:64]!r} must be an object whose kind is one of {', '.join(kinds)}")
         try:
-            found[key] = msgspec.convert(value, kind)
+            values[key] = msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             raise Malformed(f"{key[:64]!r} cannot be read: {error}") from None
-    return found
+    return values

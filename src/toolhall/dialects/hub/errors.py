@@ -1,4 +1,8 @@
-"""Hub error table: maps each error to a code, fixed details and an HTTP status (HubErrorRow)."""
+"""Hub error tables: map each error to a code, fixed details and an HTTP status (HubErrorRow).
+
+TABLE is for clients of the hub, MANAGEMENT_TABLE for requests to the hub itself, and TOOL_SERVER_TABLE for calls
+between a hall and a tool server, which tell apart what a client need not know.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -11,15 +15,15 @@ from toolhall.model.json import JsonObject
 
 
 class HubErrorRow(msgspec.Struct, frozen=True):
-    """A code, fixed details, and the HTTP status: the hub sends 400 with every error that it knows, else 500."""
+    """A code, fixed details, and the HTTP status: the hub sends 400 with every code it knows, else 500."""
 
     code: str
     http: int = 400
     details: JsonObject = {}
 
 
-# The hub knows INVALID_REQUEST, TOOL_NOT_FOUND, METHOD_NOT_FOUND, INVALID_PARAMS, TOOL_ERROR and INTERNAL_ERROR; the
-# other codes are extensions of ours, each with the HTTP status of its own.
+# The hub defines INVALID_REQUEST, TOOL_NOT_FOUND, METHOD_NOT_FOUND, INVALID_PARAMS, TOOL_ERROR and INTERNAL_ERROR;
+# the other codes are extensions, each with an HTTP status of its own.
 TABLE: dict[type, HubErrorRow] = {
     errors.Malformed: HubErrorRow("INVALID_REQUEST"),
     errors.NotFound: HubErrorRow("TOOL_NOT_FOUND"),
@@ -41,29 +45,37 @@ TABLE: dict[type, HubErrorRow] = {
     errors.Unavailable: HubErrorRow("UNAVAILABLE", 503),
     errors.Broken: HubErrorRow("INTERNAL_ERROR", 500),
 }
-_STEP_UP = HubErrorRow("STEP_UP_REQUIRED", 403)  # the person is known, and verifies again
-_SECRET_MISSING = HubErrorRow("INTERNAL_ERROR", 500)  # a secret, which is no business of the caller
-# Of the hub itself: what it does not find was named by a parameter, and TOOL_NOT_FOUND is a code for tool calls only.
+# Requests to the hub itself name things in their params, and TOOL_NOT_FOUND is a code for tool calls only.
 MANAGEMENT_TABLE: dict[type, HubErrorRow] = TABLE | {
     errors.Malformed: HubErrorRow("INVALID_PARAMS"),
     errors.NotFound: HubErrorRow("INVALID_PARAMS"),
 }
+TOOL_SERVER_TABLE: dict[type, HubErrorRow] = TABLE | {
+    errors.NotActive: HubErrorRow("TOOL_NOT_FOUND"),
+    errors.Unsupported: HubErrorRow("UNSUPPORTED"),
+    errors.NeedsVerification: HubErrorRow("FORBIDDEN", 403),
+    errors.NeedsRequirement: HubErrorRow("FORBIDDEN", 403),
+    errors.Crashed: HubErrorRow("INTERNAL_ERROR", 500),
+    errors.BadOutput: HubErrorRow("BAD_OUTPUT", 500),
+}
+_STEP_UP = HubErrorRow("STEP_UP_REQUIRED", 403)  # the person is known, and has to verify again
+_SECRET_MISSING = HubErrorRow("INTERNAL_ERROR", 500)  # an operator must set it; the caller cannot help
 
 
 class HubError(errors.ToolhallError):
-    """Something that only the hub tells apart; it brings its own row."""
+    """An error that only the hub distinguishes; has its own row."""
 
     row: ClassVar[HubErrorRow]
 
 
 class MethodNotFound(HubError, errors.NotFound):
-    """The tool is there, the method is not; or the hub has no such method."""
+    """The tool exists but the method does not, or the hub has no such method."""
 
     row = HubErrorRow("METHOD_NOT_FOUND")
 
 
 class BadParams(HubError, errors.Malformed):
-    """The message is sound, but not what it asks with."""
+    """The message is valid, but its params are not."""
 
     row = HubErrorRow("INVALID_PARAMS")
 
@@ -74,18 +86,19 @@ def translate_error(
     """The row of any error, and the error object."""
     row, message = row_and_message(table, error)
     row = _specific_row(error) or row
-    more = row.details | hints_of(error)
+    all_details = row.details | hints_of(error)
     if problems := problems_of(error):
-        more["problems"] = problems
+        all_details["problems"] = problems
     if (wait := retry_after_of(error)) is not None:
-        more["retry_after"] = round(wait, 3)
+        all_details["retry_after"] = round(wait, 3)
     if isinstance(error, errors.ToolError):
-        more |= {**error.details, "code": error.code}  # the code on top is ours: it tells a client what to do
-    return row, {"code": row.code, "message": message, "details": {**more, **details}}
+        # The top-level code is the hub's, because clients act on it; the tool's own code goes to the details.
+        all_details |= {**error.details, "code": error.code}
+    return row, {"code": row.code, "message": message, "details": {**all_details, **details}}
 
 
 def _specific_row(error: errors.ToolhallError) -> HubErrorRow | None:
-    """The row of what one class has several codes for."""
+    """The row of an error whose class has several codes."""
     if isinstance(error, HubError):
         return error.row
     if isinstance(error, errors.NeedsVerification) and error.how == "step_up":

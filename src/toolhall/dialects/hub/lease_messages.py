@@ -1,4 +1,4 @@
-"""Lease messages of a tool server: writes join, heartbeat and leave, and reads the hall's results and refusals."""
+"""Lease messages of a tool server: writes join, heartbeat and leave, reads the hall's results and refusals."""
 
 import msgspec
 
@@ -12,7 +12,7 @@ METHODS = frozenset({JOIN, HEARTBEAT, LEAVE})
 QUARANTINED = "quarantined"
 LEASE_UNKNOWN = "LEASE_UNKNOWN"
 UNAUTHENTICATED = "UNAUTHENTICATED"
-# The hall may say yes to the very same message a little later.
+# The hall may accept the same message later.
 _RETRYABLE_CODES = ("UNAVAILABLE", "RATE_LIMITED", "INTERNAL_ERROR", "TIMEOUT", "CIRCUIT_OPEN")
 _MAX_PROBLEMS = 5
 _MAX_HEARTBEAT_SECONDS, _MIN_HEARTBEAT_SECONDS = 60.0, 0.05
@@ -27,7 +27,7 @@ _envelope_decoder = msgspec.json.Decoder(_Envelope)
 
 
 class ToolServerEndpoint(msgspec.Struct, frozen=True):
-    """Where the hall reaches a tool server that listens, and what it must bring along."""
+    """The URL at which the hall calls a tool server, and the token it must present there."""
 
     url: str
     token: str
@@ -37,7 +37,7 @@ class ToolServerEndpoint(msgspec.Struct, frozen=True):
 
 
 class JoinResult(msgspec.Struct, frozen=True):
-    """A lease: what it is called, how often to say that one is still there, and what became of each tool."""
+    """A granted lease: its id, the heartbeat interval, and the state of each tool."""
 
     lease: str
     heartbeat: float = 5.0
@@ -45,12 +45,12 @@ class JoinResult(msgspec.Struct, frozen=True):
 
     @property
     def heartbeat_seconds(self) -> float:
-        """Between two heartbeats, within reason."""
+        """The heartbeat interval, limited to 0.05 to 60 seconds."""
         return min(max(self.heartbeat, _MIN_HEARTBEAT_SECONDS), _MAX_HEARTBEAT_SECONDS)
 
 
 class HubRefusal(Exception):
-    """The hall says no; the message is its own."""
+    """The hall refused the request; the message is the hall's."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -58,32 +58,32 @@ class HubRefusal(Exception):
 
 
 class LeaseUnknown(HubRefusal):
-    """It does not know the lease (any more): join again."""
+    """The hall does not know the lease (any more): join again."""
 
 
 class CredentialRefused(HubRefusal):
-    """It does not know who asks."""
+    """The hall does not accept the credential."""
 
 
 class RetryableRefusal(HubRefusal):
-    """It could not answer; the same may work later."""
+    """The hall could not answer; the same request may succeed later."""
 
 
 def is_lease_message(body: bytes) -> bool:
-    """Whether a message is one of these; it may still be one that cannot be read."""
+    """True if the envelope is a request of one of METHODS; its params may still be unreadable."""
     try:
-        said = _envelope_decoder.decode(body)
+        envelope = _envelope_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
-    return said.type == "request" and said.method in METHODS
+    return envelope.type == "request" and envelope.method in METHODS
 
 
 def write_join(
     server: str, replica: str, declarations: list[JsonObject], endpoint: ToolServerEndpoint | None
 ) -> JsonObject:
-    """The params of `join`; a server that is called over its own socket is at no place."""
-    where = {} if endpoint is None else {"url": endpoint.url, "token": endpoint.token}
-    return {"server": server, "replica": replica, **where, "tools": declarations}
+    """The params of `join`; a server that is called over its own WebSocket has no endpoint."""
+    location = {} if endpoint is None else {"url": endpoint.url, "token": endpoint.token}
+    return {"server": server, "replica": replica, **location, "tools": declarations}
 
 
 def write_heartbeat(lease: str, status: str) -> JsonObject:
@@ -97,32 +97,32 @@ def write_leave(lease: str) -> JsonObject:
 
 
 def read_join_result(result: Json) -> JoinResult:
-    """The lease that `join` gave; NotNow for what is none."""
+    """The lease that `join` granted; raises RetryableRefusal if it cannot be read."""
     try:
         return msgspec.convert(result, JoinResult)
     except msgspec.ValidationError as error:
-        raise RetryableRefusal(f"its answer to {JOIN!r} cannot be read: {error}") from None
+        raise RetryableRefusal(f"its response to {JOIN!r} cannot be read: {error}") from None
 
 
 def read_tool_states(result: Json) -> dict[str, str]:
-    """What became of each tool, as the answer to `heartbeat` says; nothing where it does not say."""
+    """The state of each tool in the result of `heartbeat`; empty if there is none."""
     tools = result.get("tools") if isinstance(result, dict) else None
     return {str(name): str(state) for name, state in tools.items()} if isinstance(tools, dict) else {}
 
 
 def read_result(body: bytes, request_id: RequestId) -> Json:
-    """The result of a request; raises the Refusal that it was answered with, NotNow where it is no answer."""
+    """The result of a request; raises the HubRefusal in it, or RetryableRefusal if it is no response to it."""
     try:
-        said = read_tool_server_message(body)
+        message = read_tool_server_message(body)
     except Malformed:
-        raise RetryableRefusal("its answer cannot be read; is it a hall?") from None
-    if not isinstance(said, ResponseMessage) or said.id not in (request_id, None):
-        raise RetryableRefusal("it answers something else; is it a hall?")
-    return response_result(said)
+        raise RetryableRefusal("its response cannot be read; is it a hall?") from None
+    if not isinstance(message, ResponseMessage) or message.id not in (request_id, None):
+        raise RetryableRefusal("it responded to another request; is it a hall?")
+    return response_result(message)
 
 
 def response_result(response: ResponseMessage) -> Json:
-    """The same of a response that was read."""
+    """The result of a decoded response; raises the HubRefusal in it."""
     if response.error is None:
         return response.result
     if response.error.code == LEASE_UNKNOWN:
@@ -135,10 +135,10 @@ def response_result(response: ResponseMessage) -> Json:
 
 
 def _refusal_message(error: ErrorPayload) -> str:
-    """The hall's words, with the first few things that are wrong, unless it named them already."""
+    """The hall's message, with the first few problems unless the message names them already."""
     listed = (error.details or {}).get("problems")
     problems = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     fixes = [(each.get("path", ""), str(each.get("fix", each.get("reason", "")))) for each in problems]
-    said = [f"{path}: {fix}" for path, fix in fixes if fix not in error.message]
-    more = [] if len(said) <= _MAX_PROBLEMS else [f"and {len(said) - _MAX_PROBLEMS} more"]
-    return "; ".join([error.message or error.code, *said[:_MAX_PROBLEMS], *more])
+    problem_texts = [f"{path}: {fix}" for path, fix in fixes if fix not in error.message]
+    more = [] if len(problem_texts) <= _MAX_PROBLEMS else [f"and {len(problem_texts) - _MAX_PROBLEMS} more"]
+    return "; ".join([error.message or error.code, *problem_texts[:_MAX_PROBLEMS], *more])

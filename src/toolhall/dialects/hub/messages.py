@@ -7,19 +7,19 @@ import msgspec
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import EMPTY_MESSAGE, MESSAGE_TOO_LARGE, error_text, headers_of, result_object_json
 from toolhall.dialects.hub.errors import MANAGEMENT_TABLE, BadParams, HubErrorRow, translate_error
+from toolhall.dialects.strict_json import MAX_ID_LENGTH, require_text
 from toolhall.model.errors import Malformed, ToolFailed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import CompletedCall, WireResponse
 
-MAX_ID_LENGTH = 256
 ENVELOPE_DEPTH = 1  # message
 _CHALLENGE_STATUSES = (401, 403)
-# The hub's own ids are texts; whole numbers, which many programs count with, come back as they came.
+# The hub's own ids are texts; integers are accepted too, because many clients count, and are returned unchanged.
 RequestId: TypeAlias = str | int | None
 
 
 class HubToolRequest(msgspec.Struct, frozen=True):
-    """Run a method of a tool; a version may be asked for."""
+    """A `tool_request`: runs a method of a tool, optionally of a given version."""
 
     id: RequestId
     tool: str
@@ -29,7 +29,7 @@ class HubToolRequest(msgspec.Struct, frozen=True):
 
 
 class HubRequest(msgspec.Struct, frozen=True):
-    """Ask something of the hub itself."""
+    """A `request` to the hub itself."""
 
     id: RequestId
     method: str
@@ -41,24 +41,24 @@ ResponseType: TypeAlias = Literal["response", "tool_response"]
 
 
 class HubDecodeError(Exception):
-    """A message that was refused; `id` is its own where it could be read, `kind` the reply that it waits for."""
+    """A message was refused; `id` is set if it could be read, `kind` is the type of the expected response."""
 
     def __init__(
         self,
         error: Malformed,
-        id: RequestId = None,  # noqa: A002 - its word
+        id: RequestId = None,  # noqa: A002 - the protocol's name
         kind: ResponseType = "response",
         names: JsonObject | None = None,
     ) -> None:
         self.error = error
         self.id = id
         self.kind: ResponseType = kind
-        self.names: JsonObject = names or {}  # the tool and the method, where they could be read
+        self.names: JsonObject = names or {}  # the tool and the method, if they could be read
         super().__init__(error.message)
 
 
 def read_message(body: bytes | None) -> Message:
-    """One message, or Unreadable; None is one that was too large to be read."""
+    """Decode one message; raises HubDecodeError. None stands for a body that was too large to be read."""
     try:
         if not body:
             raise Malformed(MESSAGE_TOO_LARGE if body is None else EMPTY_MESSAGE)
@@ -79,17 +79,17 @@ def read_message(body: bytes | None) -> Message:
 
 
 def is_id(value: Json) -> bool:
-    """Whether a request may be called this."""
+    """True if the value is a valid request id."""
     return type(value) is int or (isinstance(value, str) and len(value) <= MAX_ID_LENGTH)
 
 
 def _read_message(message: JsonObject, request_id: RequestId) -> Message:
     if _is_tool_request(message):
-        # The hub's core pipeline says `action` for method, and sends no type.
-        method = _text(message, "method" if "method" in message else "action")
-        return HubToolRequest(request_id, _text(message, "tool"), method, _params(message), _version(message))
+        # The hub's core pipeline names the method `action`, and sends no type.
+        method = require_text(message, "method" if "method" in message else "action")
+        return HubToolRequest(request_id, require_text(message, "tool"), method, _params(message), _version(message))
     if message.get("type") == "request":
-        return HubRequest(request_id, _text(message, "method"), _params(message))
+        return HubRequest(request_id, require_text(message, "method"), _params(message))
     raise Malformed('type must be "tool_request" or "request"')
 
 
@@ -99,13 +99,13 @@ def _is_tool_request(message: JsonObject) -> bool:
 
 
 def _readable_names(message: JsonObject) -> JsonObject:
-    """The tool and the method of a message that was refused, as far as they are names."""
-    named = {"tool": message.get("tool"), "method": message.get("method", message.get("action"))}
-    return {key: name for key, name in named.items() if isinstance(name, str) and len(name) <= MAX_ID_LENGTH}
+    """The tool and the method of a refused message, if they are valid names."""
+    names = {"tool": message.get("tool"), "method": message.get("method", message.get("action"))}
+    return {key: name for key, name in names.items() if isinstance(name, str) and len(name) <= MAX_ID_LENGTH}
 
 
 def write_tool_response(request: HubToolRequest, finished: CompletedCall) -> WireResponse:
-    """The answer to a tool_request that ran to its end."""
+    """The response to a tool_request that completed."""
     if finished.result.is_error:
         return write_tool_error(request, ToolFailed(error_text(finished)))
     head = b'{"type":"tool_response","id":' + encode(request.id)
@@ -113,43 +113,36 @@ def write_tool_response(request: HubToolRequest, finished: CompletedCall) -> Wir
 
 
 def write_tool_error(request: HubToolRequest, error: ToolhallError) -> WireResponse:
-    """A tool_request that was refused or failed: a tool_error in the response."""
+    """The response to a tool_request that was refused or failed: a tool_error."""
     version = {} if request.version is None else {"version": request.version}
-    said = translate_error(error, {"tool": request.tool, "method": request.method, **version})
-    return _error_response(request.id, "tool_response", error, said)
+    translated = translate_error(error, {"tool": request.tool, "method": request.method, **version})
+    return _error_response(request.id, "tool_response", error, translated)
 
 
 def write_response(request: HubRequest, result: Json) -> WireResponse:
-    """The answer of the hub itself."""
+    """The hub's own response to a request."""
     return WireResponse(encode({"type": "response", "id": request.id, "result": result, "error": None}))
 
 
 def write_error(request: HubRequest, error: ToolhallError) -> WireResponse:
-    """A request that the hub refused."""
+    """The response to a request that the hub refused."""
     return _error_response(request.id, "response", error, translate_error(error, {}, MANAGEMENT_TABLE))
 
 
 def write_decode_error(unreadable: HubDecodeError, error: ToolhallError) -> WireResponse:
-    """A message that could not be read, and what is said to that."""
+    """The response to a message that could not be read."""
     return _error_response(unreadable.id, unreadable.kind, error, translate_error(error, unreadable.names))
 
 
 def _error_response(
     request_id: RequestId, kind: ResponseType, error: ToolhallError, translated: tuple[HubErrorRow, JsonObject]
 ) -> WireResponse:
-    row, said = translated
+    row, details = translated
     if kind == "tool_response":
-        said = {"type": "tool_error", **said}
-    body = {"type": kind, "id": request_id, "result": None, "error": said}
-    told = "retry_after" in said["details"] or row.http in _CHALLENGE_STATUSES
-    return WireResponse(encode(body), row.http, headers_of(error) if told else ())
-
-
-def _text(message: JsonObject, key: str) -> str:
-    value = message.get(key)
-    if isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH:
-        return value
-    raise Malformed(f"{key} must be a text of 1 to {MAX_ID_LENGTH} characters")
+        details = {"type": "tool_error", **details}
+    body = {"type": kind, "id": request_id, "result": None, "error": details}
+    has_headers = "retry_after" in details["details"] or row.http in _CHALLENGE_STATUSES
+    return WireResponse(encode(body), row.http, headers_of(error) if has_headers else ())
 
 
 def _params(message: JsonObject) -> JsonObject:

@@ -1,13 +1,19 @@
-"""How a call in a tool server ended: writes a value or an error there, and reads it in the hall."""
+"""The end of a remote call: a tool server writes a result or an error, the hall reads it.
+
+Both sides use the codes of TOOL_SERVER_TABLE. A tool server is trusted with the outcome of its own calls only: codes
+about the caller's identity and rights (UNAUTHENTICATED, FORBIDDEN) are read as failures of the tool, because only the
+hall decides those.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeGuard
 
 import msgspec
 
-from toolhall.dialects.error_details import hints_of, problems_of, retry_after_of
+from toolhall.dialects.error_details import hints_of, problems_of, retry_after_of, row_and_message
 from toolhall.dialects.hub.call_messages import ErrorPayload, ToolResponseMessage
 from toolhall.dialects.hub.content import read_blocks
+from toolhall.dialects.hub.errors import TOOL_SERVER_TABLE
 from toolhall.dialects.mcp.content import write_block
 from toolhall.model import errors
 from toolhall.model.content import CONTENT_TYPES, Content, Reply
@@ -17,44 +23,25 @@ from toolhall.schema.types import to_json
 
 STARTED = "started"
 _NOT_FOUND_CODES = ("TOOL_NOT_FOUND", "METHOD_NOT_FOUND")
-_MAX_RETRY_SECONDS = 3_600.0  # a tool server sends nobody away for longer
+_MAX_RETRY_SECONDS = 3_600.0  # upper bound of a tool server's retry_after for a rate limit
 _CRASH_MESSAGE = "the tool failed; the tool server's log has the details"
-# What each error is called on this wire; what is not listed is called as what it descends from.
-_CODES: dict[type, tuple[str, int]] = {
-    errors.Malformed: ("INVALID_REQUEST", 400),
-    errors.NotFound: ("TOOL_NOT_FOUND", 400),
-    errors.BadArguments: ("INVALID_PARAMS", 400),
-    errors.Unsupported: ("UNSUPPORTED", 400),
-    errors.Unauthenticated: ("UNAUTHENTICATED", 401),
-    errors.Denied: ("FORBIDDEN", 403),
-    errors.NeedsVerification: ("FORBIDDEN", 403),
-    errors.NeedsRequirement: ("FORBIDDEN", 403),
-    errors.Limited: ("RATE_LIMITED", 429),
-    errors.ToolFailed: ("TOOL_ERROR", 400),
-    errors.Crashed: ("INTERNAL_ERROR", 500),
-    errors.TimedOut: ("TIMEOUT", 504),
-    errors.Cancelled: ("CANCELLED", 400),
-    errors.BadOutput: ("BAD_OUTPUT", 500),
-    errors.Unavailable: ("UNAVAILABLE", 503),
-    errors.Broken: ("INTERNAL_ERROR", 500),
-}
 
 
 class NotStarted(errors.Unavailable):
-    """The tool server did not begin with the call: another one may."""
+    """The tool server did not start the call, so another replica may run it."""
 
     message = "the tool server takes no calls now"
 
 
 class NoSuchMethod(errors.NotFound):
-    """The tool server does not have it."""
+    """The tool server has no such method."""
 
     message = "this tool server has no such method"
 
 
 # --- the tool server's side ------------------------------------------------------------------------------------------
 def write_result(call_id: str, value: object) -> WireResponse:
-    """What a tool returned; raises what msgspec raises where JSON cannot say it."""
+    """Encode what a tool returned; raises msgspec's errors if JSON cannot express it."""
     head = b'{"type":"tool_response","id":' + encode(call_id)
     if isinstance(value, Reply):
         return WireResponse(head + _encode_reply(value) + b"}")
@@ -65,9 +52,9 @@ def write_result(call_id: str, value: object) -> WireResponse:
 
 
 def write_failure(call_id: str | None, error: errors.ToolhallError, tool: str, method: str) -> WireResponse:
-    """A call that was refused or failed."""
-    said, status = _error_body(error, {"tool": tool, "method": method})
-    body = {"type": "tool_response", "id": call_id, "result": None, "error": {"type": "tool_error", **said}}
+    """Encode a call that was refused or failed."""
+    error_body, status = _error_body(error, {"tool": tool, "method": method})
+    body = {"type": "tool_response", "id": call_id, "result": None, "error": {"type": "tool_error", **error_body}}
     return WireResponse(to_json(body), status)
 
 
@@ -80,7 +67,7 @@ def _encode_reply(reply: Reply) -> bytes:
 
 
 def _encode_value(value: object) -> bytes:
-    """An object as it is; whatever else is wrapped, because results are objects."""
+    """An object as it is; any other value is wrapped, because results are objects on the wire."""
     if value is None:
         return b',"result":{},"error":null,"nothing":true'
     encoded = to_json(value)
@@ -99,9 +86,10 @@ def _are_content(listed: "list[object] | tuple[object, ...]") -> "TypeGuard[list
 
 
 def _error_body(error: errors.ToolhallError, details: JsonObject) -> tuple[JsonObject, int]:
-    code, status = next((_CODES[kind] for kind in type(error).__mro__ if kind in _CODES), _CODES[errors.Broken])
+    row, _ = row_and_message(TOOL_SERVER_TABLE, error)
+    code = row.code
     message = _CRASH_MESSAGE if code == "INTERNAL_ERROR" else error.message
-    details |= hints_of(error)
+    details = details | hints_of(error)
     if problems := problems_of(error):
         details["problems"] = problems
     if not isinstance(error, errors.Unavailable) and (wait := retry_after_of(error)) is not None:
@@ -115,23 +103,24 @@ def _error_body(error: errors.ToolhallError, details: JsonObject) -> tuple[JsonO
             details["feature"] = feature
         case errors.ToolError(code=own, details=more):
             code = own
-            details = {**details, **{key: said for key, said in more.items() if key != STARTED}}  # which is ours to say
+            # `started` is set by the protocol, never by a tool.
+            details = {**details, **{key: value for key, value in more.items() if key != STARTED}}
             if own in _NOT_FOUND_CODES:
-                details[STARTED] = True  # it is the tool that says so
+                details[STARTED] = True  # the tool ran and chose this code itself
         case _:
             pass
-    return {"code": code, "message": message, "details": details}, status
+    return {"code": code, "message": message, "details": details}, row.http
 
 
 # --- the hall's side -------------------------------------------------------------------------------------------------
 def error_payload(error: errors.ToolhallError) -> ErrorPayload:
-    """What a question came to that could not be put, as `error_of` reads it there."""
-    said, _ = _error_body(error, {})
-    return ErrorPayload(said["code"], said["message"], said["details"])
+    """The error of a question that could not be put to the caller; read by `read_hub_error`."""
+    body, _ = _error_body(error, {})
+    return ErrorPayload(body["code"], body["message"], body["details"])
 
 
 def result_or_raise(response: ToolResponseMessage) -> object:
-    """What the tool returned; raises the error that it ended with, or BadOutput where that cannot be read."""
+    """The tool's return value; raises the error that the call ended with, or BadOutput if it cannot be read."""
     if response.error is not None:
         raise read_tool_server_error(response.error)
     value = _result_value(response)
@@ -151,18 +140,19 @@ def _result_value(response: ToolResponseMessage) -> Json:
         return msgspec.UNSET if response.result is None else response.result
     if isinstance(response.result, dict) and "result" in response.result:
         return response.result["result"]
-    raise errors.BadOutput("the tool server says that its result is wrapped, and it is not")
+    raise errors.BadOutput("the tool server declares its result as wrapped, but it is not")
 
 
 def read_hub_error(payload: ErrorPayload) -> errors.ToolhallError:
-    """The error that a code of the hall's stands for, read by a tool server whose question could not be put."""
+    """The error for a code of the hall, as read by a tool server whose question could not be put."""
     return _read_error(payload, _ERROR_READERS)
 
 
 def read_tool_server_error(payload: ErrorPayload) -> errors.ToolhallError:
-    """The same of a tool server's code; one that it has made up is the tool's own failure.
+    """The error for a code of a tool server; an unknown code is the tool's own failure.
 
-    Who the caller is, what they may and what there is to call is the hall's to say: a tool server cannot say it.
+    A tool server cannot report errors about the caller's identity, rights or the registered tools: those are the
+    hall's to decide.
     """
     return _read_error(payload, _SERVER_ERROR_READERS)
 
@@ -191,10 +181,10 @@ def _seconds(details: JsonObject) -> float | None:
 
 def _bad_arguments(message: str | None, details: JsonObject) -> errors.ToolhallError:
     try:
-        found = msgspec.convert(details.get("problems"), list[errors.Problem])
+        problems = msgspec.convert(details.get("problems"), list[errors.Problem])
     except msgspec.ValidationError:
-        found = []
-    return errors.BadArguments(found or [errors.Problem("", message or "the tool server does not take these")])
+        problems = []
+    return errors.BadArguments(problems or [errors.Problem("", message or "the tool server does not take these")])
 
 
 def _limited(_: str | None, details: JsonObject) -> errors.ToolhallError:
@@ -202,7 +192,7 @@ def _limited(_: str | None, details: JsonObject) -> errors.ToolhallError:
 
 
 def _tool_missing(message: str | None, details: JsonObject) -> errors.ToolhallError:
-    """The hall knows the tool: it is the server that has lost it, and another may have it."""
+    """The hall knows the tool, so this server lost it, and another replica may have it."""
     kind = errors.Unavailable if details.get(STARTED) is True else NotStarted
     return kind("the tool server has no such tool", detail=message)
 
@@ -212,7 +202,8 @@ def _unavailable(message: str | None, details: JsonObject) -> errors.ToolhallErr
 
 
 _Reader: TypeAlias = Callable[[str | None, JsonObject], errors.ToolhallError]
-# The words of a crash are the tool server's own; who ended a call that nobody here cancelled, crashed.
+# A crash has a fixed message: its text belongs in the tool server's log. CANCELLED counts as a crash, because the hall
+# stops reading a call that it cancelled itself.
 _ERROR_READERS: dict[str, _Reader] = {
     "INVALID_REQUEST": lambda message, _: errors.Malformed(message),
     "INVALID_PARAMS": _bad_arguments,

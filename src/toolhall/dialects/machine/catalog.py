@@ -10,93 +10,21 @@ from toolhall.model.tool import LEVELS, Output, Tool, ToolkitInfo
 from toolhall.model.versions import semantic_version, version_problem
 
 PARAMETER_TYPES = ("string", "number", "boolean", "object", "array", "any")
-
-
-def read_parameters(reading: DocumentReader, parameters: Json, path: str) -> JsonObject:
-    """The input schema that a list of parameters stands for."""
-    properties: JsonObject = {}
-    required: list[str] = []
-    listed = reading.array([] if parameters is None else parameters, path)
-    reading.check_unique_names(listed, path, "parameters")
-    for index, each in enumerate(listed):
-        place = f"{path}/{index}"
-        parameter = reading.object(each, place)
-        name = reading.string(parameter, "name", place) or ""
-        properties[name] = _read_property(reading, parameter, place)
-        if _is_required(reading, parameter, place):
-            required.append(name)
-    schema: JsonObject = {"type": "object", "properties": properties}
-    if required:
-        schema["required"] = required
-    return schema
-
-
-def _read_property(reading: DocumentReader, parameter: JsonObject, place: str) -> JsonObject:
-    kind = parameter.get("type")
-    if kind not in PARAMETER_TYPES:
-        reading.add_error(f"{place}/type", "type", f"use one of {', '.join(PARAMETER_TYPES)}")
-    schema: JsonObject = {} if kind == "any" else {"type": kind}
-    schema["description"] = reading.string(parameter, "description", place)
-    if "default" in parameter:
-        schema["default"] = parameter["default"]
-    return schema
-
-
-def _is_required(reading: DocumentReader, parameter: JsonObject, place: str) -> bool:
-    required = parameter.get("required", False)
-    if not isinstance(required, bool):
-        reading.add_error(f"{place}/required", "not-boolean", "write true or false")
-    return required is True
-
-
-def write_parameters(schema: JsonObject) -> list[JsonObject]:
-    """The parameters of an input schema, as far as six types can say them."""
-    properties, required = schema.get("properties"), schema.get("required")
-    named = properties if isinstance(properties, dict) else {}
-    needed = required if isinstance(required, list) else []
-    # JSON Schema knows a property without a name, a list of parameters does not.
-    return [_write_parameter(name, part, name in needed) for name, part in named.items() if name]
-
-
-def _write_parameter(name: str, schema: Json, required: bool) -> JsonObject:
-    schema = schema if isinstance(schema, dict) else {}
-    parameter: JsonObject = {
-        "name": name,
-        "description": _description(schema, name),
-        "type": _parameter_type(schema.get("type")),
-        "required": required,
-    }
-    if "default" in schema:
-        parameter["default"] = schema["default"]
-    return parameter
-
-
-def _description(schema: JsonObject, name: str) -> str:
-    description = schema.get("description") or schema.get("title")
-    return description if description and isinstance(description, str) else name
-
-
-def _parameter_type(kind: Json) -> str:
-    if kind == "integer":
-        return "number"
-    return kind if kind in PARAMETER_TYPES else "any"
-
-
 name = "machine"
 grouped = True
 loss_record_path: tuple[str, ...] = ("metadata", "dev.toolhall/carrier")
 
 
 def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
-    """Where a definition lists its capabilities."""
+    """The path to the list of capabilities."""
     return ("capabilities",)
 
 
 def read(document: Json) -> tuple[Tool, ...]:
-    """Every capability as a tool; BadDocument with every finding."""
+    """Read every capability as a tool; raises BadDocument with every finding."""
     reading = DocumentReader(name)
     document = reading.object(document, "")
-    key, title = reading.string(document, "id", "") or "", reading.string(document, "name", "")
+    toolkit_id, title = reading.string(document, "id", "") or "", reading.string(document, "name", "")
     version, description = _version(reading, document), reading.string(document, "description", "")
     metadata = document.get("metadata")
     about = ToolkitInfo(
@@ -106,18 +34,18 @@ def read(document: Json) -> tuple[Tool, ...]:
     )
     level = _level(reading, document)
     tools: list[Tool] = []
-    for index, listed in enumerate(_capabilities(reading, document)):
+    for index, item in enumerate(_capabilities(reading, document)):
         path = f"/capabilities/{index}"
-        capability = reading.object(listed, path)
-        own, description = (
+        capability = reading.object(item, path)
+        capability_name, description = (
             reading.string(capability, "name", path) or "",
             reading.string(capability, "description", path),
         )
         permissions = capability.get("requiredPermissions")
         tools.append(
             Tool(
-                id=ToolId(key, own, version),
-                name=safe_name(published_name(key, own)),
+                id=ToolId(toolkit_id, capability_name, version),
+                name=safe_name(published_name(toolkit_id, capability_name)),
                 description=description,
                 input=read_parameters(reading, capability.get("parameters"), f"{path}/parameters"),
                 output=_output(reading, capability, path),
@@ -133,9 +61,9 @@ def read(document: Json) -> tuple[Tool, ...]:
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
-    """One definition with a capability for each tool; they are one toolkit's."""
+    """Write one definition with a capability per tool; all tools must be of one toolkit."""
     first = tools[0]
-    # A tool without a toolkit is one itself; any other may be gone tomorrow, and says nothing of the rest.
+    # A tool without a toolkit describes its own; a member of a toolkit must not describe the whole of it.
     alone = first.id.toolkit == first.id.tool
     title = first.about.title or (first.title if alone else None) or first.id.toolkit
     document: JsonObject = {
@@ -147,7 +75,7 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
     }
     levels = [tool.level for tool in tools if tool.level is not None]
     if levels:
-        document["securityLevel"] = max(levels)  # one for all capabilities: never less than any of them asks for
+        document["securityLevel"] = max(levels)  # one level for all capabilities, never below that of any of them
     if first.about.metadata is not None:
         document["metadata"] = first.about.metadata
     return document
@@ -205,3 +133,73 @@ def _write_capability(tool: Tool) -> JsonObject:
     if tool.deprecation is not None:
         capability[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
     return capability
+
+
+def read_parameters(reading: DocumentReader, parameters: Json, path: str) -> JsonObject:
+    """The input schema of a parameter list."""
+    properties: JsonObject = {}
+    required: list[str] = []
+    items = reading.array([] if parameters is None else parameters, path)
+    reading.check_unique_names(items, path, "parameters")
+    for index, item in enumerate(items):
+        pointer = f"{path}/{index}"
+        parameter = reading.object(item, pointer)
+        name = reading.string(parameter, "name", pointer) or ""
+        properties[name] = _read_property(reading, parameter, pointer)
+        if _is_required(reading, parameter, pointer):
+            required.append(name)
+    schema: JsonObject = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    return schema
+
+
+def _read_property(reading: DocumentReader, parameter: JsonObject, pointer: str) -> JsonObject:
+    kind = parameter.get("type")
+    if kind not in PARAMETER_TYPES:
+        reading.add_error(f"{pointer}/type", "type", f"use one of {', '.join(PARAMETER_TYPES)}")
+    schema: JsonObject = {} if kind == "any" else {"type": kind}
+    schema["description"] = reading.string(parameter, "description", pointer)
+    if "default" in parameter:
+        schema["default"] = parameter["default"]
+    return schema
+
+
+def _is_required(reading: DocumentReader, parameter: JsonObject, pointer: str) -> bool:
+    required = parameter.get("required", False)
+    if not isinstance(required, bool):
+        reading.add_error(f"{pointer}/required", "not-boolean", "write true or false")
+    return required is True
+
+
+def write_parameters(schema: JsonObject) -> list[JsonObject]:
+    """The parameter list of an input schema, as far as six types can express it."""
+    properties, required = schema.get("properties"), schema.get("required")
+    named = properties if isinstance(properties, dict) else {}
+    needed = required if isinstance(required, list) else []
+    # JSON Schema allows an empty property name, a parameter list does not.
+    return [_write_parameter(name, part, name in needed) for name, part in named.items() if name]
+
+
+def _write_parameter(name: str, schema: Json, required: bool) -> JsonObject:
+    schema = schema if isinstance(schema, dict) else {}
+    parameter: JsonObject = {
+        "name": name,
+        "description": _description(schema, name),
+        "type": _parameter_type(schema.get("type")),
+        "required": required,
+    }
+    if "default" in schema:
+        parameter["default"] = schema["default"]
+    return parameter
+
+
+def _description(schema: JsonObject, name: str) -> str:
+    description = schema.get("description") or schema.get("title")
+    return description if description and isinstance(description, str) else name
+
+
+def _parameter_type(kind: Json) -> str:
+    if kind == "integer":
+        return "number"
+    return kind if kind in PARAMETER_TYPES else "any"

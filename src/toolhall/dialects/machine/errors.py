@@ -20,7 +20,7 @@ class MachineErrorRow(msgspec.Struct, frozen=True):
 
     code: str
     http: int
-    # Once the capability was entered, a failure is a response with a status; before, it is an error message.
+    # A failure of a running capability is a response with this status; None: an error message.
     status: str | None = None
     reason: str | None = None
 
@@ -46,7 +46,7 @@ TABLE: dict[type, MachineErrorRow] = {
     errors.Unavailable: MachineErrorRow("RESOURCE_ERROR", 503),
     errors.Broken: MachineErrorRow("SYSTEM_ERROR", 500),
 }
-_UNEXPECTED_PROPERTIES = ("Additional properties", "Unevaluated properties")  # as the validator says it
+_UNEXPECTED_PROPERTIES = ("Additional properties", "Unevaluated properties")  # the validator's wording
 
 
 def translate_error(error: errors.ToolhallError) -> tuple[MachineErrorRow, JsonObject]:
@@ -67,10 +67,10 @@ def _details(error: errors.ToolhallError, row: MachineErrorRow) -> JsonObject:
 
 
 def _bad_parameters(problems: tuple[errors.Problem, ...]) -> JsonObject:
-    """The specification has room for one bad parameter; the list of all is ours."""
+    """The specification has members for one bad parameter; `problems`, the list of all, is an extension."""
     listed = [
-        {"parameter": problem_parameter(each)[0], "reason": each.reason, "path": each.path}
-        for each in problems[:MAX_PROBLEMS]
+        {"parameter": problem_parameter(problem)[0], "reason": problem.reason, "path": problem.path}
+        for problem in problems[:MAX_PROBLEMS]
     ]
     name, reason = listed[0]["parameter"], listed[0]["reason"]
     return {"parameter": name, "reason": reason, "suggestion": _suggestion(name, reason), "problems": listed}

@@ -15,61 +15,8 @@ from toolhall.model.versions import DEFAULT_VERSION
 WRAPPER_KEY = "result"
 _PLAIN_TEXT = {"type": "string"}
 _ROOT_KEYWORDS = ("$schema", "$id", "$defs", "definitions")
-
-
-class OutputForm(msgspec.Struct, frozen=True):
-    """The tool's own schema (None: none), whether a value goes out as structured content, and in a wrapper."""
-
-    schema: JsonObject | None
-    structured: bool
-    wrapped: bool = False
-
-    @property
-    def published(self) -> JsonObject | None:
-        """The schema that clients are shown."""
-        return _wrapped_schema(self.schema) if self.wrapped and self.schema is not None else self.schema
-
-
-_NO_OUTPUT = OutputForm(None, structured=False)
-_UNDECLARED_OUTPUT = OutputForm(None, structured=True)
-
-
-def output_form(tool: Tool, revision: Revision) -> OutputForm:
-    """Decided from what the tool declares, never from the shape of a value."""
-    schema = tool.output.schema
-    if tool.output.kind == "none" or schema == _PLAIN_TEXT:
-        return _NO_OUTPUT  # plain text is said once, as text
-    if schema is None:
-        return _UNDECLARED_OUTPUT
-    if revision.any_output or schema.get("type") == "object":
-        return OutputForm(schema, structured=True)
-    # MCP 2025-06-18 and 2025-11-25: the root of an output schema must be an object.
-    return OutputForm(schema, structured=True, wrapped=True)
-
-
-def _wrapped_schema(schema: JsonObject) -> JsonObject:
-    """An object that holds the value; what belongs to the root of a document stays there."""
-    inner = {key: _rebased(part, key) for key, part in schema.items() if key not in _ROOT_KEYWORDS}
-    outer = {key: _rebased(part, key) for key, part in schema.items() if key in _ROOT_KEYWORDS}
-    return {"type": "object", "properties": {WRAPPER_KEY: inner}, "required": [WRAPPER_KEY], **outer}
-
-
-def _rebased(part: Json, key: str) -> Json:
-    """References to places that are now inside the wrapper lead there."""
-    match part:
-        case str() if key in ("$ref", "$dynamicRef", "$recursiveRef") and part.partition("/")[0] == "#":
-            stays = part.startswith(tuple(f"#/{name}/" for name in _ROOT_KEYWORDS))
-            return part if stays else f"#/properties/{WRAPPER_KEY}{part[1:]}"
-        case dict():
-            return {name: _rebased(value, name) for name, value in part.items()}
-        case list():
-            return [_rebased(value, "") for value in part]
-        case _:
-            return part
-
-
 ID_KEY = "dev.toolhall/id"
-NAME_KEY = "dev.toolhall/name"  # the published name that the id goes with, where it does not follow from the id
+NAME_KEY = "dev.toolhall/name"  # the published name, where it does not follow from the id
 LEVEL_KEY = "dev.toolhall/level"
 TAGS_KEY = "dev.toolhall/tags"
 HINT_NAMES = {
@@ -83,27 +30,35 @@ _TOOLHALL_KEYS = frozenset({ID_KEY, NAME_KEY, LEVEL_KEY, TAGS_KEY, DEPRECATED_KE
 _ID_PATTERN = re.compile(r"([^@]+?)\.([^@.]+)@(.+)")
 
 
-def id_from_name(name: str) -> ToolId:
-    """The id of a tool of which MCP says nothing but its name."""
-    return ToolId(name, name, DEFAULT_VERSION)
+class McpCatalog:
+    """MCP tool definitions of one revision."""
 
+    grouped = False
+    loss_record_path: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
 
-def parse_tool_id(text: Json) -> ToolId | None:
-    """The id that a text states, as our metadata does; None if it states none."""
-    found = _ID_PATTERN.fullmatch(text) if isinstance(text, str) else None
-    return ToolId(found[1], found[2], found[3]) if found and is_version(found[3]) else None
+    def __init__(self, revision: Revision) -> None:
+        self.name = f"mcp@{revision.name}"
+        self._revision = revision
 
+    def tools_path(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
+        """Empty: a document is one tool."""
+        return ()
 
-def id_for_name(stated: ToolId, name: str) -> ToolId:
-    """The stated id, if it goes with this name; else somebody renamed the tool since, and the name wins."""
-    return stated if published_name(stated.toolkit, stated.tool) == name else with_published_name(stated, name)
+    def read(self, document: Json) -> tuple[Tool, ...]:
+        """Read the tool of a document; raises BadDocument with every finding."""
+        return (read_tool(document),)
+
+    def write(self, tools: tuple[Tool, ...]) -> JsonObject:
+        """Write one definition."""
+        (tool,) = tools
+        return write_tool(tool, self._revision)
 
 
 def read_tool(document: Json) -> Tool:
-    """The tool of one definition; BadDocument with every finding."""
+    """Read one definition; raises BadDocument with every finding."""
     reading = DocumentReader("mcp")
     document = reading.object(document, "")
-    # MCP only advises against spaces and other scripts in names: such a tool is published under a safe one.
+    # MCP only advises against spaces and non-ASCII letters in names; such a tool is published under a safe name.
     stated = reading.string(document, "name", "") or ""
     name = safe_name(stated)
     meta = document.get("_meta")
@@ -128,8 +83,56 @@ def read_tool(document: Json) -> Tool:
     return tool
 
 
+def write_tool(tool: Tool, revision: Revision) -> JsonObject:
+    """Write one definition for this revision."""
+    document: JsonObject = {"name": tool.name}
+    if tool.title is not None:
+        document["title"] = tool.title
+    if tool.description is not None:
+        document["description"] = tool.description
+    document["inputSchema"] = tool.input
+    form = output_form(tool, revision)
+    if (published := form.published) is not None:
+        document["outputSchema"] = published
+    if tool.annotations is not None:
+        document["annotations"] = _write_annotations(tool.annotations)
+    if tool.icons and revision.icons:
+        document["icons"] = [_write_icon(icon) for icon in tool.icons]
+    meta = dict(tool.meta or {})
+    # Leave out an id that would be read back as a different one.
+    if tool.id != id_from_name(tool.name) and parse_tool_id(stated := str(tool.id)) == tool.id:
+        meta[ID_KEY] = stated
+        if id_for_name(tool.id, tool.name) != tool.id:
+            meta[NAME_KEY] = tool.name
+    if tool.level is not None:
+        meta[LEVEL_KEY] = tool.level
+    if tool.tags:
+        meta[TAGS_KEY] = list(tool.tags)
+    if tool.deprecation is not None:
+        meta[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
+    if meta or tool.meta is not None:
+        document["_meta"] = meta
+    return document
+
+
+def id_from_name(name: str) -> ToolId:
+    """The id of a tool whose definition states none."""
+    return ToolId(name, name, DEFAULT_VERSION)
+
+
+def parse_tool_id(text: Json) -> ToolId | None:
+    """Parse `Toolkit.tool@1.2.0`; None if it is not an id."""
+    match = _ID_PATTERN.fullmatch(text) if isinstance(text, str) else None
+    return ToolId(match[1], match[2], match[3]) if match and is_version(match[3]) else None
+
+
+def id_for_name(stated: ToolId, name: str) -> ToolId:
+    """The stated id if it fits the name; otherwise the tool was renamed, and the name wins."""
+    return stated if published_name(stated.toolkit, stated.tool) == name else with_published_name(stated, name)
+
+
 def _author_meta(meta: JsonObject) -> JsonObject | None:
-    """Metadata that is the author's, not ours."""
+    """The metadata without Toolhall's own members."""
     return {key: value for key, value in meta.items() if key not in _TOOLHALL_KEYS} or None
 
 
@@ -143,24 +146,24 @@ def _read_level(reading: DocumentReader, meta: JsonObject) -> int | None:
 
 def _read_deprecation(reading: DocumentReader, meta: JsonObject) -> Deprecation:
     path = _meta_pointer(DEPRECATED_KEY)
-    said = reading.object(meta[DEPRECATED_KEY], path)
-    since = said.get("since")
+    members = reading.object(meta[DEPRECATED_KEY], path)
+    since = members.get("since")
     if since is not None and type(since) is not int:
         reading.add_error(f"{path}/since", "since", "give seconds since 1970")
     return Deprecation(
         since=since if isinstance(since, int) else None,
-        sunset=reading.string(said, "sunset", path, required=False),
-        successor=reading.string(said, "successor", path, required=False),
+        sunset=reading.string(members, "sunset", path, required=False),
+        successor=reading.string(members, "successor", path, required=False),
     )
 
 
 def _read_id(reading: DocumentReader, name: str, meta: JsonObject) -> ToolId:
-    found = parse_tool_id(meta.get(ID_KEY))
-    if found is None and ID_KEY in meta:
+    tool_id = parse_tool_id(meta.get(ID_KEY))
+    if tool_id is None and ID_KEY in meta:
         reading.add_error(_meta_pointer(ID_KEY), "id", "write Toolkit.tool@1.2.0, or leave it out")
-    if found is None:
+    if tool_id is None:
         return id_from_name(name)
-    return found if meta.get(NAME_KEY) == name else id_for_name(found, name)
+    return tool_id if meta.get(NAME_KEY) == name else id_for_name(tool_id, name)
 
 
 def _meta_pointer(key: str) -> str:
@@ -195,12 +198,12 @@ def _read_annotations(reading: DocumentReader, document: JsonObject) -> Annotati
 
 
 def _read_icons(reading: DocumentReader, document: JsonObject) -> tuple[Icon, ...]:
-    found: list[Icon] = []
-    for index, listed in enumerate(reading.array(document["icons"], "/icons")):
+    icons: list[Icon] = []
+    for index, item in enumerate(reading.array(document["icons"], "/icons")):
         path = f"/icons/{index}"
-        icon = reading.object(listed, path)
+        icon = reading.object(item, path)
         sizes, theme = icon.get("sizes"), reading.string(icon, "theme", path, required=False)
-        found.append(
+        icons.append(
             Icon(
                 src=reading.string(icon, "src", path) or "",
                 mime_type=reading.string(icon, "mimeType", path, required=False),
@@ -208,63 +211,7 @@ def _read_icons(reading: DocumentReader, document: JsonObject) -> tuple[Icon, ..
                 theme=theme,
             )
         )
-    return tuple(found)
-
-
-class McpCatalog:
-    """MCP tool definitions, as one revision spells them."""
-
-    grouped = False
-    loss_record_path: tuple[str, ...] = ("_meta", "dev.toolhall/carrier")
-
-    def __init__(self, revision: Revision) -> None:
-        self.name = f"mcp@{revision.name}"
-        self._revision = revision
-
-    def tools_path(self, document: JsonObject) -> tuple[str, ...]:  # noqa: ARG002 - the same in every document
-        """A definition is one tool itself."""
-        return ()
-
-    def read(self, document: Json) -> tuple[Tool, ...]:
-        """The one tool of a document; BadDocument with every finding."""
-        return (read_tool(document),)
-
-    def write(self, tools: tuple[Tool, ...]) -> JsonObject:
-        """One definition."""
-        (tool,) = tools
-        return write_tool(tool, self._revision)
-
-
-def write_tool(tool: Tool, revision: Revision) -> JsonObject:
-    """The definition of one tool, as this revision spells it."""
-    document: JsonObject = {"name": tool.name}
-    if tool.title is not None:
-        document["title"] = tool.title
-    if tool.description is not None:
-        document["description"] = tool.description
-    document["inputSchema"] = tool.input
-    shown = output_form(tool, revision)
-    if (published := shown.published) is not None:
-        document["outputSchema"] = published
-    if tool.annotations is not None:
-        document["annotations"] = _write_annotations(tool.annotations)
-    if tool.icons and revision.icons:
-        document["icons"] = [_write_icon(icon) for icon in tool.icons]
-    meta = dict(tool.meta or {})
-    # An id that would be read as another one is better not stated.
-    if tool.id != id_from_name(tool.name) and parse_tool_id(stated := str(tool.id)) == tool.id:
-        meta[ID_KEY] = stated
-        if id_for_name(tool.id, tool.name) != tool.id:
-            meta[NAME_KEY] = tool.name
-    if tool.level is not None:
-        meta[LEVEL_KEY] = tool.level
-    if tool.tags:
-        meta[TAGS_KEY] = list(tool.tags)
-    if tool.deprecation is not None:
-        meta[DEPRECATED_KEY] = msgspec.to_builtins(tool.deprecation)
-    if meta or tool.meta is not None:
-        document["_meta"] = meta
-    return document
+    return tuple(icons)
 
 
 def _write_annotations(annotations: Annotations) -> JsonObject:
@@ -276,3 +223,54 @@ def _write_icon(icon: Icon) -> JsonObject:
     sizes = None if icon.sizes is None else list(icon.sizes)
     stated = (("src", icon.src), ("mimeType", icon.mime_type), ("sizes", sizes), ("theme", icon.theme))
     return {key: value for key, value in stated if value is not None}
+
+
+class OutputForm(msgspec.Struct, frozen=True):
+    """The tool's output schema (None: none), and whether a value is sent as structured content, and wrapped."""
+
+    schema: JsonObject | None
+    structured: bool
+    wrapped: bool = False
+
+    @property
+    def published(self) -> JsonObject | None:
+        """The output schema that clients see."""
+        return _wrapped_schema(self.schema) if self.wrapped and self.schema is not None else self.schema
+
+
+_NO_OUTPUT = OutputForm(None, structured=False)
+_UNDECLARED_OUTPUT = OutputForm(None, structured=True)
+
+
+def output_form(tool: Tool, revision: Revision) -> OutputForm:
+    """How results are sent: decided from the tool's declaration, never from the shape of a value."""
+    schema = tool.output.schema
+    if tool.output.kind == "none" or schema == _PLAIN_TEXT:
+        return _NO_OUTPUT  # plain text is sent once, as a text block
+    if schema is None:
+        return _UNDECLARED_OUTPUT
+    if revision.any_output or schema.get("type") == "object":
+        return OutputForm(schema, structured=True)
+    # MCP 2025-06-18 and 2025-11-25: the root of an output schema must be an object.
+    return OutputForm(schema, structured=True, wrapped=True)
+
+
+def _wrapped_schema(schema: JsonObject) -> JsonObject:
+    """An object schema that holds the value; keywords of the document's root stay at the root."""
+    inner = {key: _rebased(part, key) for key, part in schema.items() if key not in _ROOT_KEYWORDS}
+    outer = {key: _rebased(part, key) for key, part in schema.items() if key in _ROOT_KEYWORDS}
+    return {"type": "object", "properties": {WRAPPER_KEY: inner}, "required": [WRAPPER_KEY], **outer}
+
+
+def _rebased(part: Json, key: str) -> Json:
+    """Prefix references whose target moved into the wrapper."""
+    match part:
+        case str() if key in ("$ref", "$dynamicRef", "$recursiveRef") and part.partition("/")[0] == "#":
+            stays = part.startswith(tuple(f"#/{name}/" for name in _ROOT_KEYWORDS))
+            return part if stays else f"#/properties/{WRAPPER_KEY}{part[1:]}"
+        case dict():
+            return {name: _rebased(value, name) for name, value in part.items()}
+        case list():
+            return [_rebased(value, "") for value in part]
+        case _:
+            return part

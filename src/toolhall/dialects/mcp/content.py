@@ -6,7 +6,7 @@ from toolhall.model.json import Json, JsonObject
 
 
 def write_block(block: Content) -> JsonObject:
-    """One block, without members that have nothing to say."""
+    """Encode one block; absent members are left out."""
     match block:
         case Text(text):
             wire: JsonObject = {"type": "text", "text": text}

@@ -20,7 +20,7 @@ from toolhall.model.json import JsonObject
 
 
 class ProtocolError(msgspec.Struct, frozen=True):
-    """A JSON-RPC error and the HTTP status it travels with."""
+    """A JSON-RPC error and the HTTP status of its response."""
 
     code: int
     message: str
@@ -40,7 +40,7 @@ McpError: TypeAlias = ProtocolError | ErrorResult
 
 
 def translate_error(error: errors.ToolhallError) -> McpError:
-    """The wire form of any error; a subclass is said like its nearest listed ancestor."""
+    """The wire form of any error; an unlisted class is translated like its nearest listed base class."""
     for kind in type(error).__mro__:
         if kind in TABLE:
             return TABLE[kind](error)
@@ -58,7 +58,7 @@ def _not_found(error: errors.ToolhallError) -> McpError:
 
 
 def _unsupported(error: errors.ToolhallError) -> McpError:
-    """MCP 2026-07-28: -32021 with the capabilities as an object; the older revisions read it as a tool's error."""
+    """MCP 2026-07-28: -32021 with the capabilities as an object; older revisions get a result with `isError`."""
     feature, _, mode = getattr(error, "feature", "").partition(".")
     required: JsonObject = {feature: {mode: {}} if mode else {}}
     return ProtocolError(MISSING_CAPABILITY, error.message, {"requiredCapabilities": required}, 400)
@@ -81,29 +81,29 @@ def _error_result(error: errors.ToolhallError) -> McpError:
 
 
 def _tool_failure(error: errors.ToolhallError) -> McpError:
-    """The tool's words with its advice, for the model as text and for the program in `_meta`."""
+    """The tool's message and retry advice, as text for the model and in `_meta` for the client."""
     advice, wait = hints_of(error), retry_after_of(error)
     if not advice:
         return ErrorResult(error.message)
-    told: JsonObject = {"canRetry": "can_retry" in advice}
+    advice_meta: JsonObject = {"canRetry": "can_retry" in advice}
     lines = [error.message]
     if wait is not None:
-        told["retryAfterMs"] = milliseconds(wait)
+        advice_meta["retryAfterMs"] = milliseconds(wait)
         lines.append(f"Try again in {wait:g} seconds.")
     elif "can_retry" in advice:
         lines.append("Try again later.")
     if "prompt" in advice:
         lines.append(advice["prompt"])
-    return ErrorResult("\n".join(lines), {"dev.toolhall/retry": told})
+    return ErrorResult("\n".join(lines), {"dev.toolhall/retry": advice_meta})
 
 
 def _refused_result(error: errors.ToolhallError) -> McpError:
-    """Nothing the client could do by itself, so no HTTP status that would send it into an OAuth loop."""
+    """A refusal that the client cannot resolve: no HTTP status, which would send it into an OAuth loop."""
     return ErrorResult(error.message, {"dev.toolhall/refused": type(error).__name__})
 
 
 def _denied(error: errors.ToolhallError) -> McpError:
-    """MCP, authorization: a scope that is missing is a challenge, which names exactly what this call needs."""
+    """MCP, authorization: a missing scope is a challenge that names exactly the scopes this call needs."""
     if isinstance(error, errors.Denied) and error.scopes:
         needed: JsonObject = {"requiredScopes": list(error.scopes)}
         return ProtocolError(FORBIDDEN, error.message, needed, 403, headers_of(error))
@@ -111,22 +111,26 @@ def _denied(error: errors.ToolhallError) -> McpError:
 
 
 def _verification(error: errors.ToolhallError) -> McpError:
-    """For clients that cannot open a page for the person: the link, which the model can show."""
-    said = hints_of(error)
-    told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
-    return ErrorResult(error.message, told | ({"dev.toolhall/verification": said} if said else {}))
+    """The verification link as text, which the model can show; for clients that cannot open a page."""
+    hints = hints_of(error)
+    meta: JsonObject = {"dev.toolhall/refused": type(error).__name__}
+    return ErrorResult(error.message, meta | ({"dev.toolhall/verification": hints} if hints else {}))
 
 
 def _requirement(error: errors.ToolhallError) -> McpError:
-    """The same for what is missing: every link, and secrets by their name only."""
+    """Every missing requirement with its link; secrets by name only."""
     missing = hints_of(error).get("missing", [])
-    unsaid = [each["url"] for each in missing if "url" in each and each["url"] not in error.message]
-    text = "\n".join([error.message, *(f"Let the user open {url}" for url in unsaid)])
-    told: JsonObject = {"dev.toolhall/refused": type(error).__name__}
-    return ErrorResult(text, told | ({"dev.toolhall/missing": missing} if missing else {}))
+    unnamed_urls = [
+        requirement["url"]
+        for requirement in missing
+        if "url" in requirement and requirement["url"] not in error.message
+    ]
+    text = "\n".join([error.message, *(f"Let the user open {url}" for url in unnamed_urls)])
+    meta: JsonObject = {"dev.toolhall/refused": type(error).__name__}
+    return ErrorResult(text, meta | ({"dev.toolhall/missing": missing} if missing else {}))
 
 
-def _broken(error: errors.ToolhallError) -> McpError:  # noqa: ARG001 - whatever it was, the caller reads the same words
+def _broken(error: errors.ToolhallError) -> McpError:  # noqa: ARG001 - the message never depends on the fault
     return ProtocolError(INTERNAL_ERROR, errors.Broken.message)
 
 

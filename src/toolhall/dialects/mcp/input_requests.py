@@ -19,7 +19,7 @@ def required_capability(question: Question) -> str:
 
 
 def write_input_request(question: Question, revision: Revision) -> JsonObject:
-    """The method and params of the request that puts this question."""
+    """The method and params of the request for a question."""
     match question:
         case Form(message, schema):
             mode = {"mode": "form"} if revision.url_elicitation else {}
@@ -48,7 +48,7 @@ def _sampling_params(sample: Sample) -> JsonObject:
 
 
 def read_input_response(question: Question, response: Json, key: str) -> Answered:
-    """The client's reply to a question, or a refusal that names the key."""
+    """The client's response to a question; raises McpRefusal that names the key."""
     if not isinstance(response, dict):
         raise invalid_params(f"the reply to {key!r} must be an object")
     match question:

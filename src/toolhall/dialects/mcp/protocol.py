@@ -1,19 +1,40 @@
-"""MCP's JSON-RPC envelope, protocol revisions, and the errors that belong to neither tool nor call."""
+"""MCP's JSON-RPC envelope, protocol revisions and error codes: read_message, Revision, McpRefusal."""
 
 from typing import TypeAlias
 
 import msgspec
 
 from toolhall.dialects import strict_json
+from toolhall.dialects.strict_json import MAX_ID_LENGTH
 from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject
 
+RequestId: TypeAlias = str | int
+ENVELOPE_DEPTH = 2  # message, params
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+# MCP 2026-07-28 reserves -32000 to -32099; Toolhall's own codes are outside -32768..-32000.
+RATE_LIMITED = 42900
+UNAUTHENTICATED = 40100
+FORBIDDEN = 40300
+URL_ELICITATION_REQUIRED = -32042  # in 2025-11-25 only
+_BAD_REQUEST = 400
+_NOT_FOUND = 404
+_REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
+_RESPONSE_MEMBERS = {"jsonrpc", "id", "result", "error"}
+
 
 class Revision(msgspec.Struct, frozen=True):
-    """One revision; a question about a revision is asked of a field here, never of its date."""
+    """One protocol revision; code asks these fields for a feature, never the revision's date."""
 
     name: str
-    stateless: bool = False  # stateless: terms in every request, no handshake, no session
+    stateless: bool = False  # every request carries its version and capabilities; no handshake, no session
     icons: bool = True
     any_output: bool = False  # structured content and output schemas need not be objects
     priming_event: bool = False  # a stream starts with an empty event that carries an id
@@ -29,29 +50,12 @@ SUPPORTED_VERSIONS = tuple(sorted(REVISIONS, reverse=True))
 
 
 def negotiate_revision(requested: str) -> Revision:
-    """The revision to answer `initialize` with: the one asked for, else the newest that has a handshake."""
+    """The revision for the response to `initialize`: the requested one, else the newest that has a handshake."""
     return STATEFUL_REVISIONS.get(requested, REVISION_2025_11_25)
 
 
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
-# MCP 2026-07-28 keeps -32000 to -32099 to itself; codes of our own lie outside -32768..-32000.
-RATE_LIMITED = 42900
-UNAUTHENTICATED = 40100
-FORBIDDEN = 40300
-URL_ELICITATION_REQUIRED = -32042  # in 2025-11-25 only
-_BAD_REQUEST = 400
-_NOT_FOUND = 404
-
-
 class McpRefusal(Malformed):
-    """A malformed message, in MCP's own words."""
+    """A message is malformed; has a JSON-RPC code, an HTTP status and data."""
 
     def __init__(self, code: int, message: str, *, status: int = _BAD_REQUEST, data: JsonObject | None = None) -> None:
         self.code = code
@@ -71,12 +75,12 @@ def invalid_params(message: str, *, status: int = 200) -> McpRefusal:
 
 
 def header_mismatch(message: str) -> McpRefusal:
-    """A header is missing or says something other than the body."""
+    """A header is missing or differs from the body."""
     return McpRefusal(HEADER_MISMATCH, message)
 
 
 def unsupported_version(requested: str) -> McpRefusal:
-    """The revision is not one of ours."""
+    """The requested revision is not supported."""
     supported = ", ".join(SUPPORTED_VERSIONS)
     return McpRefusal(
         UNSUPPORTED_VERSION,
@@ -85,13 +89,8 @@ def unsupported_version(requested: str) -> McpRefusal:
     )
 
 
-RequestId: TypeAlias = str | int
-MAX_ID_LENGTH = 256
-ENVELOPE_DEPTH = 2  # message, params
-
-
 class JsonRpcRequest(msgspec.Struct, frozen=True):
-    """Wants one response with the same id."""
+    """A request; expects one response with the same id."""
 
     id: RequestId
     method: str
@@ -99,14 +98,14 @@ class JsonRpcRequest(msgspec.Struct, frozen=True):
 
 
 class JsonRpcNotification(msgspec.Struct, frozen=True):
-    """Wants no response."""
+    """A notification; gets no response."""
 
     method: str
     params: JsonObject
 
 
 class JsonRpcResponse(msgspec.Struct, frozen=True):
-    """The client's reply to a request of ours."""
+    """The client's response to a request of the server."""
 
     id: RequestId
     result: Json = None
@@ -114,17 +113,15 @@ class JsonRpcResponse(msgspec.Struct, frozen=True):
 
 
 JsonRpcMessage: TypeAlias = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
-_REQUEST_MEMBERS = {"jsonrpc", "id", "method", "params"}
-_RESPONSE_MEMBERS = {"jsonrpc", "id", "result", "error"}
 
 
 class McpDecodeError(Exception):
-    """A message that was refused; `id` is the request's where it could be read, `request` what it wanted."""
+    """A message was refused; `id` and `request` are what could be read of it."""
 
     def __init__(
         self,
         refusal: McpRefusal,
-        id: RequestId | None = None,  # noqa: A002 - JSON-RPC's word
+        id: RequestId | None = None,  # noqa: A002 - JSON-RPC's name
         request: JsonRpcRequest | None = None,
     ) -> None:
         self.refusal = refusal
@@ -134,7 +131,7 @@ class McpDecodeError(Exception):
 
 
 def read_message(body: bytes) -> JsonRpcMessage:
-    """One message, or Unreadable."""
+    """Decode one message; raises McpDecodeError."""
     try:
         message = strict_json.decode(body, ENVELOPE_DEPTH)
     except Malformed as error:
@@ -179,6 +176,6 @@ def _read_response(message: JsonObject, request_id: RequestId | None) -> JsonRpc
 
 
 def _partial_request(message: JsonObject) -> JsonRpcRequest | None:
-    """As much as can be read of a request that was refused."""
+    """As much as can be read of a refused request."""
     method, params = message.get("method"), message.get("params")
     return JsonRpcRequest("", method, params if type(params) is dict else {}) if type(method) is str else None

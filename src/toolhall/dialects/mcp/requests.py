@@ -24,10 +24,19 @@ _PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = f"{_PREFIX}protocolVersion"
 _CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
 _LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
+VERSIONS_KEY = "dev.toolhall/versions"
+_BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
+_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
+# By method: the member of params that the header Mcp-Name repeats.
+_NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 class RequestMeta(msgspec.Struct, frozen=True):
-    """For the newest revision they come with each request, for the older ones from the session."""
+    """Protocol revision and client capabilities of a request.
+
+    Stateless revisions send them in each request (`_meta`), older ones once per session (`initialize`).
+    """
 
     revision: Revision
     capabilities: JsonObject
@@ -35,25 +44,39 @@ class RequestMeta(msgspec.Struct, frozen=True):
     progress_token: str | int | None = None
 
     def supports(self, capability: str) -> bool:
-        """Whether the client declared elicitation, elicitation.url, sampling or roots."""
+        """True if the client declared elicitation, elicitation.url, sampling or roots."""
         name, _, mode = capability.partition(".")
         declared = self.capabilities.get(name)
         if not isinstance(declared, dict):
             return False
         if name != "elicitation":
             return True
-        # An empty object means forms, as it did before there were modes.
+        # An empty object means form mode, as before modes were introduced.
         return (mode or "form") in declared or (not declared and not mode)
 
 
+class InitializeParams(msgspec.Struct, frozen=True):
+    """The client's part of the handshake of the older revisions."""
+
+    revision: Revision
+    capabilities: JsonObject
+
+
+class ListToolsParams(msgspec.Struct, frozen=True):
+    """The params of `tools/list`; `versions`: list every version of a tool, not only the current one."""
+
+    cursor: str | None = None
+    versions: bool = False
+
+
 def is_stateless_request(request: JsonRpcRequest) -> bool:
-    """Whether a request brings its own protocol version, as the newest revision wants."""
+    """True if a request states its own protocol version, as stateless revisions require."""
     meta = request.params.get("_meta")
     return type(meta) is dict and VERSION_KEY in meta
 
 
 def read_request_meta(request: JsonRpcRequest) -> RequestMeta:
-    """The terms in the request itself; refused with -32602 or -32022 where they are missing or not ours."""
+    """The RequestMeta of a stateless request; refused with -32602 or -32022 if it is missing or unsupported."""
     meta = request.params.get("_meta")
     if type(meta) is not dict:
         raise invalid_params(f"params._meta must hold {VERSION_KEY} and {_CAPABILITIES_KEY}", status=400)
@@ -71,7 +94,7 @@ def read_request_meta(request: JsonRpcRequest) -> RequestMeta:
 
 
 def read_progress_token(request: JsonRpcRequest) -> str | int | None:
-    """The token under which the client wants to hear of progress."""
+    """The token for progress notifications of this request."""
     meta = request.params.get("_meta")
     return _progress_token(meta) if type(meta) is dict else None
 
@@ -91,33 +114,16 @@ def _progress_token(meta: JsonObject) -> str | int | None:
     raise invalid_params("progressToken must be a string or a whole number")
 
 
-VERSIONS_KEY = "dev.toolhall/versions"
-
-
-class InitializeParams(msgspec.Struct, frozen=True):
-    """What a client says of itself in the handshake of the older revisions."""
-
-    revision: Revision
-    capabilities: JsonObject
-
-
 def read_initialize(request: JsonRpcRequest) -> InitializeParams:
-    """`initialize`; a version that is not ours is answered with one that is."""
+    """Read `initialize`; an unsupported version is answered with a supported one."""
     version, capabilities = request.params.get("protocolVersion"), request.params.get("capabilities")
     if type(version) is not str or type(capabilities) is not dict:
         raise invalid_params("initialize needs protocolVersion as a string and capabilities as an object")
     return InitializeParams(negotiate_revision(version), capabilities)
 
 
-class ListToolsParams(msgspec.Struct, frozen=True):
-    """What a client wants to see of the list; every version of a tool, or the one that its name means."""
-
-    cursor: str | None = None
-    versions: bool = False
-
-
 def read_list(request: JsonRpcRequest) -> ListToolsParams:
-    """`tools/list`."""
+    """Read `tools/list`."""
     cursor = request.params.get("cursor")
     if cursor is not None and type(cursor) is not str:
         raise invalid_params("cursor must be a string")
@@ -125,7 +131,7 @@ def read_list(request: JsonRpcRequest) -> ListToolsParams:
 
 
 def wants_all_versions(request: JsonRpcRequest) -> bool:
-    """Whether a request is about every version of the tools; only ever said by clients that know us."""
+    """True if a request asks for every version of the tools; an extension of Toolhall."""
     meta = request.params.get("_meta")
     if type(meta) is not dict or VERSIONS_KEY not in meta:
         return False
@@ -135,7 +141,7 @@ def wants_all_versions(request: JsonRpcRequest) -> bool:
 
 
 def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
-    """`tools/call`; bad values of arguments are the tool's business, a bad shape is refused here."""
+    """Read `tools/call`; checks only the shape of the arguments, the tool's schema checks their values."""
     name, arguments = request.params.get("name"), request.params.get("arguments")
     if type(name) is not str:
         raise invalid_params("params.name must be the name of a tool")
@@ -146,25 +152,18 @@ def read_call(request: JsonRpcRequest, dialect: str, size: int) -> CallTool:
     return CallTool(name, arguments, dialect, size)
 
 
-_BASE64_VALUE = re.compile(r"=\?base64\?(.*)\?=")
-_VISIBLE = re.compile(r"[\t\x20-\x7e]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d+)?([eE][+-]?\d{1,3})?", re.ASCII)
-# The member of params that Mcp-Name repeats, per method.
-_NAME_MEMBERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-
-
 def check_headers(headers: Mapping[bytes, bytes], request: JsonRpcRequest, meta: RequestMeta) -> None:
-    """Version, method and name, compared exactly; refused with -32020."""
+    """Compare the headers for version, method and name with the body; refused with -32020."""
     _check_equal(headers, b"mcp-protocol-version", meta.revision.name)
     _check_equal(headers, b"mcp-method", request.method)
     member = _NAME_MEMBERS.get(request.method)
-    named = request.params.get(member) if member is not None else None
-    if type(named) is str:
-        _check_equal(headers, b"mcp-name", named, decoded=True)
+    name = request.params.get(member) if member is not None else None
+    if type(name) is str:
+        _check_equal(headers, b"mcp-name", name, decoded=True)
 
 
 def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest) -> None:
-    """Refuse a version that header and body disagree about, also where the body's is none of ours."""
+    """Refuse a version that differs between header and body, even if the body's is unsupported."""
     meta = request.params.get("_meta")
     version = meta.get(VERSION_KEY) if type(meta) is dict else None
     if type(version) is str:
@@ -174,7 +173,7 @@ def check_version_header(headers: Mapping[bytes, bytes], request: JsonRpcRequest
 def check_parameter_headers(
     headers: Mapping[bytes, bytes], parameters: tuple[HeaderParameter, ...], arguments: JsonObject
 ) -> None:
-    """Every argument that the tool wants repeated in a header is there, and equal."""
+    """Check that every argument that the tool wants repeated in a header is there, and equal."""
     for parameter in parameters:
         value = _argument_at(arguments, parameter.path)
         name = f"mcp-param-{parameter.header}".encode()
@@ -182,15 +181,15 @@ def check_parameter_headers(
             continue  # a null or absent argument has no header
         sent = _decoded(name, _required_header(headers, name))
         if not _equals_argument(sent, value):
-            raise header_mismatch(f"the header {name.decode()} says something other than the argument")
+            raise header_mismatch(f"the header {name.decode()} differs from the argument")
 
 
 def _check_equal(headers: Mapping[bytes, bytes], name: bytes, expected: str, *, decoded: bool = False) -> None:
     if headers.get(name) == expected.encode() and expected.isascii():
-        return  # the plain case, without looking at encodings
+        return  # fast path: no encoding to undo
     value = _required_header(headers, name)
     if (_decoded(name, value) if decoded else value) != expected:
-        raise header_mismatch(f"the header {name.decode()} says something other than the body")
+        raise header_mismatch(f"the header {name.decode()} differs from the body")
 
 
 def _required_header(headers: Mapping[bytes, bytes], name: bytes) -> str:
@@ -209,7 +208,7 @@ def _decoded(name: bytes, value: str) -> str:
         return value
     try:
         raw = base64.b64decode(wrapped[1], validate=True)
-        if base64.b64encode(raw).decode() == wrapped[1]:  # several spellings of one value would fit otherwise
+        if base64.b64encode(raw).decode() == wrapped[1]:  # accept the canonical encoding only
             return raw.decode()
     except (binascii.Error, UnicodeDecodeError):
         pass

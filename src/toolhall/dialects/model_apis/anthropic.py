@@ -22,37 +22,37 @@ _PROPERTY_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 
 def write(tools: tuple[Tool, ...]) -> WriteResult:
-    """One definition for each tool, in their order."""
-    written = [_write(tool, given) for tool, given in zip(tools, function_names(tools), strict=True)]
+    """One definition per tool, in order."""
+    written = [_write(tool, function_name) for tool, function_name in zip(tools, function_names(tools), strict=True)]
     return WriteResult([document for document, _ in written], indexed_losses([losses for _, losses in written]))
 
 
 def _write(tool: Tool, function_name: str) -> tuple[JsonObject, list[Loss]]:
-    reshaped = adapt_schema(tool.input, TARGET)
+    adapted = adapt_schema(tool.input, TARGET)
     document: JsonObject = {"name": function_name}
-    description = function_description(tool, reshaped.notes)
+    description = function_description(tool, adapted.notes)
     if description is not None:
         document["description"] = description
-    document["input_schema"] = reshaped.schema
-    return document, [*function_losses(tool, function_name, name), *schema_losses(reshaped)]
+    document["input_schema"] = adapted.schema
+    return document, [*function_losses(tool, function_name, name), *schema_losses(adapted)]
 
 
-def _root(reshaping: SchemaAdapter, schema: JsonObject, place: SchemaLocation) -> LocatedSchema:
-    """One object, every top-level key of which the API accepts."""
-    schema, place = as_single_object(reshaping, schema, place)
-    refused = [key for key in schema["properties"] if not _PROPERTY_NAME.fullmatch(key)]
-    if not refused:
-        return schema, place
-    for key in refused:
-        reshaping.report_loss(place.at("properties"), key, "top-level names have 1 to 64 letters, digits, _ . and -")
-    listed = ", ".join(f"{key!r}" for key in refused)
-    reshaping.describe(schema, place, [f"It also takes these, which are not described: {listed}."])
-    # The object is open from now on, so that a model may give them all the same.
+def _root(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocation) -> LocatedSchema:
+    """A single object without top-level property names that the API refuses."""
+    schema, location = as_single_object(adapter, schema, location)
+    refused_names = [key for key in schema["properties"] if not _PROPERTY_NAME.fullmatch(key)]
+    if not refused_names:
+        return schema, location
+    for key in refused_names:
+        adapter.report_loss(location.at("properties"), key, "top-level names have 1 to 64 letters, digits, _ . and -")
+    listed = ", ".join(f"{key!r}" for key in refused_names)
+    adapter.describe(schema, location, [f"It also takes these, which are not described: {listed}."])
+    # The object becomes open, so that a model may still send them.
     kept = {key: part for key, part in schema.items() if key != "additionalProperties"}
-    kept["properties"] = {key: part for key, part in schema["properties"].items() if key not in refused}
+    kept["properties"] = {key: part for key, part in schema["properties"].items() if key not in refused_names}
     if "required" in kept:
-        kept["required"] = [key for key in kept["required"] if key not in refused]
-    return kept, place
+        kept["required"] = [key for key in kept["required"] if key not in refused_names]
+    return kept, location
 
 
 # References are documented as refused in the schemas of custom tools, so recursion is cut; all other keywords pass.

@@ -28,7 +28,7 @@ from toolhall.schema.combinators import as_single_object
 
 
 class OpenAICatalog(msgspec.Struct, frozen=True):
-    """Function tools in one of the shapes that OpenAI knows."""
+    """Function tools in one of OpenAI's formats."""
 
     name: str
     parameters: Callable[[JsonObject], AdaptedSchema]
@@ -36,42 +36,44 @@ class OpenAICatalog(msgspec.Struct, frozen=True):
     grouped: bool = False
 
     def write(self, tools: tuple[Tool, ...]) -> WriteResult:
-        """One definition for each tool, in their order; NotStrict with every reason where there is one."""
+        """One definition per tool, in order; raises NotStrict with every reason if a tool cannot be strict."""
         documents: list[JsonObject] = []
         losses: list[list[Loss]] = []
-        refused: list[Finding] = []
-        for index, (tool, given) in enumerate(zip(tools, function_names(tools), strict=True)):
+        findings: list[Finding] = []
+        for index, (tool, function_name) in enumerate(zip(tools, function_names(tools), strict=True)):
             try:
-                document, lost = self._write(tool, given)
+                document, tool_losses = self._write(tool, function_name)
             except NotStrict as error:
                 prefix = f"/{index}" if len(tools) > 1 else ""
-                refused.extend(msgspec.structs.replace(each, path=prefix + each.path) for each in error.findings)
+                findings.extend(
+                    msgspec.structs.replace(finding, path=prefix + finding.path) for finding in error.findings
+                )
             else:
                 documents.append(document)
-                losses.append(lost)
-        if refused:
-            raise NotStrict(refused)
+                losses.append(tool_losses)
+        if findings:
+            raise NotStrict(findings)
         return WriteResult(documents, indexed_losses(losses))
 
     def _write(self, tool: Tool, function_name: str) -> tuple[JsonObject, list[Loss]]:
-        reshaped = self.parameters(tool.input)
+        adapted = self.parameters(tool.input)
         function: JsonObject = {"name": function_name}
-        description = function_description(tool, reshaped.notes)
+        description = function_description(tool, adapted.notes)
         if description is not None:
             function["description"] = description
-        function["parameters"] = reshaped.schema
-        return self.wrap(function), [*function_losses(tool, function_name, self.name), *schema_losses(reshaped)]
+        function["parameters"] = adapted.schema
+        return self.wrap(function), [*function_losses(tool, function_name, self.name), *schema_losses(adapted)]
 
 
-def _node(reshaping: SchemaAdapter, schema: JsonObject, place: SchemaLocation) -> JsonObject:
-    """Everything as it is; but a list must say what its items are, even if they are anything."""
+def _node(adapter: SchemaAdapter, schema: JsonObject, location: SchemaLocation) -> JsonObject:
+    """Keep the schema, but give every array `items`, which the API requires."""
     kind = schema.get("type")
     if "items" not in schema and (kind == "array" or (isinstance(kind, list) and "array" in kind)):
         schema = {**schema, "items": {}}
-    return adapt_subschemas(reshaping, schema, place)
+    return adapt_subschemas(adapter, schema, location)
 
 
-# Only the top level and JSON Schema's own rules are checked where a tool is not strict; references are followed.
+# For tools that are not strict, the API checks only the top level and JSON Schema's own rules, and follows references.
 LOOSE_TARGET = SchemaTarget("openai", _node, as_single_object, supports_recursion=True)
 
 
@@ -89,7 +91,7 @@ def _strict_chat(function: JsonObject) -> JsonObject:
 
 
 def _responses(function: JsonObject) -> JsonObject:
-    # Unlike chat completions, the responses API makes a function strict unless it says no.
+    # Unlike chat completions, the responses API makes functions strict by default.
     return {"type": "function", **function, "strict": False}
 
 

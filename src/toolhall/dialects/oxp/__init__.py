@@ -1,1 +1,1 @@
-"""Open Tool Calling, also called OXP 1.0."""
+"""OXP 1.0, also called Open Tool Calling: tool definitions, calls and errors."""

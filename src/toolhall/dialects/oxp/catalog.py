@@ -12,20 +12,6 @@ from toolhall.model.versions import semantic_version
 from toolhall.schema.adapt import has_references, without_references
 from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
 
-
-def read_requirements(reading: DocumentReader, requirements: Json, path: str) -> JsonObject | None:
-    """The requirements as they are, or None where there are none."""
-    if requirements is None:
-        return None
-    known = reading.object(requirements, path)
-    for key in ("authorization", "secrets"):
-        for index, listed in enumerate(reading.array(known.get(key, []), f"{path}/{key}")):
-            reading.string(reading.object(listed, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
-    if not isinstance(known.get("user_id", False), bool):
-        reading.add_error(f"{path}/user_id", "not-boolean", "write true or false")
-    return known
-
-
 name = "oxp"
 grouped = False
 loss_record_path: tuple[str, ...] = ("requirements", "x-toolhall")
@@ -38,12 +24,12 @@ _VERSION_SUFFIX = re.compile(r"[-+]")
 
 
 def tools_path(document: JsonObject) -> tuple[str, ...]:  # noqa: ARG001 - the same in every document
-    """A definition is one tool itself."""
+    """Empty: a document is one tool."""
     return ()
 
 
 def read(document: Json) -> tuple[Tool, ...]:
-    """The one tool of a document; BadDocument with every finding."""
+    """Read the tool of a document; raises BadDocument with every finding."""
     reading = DocumentReader(name)
     document = reading.object(document, "")
     tool_id = _read_id(reading, document)
@@ -63,7 +49,7 @@ def read(document: Json) -> tuple[Tool, ...]:
 
 
 def write(tools: tuple[Tool, ...]) -> JsonObject:
-    """One definition; both schemas without references, every parameter described."""
+    """Write one definition; both schemas without references, every parameter with a description."""
     (tool,) = tools
     version = oxp_version(tool.id.version)
     document: JsonObject = {
@@ -80,26 +66,26 @@ def write(tools: tuple[Tool, ...]) -> JsonObject:
 
 
 def oxp_version(version: str) -> str:
-    """The three numbers that OXP wants: a date or a count gets zeros, a pre-release loses its mark."""
+    """The version as OXP's three numbers: a date or counter gets zeros, a pre-release loses its suffix."""
     return _VERSION_SUFFIX.split(semantic_version(version), maxsplit=1)[0]
 
 
 def oxp_id_part(text: str) -> str:
-    """A toolkit's or a tool's name as an OXP id can hold it."""
+    """The name of a toolkit or tool with the characters that an OXP id allows."""
     return _INVALID_IN_ID.sub("_", text) or "_"
 
 
 def _read_id(reading: DocumentReader, document: JsonObject) -> ToolId:
-    text = reading.string(document, "id", "") or ""
+    stated = reading.string(document, "id", "") or ""
     version = reading.string(document, "version", "") or ""
-    found = _ID_PATTERN.fullmatch(text)
-    if text and not found:
+    match = _ID_PATTERN.fullmatch(stated)
+    if stated and not match:
         reading.add_error("/id", "id", "write Toolkit.Tool@1.0.0 with letters, digits and _")
     if version and not (_VERSION_PATTERN.fullmatch(version) and len(version) <= MAX_VERSION_LENGTH):
         reading.add_error("/version", "version", "write three numbers such as 1.0.0")
-    elif found and found[3] and version not in (found[3], f"{found[3]}.0.0"):  # a count stands for x.0.0
+    elif match and match[3] and version not in (match[3], f"{match[3]}.0.0"):  # a bare number means x.0.0
         reading.add_error("/version", "version", "write the same version as in the id")
-    return ToolId(found[1], found[2], version) if found else ToolId("", "", version)
+    return ToolId(match[1], match[2], version) if match else ToolId("", "", version)
 
 
 def _read_input(reading: DocumentReader, schema: Json) -> JsonObject:
@@ -113,10 +99,10 @@ def _read_input(reading: DocumentReader, schema: Json) -> JsonObject:
         schema = reading.object(schema["parameters"], path)
     _refuse_references(reading, schema, path)
     properties = schema.get("properties")
-    for key, each in properties.items() if isinstance(properties, dict) else ():
-        if not isinstance(each, dict) or not isinstance(each.get("description"), str):
-            where = f"{path}/properties/{escape_pointer(key)}"
-            reading.add_error(where, "description", "describe this parameter in a 'description'")
+    for key, part in properties.items() if isinstance(properties, dict) else ():
+        if not isinstance(part, dict) or not isinstance(part.get("description"), str):
+            pointer = f"{path}/properties/{escape_pointer(key)}"
+            reading.add_error(pointer, "description", "describe this parameter in a 'description'")
     return reading.arguments_schema(schema, path)
 
 
@@ -132,19 +118,19 @@ def _read_output(reading: DocumentReader, document: JsonObject) -> Output:
 
 
 def _refuse_references(reading: DocumentReader, schema: JsonObject, path: str) -> None:
-    """Name every place of a schema that OXP excludes."""
-    places = list(_references(schema, path)) or [path] if has_references(schema) else []
-    for place in places:
+    """Record every reference in a schema; OXP excludes them."""
+    pointers = list(_references(schema, path)) or [path] if has_references(schema) else []
+    for pointer in pointers:
         fix = "inline what is referred to; OXP schemas have no references or definitions"
-        reading.add_error(place, "references", fix)
+        reading.add_error(pointer, "references", fix)
 
 
 def _references(schema: JsonObject, path: str) -> Iterator[str]:
     pending = [(schema, path)]
     while pending:
-        found, where = pending.pop()
-        yield from (f"{where}/{key}" for key in (*REFERENCE_KEYWORDS, *DEFINITION_KEYWORDS) if key in found)
-        inner = [child for child in subschemas(found, where) if child.applies and isinstance(child.schema, dict)]
+        current, pointer = pending.pop()
+        yield from (f"{pointer}/{key}" for key in (*REFERENCE_KEYWORDS, *DEFINITION_KEYWORDS) if key in current)
+        inner = [child for child in subschemas(current, pointer) if child.applies and isinstance(child.schema, dict)]
         pending.extend((child.schema, child.pointer) for child in inner)
 
 
@@ -158,7 +144,7 @@ def _write_output(output: Output) -> JsonObject | None:
 
 
 def _with_descriptions(schema: JsonObject) -> JsonObject:
-    """The schema with a description for every parameter; itself, where nothing is missing."""
+    """The schema with a description for every parameter; the same object if none is missing."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
@@ -173,3 +159,16 @@ def _with_description(key: str, part: Json) -> JsonObject:
     if isinstance(part.get("description"), str):
         return part
     return {**part, "description": part.get("title") if isinstance(part.get("title"), str) else key}
+
+
+def read_requirements(reading: DocumentReader, requirements: Json, path: str) -> JsonObject | None:
+    """The requirements, unchanged; None if there are none."""
+    if requirements is None:
+        return None
+    members = reading.object(requirements, path)
+    for key in ("authorization", "secrets"):
+        for index, item in enumerate(reading.array(members.get(key, []), f"{path}/{key}")):
+            reading.string(reading.object(item, f"{path}/{key}/{index}"), "id", f"{path}/{key}/{index}")
+    if not isinstance(members.get("user_id", False), bool):
+        reading.add_error(f"{path}/user_id", "not-boolean", "write true or false")
+    return members

@@ -19,7 +19,7 @@ from toolhall.model.json import JsonObject
 
 
 class OxpErrorResponse(msgspec.Struct, frozen=True):
-    """An answer that is not a result."""
+    """An HTTP error response."""
 
     status: int
     body: JsonObject
@@ -27,7 +27,7 @@ class OxpErrorResponse(msgspec.Struct, frozen=True):
 
 
 class OxpErrorResult(msgspec.Struct, frozen=True):
-    """The tool ran and failed: 200 with `success: false`."""
+    """A failed run of the tool: 200 with `success: false`."""
 
     error: JsonObject
 
@@ -44,41 +44,41 @@ def translate_error(error: errors.ToolhallError) -> OxpError:
 
 
 def _error_response(status: int) -> ErrorTranslator:
-    def say_so(error: errors.ToolhallError, message: str) -> OxpError:
+    def translate(error: errors.ToolhallError, message: str) -> OxpError:
         return OxpErrorResponse(status, {"message": message}, headers_of(error))
 
-    return say_so
+    return translate
 
 
 def _retryable_response(status: int) -> ErrorTranslator:
-    """The hints that OXP has for a tool's own failure; a server error is an open object, so it may carry them too."""
+    """A server error with OXP's retry hints, which it may carry as an open object; they are meant for tool failures."""
 
-    def say_so(error: errors.ToolhallError, message: str) -> OxpError:
+    def translate(error: errors.ToolhallError, message: str) -> OxpError:
         hints = {"can_retry": True, "retry_after_ms": milliseconds(retry_after_of(error) or 0)}
         return OxpErrorResponse(status, {"message": message, **hints}, headers_of(error))
 
-    return say_so
+    return translate
 
 
 def _verification(error: errors.ToolhallError, message: str) -> OxpError:
-    """A challenge, as for an account that is not linked yet: where a person verifies it, and where to ask whether."""
-    said = hints_of(error)
-    page = {"id": said["id"], "url": said["url"], "check_url": f"{said['url']}/status"} if said else None
+    """A challenge, as for an account that is not linked: the page to visit, and where its status can be polled."""
+    hints = hints_of(error)
+    page = {"id": hints["id"], "url": hints["url"], "check_url": f"{hints['url']}/status"} if hints else None
     return OxpErrorResponse(
         400, {"message": message, "missing_requirements": {"authorization": [page] if page else []}}
     )
 
 
 def _requirement(error: errors.ToolhallError, message: str) -> OxpError:
-    """What is missing, by its kind; OXP has no member for secrets, but leaves the object open."""
+    """The missing requirements by kind; OXP has no member for secrets, but leaves the object open."""
     missing = hints_of(error).get("missing", [])
-    # A challenge is a closed object with a page; an account that no page can link is in the message only.
-    pages = [{key: each[key] for key in _CHALLENGE_MEMBERS} for each in missing if "url" in each]
-    secrets = [{"id": each["id"]} for each in missing if each["kind"] == "secret"]
-    said: JsonObject = {"authorization": pages} if pages else {}
-    said |= {"user_id": True} if any(each["kind"] == "user_id" for each in missing) else {}
+    # A challenge is a closed object that requires a page; an account without one is named in the message only.
+    pages = [{key: requirement[key] for key in _CHALLENGE_MEMBERS} for requirement in missing if "url" in requirement]
+    secrets = [{"id": requirement["id"]} for requirement in missing if requirement["kind"] == "secret"]
+    members: JsonObject = {"authorization": pages} if pages else {}
+    members |= {"user_id": True} if any(requirement["kind"] == "user_id" for requirement in missing) else {}
     return OxpErrorResponse(
-        400, {"message": message, "missing_requirements": said | ({"secrets": secrets} if secrets else {})}
+        400, {"message": message, "missing_requirements": members | ({"secrets": secrets} if secrets else {})}
     )
 
 
@@ -92,14 +92,14 @@ def _bad_arguments(error: errors.ToolhallError, message: str) -> OxpError:
 
 
 def _tool_failure(error: errors.ToolhallError, message: str) -> OxpError:
-    """Nobody knows how far the tool came, so nobody is told to try again; unless the tool itself does."""
+    """A failure of the tool; not retryable unless the tool says so, because it is unknown how far it came."""
     advice = hints_of(error)
-    said: JsonObject = {"message": message, "can_retry": advice.get("can_retry", False)}
+    failure: JsonObject = {"message": message, "can_retry": advice.get("can_retry", False)}
     if (wait := retry_after_of(error)) is not None:
-        said["retry_after_ms"] = milliseconds(wait)
+        failure["retry_after_ms"] = milliseconds(wait)
     if "prompt" in advice:
-        said["additional_prompt_content"] = advice["prompt"]
-    return OxpErrorResult(said)
+        failure["additional_prompt_content"] = advice["prompt"]
+    return OxpErrorResult(failure)
 
 
 TABLE: dict[type, ErrorTranslator] = {

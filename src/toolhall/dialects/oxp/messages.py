@@ -7,6 +7,7 @@ import msgspec
 from toolhall.dialects import strict_json
 from toolhall.dialects.error_details import error_text, result_json
 from toolhall.dialects.oxp.errors import OxpErrorResponse, translate_error
+from toolhall.dialects.strict_json import optional_text, require_object
 from toolhall.model.errors import Malformed, ToolhallError
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import CompletedCall, WireResponse
@@ -21,13 +22,12 @@ SUPPORTED_SCHEMAS = (
 _TOOL_ID_PATTERN = re.compile(r"([A-Za-z0-9_]+)\.([A-Za-z0-9_]+)(?:@([0-9]+)(\.[0-9]+\.[0-9]+)?)?")
 _REQUEST_MEMBERS = {"tool_id", "call_id", "trace_id", "input", "inputs", "context"}
 _CREDENTIAL_MEMBERS = {"authorization": "token", "secrets": "value"}
-MAX_ID_LENGTH = 256
-MAX_CREDENTIAL_BYTES = 16 * 1024  # bytes of one credential
+MAX_CREDENTIAL_BYTES = 16 * 1024  # of one credential
 ENVELOPE_DEPTH = 2  # message, request
 
 
 class OxpCallRequest(msgspec.Struct, frozen=True):
-    """One call; `version` is exact, None asks for the newest."""
+    """One call; `version` is exact, None means the newest."""
 
     toolkit: str
     tool: str
@@ -36,21 +36,21 @@ class OxpCallRequest(msgspec.Struct, frozen=True):
     call_id: str | None
     trace_id: str | None
     context: JsonObject
-    credentials: CallerCredentials | None = None  # credentials for the tool, which the context has no more
+    credentials: CallerCredentials | None = None  # credentials for the tool; removed from the context
 
     @property
     def user_id(self) -> str | None:
-        """For whom it is called, as the caller says."""
+        """The user for whom the caller says it calls."""
         return self.context.get("user_id")
 
     @property
     def tool_id(self) -> str:
-        """The tool as it was asked for."""
+        """The tool id as requested."""
         return f"{self.toolkit}.{self.tool}" + (f"@{self.version}" if self.version else "")
 
 
 class OxpDecodeError(Exception):
-    """A call that was refused; that is 400, whatever is wrong with it. `tool_id` is what could be read of its name."""
+    """A call was refused, always with 400; `tool_id` is what could be read of it."""
 
     def __init__(self, error: Malformed, tool_id: str) -> None:
         self.error = error
@@ -59,11 +59,11 @@ class OxpDecodeError(Exception):
 
 
 def read_call(body: bytes) -> OxpCallRequest:
-    """A call, or Unreadable."""
+    """Decode a call; raises OxpDecodeError."""
     request: JsonObject = {}
     try:
-        message = _object(strict_json.decode(body, ENVELOPE_DEPTH), "the body")
-        request = _object(message.get("request"), "request")
+        message = require_object(strict_json.decode(body, ENVELOPE_DEPTH), "the body")
+        request = require_object(message.get("request"), "request")
         check_schema(message.get("$schema"))
         return _read_call(request)
     except Malformed as error:
@@ -82,31 +82,31 @@ def _read_call(request: JsonObject) -> OxpCallRequest:
         tool,
         version,
         _input(request),
-        _text(request, "call_id"),
-        _text(request, "trace_id"),
+        optional_text(request, "call_id"),
+        optional_text(request, "trace_id"),
         {key: value for key, value in context.items() if key not in _CREDENTIAL_MEMBERS},
         _caller_credentials(context),
     )
 
 
 def check_list(body: bytes) -> None:
-    """The optional body of a listing says only which version of OXP is spoken."""
-    check_schema(_object(strict_json.decode(body), "the body").get("$schema"))
+    """Check the optional body of a listing, which only states the version of OXP."""
+    check_schema(require_object(strict_json.decode(body), "the body").get("$schema"))
 
 
 def check_schema(schema: Json) -> None:
-    """OXP: an absent `$schema` means the newest version, an unknown one is refused with 400."""
+    """Raise Malformed for an unknown version of OXP; an absent `$schema` means the newest one."""
     if schema is not None and schema not in SUPPORTED_SCHEMAS:
         raise Malformed(f"this version of OXP is not supported; leave out $schema or send {SCHEMA_URN}")
 
 
 def write_list(documents: list[JsonObject]) -> bytes:
-    """All definitions; the specification's text calls the list `tools`, its OpenAPI file `items`."""
+    """All definitions; the specification's text names the list `tools`, its OpenAPI file `items`."""
     return encode({"$schema": SCHEMA_URN, "items": documents, "tools": documents})
 
 
 def write_result(call_id: str, finished: CompletedCall, duration_ms: float) -> WireResponse:
-    """The answer to a call that ran to its end."""
+    """The response to a call that completed."""
     if finished.result.is_error:
         return _failure(call_id, {"message": error_text(finished), "can_retry": False}, duration_ms)
     value = b"" if finished.tool.output.kind == "none" else b',"value":' + result_json(finished)
@@ -114,11 +114,11 @@ def write_result(call_id: str, finished: CompletedCall, duration_ms: float) -> W
 
 
 def write_error(call_id: str | None, error: ToolhallError, duration_ms: float = 0.0) -> WireResponse:
-    """Any error: a refusal has a status of its own, a failure of the tool is a result."""
-    said = translate_error(error)
-    if isinstance(said, OxpErrorResponse):
-        return WireResponse(encode({"$schema": SCHEMA_URN, **said.body}), said.status, said.headers)
-    return _failure(call_id or "", said.error, duration_ms)
+    """The response to any error: a refusal has its own status, a failure of the tool is a result."""
+    translated = translate_error(error)
+    if isinstance(translated, OxpErrorResponse):
+        return WireResponse(encode({"$schema": SCHEMA_URN, **translated.body}), translated.status, translated.headers)
+    return _failure(call_id or "", translated.error, duration_ms)
 
 
 def _failure(call_id: str, error: JsonObject, duration_ms: float) -> WireResponse:
@@ -131,65 +131,52 @@ def _result_start(call_id: str, duration_ms: float, success: bytes) -> bytes:
 
 
 def _parse_tool_id(value: Json) -> tuple[str, str, str | None]:
-    found = _TOOL_ID_PATTERN.fullmatch(value) if isinstance(value, str) else None
-    if not found:
+    match = _TOOL_ID_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if not match:
         raise Malformed("tool_id must be Toolkit.Tool, Toolkit.Tool@1 or Toolkit.Tool@1.0.0")
     # OXP: a bare number is exactly x.0.0, not the newest of that major version.
-    version = None if found[3] is None else f"{found[3]}{found[4] or '.0.0'}"
-    return found[1], found[2], version
+    version = None if match[3] is None else f"{match[3]}{match[4] or '.0.0'}"
+    return match[1], match[2], version
 
 
 def _input(request: JsonObject) -> JsonObject:
-    """The specification's text says `inputs`, all its examples and its OpenAPI file say `input`."""
+    """The arguments: the specification's text names them `inputs`, its examples and OpenAPI file `input`."""
     if "input" in request and "inputs" in request:
         raise Malformed("request has both input and inputs; send input alone")
     given = request.get("input", request.get("inputs"))
-    return {} if given is None else _object(given, "input")
+    return {} if given is None else require_object(given, "input")
 
 
 def _context(context: Json) -> JsonObject:
-    """What the caller brings for the tool; each credential says which requirement it is for."""
+    """The context, checked: each credential names the requirement it is for."""
     if context is None:
         return {}
-    given = _object(context, "context")
+    members = require_object(context, "context")
     for key, member in _CREDENTIAL_MEMBERS.items():
-        listed = given.get(key) or []
-        if not isinstance(listed, list) or not all(_is_credential(each, member) for each in listed):
+        items = members.get(key) or []
+        if not isinstance(items, list) or not all(_is_credential(item, member) for item in items):
             raise Malformed(f"context.{key} must be a list of objects, each with the texts id and {member}")
-    _text(given, "user_id")
-    return given
+    optional_text(members, "user_id")
+    return members
 
 
 def _caller_credentials(context: JsonObject) -> CallerCredentials | None:
-    """The credentials in a context, each under the id of the requirement it is for."""
-    listed = [*(context.get("secrets") or []), *(context.get("authorization") or [])]
-    short = tuple(each["id"] for each in listed if len(each.get("value", each.get("token"))) < MIN_SECRET_LENGTH)
+    """The credentials in a context, by the id of the requirement each is for."""
+    items = [*(context.get("secrets") or []), *(context.get("authorization") or [])]
+    short = tuple(item["id"] for item in items if len(item.get("value", item.get("token"))) < MIN_SECRET_LENGTH)
     return (
         CallerCredentials(_credentials_in(context, "secrets"), _credentials_in(context, "authorization"), short) or None
     )
 
 
 def _credentials_in(context: JsonObject, key: str) -> dict[str, Secret]:
-    listed, member = context.get(key) or [], _CREDENTIAL_MEMBERS[key]
-    if len({each["id"] for each in listed}) != len(listed):
+    items, member = context.get(key) or [], _CREDENTIAL_MEMBERS[key]
+    if len({item["id"] for item in items}) != len(items):
         raise Malformed(f"context.{key} has an id twice; leave out one")
-    if any(len(each[member].encode()) > MAX_CREDENTIAL_BYTES for each in listed):
+    if any(len(item[member].encode()) > MAX_CREDENTIAL_BYTES for item in items):
         raise Malformed(f"context.{key}: a {member} has at most {MAX_CREDENTIAL_BYTES} bytes")
-    return {each["id"]: Secret(each[member]) for each in listed if len(each[member]) >= MIN_SECRET_LENGTH}
+    return {item["id"]: Secret(item[member]) for item in items if len(item[member]) >= MIN_SECRET_LENGTH}
 
 
 def _is_credential(value: Json, member: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get("id"), str) and isinstance(value.get(member), str)
-
-
-def _object(value: Json, what: str) -> JsonObject:
-    if isinstance(value, dict):
-        return value
-    raise Malformed(f"{what} must be an object")
-
-
-def _text(holder: JsonObject, key: str) -> str | None:
-    value = holder.get(key)
-    if value is None or (isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH):
-        return value
-    raise Malformed(f"{key} must be a text of 1 to {MAX_ID_LENGTH} characters")

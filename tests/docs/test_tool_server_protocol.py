@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import masked, posted
-from tests.unit.runners.hub.peer import Wire, peer, whole
+from tests.unit.execution.remote.peer import Wire, peer, whole
 from toolhall import ToolFailed, Toolhall
 from toolhall.dialects.hub import call_messages, catalog, results
 from toolhall.dialects.hub.catalog import write_declaration

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
-from tests.unit.runners.hub.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
+from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
 from toolhall.execution.remote.http_transport import HttpTransport
 from toolhall.execution.remote.replica_transport import CallLost

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.unit.execution.remote.fake_transports import Answering, joined
 from tests.unit.parts import Clock
-from tests.unit.runners.hub.lines import Answering, joined
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
 from toolhall.execution.remote.leases import EXPIRY_SECONDS, Lease, LeaseManager, UnknownLease
 from toolhall.execution.remote.replica import Replica, ReplicaCall

@@ -16,7 +16,7 @@ import pytest
 
 from tests.threats import isolated_tools as tools
 from tests.threats.test_isolation import Tools, gone
-from tests.unit.runners.test_process import run
+from tests.unit.execution.test_process_runner import run
 from toolhall.config import Config
 from toolhall.execution import sandbox, worker_process
 from toolhall.execution.executor import hidden_paths, limits_from_config

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.runners.hub.peer import LAST, STREAM, Peer, Wire, chunk, peer, whole
+from tests.unit.execution.remote.peer import LAST, STREAM, Peer, Wire, chunk, peer, whole
 from toolhall import Annotations, Config, Toolhall
 from toolhall.dialects.hub.catalog import write_declaration
 from toolhall.http.tool_server_join import HttpPeer

@@ -1,13 +1,13 @@
-"""The seccomp filter of a worker process, and the supervisor's listener that decides about its signals on older kernels.
+"""The seccomp filter of a worker process, and the supervisor's listener that judges its signals on older kernels.
 
 The filter denies to trace other processes, to set their limits, priorities, schedulers and CPU masks, and, where
 Landlock has no scope for signals (before Linux 6.12), to signal anything that the worker did not start.
 
 A filter does not know which processes the worker has started: it sees numbers only, and the id of any thread of a
 process is as good as the process's own. So a system call that sends a signal is handed to the worker's supervisor
-(`SECCOMP_RET_USER_NOTIF`), which lets it happen where the target descends from the supervisor. The numbers it decides by
-are registers that the kernel copied; nothing can change them afterwards. Where the kernel has no such listener (before
-Linux 5.5), the filter denies a list of process ids and groups, which is less.
+(`SECCOMP_RET_USER_NOTIF`), which lets it happen where the target descends from the supervisor. It decides by registers
+that the kernel copied; nothing can change them afterwards. Where the kernel has no such listener (before Linux 5.5),
+the filter denies a list of process ids and groups, which is less.
 """
 
 import ctypes

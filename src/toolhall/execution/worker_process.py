@@ -1,8 +1,8 @@
 """`WorkerHandle`: starts, talks to, kills and reaps one worker process; `WorkerOutput`: logs what it prints.
 
 The standard output and error output of a worker are a pipe, which one thread of the hall (`OutputReader`) reads for all
-workers. The lines become log records: labelled with the tool, redacted, bounded in rate and size. The thread never stops
-reading, so that no tool waits for the log; lines beyond the limits are counted and dropped.
+workers. The lines become log records: labelled with the tool, redacted, bounded in rate and size. The thread never
+stops reading, so that no tool waits for the log; lines beyond the limits are counted and dropped.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """Messages between the hall and a worker process: length-prefixed JSON frames, never pickle, and their codecs.
 
-The hall sends `StartWorker`, `RunCall` and `QuestionReply`; the worker sends `WorkerReady` or `ImportFailure` once, then
-for each call any number of `EventReport` and `QuestionRequest`, and exactly one `FinalMessage`. Credentials travel as
-`CredentialPayload`, to exactly one process for exactly one call. Results, questions and errors are encoded by the name
-of their type and decoded to what they were.
+The hall sends `StartWorker`, `RunCall` and `QuestionReply`; the worker sends `WorkerReady` or `ImportFailure` once,
+then for each call any number of `EventReport` and `QuestionRequest`, and exactly one `FinalMessage`. Credentials travel
+as `CredentialPayload`, to exactly one process for exactly one call. Results, questions and errors are encoded by the
+name of their type and decoded to what they were.
 """
 
 import base64
@@ -48,7 +48,7 @@ class AccountPayload(msgspec.Struct, frozen=True):
     expires_at: float | None
 
     def __repr__(self) -> str:
-        return "Lent(...)"
+        return "AccountPayload(...)"
 
 
 class CredentialPayload(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class CredentialPayload(msgspec.Struct, frozen=True):
     user_id: str | None
 
     def __repr__(self) -> str:
-        return "Supply(...)"
+        return "CredentialPayload(...)"
 
 
 def caller_for_tool(call: Call) -> Caller:

@@ -1,4 +1,4 @@
-"""`LeaseClient`: joins a hall, sends heartbeats, rejoins after failures, and leaves; `HttpHubClient`: asks it by HTTP."""
+"""`LeaseClient`: joins a hall, sends heartbeats, rejoins and leaves; `HttpHubClient`: its HTTP client."""
 
 import asyncio
 import logging

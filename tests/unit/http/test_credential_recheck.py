@@ -4,7 +4,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from tests.unit.runners.hub.lines import eventually
+from tests.unit.execution.remote.fake_transports import eventually
 from toolhall.auth.authenticator import AuthResult, invalid_credential
 from toolhall.http.tool_server_join import CredentialRecheck, HttpPeer
 from toolhall.model.caller import Caller

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.docs.test_dialects import posted
+from tests.unit.execution.remote.fake_transports import eventually
+from tests.unit.execution.remote.peer import Wire, ended, peer, until, whole
 from tests.unit.http.asgi_client import asked
-from tests.unit.runners.hub.lines import eventually
-from tests.unit.runners.hub.peer import Wire, ended, peer, until, whole
 from toolhall import Config, Toolhall
 from toolhall.http.concurrency import ConcurrencyLimiter
 from toolhall.http.websocket import MAX_CONCURRENT_CALLS, MAX_CONCURRENT_LEASE_MESSAGES

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
+from tests.unit.execution.remote.peer import Wire, peer
 from tests.unit.http.api.management_client import manage
 from tests.unit.http.asgi_client import asked
 from tests.unit.http.test_overload_endpoints import JOIN, made, on_socket, request
 from tests.unit.http.test_tool_server_join import TOKEN, well
-from tests.unit.runners.hub.peer import Wire, peer
 from toolhall import Config, Toolhall
 
 CONFIG = Config(profile="server", egress_allow=("127.0.0.1",))

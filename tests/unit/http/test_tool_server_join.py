@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runners.hub.peer import Wire, peer, whole
+from tests.unit.execution.remote.peer import Wire, peer, whole
 from toolhall import Config, Toolhall, tool
 from toolhall.http.tool_server_join import UNKNOWN_PEER, HttpPeer, HubPeer, parse_join
 from toolhall.model.caller import ADMIN, LOCAL, SERVE_ALL, TRUSTED_SERVER, Caller, serve_scope

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from tests.unit.runners.hub.lines import eventually
+from tests.unit.execution.remote.fake_transports import eventually
 from tests.unit.toolserver.calling import desk_of
 from toolhall import Toolhall, Toolkit, tool
 from toolhall.dialects.hub.lease_messages import ToolServerEndpoint, write_join

@@ -1,4 +1,4 @@
-"""`ReplicaPools`: picks the replica for a call, the least loaded healthy one, and reports the health of tool servers."""
+"""`ReplicaPools`: picks the least loaded healthy replica for a call, and reports the health of tool servers."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random

@@ -39,7 +39,7 @@ async def run(
     definition = next(definitions_of(function))
     runner = ProcessRunner(function_ref_for(definition.body), workers, 60)
     call = call_of(arguments=arguments, caller=Caller("ada"), link=link or Hearing())
-    call = msgspec.structs.replace(call, equipment=equipment)
+    call = msgspec.structs.replace(call, credentials=equipment)
     return await runner.run(definition.tool, call, arguments, Deadline(60))
 
 
@@ -59,7 +59,7 @@ async def test_what_a_tool_requires_is_sent_to_its_process_for_this_call_only(wo
 
 def test_what_is_sent_there_is_never_printed() -> None:
     equipment = ResolvedCredentials({"KEY": Secret("SK01")}, {"google": AccountToken("google", Secret("ya29"))}, "ada")
-    assert repr(credentials_to_payload(equipment)) == "Supply(...)"
+    assert repr(credentials_to_payload(equipment)) == "CredentialPayload(...)"
     assert "ya29" not in repr(credentials_to_payload(equipment).accounts)  # type: ignore[union-attr]
     assert credentials_from_payload(credentials_to_payload(equipment)) == equipment
 

@@ -27,7 +27,7 @@ class Script:
         self._answers = list(answers)
         self._heartbeat = heartbeat
 
-    async def ask(self, method: str, params: JsonObject, seconds: float = 10.0) -> Any:
+    async def request(self, method: str, params: JsonObject, seconds: float = 10.0) -> Any:
         self.asked.append((method, params))
         answer = self._answers.pop(0) if self._answers else "stop"
         if answer == "stop":

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
+from tests.unit.execution.remote.fake_transports import Answering, joined, pools_of
 from tests.unit.parts import Clock
-from tests.unit.runners.hub.lines import Answering, joined, pools_of
 from toolhall.dialects.error_details import retry_after_of
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD
 from toolhall.execution.remote.replica import Replica

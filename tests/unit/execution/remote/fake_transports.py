@@ -31,10 +31,10 @@ class Answering:
         self.closed = 0
         self.rested = 0
 
-    async def call(self, request: bytes, id: str, hear: ReportHandler) -> ToolResponseMessage:  # noqa: A002
+    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
         if self.says is not None:
-            await self.says(id, hear)
+            await self.says(id, on_report)
         end = self.ends.pop(0) if self.ends else {"by": "default"}
         if isinstance(end, ToolhallError):
             read = read_tool_server_message(write_failure(id, end, "Kit", "pick").body)
@@ -44,7 +44,7 @@ class Answering:
             raise end
         return ToolResponseMessage(id, error=end) if isinstance(end, ErrorPayload) else ToolResponseMessage(id, end)
 
-    async def ask(self, request: bytes, id: str) -> JsonObject:  # noqa: A002
+    async def request(self, request: bytes, id: str) -> JsonObject:  # noqa: A002
         self.asked.append(msgspec.json.decode(request))
         if self.health is None:
             await asyncio.get_running_loop().create_future()
@@ -52,7 +52,7 @@ class Answering:
             raise self.health
         return {"id": id, **(self.health or {})}
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         self.rested += 1
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Holding(Answering):
         super().__init__()
         self.running: dict[str, asyncio.Future[ToolResponseMessage]] = {}
 
-    async def call(self, request: bytes, id: str, hear: ReportHandler) -> ToolResponseMessage:  # noqa: A002
+    async def call(self, request: bytes, id: str, on_report: ReportHandler) -> ToolResponseMessage:  # noqa: A002
         self.calls.append(msgspec.json.decode(request))
         waiter: asyncio.Future[ToolResponseMessage] = asyncio.get_running_loop().create_future()
         self.running[id] = waiter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runners.hub.peer import WAIT_SECONDS, Wire, ended, peer, peer_apart, until, whole
+from tests.unit.execution.remote.peer import WAIT_SECONDS, Wire, ended, peer, peer_apart, until, whole
 from toolhall import Toolhall
 from toolhall.dialects.hub.call_messages import CallEvent
 from toolhall.execution.remote.http_transport import HttpTransport

@@ -179,9 +179,9 @@ async def test_the_time_that_a_call_has_left_is_more_than_what_tools_have_here_u
         await asyncio.sleep(0.05)
         return "awake"
 
-    async with desk_of(naps, means=msgspec.structs.replace(MEANS, seconds=0.01)) as hall:
-        assert (await hall.error("naps", tool="test_desk"))["code"] == "TIMEOUT"
-        assert await hall.result("naps", tool="test_desk", context={"timeout": 30}) == {"result": "awake"}
+    async with desk_of(naps, means=msgspec.structs.replace(MEANS, default_timeout=0.01)) as hall:
+        assert (await hall.error("naps", tool="test_handler"))["code"] == "TIMEOUT"
+        assert await hall.result("naps", tool="test_handler", context={"timeout": 30}) == {"result": "awake"}
 
 
 async def test_a_crash_tells_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
@@ -302,6 +302,6 @@ async def test_a_fault_of_ours_is_an_answer_too(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with desk_of(Kit) as hall:
-        monkeypatch.setattr("toolhall.toolserver.handler.equipment_for", None)
+        monkeypatch.setattr("toolhall.toolserver.handler.credentials_from_context", None)
         assert (await hall.error("add", {"a": 1}))["code"] == "INTERNAL_ERROR"
     assert caplog.record_tuples[-1][1] == logging.ERROR

@@ -88,7 +88,7 @@ def test_a_large_event_does_not_pass() -> None:
 )
 def test_what_is_too_large_is_not_even_cleaned(event: CallEvent) -> None:
     class Tired(Redactor):
-        def next(self, text: str) -> str:
+        def redact_next(self, text: str) -> str:
             raise AssertionError("looked at")
 
     link = Hearing()

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 import pytest
 
 from tests.unit.egress.outside import answering
-from tests.unit.runners.hub.peer import (
+from tests.unit.execution.remote.peer import (
     LAST,
     LOCAL,
     STREAM,

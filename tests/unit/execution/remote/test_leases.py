@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from tests.unit.execution.remote.fake_transports import Answering, Holding, eventually, joined, pools_of
 from tests.unit.parts import Clock
-from tests.unit.runners.hub.lines import Answering, Holding, eventually, joined, pools_of
 from toolhall.dialects.hub.call_messages import CallEvent
 from toolhall.execution.remote.leases import Lease, LeaseManager, UnknownLease
 from toolhall.execution.remote.replica_pools import ReplicaPools

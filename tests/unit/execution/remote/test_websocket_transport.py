@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from tests.unit.runners.hub.peer import WAIT_SECONDS, ended, progress, question, until
+from tests.unit.execution.remote.peer import WAIT_SECONDS, ended, progress, question, until
 from toolhall.dialects.hub.call_messages import CallEvent, ProgressMessage, ToolResponseMessage, write_request
 from toolhall.execution.remote.replica_transport import CallLost, ResponseTooLarge, Transport
 from toolhall.execution.remote.websocket_transport import MAX_RUNNING_CALLS, MAX_UNREAD_FACTOR, PeerSocket

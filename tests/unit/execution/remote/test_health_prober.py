@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from tests.unit.execution.remote.fake_transports import HEALTHY, Answering, eventually, joined, lost, pools_of
 from tests.unit.parts import Clock
-from tests.unit.runners.hub.lines import HEALTHY, Answering, eventually, joined, lost, pools_of
 from tests.unit.toolserver.calling import desk_of
 from tests.unit.toolserver.tools import ExampleTool
 from toolhall import Toolkit, tool

@@ -76,7 +76,7 @@ async def test_a_place_that_comes_as_the_call_ends_is_given_back() -> None:
 
 
 async def test_not_everybody_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_pool, "_MOST_WAITING", 1)
+    monkeypatch.setattr(thread_pool, "_MAX_WAITING", 1)
     places = FairScheduler(SMALL)
     for _ in range(2):
         await places.acquire("a")
@@ -107,7 +107,7 @@ def test_who_waited_in_a_loop_that_is_no_more_takes_no_place() -> None:
     abandoned.close()
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["enter", "leave", "lose", "found", "cancel"]))))
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["acquire", "release", "abandon", "end", "cancel"]))))
 def test_whatever_happens_the_count_is_right(steps: list[tuple[str, str]]) -> None:
     asyncio.run(_walk(steps))
 
@@ -117,17 +117,17 @@ async def _walk(steps: list[tuple[str, str]]) -> None:
     tasks: dict[str, list[asyncio.Task[None]]] = {"a": [], "b": [], "c": []}
     for tool, step in steps:
         inside = [task for task in tasks[tool] if task.done()]
-        if step == "enter":
+        if step == "acquire":
             tasks[tool].append(asyncio.ensure_future(places.acquire(tool)))
         elif step == "cancel" and len(inside) < len(tasks[tool]):
             task = next(task for task in tasks[tool] if not task.done())
             task.cancel()
             tasks[tool].remove(task)
-        elif step in ("leave", "lose") and inside:
+        elif step in ("release", "abandon") and inside:
             tasks[tool].remove(inside[0])
             getattr(places, step)(tool)
-            lost[tool] += step == "lose"
-        elif step == "found" and lost[tool]:
+            lost[tool] += step == "abandon"
+        elif step == "end" and lost[tool]:
             lost[tool] -= 1
             places.release(tool, was_abandoned=True)
         for _ in range(3):

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.unit.execution.remote.fake_transports import NOT_STARTED, Answering, Holding, joined, lost, pools_of
 from tests.unit.parts import Clock, Hearing, call_of, tool_named
-from tests.unit.runners.hub.lines import NOT_STARTED, Answering, Holding, joined, lost, pools_of
 from toolhall.authoring.context import PausableDeadline
 from toolhall.dialects.hub.call_messages import CallEvent, LogMessage, ProgressMessage, QuestionMessage
 from toolhall.dialects.hub.results import NoSuchMethod
@@ -90,8 +90,8 @@ async def test_what_the_tool_declared_goes_with_it_and_nothing_else() -> None:
     )
     line = Answering()
     house = House(line)
-    await house.run(tool_named("pick", requirements={"secrets": [{"id": "KEY"}]}), equipment=equipment)
-    await house.run(tool_named("pick", requirements={"user_id": True}), equipment=equipment)
+    await house.run(tool_named("pick", requirements={"secrets": [{"id": "KEY"}]}), credentials=equipment)
+    await house.run(tool_named("pick", requirements={"user_id": True}), credentials=equipment)
     first, second = (each["context"] for each in line.calls)
     assert first["secrets"] == {"KEY": "SK01"}
     assert first["accounts"] == {"google": {"token": "ya29", "scopes": ["calendar"], "expires_at": 5.0}}

@@ -1,4 +1,4 @@
-"""What Alembic runs around the steps: the connection is the store's own, and so is its transaction."""
+"""The environment that Alembic runs migrations in: the store's own connection and transaction."""
 
 from alembic import context
 

@@ -125,7 +125,7 @@ def migrate(connection: Connection, sign: Callable[[Connection, str | None], Non
     if before not in (None, REVISIONS[-1]) and not exclusive:
         raise StoreFailed("it was written by an older Toolhall that is still using it; stop that one, then start again")
     if before != REVISIONS[-1]:
-        from toolhall.stores.migrations.upgrade import upgrade  # lazy: Alembic, needed once per revision
+        from toolhall.stores.migrations import upgrade  # lazy: Alembic, needed once per revision
 
         with connection.begin():
             if _stored_revision(connection) == REVISIONS[-1]:

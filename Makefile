@@ -15,11 +15,11 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test check clients bench dist sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
+.PHONY: help serve test test-all check clients bench dist sdk lock setup fmt clean wrk chromium tests pytest sdk-tests gate-pyright $(QUICK_GATES)
 export UV_PYTHON_DOWNLOADS := never
 
 help:
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 10
 
 # --- what people run ---------------------------------------------------------------------------------------------------
 
@@ -28,6 +28,9 @@ serve: .venv/.runtime ## serve the example toolkit, or what ARGS says: make serv
 
 test: setup ## everything: install what is missing, the gates, all tests
 	@$(MAKE) $(GATES_BESIDE_TESTS) sdk-tests
+
+test-all: export TOOLHALL_ALL_SEEDS := 1
+test-all: test ## the same with every random seed of the fault tests, which takes much longer
 
 check: .venv/.dev tools/node/node_modules/.done sdk/typescript/node_modules/.done ## the quick gates, and the tests that need nothing but Python
 	@$(MAKE) $(GATES_BESIDE_TESTS) TESTS="$(FAST_TESTS)"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.seeds import seeds
 from tests.recorded import recorded
 from tests.unit.stores.audit.audit_logs import verified
 
@@ -19,7 +20,7 @@ def killed(how: str, data: Path, rounds: int, seed: int) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(2))
 def test_no_record_that_was_promised_is_lost(tmp_path: Path, seed: int) -> None:
     promised = killed("commit", tmp_path, 100, seed)
     assert len(promised) > 100

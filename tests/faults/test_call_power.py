@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from tests.faults.power_loss import LosingDisk, PowerLost
+from tests.harness.seeds import seeds
 from tests.recorded import recorded
 from tests.unit.stores.audit.audit_logs import books, record, verified
 from toolhall import Config, Toolhall, tool
@@ -20,7 +21,7 @@ from toolhall.stores.audit import journal
 from toolhall.stores.audit.journal import AuditJournal
 from toolhall.stores.audit.writer import Retention
 
-SEEDS = 60
+SEEDS = seeds(60)
 SMALL = Retention(sign_records=5, segment_bytes=3_000)
 
 
@@ -82,7 +83,7 @@ async def test_J3_an_effect_has_its_intent_when_the_power_comes_back(  # noqa: N
 ) -> None:
     """The intent was promised, the tool ran, the power failed in the midst of anything: the intent is there."""
     total = 0
-    for seed in range(SEEDS):
+    for seed in SEEDS:
         data = tmp_path / str(seed)
         effects = await effects_of(data, seed, monkeypatch)
         again = books(data / "audit")
@@ -93,4 +94,4 @@ async def test_J3_an_effect_has_its_intent_when_the_power_comes_back(  # noqa: N
         for number in effects:
             assert hashlib.sha256(b'{"number":%d}' % number).hexdigest() in intents, (seed, number)
         total += len(effects)
-    assert total > SEEDS
+    assert total > len(SEEDS)

@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from tests.faults.flaky_proxy import WAYS, Fault, Flaky, Kind, Way
+from tests.harness.seeds import seeds
 from tests.unit.execution.remote.peer import LOCAL, TOKEN, Wire, ended, peer, progress, stream, until, whole
 from toolhall.dialects.hub.call_messages import CallEvent, ToolResponseMessage
 from toolhall.execution.remote.http_transport import HttpTransport
@@ -248,7 +249,7 @@ def harm(random: Random) -> list[Fault]:
     return [*faults, late, *(Fault("duplicate", "down", random.randrange(2_000)) for _ in range(5))]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_each_call_gets_one_end_or_one_loss(seed: int) -> None:
     """Through all kinds of harm: none that reached the server is said not to have been delivered; nothing is kept."""
     random, upstream = Random(seed), Upstream(seed)

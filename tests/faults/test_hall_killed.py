@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.managing_clients import Client, found_by
+from tests.harness.seeds import seeds
 from tests.threats.served import Served, environment, serving, toolhall
 from tests.threats.wire import healthy
 
@@ -50,7 +51,7 @@ def killed_while_it_starts(folder: Path, target: Path, moment: float) -> None:
     assert process.wait(SOON) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_what_was_acknowledged_is_there_and_nothing_is_half_done(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")  # noqa: T201 - for whoever has to find out why
     chance, clients = random.Random(seed), [Client(name, seed) for name in CLIENTS]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults.registering_process import expected, told
+from tests.harness.seeds import seeds
 from tests.interfaces.tool_records import changed
 from tests.interfaces.tool_stores import open_store
 
@@ -78,7 +79,7 @@ async def steps_in(folder: Path) -> int:
     return len(history)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 async def test_nothing_acknowledged_is_lost_and_nothing_is_half_there(
     tmp_path: Path, killer: Killer, seed: int
 ) -> None:

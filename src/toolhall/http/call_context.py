@@ -28,10 +28,9 @@ _BAD_USER_ID = (
     "beginning of a word"
 )
 # Unicode's property Default_Ignorable_Code_Point, as far as Python calls such characters printable, and the blank
-# pattern of Braille: all of them may be drawn as nothing. A user id has no emoji styles, for which texts keep some.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]|  "
-)
+# pattern of Braille: all of them may be drawn as nothing. A regular expression's character class.
+INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+_NOT_IN_USER_ID = re.compile(f"{INVISIBLE}|  ")  # no emoji styles either, for which other texts keep some of these
 
 
 def impersonate(caller: Caller, user_id: str | None) -> Caller:
@@ -54,7 +53,7 @@ def _is_valid_user_id(user_id: str) -> bool:
         0 < len(user_id) <= MAX_USER_ID
         and user_id.isprintable()
         and user_id == user_id.strip()
-        and _INVISIBLE.search(user_id) is None
+        and _NOT_IN_USER_ID.search(user_id) is None
         and (user_id.isascii() or _is_canonical_unicode(user_id))
     )
 

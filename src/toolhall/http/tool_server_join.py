@@ -304,7 +304,8 @@ async def _probe(transport: Transport, url: str) -> None:
     else:
         return
     raise Malformed(
-        f"the hall cannot reach {display_url(url)}: {why}; is it the address that the hall sees? Say another with --advertise"
+        f"the hall cannot reach {display_url(url)}: {why}; is it the address that the hall sees?"
+        " Give another one with --advertise"
     )
 
 

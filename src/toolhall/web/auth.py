@@ -1,4 +1,4 @@
-"""Sign-in for pages: sealed session cookies, CSRF tokens, and `PageAuth`, which finds the user of a request.
+"""Sign-in for pages: sealed session cookies, CSRF tokens, `PageAuth`, which finds the user, and the base `FormPage`.
 
 A session lasts 15 minutes. An API key in it is verified again with every request, so that revoking the key ends the
 session.
@@ -7,6 +7,7 @@ session.
 import base64
 import hmac
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,24 +18,28 @@ from toolhall.http.request import HttpRequest
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited
 from toolhall.stores.crypto import SealedBox
+from toolhall.web.html import Page
+from toolhall.web.pages import SECURITY_HEADERS, ResponseHeaders, read_form, redirect_to_self, send_page
 from toolhall.web.public_url import PublicUrl
+from toolhall.web.views import CsrfTokens
 
 SESSION_SECONDS = 900
+WRONG_KEY = "this key is not valid here: unknown, expired or revoked"
 _SEAL_CONTEXT = b"page session"
 _COOKIE_NAME = "toolhall"
 
 
 class PageSession(msgspec.Struct, frozen=True, kw_only=True):
-    """One browser; `key` is asked again each time, so that a revoked one is good for nothing at once."""
+    """The sealed content of a browser's session cookie; `key` is verified again with every request."""
 
     nonce: str
     expires: float
     key: str | None = None
-    caller: Caller | None = None  # by a token, which no cookie would hold
+    caller: Caller | None = None  # of a token, which is too long for a cookie
 
 
 class PageSessions:
-    """Reads and writes the cookie."""
+    """Reads and writes session cookies, and derives CSRF tokens from them."""
 
     def __init__(self, seal: SealedBox, key: bytes, public_url: PublicUrl, clock: Callable[[], float]) -> None:
         self._seal = seal
@@ -44,35 +49,36 @@ class PageSessions:
         self._decode = msgspec.json.Decoder(PageSession).decode
 
     def new(self, *, key: str | None = None, caller: Caller | None = None) -> PageSession:
-        """Of nobody in particular, or of whoever has just signed in; never the one of before."""
-        until = self._clock() + SESSION_SECONDS
+        """Return a session with a new nonce, anonymous or signed in; signing in never continues an old session."""
+        expires = self._clock() + SESSION_SECONDS
         if caller is not None and caller.expires_at is not None:
-            until = min(until, caller.expires_at)
+            expires = min(expires, caller.expires_at)
         plain = None if caller is None else msgspec.structs.replace(caller, credential=None)
-        return PageSession(nonce=secrets.token_urlsafe(16), expires=until, key=key, caller=plain)
+        return PageSession(nonce=secrets.token_urlsafe(16), expires=expires, key=key, caller=plain)
 
     def read(self, headers: Headers) -> PageSession | None:
-        """The session of a request, if it has one that is ours and not over."""
-        found = [value for name, value in parse_cookies(headers) if name == self._name]
-        if len(found) != 1:  # two would leave open which one counts
+        """Return the session of a request; None unless exactly one cookie holds one that this hall sealed."""
+        values = [value for name, value in parse_cookies(headers) if name == self._name]
+        if len(values) != 1:  # two would leave open which one counts
             return None
-        text = self._seal.open(found[0], _SEAL_CONTEXT)
+        text = self._seal.open(values[0], _SEAL_CONTEXT)
         session = None if text is None else self._decode(text)
         return session if session is not None and session.expires > self._clock() else None
 
     def set_cookie(self, session: PageSession) -> tuple[bytes, bytes]:
-        """The header that sets it; no script can read it, and no other site's page can send it."""
+        """Return the Set-Cookie header; scripts cannot read the cookie, and pages of other sites cannot send it."""
         sealed = self._seal.seal(msgspec.json.encode(session), _SEAL_CONTEXT)
-        said = f"{self._name}={sealed}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict; {self._public_url.cookie_scope}"
-        return b"set-cookie", said.encode()
+        scope = self._public_url.cookie_scope
+        cookie = f"{self._name}={sealed}; Max-Age={SESSION_SECONDS}; HttpOnly; SameSite=Strict; {scope}"
+        return b"set-cookie", cookie.encode()
 
     def csrf_token(self, session: PageSession, purpose: str) -> str:
-        """What a form of this session must bring for this purpose."""
-        said = hmac.digest(self._key, msgspec.json.encode([session.nonce, purpose]), "sha256")
-        return base64.urlsafe_b64encode(said).decode()
+        """Return the token that a form of this session must bring for this purpose."""
+        digest = hmac.digest(self._key, msgspec.json.encode([session.nonce, purpose]), "sha256")
+        return base64.urlsafe_b64encode(digest).decode()
 
     def check_csrf_token(self, session: PageSession, purpose: str, token: str) -> bool:
-        """Whether a form brought it."""
+        """Whether the token is the one of this session and purpose."""
         return hmac.compare_digest(self.csrf_token(session, purpose).encode(), token.encode("utf-8", "surrogatepass"))
 
     @property
@@ -80,18 +86,8 @@ class PageSessions:
         return self._public_url.cookie_name(_COOKIE_NAME)
 
 
-def parse_cookies(headers: Headers) -> list[tuple[str, str]]:
-    """Every cookie of a request, in order; a name may be there twice."""
-    sent = headers.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
-    pairs = [each.strip().partition("=") for each in sent]
-    return [(name, value) for name, _, value in pairs]
-
-
-WRONG_KEY = "this key is not valid here: unknown, expired or revoked"
-
-
 class PageUser(NamedTuple):
-    """One browser, and whoever sits before it, if that is known; `new` sets its cookie."""
+    """A browser's session and the person who is signed in, if any; a new session still needs its cookie."""
 
     session: PageSession
     caller: Caller | None
@@ -99,14 +95,14 @@ class PageUser(NamedTuple):
 
 
 class PageAuth:
-    """Nobody is signed in by a link."""
+    """Finds the user of a page request and signs people in; having a link signs nobody in."""
 
     def __init__(self, sessions: PageSessions, authenticator: RequestAuthenticator) -> None:
         self.sessions = sessions
         self._authenticator = authenticator
 
     async def current_user(self, request: HttpRequest) -> PageUser:
-        """Whoever has signed in here, or else the person at this machine where the profile says so."""
+        """Return who has signed in here, or else the local caller, if the profile has one."""
         session = self.sessions.read(request.headers)
         if session is None:
             return PageUser(self.sessions.new(), self._local_caller(request), is_new=True)
@@ -119,16 +115,16 @@ class PageAuth:
         return PageUser(session, caller or self._local_caller(request), is_new=False)
 
     async def sign_in(self, request: HttpRequest, credential: str) -> PageSession | str:
-        """A new session, or what is wrong."""
-        given = credential.strip()
+        """Return a new session of the credential's caller, or an error message."""
+        credential = credential.strip()
         try:
-            caller = await self._authenticate(request, given)
-        except AuthenticationFailed as refused:
-            return refused.error.message if isinstance(refused.error, Limited) else WRONG_KEY
+            caller = await self._authenticate(request, credential)
+        except AuthenticationFailed as failure:
+            return failure.error.message if isinstance(failure.error, Limited) else WRONG_KEY
         if caller.local or caller.proof == "none":
             return WRONG_KEY
         if caller.proof in ("key", "shared"):
-            return self.sessions.new(key=given)
+            return self.sessions.new(key=credential)
         return self.sessions.new(caller=caller)
 
     async def _authenticate(self, request: HttpRequest, credential: str) -> Caller:
@@ -137,3 +133,68 @@ class PageAuth:
 
     def _local_caller(self, request: HttpRequest) -> Caller | None:
         return request.caller if request.caller.local else None
+
+
+class FormPage(ABC):
+    """Base of pages with forms: CSRF tokens bound to session, action and path; signing in and out."""
+
+    stale_form = "this form is too old, or of another page; read what is here now, and decide again"
+
+    def __init__(self, page_auth: PageAuth, public_url: PublicUrl) -> None:
+        self._page_auth = page_auth
+        self._sessions = page_auth.sessions
+        self._public_url = public_url
+
+    async def post(self, request: HttpRequest) -> None:
+        """Handle a form of the page; with a CSRF token that does not match, show the page again with 403."""
+        fields = await read_form(request, self._public_url)
+        user = await self._page_auth.current_user(request)
+        action = fields.get("action", "")
+        if user.is_new or not self._sessions.check_csrf_token(
+            user.session, self._purpose(request, action), fields.get("word", "")
+        ):
+            await self._show(request, user, self.stale_form, 403)
+        else:
+            await self._handle(request, user, action, fields)
+
+    @abstractmethod
+    async def _handle(self, request: HttpRequest, user: PageUser, action: str, fields: dict[str, str]) -> None:
+        """Do what a form with a valid CSRF token asks for."""
+
+    @abstractmethod
+    async def _show(self, request: HttpRequest, user: PageUser, problem: str = "", status: int = 200) -> None:
+        """Send the page as this user may see it."""
+
+    async def _sign_in(self, request: HttpRequest, user: PageUser, key: str) -> None:
+        session = await self._page_auth.sign_in(request, key)
+        if isinstance(session, str):
+            await self._show(request, user, session, 403)
+        else:
+            await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(session))
+
+    async def _sign_out(self, request: HttpRequest) -> None:
+        await redirect_to_self(request, self._public_url.prefix, self._sessions.set_cookie(self._sessions.new()))
+
+    def _purpose(self, request: HttpRequest, action: str) -> str:
+        return f"{action} {request.path}"
+
+    def _csrf_tokens(self, request: HttpRequest, user: PageUser) -> CsrfTokens:
+        return lambda action: self._sessions.csrf_token(user.session, self._purpose(request, action))
+
+    async def _send(
+        self,
+        request: HttpRequest,
+        user: PageUser,
+        status: int,
+        page: Page,
+        headers: ResponseHeaders = SECURITY_HEADERS,
+    ) -> None:
+        cookie = (self._sessions.set_cookie(user.session),) if user.is_new else ()
+        await send_page(request, self._public_url.prefix, status, page, *cookie, headers=headers)
+
+
+def parse_cookies(headers: Headers) -> list[tuple[str, str]]:
+    """Return every cookie of a request in order; a name may appear twice."""
+    cookies = headers.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
+    pairs = [each.strip().partition("=") for each in cookies]
+    return [(name, value) for name, _, value in pairs]

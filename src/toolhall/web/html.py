@@ -1,58 +1,128 @@
-"""HTML building blocks with escaping; hidden and look-alike characters are marked as `<U+XXXX>`."""
+"""HTML rendering: `render` fills Jinja2 templates, and `mark_hidden` makes deceptive characters visible.
+
+A person decides by what a page shows, so no text on a page may hide or disguise a part of itself. Every value that a
+template prints is escaped, and characters that print as nothing or pose as others (zero-width, bidirectional, full
+width, Cyrillic letters in a Latin-looking word) are written as `<U+XXXX>` inside `<mark>`. Templates need no filter
+for that: the environment's `finalize` does it for every text. Only attribute values use the filter `attribute`, which
+escapes without marks.
+"""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import cache
 from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from toolhall.http.call_context import INVISIBLE
 from toolhall.model.names import skeleton
 
-# These print as nothing or as a blank, although Python calls them printable.
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+ALLOWED_CONTROLS = "\n"
+_BLANK = re.compile(INVISIBLE)
 _ACCENT = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")  # on any letter before it
 _WORD = re.compile(r"[^\W\d_]+")
-ALLOWED_CONTROLS = "\n"
+
+
+class Page(NamedTuple):
+    """A template of `templates/` with the values it prints; `render` adds the address of the assets."""
+
+    template: str
+    values: dict[str, Any]
+
+
+def render(page: Page, assets: str) -> bytes:
+    """Return the page as UTF-8; `assets` is the path, as browsers see it, that page.css and page.js are below."""
+    template = _environment().get_template(page.template)
+    return template.render(page.values, assets=assets).encode("utf-8", "replace")
 
 
 def mark_hidden(text: str) -> Iterator[tuple[str, bool]]:
-    """Pieces of the text in order, each with whether it is a mark in place of a character."""
-    hidden = set(_hidden_positions(text))
+    """Yield the text in pieces, each with whether it is a `<U+XXXX>` mark in place of a deceptive character."""
     start = 0
-    for place in sorted(hidden):
-        if start < place:
-            yield text[start:place], False
-        yield f"<U+{ord(text[place]):04X}>", True
-        start = place + 1
+    for position in sorted(set(_hidden_positions(text))):
+        if start < position:
+            yield text[start:position], False
+        yield f"<U+{ord(text[position]):04X}>", True
+        start = position + 1
     if start < len(text):
         yield text[start:], False
 
 
 def reveal_hidden(text: str) -> str:
-    """The same as one text."""
+    """Return the text with marks in place of deceptive characters, for a terminal."""
     return text if text.isascii() and text.isprintable() else "".join(piece for piece, _ in mark_hidden(text))
 
 
+def escape_text(value: str) -> str:
+    """Return the text as HTML, with deceptive characters as marks."""
+    return "".join(
+        f'<mark class="hidden">{escape(piece)}</mark>' if hidden else escape(piece)
+        for piece, hidden in mark_hidden(value)
+    )
+
+
+def format_duration(seconds: float) -> str:
+    """Return minutes and seconds, such as `4 min 10 s`."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # lazy: only pages need it
+    from markupsafe import Markup  # lazy: only pages need it
+
+    def finalize(value: object) -> object:
+        if isinstance(value, str) and not isinstance(value, Markup):
+            return Markup(escape_text(value))  # noqa: S704 - escaped here
+        return value
+
+    environment = Environment(
+        loader=PackageLoader("toolhall.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        auto_reload=False,
+    )
+    filters: dict[str, Callable[[Any], Any]] = {
+        "attribute": lambda value: Markup(escape(value)),  # noqa: S704 - escaped here
+        "sentence": lambda message: f"{message[:1].upper()}{message[1:]}.",
+        "duration": format_duration,
+        "round_seconds": lambda seconds: f"{seconds:.0f}",
+        "iso_time": lambda seconds: datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds"),
+        "utc_time": lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC",
+    }
+    environment.filters.update(filters)
+    return environment
+
+
 def _hidden_positions(text: str) -> Iterator[int]:
-    """Where something must be marked; most texts are ASCII, and need one look."""
-    if text.isascii() and text.replace(ALLOWED_CONTROLS, "").isprintable():
+    if text.isascii() and text.replace(ALLOWED_CONTROLS, "").isprintable():  # most texts
         return
-    for place, letter in enumerate(text):
+    for position, letter in enumerate(text):
         if letter not in ALLOWED_CONTROLS and (
             not letter.isprintable() or _BLANK.match(letter) or _is_disguised_ascii(letter)
         ):
-            yield place
+            yield position
     for word in _WORD.finditer(text):
-        yield from (word.start() + place for place in _lookalike_positions(word[0]))
+        yield from (word.start() + position for position in _lookalike_positions(word[0]))
 
 
 def _is_disguised_ascii(letter: str) -> bool:
-    """Whether this is another form of a plain character: full width, mathematical, a long dash, a loose accent."""
+    """Whether this is another form of an ASCII character: full width, mathematical, a long dash, a loose accent."""
     if letter.isascii():
         return False
     if _ACCENT.match(letter):
         return True
-    other = skeleton(letter)
-    return other.isascii() and other != "" and (not letter.isalpha() or _is_compatibility_form(letter))
+    plain = skeleton(letter)
+    return plain.isascii() and plain != "" and (not letter.isalpha() or _is_compatibility_form(letter))
 
 
 def _is_compatibility_form(letter: str) -> bool:
@@ -61,66 +131,14 @@ def _is_compatibility_form(letter: str) -> bool:
 
 def _lookalike_positions(word: str) -> Iterator[int]:
     """Letters of another script that look Latin, in a word that could be taken for a Latin one."""
-    alike = [place for place, letter in enumerate(word) if _looks_latin(letter)]
-    if alike and all(letter.isascii() or _looks_latin(letter) for letter in word):
-        yield from alike
+    lookalikes = [position for position, letter in enumerate(word) if _looks_latin(letter)]
+    if lookalikes and all(letter.isascii() or _looks_latin(letter) for letter in word):
+        yield from lookalikes
 
 
 def _looks_latin(letter: str) -> bool:
-    """As a letter with an accent does not: that is Latin, and can be seen."""
+    """Whether a non-Latin letter looks like a Latin one; a Latin letter with a visible accent does not count."""
     if letter.isascii() or unicodedata.decomposition(letter):
         return False
-    other = skeleton(letter)
-    return other.isascii() and len(other) == 1
-
-
-def escape_text(value: str) -> str:
-    """A text as it is; what would not show, or pose as something else, is marked."""
-    return "".join(
-        f'<mark class="hidden">{escape(piece)}</mark>' if hidden else escape(piece)
-        for piece, hidden in mark_hidden(value)
-    )
-
-
-def paragraph(*parts: str, kind: str = "") -> str:
-    """Parts that are HTML already."""
-    return f"<p{_class_attribute(kind)}>{''.join(parts)}</p>\n"
-
-
-def alert(message: str) -> str:
-    """What went wrong, read out at once."""
-    return f'<p class="alert" role="alert">{as_sentence(message)}</p>\n'
-
-
-def as_sentence(message: str) -> str:
-    """An error's words as a sentence of their own."""
-    return escape_text(f"{message[:1].upper()}{message[1:]}.")
-
-
-def definition_list(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values, the values being HTML already."""
-    rows = "".join(f"<div><dt>{escape(name)}</dt><dd>{value}</dd></div>\n" for name, value in pairs)
-    return f"<dl>\n{rows}</dl>\n"
-
-
-def form(csrf_token: str, action: str, *fields: str, attributes: str = "") -> str:
-    """A form of this page; `word` proves that it is one of ours."""
-    hidden = f'<input type="hidden" name="word" value="{escape(csrf_token)}">'
-    todo = f'<input type="hidden" name="action" value="{escape(action)}">'
-    return f'<form method="post"{attributes}>\n{hidden}\n{todo}\n{"".join(fields)}</form>\n'
-
-
-def button(label: str, kind: str = "") -> str:
-    """Sends its form."""
-    return f'<button type="submit"{_class_attribute(kind)}>{escape(label)}</button>\n'
-
-
-def render_page(title: str, *parts: str, hall: str = "Toolhall") -> bytes:
-    """The page from its title on; `send_page` puts before it what depends on where it is."""
-    body = f'<header><span class="hall">{escape_text(hall)}</span></header>\n<main>\n<h1>{escape_text(title)}</h1>\n'
-    page = f"<title>{escape_text(title)}</title>\n</head>\n<body>\n{body}{''.join(parts)}</main>\n</body>\n</html>\n"
-    return page.encode("utf-8", "replace")
-
-
-def _class_attribute(kind: str) -> str:
-    return f' class="{kind}"' if kind else ""
+    plain = skeleton(letter)
+    return plain.isascii() and len(plain) == 1

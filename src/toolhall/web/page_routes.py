@@ -35,7 +35,7 @@ PAGES_KEY_PURPOSE, SESSIONS_KEY_PURPOSE, FACTORS_KEY_PURPOSE = (
 
 
 class ApprovalComponents:
-    """The way to people; until it is opened, what they say is kept in memory."""
+    """The stores and services of approvals and second factors; in memory until `open` gives them the stores."""
 
     def __init__(self, name: str, public_url: PublicUrl, root: bytes, clock: Callable[[], float]) -> None:
         self.public_url = public_url
@@ -46,23 +46,23 @@ class ApprovalComponents:
         self.sessions = PageSessions(SealedBox(derive_key(root, SESSIONS_KEY_PURPOSE)), self._key, public_url, clock)
 
     def open(self, stores: Stores) -> None:
-        """From now on, keep it there."""
+        """Keep approvals and factors in these stores from now on."""
         self.approvals.store, self.factors.store = stores.approvals, stores.factors
 
     def endpoints(
         self, context: ManagementContext, validator: RequestValidator, authenticator: RequestAuthenticator
     ) -> dict[str, Methods]:
-        """The pages, and what the command line uses in their place."""
-        deciding = ApprovalDecisions(self.approvals, context.dispatcher.admin)
+        """Return the pages' routes, and those of the management API that the command line uses instead."""
+        decisions = ApprovalDecisions(self.approvals, context.dispatcher.admin)
         passkeys = Passkeys(self.factors, self.public_url, self._key, self._name)
-        parts = PageComponents(
-            deciding, self.factors, passkeys, PageAuth(self.sessions, authenticator), self.public_url
+        components = PageComponents(
+            decisions, self.factors, passkeys, PageAuth(self.sessions, authenticator), self.public_url
         )
-        approve, enroll = ApprovePage(parts), EnrollPage(parts, context.dispatcher.admin)
+        approve, enroll = ApprovePage(components), EnrollPage(components, context.dispatcher.admin)
         return {
             APPROVE: {"GET": approve.get, "POST": approve.post},
             ENROLL: {"GET": enroll.get, "POST": enroll.post},
-            **ApprovalsApi(deciding, self.factors, validator).endpoints(),
+            **ApprovalsApi(decisions, self.factors, validator).endpoints(),
             **FactorsApi(context, self.factors, validator, self._name, self._enroll_url).endpoints(),
         }
 
@@ -73,8 +73,12 @@ class ApprovalComponents:
 def account_link_routes(
     broker: Broker, admin: AdminExecutor, page_auth: PageAuth, public_url: PublicUrl, clock: Callable[[], float]
 ) -> dict[str, Methods]:
-    """The page of every link, and where providers lead back to: all to one place, or each to its own."""
-    linking, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
-    connect, callback = ConnectPage(linking, page_auth, public_url, clock), CallbackPage(linking, cookies, public_url)
-    back: Methods = {"GET": callback.get}
-    return {LINK_PATH: {"GET": connect.get, "POST": connect.post}, CALLBACK_PATH: back, f"{CALLBACK_PATH}/": back}
+    """Return the routes of links and of provider redirects: one path for all providers, or one below it for each."""
+    flow, cookies = AccountLinkFlow(broker, admin), LinkCookies(public_url)
+    connect, callback = ConnectPage(flow, page_auth, public_url, clock), CallbackPage(flow, cookies, public_url)
+    callback_methods: Methods = {"GET": callback.get}
+    return {
+        LINK_PATH: {"GET": connect.get, "POST": connect.post},
+        CALLBACK_PATH: callback_methods,
+        f"{CALLBACK_PATH}/": callback_methods,
+    }

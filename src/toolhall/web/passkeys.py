@@ -25,14 +25,14 @@ _PASSKEY_REFUSED = "the passkey did not prove that you are there; try again, or 
 
 
 class Passkey(msgspec.Struct, frozen=True):
-    """What is kept of one: its id, and the public half of its key."""
+    """A stored passkey: credential id and public key, in base64url."""
 
     credential: str
     key: str
 
 
 class Passkeys:
-    """Asks browsers for passkeys, and reads what they answer; a challenge is good for one purpose and no other."""
+    """Makes WebAuthn options and verifies the responses; each challenge is bound to one purpose."""
 
     def __init__(self, factors: SecondFactors, public_url: PublicUrl, key: bytes, name: str) -> None:
         self._factors = factors
@@ -41,9 +41,9 @@ class Passkeys:
         self._name = name
 
     def registration_options(self, invitation: Factor, headers: Headers) -> str:
-        """What a browser is told to make a passkey for the person who was invited."""
+        """Return the creation options for the invited person, as JSON; Malformed at an IP address."""
         lib, structs = _webauthn(), _structs()
-        chosen = structs.AuthenticatorSelectionCriteria(
+        selection = structs.AuthenticatorSelectionCriteria(
             resident_key=structs.ResidentKeyRequirement.PREFERRED,
             user_verification=structs.UserVerificationRequirement.REQUIRED,
         )
@@ -54,18 +54,18 @@ class Passkeys:
             user_id=hashlib.sha256(invitation.person.encode()).digest(),
             challenge=self._challenge("enrol", invitation.id),
             timeout=_MILLISECONDS,
-            authenticator_selection=chosen,
+            authenticator_selection=selection,
         )
-        said: str = lib.options_to_json(options)
-        return said
+        encoded: str = lib.options_to_json(options)
+        return encoded
 
-    async def register(self, invitation: Factor, answer: str, headers: Headers) -> Factor | None:
-        """Keep the passkey that a browser made; None if the invitation is gone, WrongFactor if it is none."""
+    async def register(self, invitation: Factor, response: str, headers: Headers) -> Factor | None:
+        """Store the passkey of a response; None if the invitation is gone, WrongFactor for a bad response."""
         verify = _webauthn().verify_registration_response
-        said = _parse_credential(answer)
+        credential = _parse_credential(response)
         try:
-            made = verify(
-                credential=said,
+            verified = verify(
+                credential=credential,
                 expected_challenge=self._challenge("enrol", invitation.id),
                 expected_rp_id=self._relying_party_id(headers),
                 expected_origin=self._public_url.origin(headers),
@@ -73,16 +73,16 @@ class Passkeys:
             )
         except _errors() as error:
             raise WrongFactor("this browser made no passkey that can be used here", detail=str(error)) from None
-        kept = Passkey(_encode_base64(made.credential_id), _encode_base64(made.credential_public_key))
-        return await self._factors.add_passkey(invitation, msgspec.json.encode(kept), made.sign_count)
+        passkey = Passkey(_encode_base64(verified.credential_id), _encode_base64(verified.credential_public_key))
+        return await self._factors.add_passkey(invitation, msgspec.json.encode(passkey), verified.sign_count)
 
     async def authentication_options(self, person: str, purpose: str, headers: Headers) -> str | None:
-        """What a browser is told to ask this person for; None if there is no passkey, or not at this address."""
-        host, known = self._public_url.relying_party_id(headers), await self._passkeys_of(person)
-        if host is None or not known:
+        """Return the request options as JSON; None if the person has no passkey, or at an IP address."""
+        host, passkeys = self._public_url.relying_party_id(headers), await self._passkeys_of(person)
+        if host is None or not passkeys:
             return None
         lib, structs = _webauthn(), _structs()
-        allowed = [structs.PublicKeyCredentialDescriptor(id=_decode_base64(each.credential)) for _, each in known]
+        allowed = [structs.PublicKeyCredentialDescriptor(id=_decode_base64(each.credential)) for _, each in passkeys]
         options = lib.generate_authentication_options(
             rp_id=host,
             challenge=self._challenge("prove", purpose),
@@ -90,15 +90,15 @@ class Passkeys:
             allow_credentials=allowed,
             user_verification=structs.UserVerificationRequirement.REQUIRED,
         )
-        said: str = lib.options_to_json(options)
-        return said
+        encoded: str = lib.options_to_json(options)
+        return encoded
 
-    async def verify(self, person: str, purpose: str, answer: str, headers: Headers) -> None:
-        """Return if this proves that the person is there; WrongFactor otherwise."""
-        said = _parse_credential(answer)
+    async def verify(self, person: str, purpose: str, response: str, headers: Headers) -> None:
+        """Return if the response proves the person's presence; raise WrongFactor otherwise."""
+        credential = _parse_credential(response)
         for factor, passkey in await self._passkeys_of(person):
-            if passkey.credential == said.get("id"):
-                counter = self._verify_assertion(factor, passkey, purpose, said, headers)
+            if passkey.credential == credential.get("id"):
+                counter = self._verify_assertion(factor, passkey, purpose, credential, headers)
                 if await self._factors.store.advance(factor.id, counter):
                     return
         raise WrongFactor(_PASSKEY_REFUSED)
@@ -108,7 +108,7 @@ class Passkeys:
     ) -> int:
         verify = _webauthn().verify_authentication_response
         try:
-            found = verify(
+            verified = verify(
                 credential=credential,
                 expected_challenge=self._challenge("prove", purpose),
                 expected_rp_id=self._relying_party_id(headers),
@@ -119,16 +119,16 @@ class Passkeys:
             )
         except _errors() as error:
             raise WrongFactor(_PASSKEY_REFUSED, detail=str(error)) from None
-        counter: int = found.new_sign_count
+        counter: int = verified.new_sign_count
         return counter
 
     async def _passkeys_of(self, person: str) -> list[tuple[Factor, Passkey]]:
-        known = [
+        passkeys = [
             (each, self._factors.open_secret(each))
             for each in await self._factors.factors_of(person)
             if each.kind == "passkey"
         ]
-        return [(each, msgspec.json.decode(secret, type=Passkey)) for each, secret in known if secret is not None]
+        return [(each, msgspec.json.decode(secret, type=Passkey)) for each, secret in passkeys if secret is not None]
 
     def _relying_party_id(self, headers: Headers) -> str:
         host = self._public_url.relying_party_id(headers)
@@ -137,19 +137,19 @@ class Passkeys:
         return host
 
     def _challenge(self, *purpose: str) -> bytes:
-        """Made from its purpose, so nothing need be remembered: what it is for can be done once."""
+        """Derive the challenge from its purpose, which can be fulfilled only once; so no challenge is stored."""
         return hmac.digest(self._key, msgspec.json.encode(["challenge", *purpose]), "sha256")
 
 
-def _parse_credential(answer: str) -> JsonObject:
-    """What a browser says, as strict JSON; WrongFactor for anything else."""
+def _parse_credential(response: str) -> JsonObject:
+    """Parse a WebAuthn response as strict JSON; WrongFactor for anything but an object."""
     try:
-        said = strict_json.decode(answer.encode("utf-8", "surrogatepass"))
+        parsed = strict_json.decode(response.encode("utf-8", "surrogatepass"))
     except Malformed as error:
         raise WrongFactor(_PASSKEY_REFUSED, detail=error.message) from None
-    if not isinstance(said, dict):
+    if not isinstance(parsed, dict):
         raise WrongFactor(_PASSKEY_REFUSED)
-    return said
+    return parsed
 
 
 def _encode_base64(raw: bytes) -> str:
@@ -161,7 +161,7 @@ def _decode_base64(text: str) -> bytes:
 
 
 def _webauthn() -> Any:
-    """It takes a third of a second to load, and is needed when somebody looks at a page."""
+    """Import webauthn late: it takes a third of a second, and only pages need it."""
     return importlib.import_module("webauthn")
 
 
@@ -170,6 +170,6 @@ def _structs() -> Any:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What the library says of answers that prove nothing; broken ones end in errors of Python's own."""
+    """The errors of verification: the library's own, and Python's for malformed responses."""
     base: type[Exception] = importlib.import_module("webauthn.helpers.exceptions").WebAuthnException
     return base, ValueError, KeyError, TypeError, RecursionError

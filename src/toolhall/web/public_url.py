@@ -14,7 +14,7 @@ _IP_ADDRESS = re.compile(r"\[.*\]|[0-9.]+")
 
 
 class PublicUrl:
-    """The public URL, or else where the hall listens; `port` is the right one once it does."""
+    """The configured public URL, or else the address the hall listens on; the server sets `port` once it listens."""
 
     def __init__(self, configured: str | None, port: int, host: str = _LOCALHOST) -> None:
         self.configured = None if configured is None else configured.rstrip("/")
@@ -25,11 +25,11 @@ class PublicUrl:
 
     @property
     def url(self) -> str:
-        """What links begin with; by name, because a passkey cannot belong to a bare address."""
+        """What links begin with; a host name where possible, because a passkey cannot belong to an IP address."""
         return self.configured or f"http://{self._host}:{self.port}{self.prefix}"
 
     def on_mounted(self, scope: Scope) -> None:
-        """Take over where the hall is mounted, as far as no public URL says it."""
+        """Without a configured URL, take the path and port from the application that the hall is mounted in."""
         root = quote(scope["root_path"])
         if self.configured is None:
             self.prefix = root
@@ -47,14 +47,14 @@ class PublicUrl:
 
     @property
     def is_secure(self) -> bool:
-        """Whether browsers come by https only."""
+        """Whether browsers use https."""
         return self.url.startswith("https://")
 
     def cookie_name(self, name: str) -> str:
-        """A cookie's name: of this hall only, also where another one has the same host.
+        """Return a cookie name that no other hall on the same host uses.
 
-        Browsers hold `__Host-` to `Path=/`. A hall below a path has its cookies sent to that path alone, because
-        other programs answer at the rest of the host, so it takes the next best, `__Secure-`.
+        Browsers accept `__Host-` only with `Path=/`. A hall below a path limits its cookies to that path, because
+        other programs answer at the rest of the host, so its names begin with the next best prefix, `__Secure-`.
         """
         if not self.prefix:
             return f"__Host-{name}" if self.is_secure else name
@@ -63,24 +63,24 @@ class PublicUrl:
 
     @property
     def cookie_scope(self) -> str:
-        """The attributes of every cookie that say where it goes."""
+        """The Path and Secure attributes of every cookie."""
         return f"Path={self.prefix or '/'}{'; Secure' if self.is_secure else ''}"
 
     def origin(self, headers: Headers) -> str:
-        """The origin of a page as a browser names it; without a public URL, what it came by, which was checked."""
+        """Return the origin of the pages; without a public URL, from the Host header, which the guard has checked."""
         if self.configured is None:
             return f"http://{headers.get(b'host', b'').decode('latin-1').lower()}"
         parts = urlsplit(self.configured)
         return f"{parts.scheme}://{parts.netloc}".lower()
 
     def relying_party_id(self, headers: Headers) -> str | None:
-        """What passkeys belong to (the relying party); None for a bare address, which they cannot."""
+        """Return the host that passkeys belong to; None for an IP address, to which WebAuthn binds none."""
         host = urlsplit(self.origin(headers)).hostname or ""
         return None if not host or _IP_ADDRESS.fullmatch(host) or ":" in host else host
 
 
 def _link_host(host: str) -> str:
-    """How a link names what the hall listens on: this machine by its name, another address as it is."""
+    """Return the host for links: `localhost` for loopback and wildcard addresses, any other as it is."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

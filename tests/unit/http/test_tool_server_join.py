@@ -224,7 +224,7 @@ async def test_who_cannot_be_reached_gets_no_call(hall: House) -> None:
     """Nothing is kept of it either: it may be another's address."""
     refused = await join(hall, url="http://127.0.0.1:9")
     assert refused["message"].startswith("the hall cannot reach http://127.0.0.1:9: ")
-    assert "is it the address that the hall sees? Say another with --advertise" in refused["message"]
+    assert "is it the address that the hall sees? Give another one with --advertise" in refused["message"]
     assert hall.registration.index.all == ()
     assert len(hall.tool_servers.pools) == 0
 

@@ -51,7 +51,7 @@ class Longer(Toolkit, name="Shelf", version="1.1.0"):
         return "none"
 
 
-class HallServer(HallServer):
+class ToolHostServer(HallServer):
     """Hears no signals: those are the test's."""
 
     def capture_signals(self) -> Any:
@@ -143,7 +143,7 @@ async def listens(url: str, *, modern: bool) -> AsyncGenerator[Listener]:
 
 async def test_tool_servers_come_and_go_and_only_new_tools_are_told_of() -> None:
     with Toolhall() as hall, socket.create_server(("127.0.0.1", 0)) as bound:
-        server = HallServer(hall)
+        server = ToolHostServer(hall)
         async with listening(server, bound) as url:
             async with joined(url, Shelf, "replica-one-0123456789") as tools:
                 assert tools == {"Shelf.pick@1.0.0": "active"}

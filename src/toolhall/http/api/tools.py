@@ -326,7 +326,8 @@ def _detect_dialect(document: Json) -> str:
     try:
         return detect_dialect(document).name
     except BadDocument:
-        fix = f"this looks like no known definition; say what it is with ?dialect= and one of {', '.join(READABLE_DIALECTS)}"
+        dialects = ", ".join(READABLE_DIALECTS)
+        fix = f"this looks like no known definition; say what it is with ?dialect= and one of {dialects}"
         raise BadDocument([Finding("", "convert/unknown", fix)]) from None
 
 

@@ -353,7 +353,7 @@ async def test_a_wrapped_async_function_is_awaited() -> None:
 
 
 def test_metadata_keys_that_mcp_keeps_to_itself_are_refused() -> None:
-    with pytest.raises(BadDeclaration, match="a prefix that MCP keeps to itself"):
+    with pytest.raises(BadDeclaration, match="a prefix that is reserved for MCP"):
 
         @tool(meta={"io.modelcontextprotocol/x": 1})
         def marked() -> None: ...

@@ -1,4 +1,4 @@
-"""What a call leaves behind: its AuditRecord, and its Recording without secrets for replay."""
+"""Records of a call: the AuditRecord of every call, and the Recording of a call for replay, without secrets."""
 
 import hashlib
 from typing import Literal, Protocol, TypeAlias
@@ -9,17 +9,24 @@ from toolhall.model.content import Audio, Content, Image, Resource, ResourceLink
 from toolhall.model.errors import ToolFailed
 from toolhall.model.json import Json, JsonObject
 
+RECORDINGS_FILE = "recordings.jsonl"
+MAX_VALUE_BYTES = 64 * 1024  # larger values are left out
+RecordedOutcome: TypeAlias = Literal["ok", "tool_error"]
+
 
 class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Written once for every call, also for a refused one; never holds an argument or a result."""
+    """One line of the audit log, written for every call, also for a refused one; no arguments and no results.
+
+    The fields are the stored format: they must not be renamed.
+    """
 
     time: float
     call: str
     caller: str
     dialect: str
-    tool: str  # its id with its version; of a tool that was not found, what it was called
+    tool: str  # the id with its version; for an unknown tool, the name that the caller sent
     outcome: str  # "ok", "tool_error", "asked", "repeated", or the error's name; "intent" before a side effect
-    grant: str | None = None  # what the verdict rests on
+    grant: str | None = None  # the grant or rule that decided
     arguments_sha256: str | None = None
     duration_us: int = 0
     bytes_in: int = 0
@@ -27,47 +34,42 @@ class AuditRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     definition_sha256: str | None = None
     level: int | None = None
     verdict: Literal["allow", "deny", "verify"] | None = None
-    reason: str | None = None  # of a no
-    approval: str | None = None  # a person's yes to this call, or the question that it asked
-    person: str | None = None  # who answers for the caller, where that is another name
+    reason: str | None = None  # for a denial
+    approval: str | None = None  # the id of the approval, given or requested
+    person: str | None = None  # who is responsible for the caller, if that is another name
     acting_for: str | None = None
     redactions: int = 0
-    phase: Literal["intent"] | None = None  # left out once the call has ended
+    phase: Literal["intent"] | None = None  # None for a call that has ended
 
 
 class RecordSource(Protocol):
-    """What a record can be made of later, by whoever writes it."""
+    """Builds an AuditRecord when the log writes it, so that the call does not wait for it."""
 
     def record(self) -> AuditRecord:
-        """The record."""
+        """Build the record."""
         ...
 
 
-RECORDINGS_FILE = "recordings.jsonl"
-MAX_VALUE_BYTES = 64 * 1024  # bytes; a larger value is left out
-RecordedOutcome: TypeAlias = Literal["ok", "tool_error"]
-
-
 class Recording(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of the recordings; pointers lead from its top (`/arguments/password`, `/answer/value`)."""
+    """One line of the recordings file; its pointers start at the recording (`/arguments/password`, `/answer/value`)."""
 
     time: float
-    tool: str  # its id, with the version that answered
+    tool: str  # the id with its version
     dialect: str
     outcome: RecordedOutcome
     arguments: Json
     answer: Json
     redacted: tuple[str, ...] = ()
-    omitted: tuple[str, ...] = ()  # too large: null stands there
+    omitted: tuple[str, ...] = ()  # values that are too large, and null here
 
 
 def recorded_outcome(result: Result | ToolFailed) -> RecordedOutcome:
-    """Whether the tool could do it; it may say that it could not in two ways, which callers read alike."""
+    """The outcome of a call: a raised ToolFailed and a result with `is_error` count alike."""
     return "tool_error" if isinstance(result, ToolFailed) or result.is_error else "ok"
 
 
 def recorded_answer(result: Result | ToolFailed) -> JsonObject:
-    """What callers are answered: the value if there is one, and the content as texts."""
+    """The answer as JSON: the value, if there is one, and the content blocks as texts."""
     if isinstance(result, ToolFailed):
         return {"content": [result.message]}
     answer: JsonObject = {} if result.encoded is None else {"value": msgspec.json.decode(result.encoded)}
@@ -77,7 +79,7 @@ def recorded_answer(result: Result | ToolFailed) -> JsonObject:
 
 
 def recorded_size(result: Result | ToolFailed) -> int:
-    """How many bytes the answer takes, about."""
+    """The approximate size of the recorded answer in bytes."""
     if isinstance(result, ToolFailed):
         return len(result.message.encode(errors="replace"))
     return len(result.encoded or b"") + sum(map(_block_size, result.content))
@@ -102,8 +104,8 @@ def _block_as_text(block: Content) -> str:
         case ResourceLink():
             return block.uri
         case _:
-            raise TypeError(f"{type(block).__name__} is no content")
+            raise TypeError(f"{type(block).__name__} is not a content block")
 
 
-def _describe_bytes(what: str, data: bytes) -> str:
-    return f"[{what}, {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}]"
+def _describe_bytes(kind: str, data: bytes) -> str:
+    return f"[{kind}, {len(data)} bytes, sha256 {hashlib.sha256(data).hexdigest()}]"

@@ -10,7 +10,7 @@ Audience: TypeAlias = Literal["user", "assistant"]
 
 
 class Notes(msgspec.Struct, frozen=True, kw_only=True):
-    """For whom a block is meant, how much it matters (0 to 1), when it last changed (ISO 8601)."""
+    """Annotations of a block: its audience, its priority (0 to 1), when it last changed (ISO 8601)."""
 
     audience: tuple[Audience, ...] | None = None
     priority: float | None = None
@@ -26,7 +26,7 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Image(msgspec.Struct, frozen=True):
-    """A picture: raw bytes and their MIME type."""
+    """An image: raw bytes and their MIME type."""
 
     data: bytes
     mime_type: str = "image/png"
@@ -35,7 +35,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class Audio(msgspec.Struct, frozen=True):
-    """A sound: raw bytes and their MIME type."""
+    """Audio: raw bytes and their MIME type."""
 
     data: bytes
     mime_type: str = "audio/wav"
@@ -44,7 +44,7 @@ class Audio(msgspec.Struct, frozen=True):
 
 
 class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
-    """A pointer to something the client may read by itself."""
+    """A link to a resource that the client may read by itself."""
 
     uri: str
     name: str
@@ -57,7 +57,7 @@ class ResourceLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource carried inside the result: text, or raw bytes."""
+    """A resource embedded in the result: text, or raw bytes."""
 
     uri: str
     content: str | bytes
@@ -71,7 +71,7 @@ CONTENT_TYPES = (Text, Image, Audio, ResourceLink, Resource)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """Everything a tool may say at once: blocks for the reader, a value for the program, notes for the client."""
+    """A complete tool result: content blocks for the model, a value for programs, metadata for the client."""
 
     content: tuple[Content, ...] = ()
     value: Json = msgspec.UNSET
@@ -80,10 +80,10 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """One finished call: `encoded` is the checked value as JSON bytes (None: there is no value)."""
+    """The result of a finished call: `encoded` is the checked value as JSON bytes (None: there is no value)."""
 
     encoded: bytes | None
     content: tuple[Content, ...] = ()
-    text: str | None = None  # the value itself, when the tool returned plain text
+    text: str | None = None  # the value itself, if the tool returned a string
     meta: JsonObject | None = None
     is_error: bool = False

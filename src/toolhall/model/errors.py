@@ -10,7 +10,8 @@ ToolhallError
 │   ├── Unauthenticated · Denied · NeedsVerification · NeedsRequirement (secret, account, user id)
 │   └── Limited        too many calls; see retry_after
 └── Failed             the caller did nothing wrong
-    ├── ToolFailed (ToolError: with a code of the author's; Crashed: an unexpected exception) · TimedOut · Cancelled · BadOutput
+    ├── ToolFailed (ToolError: with the author's code; Crashed: an unexpected exception)
+    ├── TimedOut · Cancelled · BadOutput
     ├── Unavailable    upstream down, circuit open
     └── Broken         internal error; the details are in the log only
 
@@ -26,11 +27,11 @@ import msgspec
 from toolhall.model.json import JsonObject
 from toolhall.model.requirements import MissingRequirement
 
-MAX_RETRY_AFTER_SECONDS = 31_536_000  # a year: nobody is asked to wait longer
+MAX_RETRY_AFTER_SECONDS = 31_536_000  # a year
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing wrong with a value: where, and what to change; never the value itself."""
+    """One problem of a value: its path and the reason, never the value itself."""
 
     path: str
     reason: str
@@ -40,10 +41,10 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class ToolhallError(Exception):
-    """The root: `message` is for anyone, `detail` is for the log."""
+    """The root of the tree: `message` may be shown to anyone, `detail` goes to the log only."""
 
     message = "the call could not be answered"
-    reached_tool = True  # False: the pipeline ended the call before its run stage, so nothing of the tool ran
+    reached_tool = True  # False: the pipeline ended the call before its run stage, so no code of the tool ran
 
     def __init__(self, message: str | None = None, *, detail: str | None = None) -> None:
         self.message = message or type(self).message
@@ -62,17 +63,17 @@ class Malformed(Refused):
 
 
 class NotFound(Refused):
-    """No such tool, or none this caller may see: the two are told apart by nobody."""
+    """There is no such tool, or this caller may not see it; a caller cannot tell which."""
 
     message = "unknown tool"
 
     def __init__(self, message: str | None = None, *, hidden: object = None, detail: str | None = None) -> None:
-        self.hidden = hidden  # the tool that is there, and why this caller may not see it; for the record only
+        self.hidden = hidden  # the invisible tool and why it is invisible; for the audit record only
         super().__init__(message, detail=detail)
 
 
 class NotActive(NotFound):
-    """The operator asks for a tool that is registered but not served; to anybody else it is unknown."""
+    """A registered tool that is not active; only the operator gets this error, other callers get NotFound."""
 
     message = "this tool is registered, but not active"
 
@@ -82,7 +83,7 @@ class NotActive(NotFound):
 
 
 class Retired(NotFound):
-    """The last day of `tool` is over; `successor` is what to call instead, if somebody said."""
+    """The sunset date of `tool` is over; `successor` is what to call instead, if the operator named one."""
 
     message = "this tool was retired"
 
@@ -109,7 +110,7 @@ class BadArguments(Refused):
 
 
 class Unsupported(Refused):
-    """The caller's program did not declare a feature that the tool needs."""
+    """The client did not declare a feature that the tool needs."""
 
     def __init__(self, feature: str, *, detail: str | None = None) -> None:
         self.feature = feature
@@ -117,13 +118,13 @@ class Unsupported(Refused):
 
 
 class Unauthenticated(Refused):
-    """No credential, or none that is valid."""
+    """The request has no credential, or an invalid one."""
 
     message = "a valid credential is required"
 
 
 class Denied(Refused):
-    """The caller is known and may not do this."""
+    """The caller is authenticated and not authorized."""
 
     message = "this caller may not call this tool"
 
@@ -136,14 +137,14 @@ class Denied(Refused):
         level: int | None = None,
         detail: str | None = None,
     ) -> None:
-        self.scopes = tuple(scopes)  # what a credential would have to hold
-        self.by = by  # the grant or rule that says no; for the record only
-        self.level = level  # of the tool; for the record only
+        self.scopes = tuple(scopes)  # scopes that a credential would need
+        self.by = by  # the grant or rule that denies; for the audit record only
+        self.level = level  # of the tool; for the audit record only
         super().__init__(message, detail=detail)
 
 
 class NeedsVerification(Refused):
-    """A person must verify this call, on a page of ours, before it may run: verify again, approve, or let another."""
+    """A person must verify this call on a page of the hall first: step up, approve, or have another person approve."""
 
     message = "this call needs the approval of a person"
 
@@ -157,13 +158,13 @@ class NeedsVerification(Refused):
         detail: str | None = None,
     ) -> None:
         self.how = how
-        self.url = url  # where the person does it
+        self.url = url  # the page
         self.id = id
         super().__init__(message, detail=detail)
 
 
 class NeedsRequirement(Refused):
-    """A secret, a linked account or a user id is missing; all that are missing are listed."""
+    """Secrets, linked accounts or a user id are missing; `missing` lists all of them."""
 
     message = "this tool needs something that has not been set up"
 
@@ -175,7 +176,7 @@ class NeedsRequirement(Refused):
 
 
 class Limited(Refused):
-    """Too many calls; `retry_after` says in how many seconds to come back."""
+    """A rate limit is exceeded; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: float, *, detail: str | None = None) -> None:
         self.retry_after = retry_after
@@ -187,7 +188,7 @@ class Failed(ToolhallError):
 
 
 class ToolFailed(Failed):
-    """The tool says that it could not do it; its message is meant for the model."""
+    """The tool reports an error; its message is meant for the model."""
 
     message = "the tool failed"
 
@@ -203,13 +204,13 @@ class ToolFailed(Failed):
         if retry_after is not None and not 0 <= retry_after <= MAX_RETRY_AFTER_SECONDS:
             raise ValueError(f"retry_after is in seconds, from 0 to {MAX_RETRY_AFTER_SECONDS}")
         super().__init__(message, detail=detail)
-        self.retry_after = retry_after  # in how many seconds the same call may succeed
-        self.can_retry = can_retry or retry_after is not None  # it may, but nobody knows when
-        self.prompt = prompt  # what else the model should read
+        self.retry_after = retry_after  # seconds after which the same call may succeed
+        self.can_retry = can_retry or retry_after is not None  # the same call may succeed later
+        self.prompt = prompt  # further text for the model
 
 
 class ToolError(ToolFailed):
-    """The same in the hub's words: with a code and details of the author's own."""
+    """A ToolFailed with a code and details of the author's own, as the hub protocol defines them."""
 
     def __init__(
         self,
@@ -225,7 +226,7 @@ class ToolError(ToolFailed):
 
 
 class Crashed(ToolFailed):
-    """The tool raised what it did not mean to; what that says stays in the log."""
+    """The tool raised an unexpected exception; its text goes to the log only."""
 
 
 class TimedOut(Failed):
@@ -235,33 +236,33 @@ class TimedOut(Failed):
 
 
 class Cancelled(Failed):
-    """The caller no longer wants the answer."""
+    """The caller cancelled the call or disconnected."""
 
     message = "the call was cancelled"
 
 
 class BadOutput(Failed):
-    """The tool returned something that its own output schema forbids, or that is too large."""
+    """The tool's result does not match its output schema, or is too large."""
 
     message = "the tool returned something other than it promises"
 
 
 class Unavailable(Failed):
-    """What the tool runs on cannot be reached now."""
+    """The tool's server or upstream cannot be reached now."""
 
     message = "the tool is not available now"
-    retry_after: float | None = None  # seconds, where somebody knows
+    retry_after: float | None = None  # seconds, if known
 
 
 class Broken(Failed):
-    """A fault of ours; the details are in the log only."""
+    """An internal error of the hall; the details are in the log only."""
 
     message = "internal error; the details are in the server's log"
 
 
 class LifespanFailed(Exception):
-    """Something could not be entered, so nothing is served; the message names it and its error."""
+    """A lifespan failed to start, so the hall does not serve; the message names it and the error."""
 
     def __init__(self, name: str, error: BaseException) -> None:
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        super().__init__(f"{name} could not be entered: {said}")
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        super().__init__(f"{name} could not be entered: {reason}")

@@ -1,7 +1,7 @@
 """Requests to and answers of the dispatcher, the Call that the pipeline processes, and its ClientLink.
 
-A dialect decodes bytes into ListTools or CallTool; the dispatcher answers with a ToolPage, a CompletedCall, InputRequired
-or a ToolhallError; while the call runs, events and questions travel over its ClientLink.
+A dialect decodes bytes into ListTools or CallTool; the dispatcher answers with a ToolPage, a CompletedCall,
+InputRequired or a ToolhallError; while the call runs, events and questions travel over its ClientLink.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error
 
 
 class ProgressEvent(msgspec.Struct, frozen=True):
-    """How far a call has come."""
+    """The progress of a running call."""
 
     done: float
     total: float | None = None
@@ -30,7 +30,7 @@ class ProgressEvent(msgspec.Struct, frozen=True):
 
 
 class LogEvent(msgspec.Struct, frozen=True):
-    """Something a running tool wants its caller to read."""
+    """A log message of a running tool to its caller."""
 
     level: LogLevel
     data: Json
@@ -41,50 +41,50 @@ CallEvent: TypeAlias = ProgressEvent | LogEvent
 
 
 class ClientLink(Protocol):
-    """The line to the caller while its call runs."""
+    """The connection to the client while its call runs."""
 
     def emit(self, event: CallEvent) -> None:
-        """Send an event, if the caller wants it."""
+        """Send an event, if the client wants events."""
         ...
 
     def can(self, feature: str) -> bool:
-        """Whether the caller's program declared this feature: elicitation, sampling, roots."""
+        """Whether the client declared this feature: elicitation, sampling, roots."""
         ...
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Put questions to the caller; raises Asking where the dialect answers them in a later request."""
+        """Ask the client; raises InputRequiredSignal if the dialect sends the replies in a later request."""
         ...
 
     async def detach(self, retry_ms: int) -> None:
-        """Hang up and let the client come back for the answer, where the dialect can."""
+        """Let the client disconnect and fetch the answer later, if the dialect supports that."""
         ...
 
 
 class NullLink:
-    """A link that leads nowhere: events vanish and nobody can be asked."""
+    """A link without a client: it drops events and answers no questions."""
 
     def emit(self, event: CallEvent) -> None:
-        """Drop it."""
+        """Drop the event."""
 
-    def can(self, feature: str) -> bool:  # noqa: ARG002 - no feature leads anywhere
-        """Never."""
+    def can(self, feature: str) -> bool:  # noqa: ARG002 - there is no client
+        """Always False."""
         return False
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:  # noqa: ARG002
-        """Nobody answers."""
+        """Return no replies."""
         return {}
 
     async def detach(self, retry_ms: int) -> None:
-        """Nothing to hang up."""
+        """Do nothing."""
 
 
 NULL_LINK = NullLink()
 
 
 class CallConsent(msgspec.Struct, frozen=True):
-    """A person's yes to a call that goes on in a later request: its approval, and a digest of what it is bound to.
+    """A person's approval of a call that continues in a later request, and the digest of the approved call.
 
-    Only the hall makes one, and seals it before it leaves: nothing that a caller writes is read as a consent.
+    Only the hall creates one, and it seals it before it sends it to a client: nothing else is accepted as a consent.
     """
 
     approval: str
@@ -92,46 +92,46 @@ class CallConsent(msgspec.Struct, frozen=True):
 
 
 class InputRequiredSignal(BaseException):
-    """Unwinds a tool that must wait for a later request; a tool's `except Exception` must not swallow it."""
+    """Ends a tool that must wait for a later request; a BaseException, so that no `except Exception` catches it."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         self.questions = questions
-        self.consent: CallConsent | None = None  # with which the call goes on once they are answered
+        self.consent: CallConsent | None = None  # with which the call continues once they are answered
         super().__init__(", ".join(questions))
 
 
 class ListTools(msgspec.Struct, frozen=True):
-    """Ask for one page of the tools this caller may see."""
+    """Request one page of the tools that the caller may see."""
 
     cursor: str | None = None
 
 
 class CallTool(msgspec.Struct, frozen=True):
-    """Ask to run one tool, by its published name or its id."""
+    """Request to run one tool, by its published name or its id."""
 
     tool: str
     arguments: JsonObject
     dialect: str
     size: int = 0
     caller_credentials: CallerCredentials | None = None
-    requested_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for
-    consent: CallConsent | None = None  # opened from a sealed state of the hall's own
+    requested_name: str | None = None  # the name that the caller sent, if `tool` is the target of a pinned name
+    consent: CallConsent | None = None  # from a state that the hall sealed
 
 
 DispatchRequest: TypeAlias = ListTools | CallTool
 
 
 class ToolPage(msgspec.Struct, frozen=True):
-    """One page of a listing; `encoded` remembers each dialect's bytes, so a page is written once per snapshot."""
+    """One page of the tool list; `encoded` caches its bytes by dialect, once per snapshot."""
 
     tools: tuple[Tool, ...]
     next_cursor: str | None
-    shared: bool  # the same for every caller
+    shared: bool  # whether every caller gets the same page
     encoded: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class CompletedCall(msgspec.Struct, frozen=True):
-    """A call that ran to its end, and the tool that ran."""
+    """The tool and the result of a completed call."""
 
     tool: Tool
     result: Result
@@ -141,14 +141,14 @@ class InputRequired(msgspec.Struct, frozen=True):
     """A call that must be sent again with the replies to these questions."""
 
     questions: Mapping[str, Question]
-    consent: CallConsent | None = None  # a person's yes that holds for the rest of the call
+    consent: CallConsent | None = None  # an approval that holds for the rest of the call
 
 
 Answer: TypeAlias = ToolPage | CompletedCall | InputRequired | ToolhallError
 
 
 class WireResponse(msgspec.Struct, frozen=True):
-    """Bytes to send, with a status hint that HTTP uses and stdio ignores."""
+    """The bytes of a response; HTTP also uses the status and the headers, stdio ignores them."""
 
     body: bytes
     status: int = 200
@@ -156,7 +156,7 @@ class WireResponse(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Everything a stage may know of the call it works on."""
+    """One call as every stage of the pipeline sees it."""
 
     id: str
     tool: str
@@ -166,7 +166,7 @@ class Call(msgspec.Struct, frozen=True):
     dialect: str
     size: int
     started: float
-    caller_credentials: CallerCredentials | None = None  # what the caller sent along for the tool
-    credentials: ResolvedCredentials | None = None  # what the tool was supplied with, once it was
-    requested_name: str | None = None  # what the caller wrote, where `tool` is what a pinned name stands for
-    consent: CallConsent | None = None  # a person's yes to the whole call, of which this is a later request
+    caller_credentials: CallerCredentials | None = None  # credentials that the caller sent for the tool
+    credentials: ResolvedCredentials | None = None  # credentials for the tool, once they are resolved
+    requested_name: str | None = None  # the name that the caller sent, if `tool` is the target of a pinned name
+    consent: CallConsent | None = None  # an approval from an earlier request of the same call

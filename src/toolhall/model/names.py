@@ -9,15 +9,25 @@ from fnmatch import fnmatchcase
 import msgspec
 
 MAX_NAME_LENGTH = 64  # OpenAI, Anthropic and Gemini refuse longer tool names.
-# fullmatch, never `$`: `$` would let a trailing newline through.
+# Patterns are used with fullmatch, never with `$`, which would accept a trailing newline.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _META_LABEL = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?")
 _META_NAME = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?")
 _PUBLISHED_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
+# Confusables: letters of other scripts that most typefaces draw like a Latin one.
+_CYRILLIC = dict(zip("авекмнорстухѕіјԛԝьгһԁӏ", "abekmhopctyxsijqwbrhdl", strict=True))
+_GREEK = dict(zip("αβγεηικνορτυχωϲϳ", "abyenikvoptuxwcj", strict=True))
+_OTHER = dict(zip("ɑɡıȷոսցօհӏᴏᴠᴡᴢⅼ", "agijnugohlovwzl", strict=True))
+_DASHES = dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")  # noqa: RUF001 - confusables on purpose
+_DOTS = dict.fromkeys("․·・｡。", ".")  # noqa: RUF001
+_TO_LATIN = str.maketrans(_CYRILLIC | _GREEK | _OTHER | _DASHES | _DOTS)
+_INVISIBLE_CATEGORIES = ("Cf", "Mn", "Me", "Cc")
+
+
 class ToolId(msgspec.Struct, frozen=True, order=True):
-    """The only internal name of one version of one tool."""
+    """The internal id of one version of one tool."""
 
     toolkit: str
     tool: str
@@ -27,57 +37,57 @@ class ToolId(msgspec.Struct, frozen=True, order=True):
         return f"{self.toolkit}.{self.tool}@{self.version}"
 
 
-SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")  # the tool that finds tools
+SEARCH_TOOL = ToolId("Toolhall", "search_tools", "1.0.0")  # the built-in search tool
 
 
 def name_problem(part: object) -> str | None:
-    """Why this cannot be a toolkit's or a tool's name, or None."""
+    """Why this is not a valid name of a toolkit or tool, or None."""
     if isinstance(part, str) and _NAME.fullmatch(part):
         return None
     return f"{part!r} is not a name: use 1 to 64 of the letters A-Z a-z, digits, _ and -"
 
 
 def published_name_problem(name: str) -> str | None:
-    """Why this cannot be published to MCP clients, or None."""
+    """Why this is not a valid published name, or None (MCP's rules for tool names)."""
     if _PUBLISHED_NAME.fullmatch(name):
         return None
     return f"{name!r} cannot be published: use 1 to 128 of the letters A-Z a-z, digits, _ . and -"
 
 
 def meta_key_problem(key: str) -> str | None:
-    """Why this cannot be a key of a tool's metadata, or None (MCP: names may carry a prefix, some are reserved)."""
+    """Why this is not a valid metadata key, or None (MCP: a key may have a prefix, some prefixes are reserved)."""
     prefix, slash, name = key.rpartition("/")
     labels = prefix.split(".") if slash else []
     if not _META_NAME.fullmatch(name) or not all(_META_LABEL.fullmatch(label) for label in labels):
         return f"{key!r} is not a metadata key: write a name such as 'color', or 'com.example/color'"
     if len(labels) > 1 and labels[1] in ("mcp", "modelcontextprotocol"):
-        return f"{key!r} has a prefix that MCP keeps to itself; use one of your own"
+        return f"{key!r} has a prefix that is reserved for MCP; use one of your own"
     return None
 
 
 def safe_name(name: str) -> str:
-    """A name that can be published: itself, or with other characters replaced and a stable hash of the original."""
+    """A valid published name: the name itself, or with invalid characters replaced and a hash of the original."""
     if _PUBLISHED_NAME.fullmatch(name) and len(name) <= MAX_NAME_LENGTH:
         return name
     digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    return f"{plain[: MAX_NAME_LENGTH - 9]}_{digest}"
+    cleaned = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return f"{cleaned[: MAX_NAME_LENGTH - 9]}_{digest}"
 
 
 def qualified_name(toolkit: str, tool: str) -> str:
-    """What a tool is called together with its toolkit, whatever that holds; a tool without a toolkit is one itself."""
+    """`Toolkit_tool`, unchecked; a tool without a toolkit has the same name for both, and is just that name."""
     return tool if tool == toolkit else f"{toolkit}_{tool}"
 
 
 def published_name(toolkit: str, tool: str) -> str:
-    """The name that is published: `Toolkit_tool`, changed as `safe_name` does where it could not be."""
+    """The default published name: `Toolkit_tool`, made valid by `safe_name`."""
     return safe_name(qualified_name(toolkit, tool))
 
 
 def with_published_name(tool_id: ToolId, name: str) -> ToolId:
-    """The id of a tool that somebody gave another published name: its toolkit and version stay.
+    """The id that corresponds to another published name: the toolkit and the version stay.
 
-    A tool without a toolkit is one itself, so both get the name.
+    A tool without a toolkit has the same name for both, so both change.
     """
     if tool_id.toolkit == tool_id.tool:
         return ToolId(name, name, tool_id.version)
@@ -85,24 +95,14 @@ def with_published_name(tool_id: ToolId, name: str) -> ToolId:
 
 
 def matches_any(globs: Iterable[str], tool_id: str) -> bool:
-    """Whether any of these matches a tool's id; one that names no version means all of them."""
+    """Whether any glob matches a tool's id; a glob without a version matches all versions."""
     unversioned = tool_id.partition("@")[0]
     return any(fnmatchcase(tool_id, glob) or fnmatchcase(unversioned, glob) for glob in globs)
 
 
-# Letters of other scripts that most typefaces draw like a Latin one.
-_CYRILLIC = dict(zip("авекмнорстухѕіјԛԝьгһԁӏ", "abekmhopctyxsijqwbrhdl", strict=True))
-_GREEK = dict(zip("αβγεηικνορτυχωϲϳ", "abyenikvoptuxwcj", strict=True))
-_OTHER = dict(zip("ɑɡıȷոսցօհӏᴏᴠᴡᴢⅼ", "agijnugohlovwzl", strict=True))
-_DASHES = dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")  # noqa: RUF001 - these are what is looked for
-_DOTS = dict.fromkeys("․·・｡。", ".")  # noqa: RUF001
-_TO_LATIN = str.maketrans(_CYRILLIC | _GREEK | _OTHER | _DASHES | _DOTS)
-_INVISIBLE_CATEGORIES = ("Cf", "Mn", "Me", "Cc")
-
-
 def skeleton(name: str) -> str:
-    """The same for names that cannot be told apart by looking: case, accents, width and script do not matter."""
+    """A key that is equal for confusable names: case, accents, width and script do not matter (as in Unicode TR 39)."""
     if name.isascii():
         return name.casefold()
-    plain = unicodedata.normalize("NFKD", name).casefold().translate(_TO_LATIN)
-    return "".join(letter for letter in plain if unicodedata.category(letter) not in _INVISIBLE_CATEGORIES)
+    latin = unicodedata.normalize("NFKD", name).casefold().translate(_TO_LATIN)
+    return "".join(letter for letter in latin if unicodedata.category(letter) not in _INVISIBLE_CATEGORIES)

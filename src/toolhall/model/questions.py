@@ -1,4 +1,7 @@
-"""Requests that a running tool makes of its client (elicitation, sampling, roots), and their replies."""
+"""Requests that a running tool makes to its client (elicitation, sampling, roots), and the replies.
+
+The class names of the requests are part of the protocol: input keys such as `form_1` are made from them.
+"""
 
 from typing import Literal, TypeAlias
 
@@ -8,14 +11,14 @@ from toolhall.model.json import Json, JsonObject
 
 
 class Form(msgspec.Struct, frozen=True):
-    """Fill in these few fields (a flat object schema)."""
+    """Elicitation by form: ask the person to fill in a few fields (a flat object schema)."""
 
     message: str
     schema: JsonObject
 
 
 class Visit(msgspec.Struct, frozen=True):
-    """Open this page; what happens there stays between the person and the page."""
+    """Elicitation by URL: ask the person to open a page; what happens there does not pass through the client."""
 
     message: str
     url: str
@@ -23,7 +26,7 @@ class Visit(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """Let the client's model continue these messages."""
+    """Sampling: ask the client's model to continue these messages."""
 
     messages: tuple[JsonObject, ...]
     max_tokens: int
@@ -33,7 +36,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Roots(msgspec.Struct, frozen=True):
-    """Name the folders that the client works in."""
+    """Ask for the folders that the client works in."""
 
 
 Question: TypeAlias = Form | Visit | Sample | Roots
@@ -47,7 +50,7 @@ class Filled(msgspec.Struct, frozen=True):
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """What the client's model said."""
+    """The reply of the client's model."""
 
     role: str
     content: Json
@@ -63,14 +66,14 @@ class Sampled(msgspec.Struct, frozen=True):
 
 
 class Root(msgspec.Struct, frozen=True):
-    """One folder of the client's."""
+    """One folder that the client works in."""
 
     uri: str
     name: str | None = None
 
 
 class Rooted(msgspec.Struct, frozen=True):
-    """The client's folders."""
+    """The reply to a request for roots."""
 
     roots: tuple[Root, ...]
 

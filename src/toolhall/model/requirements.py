@@ -10,14 +10,14 @@ from toolhall.model.secret import Secret
 
 
 class AccountRequirement(msgspec.Struct, frozen=True):
-    """An account of the user at a provider, linked with at least these scopes."""
+    """An account of the user at an OAuth provider, linked with at least these scopes."""
 
     provider: str
     scopes: tuple[str, ...] = ()
 
 
 class Requirements(msgspec.Struct, frozen=True):
-    """All that a tool declares; it is supplied with nothing else."""
+    """Everything that a tool requires; it gets no other credentials."""
 
     accounts: tuple[AccountRequirement, ...] = ()
     secrets: tuple[str, ...] = ()
@@ -25,16 +25,16 @@ class Requirements(msgspec.Struct, frozen=True):
 
 
 class MissingRequirement(msgspec.Struct, frozen=True):
-    """Something that a call needs and has not; `url` is where a person links the account."""
+    """A requirement that a call does not meet; `url` is where a person links the account."""
 
     kind: Literal["secret", "account", "user_id"]
-    id: str | None = None  # of the secret, or of the link that the person follows
+    id: str | None = None  # of the secret, or of the account link
     url: str | None = None
     account: AccountRequirement | None = None
 
 
 class AccountToken(msgspec.Struct, frozen=True):
-    """An account as one call may use it."""
+    """The access token of a linked account, for one call."""
 
     provider: str
     token: Secret
@@ -43,7 +43,7 @@ class AccountToken(msgspec.Struct, frozen=True):
 
 
 class ResolvedCredentials(msgspec.Struct, frozen=True):
-    """What was supplied for one call: by the ids that the tool declared, and nothing beyond."""
+    """The credentials resolved for one call: only those that the tool declared, by their declared ids."""
 
     secrets: Mapping[str, Secret] = {}
     accounts: Mapping[str, AccountToken] = {}
@@ -51,23 +51,23 @@ class ResolvedCredentials(msgspec.Struct, frozen=True):
 
     @property
     def secret_values(self) -> tuple[Secret, ...]:
-        """All that must not come out again."""
+        """All secrets, which must be redacted from every output of the call."""
         return (*self.secrets.values(), *(account.token for account in self.accounts.values()))
 
 
 class CallerCredentials(msgspec.Struct, frozen=True):
-    """What a caller sent along by itself, where its dialect can: tokens and secrets by the ids they are for."""
+    """Credentials that the caller itself sent, if its dialect supports that: tokens and secrets by id."""
 
     secrets: Mapping[str, Secret] = {}
     tokens: Mapping[str, Secret] = {}
-    too_short: tuple[str, ...] = ()  # ids of what is too short to be kept out of texts
+    too_short: tuple[str, ...] = ()  # ids of values that are too short to be redacted
 
     def __bool__(self) -> bool:
         return bool(self.secrets or self.tokens or self.too_short)
 
     @property
     def labels(self) -> list[str]:
-        """What it is, as a person can be told: never the values."""
+        """A description of each for a person; never the values."""
         return [f"account {name}" for name in sorted(self.tokens)] + [f"secret {name}" for name in sorted(self.secrets)]
 
 
@@ -75,21 +75,21 @@ NO_CREDENTIALS = ResolvedCredentials()
 
 
 def requirements_from_json(requirements: JsonObject | None) -> Requirements | None:
-    """What requirements in OXP's words come to; None for a tool that needs nothing."""
+    """Parse requirements in OXP's format; None if there are none."""
     if not requirements:
         return None
     scopes: dict[str, tuple[str, ...]] = {}
     for account in _entries(requirements.get("authorization")):
-        provider = account["id"]  # one that is named twice is one account with the scopes of both
+        provider = account["id"]  # two entries for one provider are one account with the scopes of both
         scopes[provider] = tuple(dict.fromkeys((*scopes.get(provider, ()), *_account_scopes(account))))
     secrets = tuple(dict.fromkeys(secret["id"] for secret in _entries(requirements.get("secrets"))))
     accounts = tuple(AccountRequirement(*each) for each in scopes.items())
-    needs = Requirements(accounts, secrets, requirements.get("user_id") is True)
-    return None if needs == Requirements() else needs
+    parsed = Requirements(accounts, secrets, requirements.get("user_id") is True)
+    return None if parsed == Requirements() else parsed
 
 
 def requirements_to_json(requirements: Requirements) -> JsonObject | None:
-    """The same in OXP's words."""
+    """Requirements in OXP's format; None if there are none."""
     written: JsonObject = {}
     if requirements.accounts:
         written["authorization"] = [_account_to_json(each) for each in requirements.accounts]

@@ -1,4 +1,4 @@
-"""Secret, a value that cannot be printed, logged, copied or pickled; and names that secrets go by.
+"""Secret, a value that cannot be printed, logged, copied or pickled; and names that suggest a secret.
 
 `is_secret_name` recognizes `password`, `X-API-Key`, `dbPassWord` and `user_pin` in any spelling.
 """
@@ -11,11 +11,28 @@ from hmac import compare_digest
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
-MIN_SECRET_LENGTH = 4
+MIN_SECRET_LENGTH = 4  # shorter values would be redacted from ordinary text
+
+
+# Matched anywhere in a name that is reduced to its letters and digits.
+_SECRET_SUBSTRING = re.compile(
+    r"passw(?:or)?d|passphrase|passcode|passwort|kennwort|contrasena|motdepasse|senha"
+    r"|secret|credential|authoriz|authoris|bearer|cookie|connectionstring|sessionid|sessid|jwt"
+    r"|token(?!i[sz])"  # a tokenizer holds none
+    r"|(?:api|app|access|account|activation|auth|client|deploy|encryption|hmac|license|master|pass|private|recovery"
+    r"|service|session|shared|signing|ssh|storage|webhook)key"
+    r"|(?:auth|mfa|otp|pin|recovery|security|verification)code|onetimecode|clientassertion|samlresponse"
+    r"|seedphrase|mnemonic|creditcard|cardnumber"
+)
+# Also parts of harmless words, so they are matched as whole words only: `user_pin`, but not `pinned`.
+_SECRET_WORDS = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pw", "pwd", "sid", "ssn", "totp"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MAX_NAME_LENGTH = 256
+_SECRET_INPUT_NAME = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
 
 
 class Secret:
-    """Says nothing of itself but whether it equals another; `reveal()` is the one way to its value."""
+    """A secret value; only `reveal()` returns it. Comparison takes constant time."""
 
     __slots__ = ("_derived", "_value")
 
@@ -28,11 +45,11 @@ class Secret:
         self._derived: Any = None
 
     def reveal(self) -> str:
-        """The value; only for whoever sends it where it belongs."""
+        """The value; call this only to send it to its destination."""
         return self._value
 
     def derived(self, compute: Callable[[str], T]) -> T:
-        """What is worked out from the value: once, then kept with it and gone with it."""
+        """A result computed from the value, cached as long as the Secret lives (one `compute` per Secret)."""
         if self._derived is None:
             self._derived = compute(self._value)
         return self._derived  # type: ignore[no-any-return]
@@ -59,34 +76,17 @@ def _bytes(value: str) -> bytes:
     return value.encode(errors="surrogatepass")
 
 
-# Anywhere in a name whose letters and digits have been pushed together.
-_SECRET_SUBSTRING = re.compile(
-    r"passw(?:or)?d|passphrase|passcode|passwort|kennwort|contrasena|motdepasse|senha"
-    r"|secret|credential|authoriz|authoris|bearer|cookie|connectionstring|sessionid|sessid|jwt"
-    r"|token(?!i[sz])"  # a tokenizer holds none
-    r"|(?:api|app|access|account|activation|auth|client|deploy|encryption|hmac|license|master|pass|private|recovery"
-    r"|service|session|shared|signing|ssh|storage|webhook)key"
-    r"|(?:auth|mfa|otp|pin|recovery|security|verification)code|onetimecode|clientassertion|samlresponse"
-    r"|seedphrase|mnemonic|creditcard|cardnumber"
-)
-# These are parts of harmless words too, so they must stand alone: `user_pin`, but not `pinned`.
-_SECRET_WORDS = frozenset({"auth", "cvc", "cvv", "otp", "pass", "pin", "pw", "pwd", "sid", "ssn", "totp"})
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_MAX_NAME_LENGTH = 256
-_SECRET_INPUT_NAME = re.compile(r"(?i)password|passwd|(^|[_-])pass$|secret|token|api_?key|credential|authorization")
-
-
 def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name must not be shown; one that is too long to be looked at counts as such."""
+    """Whether values of this name must be redacted; True also for names that are too long to be checked."""
     return len(name) > _MAX_NAME_LENGTH or _matches_secret_name(name)
 
 
 @lru_cache(maxsize=1024)
 def _matches_secret_name(name: str) -> bool:
-    plain = _normalized(name)
-    joined = "".join(filter(str.isalnum, plain)).casefold()
+    normalized = _normalized(name)
+    joined = "".join(filter(str.isalnum, normalized)).casefold()
     return bool(_SECRET_SUBSTRING.search(joined)) or any(
-        word.casefold() in _SECRET_WORDS for word in _WORD.findall(plain)
+        word.casefold() in _SECRET_WORDS for word in _WORD.findall(normalized)
     )
 
 
@@ -100,10 +100,10 @@ def looks_secret(name: str) -> bool:
 
 
 def is_count_name(name: str) -> bool:
-    """Whether a number by this name says how many there are: `max_tokens` is no secret."""
+    """Whether a number of this name is a count: `max_tokens` is not a secret."""
     return "".join(filter(str.isalnum, _normalized(name))).casefold().endswith("tokens")
 
 
 def _normalized(name: str) -> str:
-    """Without accents and other forms of the same letters."""
+    """Without accents and compatibility forms of letters."""
     return unicodedata.normalize("NFKD", name)

@@ -1,7 +1,8 @@
 """Text sanitizing (TextSanitizer): removes control sequences, invisible characters and excess combining marks.
 
-Kept: tab, newline and return; emoji with their joiners and styles, the flags of England, Scotland and Wales; joiners
-between letters of the scripts that are written with them. The result is in NFC, with at most 8 marks on a letter.
+It keeps tab, newline and carriage return; emoji with their joiners and variation selectors, and the flags of England,
+Scotland and Wales; and joiners between letters of scripts that need them. The result is in NFC, with at most 8
+combining marks per letter.
 """
 
 import re
@@ -20,10 +21,10 @@ _TERMINAL_ESCAPES = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROL_BYTES = bytes([*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])
-# Letters, marks and symbols by their category, that print as nothing or as a blank all the same.
+# Characters that are letters, marks or symbols by category, but are displayed as nothing or as a blank.
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef"
 _BLANK_PATTERN = re.compile(f"[{_BLANK}]")
-# Every mark that is written on a letter stands in one of these ranges, beside letters.
+# All combining marks are in these ranges, which contain letters too.
 _MARK_RANGES = (
     (0x0300, 0x036F), (0x0483, 0x0489), (0x0591, 0x1DFF), (0x20D0, 0x20F0), (0x2CEF, 0x2CF1), (0x2D7F, 0x2D7F),
     (0x2DE0, 0x2DFF), (0x302A, 0x302D), (0x3099, 0x309A), (0xA66F, 0xABED), (0xFB1E, 0xFB1E), (0xFE20, 0xFE2F),
@@ -33,7 +34,7 @@ _RARE_MARK_RANGES = (
     (0x1CF00, 0x1D244), (0x1DA00, 0x1E94A),
 )  # fmt: skip
 _RARE_MARKS = "\U000101fd-\U0001e94a"
-# What emoji are made of; new ones come into these blocks every year, so that here nothing counts as unassigned.
+# Blocks of emoji; new ones are assigned every year, so unassigned code points in them are kept.
 _EMOJI = "\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
 _EMOJI_WITH_STYLE = f"{_EMOJI}\u00a9\u00ae\u203c\u2049\u2122\u2139\u24c2\u3030\u303d\u3297\u3299"
 _ARABIC = "\u0620-\u065f\u066e-\u06d3\u06d5-\u06dc\u06df-\u06ef\u06fa-\u06ff\u0710-\u077f\u08a0-\u08e1\u08e3-\u08ff"
@@ -42,24 +43,24 @@ _FLAGS = "|".join(
     "(?<=\U0001f3f4)" + "".join(chr(0xE0000 + ord(letter)) for letter in region) + "\U000e007f"
     for region in ("gbeng", "gbsct", "gbwls")
 )
-_CONTEXTUAL = "\u200c\u200d\ufe0f\U000e007f"  # what any of these is found by
-# Of category Cf, and drawn: the signs that Arabic puts around numbers.
+_CONTEXTUAL = "\u200c\u200d\ufe0f\U000e007f"  # characters that are kept in some contexts only
+# Visible although of category Cf: the Arabic number signs.
 _VISIBLE_FORMAT_CHARS = frozenset("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u0890\u0891\u08e2")
-_HARMLESS_SPACES = "\n\t\r\u3000\u00a0"  # harmless, and common in clean texts; yet Python does not call them printable
+_HARMLESS_SPACES = "\n\t\r\u3000\u00a0"  # common in clean texts, but not printable by str.isprintable
 
 
 def clean_text(text: str) -> str:
-    """The text without what steers or hides; the same object where there is nothing to do."""
+    """The text without control sequences and invisible characters; the same object if there are none."""
     return TextSanitizer().clean(text)
 
 
 def clean_json(encoded: bytes) -> bytes:
-    """The same JSON with clean texts."""
+    """The JSON with all strings sanitized."""
     return TextSanitizer().clean_json(encoded)
 
 
 class TextSanitizer:
-    """Cleans several texts, and counts the characters it takes out of them."""
+    """Sanitizes several texts, and counts the characters that it removes."""
 
     __slots__ = ("removed",)
 
@@ -67,17 +68,17 @@ class TextSanitizer:
         self.removed = 0
 
     def clean(self, text: str) -> str:
-        """The text, clean."""
+        """The sanitized text."""
         return self._sanitize(text) if _is_suspect(text) else text
 
     def clean_json(self, encoded: bytes) -> bytes:
-        """The JSON with clean texts; byte for byte as it was where all of them are."""
+        """The JSON with sanitized strings; the same bytes if all are clean already."""
         if is_clean_json(encoded):
             return encoded
         return encode(self.clean_value(msgspec.json.decode(encoded)))
 
     def clean_value(self, value: Json) -> Json:
-        """The value with clean texts, also in its keys."""
+        """The value with sanitized strings, also in its keys."""
         match value:
             case str():
                 return self.clean(value)
@@ -89,16 +90,16 @@ class TextSanitizer:
                 return value
 
     def _sanitize(self, text: str) -> str:
-        """Marks come last: what is composed, and what stands beside what, is known only then."""
-        plain = _strip_invisible(_TERMINAL_ESCAPES.sub("", text))
-        composed = unicodedata.normalize("NFC", plain)
+        """Cap marks last: removing characters and composing changes which marks follow each other."""
+        stripped = _strip_invisible(_TERMINAL_ESCAPES.sub("", text))
+        composed = unicodedata.normalize("NFC", stripped)
         capped = _excess_marks(composed).sub(r"\1", composed)
-        self.removed += len(text) - len(plain) + len(composed) - len(capped)
+        self.removed += len(text) - len(stripped) + len(composed) - len(capped)
         return capped
 
 
 def _is_suspect(text: str) -> bool:
-    """Whether anything may be wrong with it; told without looking at each letter in Python."""
+    """Whether a text may need sanitizing; fast, without a Python loop over its characters."""
     if text.isascii():
         return not text.isprintable() and _has_controls(text.encode())
     for space in _HARMLESS_SPACES:
@@ -108,7 +109,7 @@ def _is_suspect(text: str) -> bool:
 
 
 def is_clean_json(encoded: bytes) -> bool:
-    """Whether all texts in it are clean; JSON writes a C0 control as \\u00XX, or short."""
+    """Whether all strings in the JSON are clean; JSON escapes C0 controls as \\u00XX, \\b or \\f."""
     if b"\\" in encoded and (b"\\u00" in encoded or b"\\b" in encoded or b"\\f" in encoded):
         return False
     if encoded.isascii():
@@ -121,7 +122,7 @@ def _has_controls(text: bytes) -> bool:
 
 
 def _needs_normalizing(text: str) -> bool:
-    """Printable, as Python sees it, and still not clean."""
+    """Whether a text that Python calls printable still needs sanitizing."""
     if not unicodedata.is_normalized("NFC", text):
         return True
     return bool(_suspicious_pattern().search(text)) and bool(
@@ -130,13 +131,13 @@ def _needs_normalizing(text: str) -> bool:
 
 
 def _strip_invisible(text: str) -> str:
-    """Without what is invisible; a joiner or a style stays where it belongs."""
-    hidden = [letter for letter in set(text) if _is_invisible(letter)]
-    if not hidden:
+    """Remove invisible characters, except joiners and variation selectors in their proper context."""
+    invisible = [letter for letter in set(text) if _is_invisible(letter)]
+    if not invisible:
         return text
-    table = dict.fromkeys(map(ord, hidden))
-    if any(letter in _CONTEXTUAL for letter in hidden):
-        parts = _allowed_invisible_pattern().split(text)  # every other one is a joiner to keep
+    table = dict.fromkeys(map(ord, invisible))
+    if any(letter in _CONTEXTUAL for letter in invisible):
+        parts = _allowed_invisible_pattern().split(text)  # every second part is one to keep
         return "".join(part if index % 2 else part.translate(table) for index, part in enumerate(parts))
     return text.translate(table)
 
@@ -154,14 +155,14 @@ def _is_invisible(letter: str) -> bool:
 
 
 def _may_be_assigned_later(code: int) -> bool:
-    """For emoji and ideographs that are newer than this Python; the last two of a plane are never letters."""
+    """Whether a code point may become an emoji or ideograph; the last two of each plane never will."""
     return 0x1F000 <= code <= 0x1FAFF or (0x20000 <= code <= 0x3FFFF and code & 0xFFFF < 0xFFFE)
 
 
-# These are made when the first text that is not ASCII comes by: many commands end before one does.
+# The patterns below are compiled for the first non-ASCII text: many commands never see one.
 @cache
 def _allowed_invisible_pattern() -> re.Pattern[str]:
-    """What is invisible, and where it belongs."""
+    """Matches invisible characters in a context where they are kept."""
     return re.compile(
         f"((?:(?<=[{_EMOJI}])|(?<=[{_EMOJI_WITH_STYLE}]\ufe0f))\u200d(?=[{_EMOJI}])|(?<=[{_EMOJI_WITH_STYLE}])\ufe0f|(?<=[0-9#*])\ufe0f(?=\u20e3)|{_FLAGS}"
         f"|(?<=[{_ARABIC}])[\u200c\u200d](?=[{_ARABIC}])|(?<=[{_INDIC}])[\u200c\u200d](?=[{_INDIC}]))"
@@ -170,12 +171,12 @@ def _allowed_invisible_pattern() -> re.Pattern[str]:
 
 @cache
 def _suspicious_pattern() -> re.Pattern[str]:
-    """What is not seen, or may be a mark; few texts have any."""
+    """Matches blanks and possible combining marks; few texts have any."""
     return re.compile(f"[{_BLANK}{''.join(f'{chr(first)}-{chr(last)}' for first, last in _MARK_RANGES)}{_RARE_MARKS}]")
 
 
 def _excess_marks(text: str) -> re.Pattern[str]:
-    """More marks than a letter carries; a search for rare ones too takes ten times as long."""
+    """Matches excess combining marks; rare ranges only if needed, because they make the search ten times slower."""
     return _excess_marks_pattern(
         (*_MARK_RANGES, *_RARE_MARK_RANGES) if re.search(f"[{_RARE_MARKS}]", text) else _MARK_RANGES
     )

@@ -14,7 +14,7 @@ LEVELS = range(11)
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Hints for a client's user interface; None means that the author did not say."""
+    """MCP tool annotations, hints for a client's user interface; None means not stated."""
 
     title: str | None = None
     read_only: bool | None = None
@@ -23,7 +23,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     open_world: bool | None = None
 
 
-# What an effect says in the words of MCP.
+# The MCP annotations that an effect implies.
 EFFECT_ANNOTATIONS: Mapping[Effect, Annotations] = {
     "reads": Annotations(read_only=True),
     "writes": Annotations(read_only=False, destructive=False),
@@ -32,16 +32,16 @@ EFFECT_ANNOTATIONS: Mapping[Effect, Annotations] = {
 
 
 class Icon(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture that a client may show beside the tool's name."""
+    """An icon that a client may show beside the tool's name."""
 
     src: str
     mime_type: str | None = None
     sizes: tuple[str, ...] | None = None
-    theme: str | None = None  # light or dark; what else may come is kept
+    theme: str | None = None  # light or dark; other values are kept
 
 
 class Output(msgspec.Struct, frozen=True):
-    """What comes back: `unstated`, `none` (nothing), or values of `schema` (`{}` allows any)."""
+    """The result type: `unstated`, `none` (no value), or values of `schema` (`{}` allows any)."""
 
     kind: Literal["unstated", "none", "schema"] = "unstated"
     schema: JsonObject | None = None
@@ -49,7 +49,7 @@ class Output(msgspec.Struct, frozen=True):
 
 
 class ToolkitInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a toolkit as a whole; every tool of it carries the same."""
+    """The metadata of a toolkit; every tool of the toolkit carries the same."""
 
     title: str | None = None
     description: str | None = None
@@ -58,7 +58,7 @@ class ToolkitInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deprecation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The hall's word that a tool will go: the first day (UTC) without it, and what to call instead."""
+    """The operator's deprecation of a tool: the first day (UTC) without it, and its successor."""
 
     since: int | None = None  # seconds since 1970
     sunset: str | None = None  # an ISO date
@@ -73,7 +73,10 @@ class HeaderParameter(msgspec.Struct, frozen=True):
 
 
 class Remainder(msgspec.Struct, frozen=True):
-    """What the dialect that a tool was read in said beyond the model: of its toolkit, and of the tool itself."""
+    """What the source document states beyond this model, about the toolkit (`group`) and the tool (`item`).
+
+    It is applied again when the tool is written in the dialect that it was read from.
+    """
 
     dialect: str
     group: tuple[JsonChange, ...] = ()
@@ -82,11 +85,14 @@ class Remainder(msgspec.Struct, frozen=True):
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be called."""
+    """The definition of one tool.
+
+    The fields of Tool and its parts are stored data: they must not be renamed.
+    """
 
     id: ToolId
     name: str
-    stated: str | None = None  # what its document calls it, where that cannot be published
+    stated: str | None = None  # the name in its document, if that is not a valid published name
     input: JsonObject
     output: Output = Output()
     title: str | None = None
@@ -96,12 +102,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     icons: tuple[Icon, ...] = ()
     tags: tuple[str, ...] = ()
     meta: JsonObject | None = None
-    level: int | None = None  # None: not stated, which is not 0
+    level: int | None = None  # None: not stated, which does not mean 0
     timeout: float | None = None
     header_parameters: tuple[HeaderParameter, ...] = ()
     requirements: JsonObject | None = None
     permissions: tuple[str, ...] | None = None
     about: ToolkitInfo = ToolkitInfo()
-    foreign: bool = False  # it came from outside the operator's own code
-    deprecation: Deprecation | None = None  # said by who runs the hall, not by the definition
+    foreign: bool = False  # not from the operator's own code
+    deprecation: Deprecation | None = None  # set by the operator, not by the definition
     remainder: Remainder | None = None

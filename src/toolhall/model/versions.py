@@ -16,94 +16,90 @@ _VERSION = re.compile(  # semver.org, 2.0.0
 _LEADING_NUMBERS = re.compile(r"(\d{1,12})(?:\.(\d{1,12}))?(?:\.(\d{1,12}))?", re.ASCII)
 
 
-def version_problem(version: object) -> str | None:
-    """Why this is not a semantic version, or None."""
-    if isinstance(version, str) and _VERSION.fullmatch(version):
-        return None
-    return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
-
-
-def semantic_version(version: str) -> str:
-    """The nearest semantic version: as it is, or its leading numbers filled up with zeros (`7` becomes `7.0.0`)."""
-    if _VERSION.fullmatch(version):
-        return version
-    found = _LEADING_NUMBERS.match(version)
-    numbers = [int(part or 0) for part in found.groups()] if found else [0, 1, 0]
-    return ".".join(map(str, numbers))
-
-
 Precedence: TypeAlias = tuple[bool, tuple[int, int, int], tuple[tuple[bool, int, str], ...]]
 _RANGE = re.compile(r"([\^~]?)(\d{1,12})(?:\.(\d{1,12}))?(?:\.(\d{1,12}))?", re.ASCII)
-_UNBOUNDED = 10**13  # above every number that is read
+_UNBOUNDED = 10**13  # above every number that the patterns accept
 
 
 class VersionRange(msgspec.Struct, frozen=True):
-    """One exact version, or every release from `least` up to but not including `below`."""
+    """One exact version, or every release from `lower` up to but not including `upper`."""
 
     exact: str | None = None
     lower: tuple[int, int, int] = (0, 0, 0)
     upper: tuple[int, int, int] = (_UNBOUNDED, 0, 0)
 
     def accepts(self, version: str) -> bool:
-        """Whether this is one of them; a range means releases only."""
+        """Whether a version is in the range; only `exact` accepts a pre-release."""
         if self.exact is not None:
             return version == self.exact
-        numbers, mark = _split_version(version)
-        return not mark and self.lower <= numbers < self.upper
+        numbers, prerelease = _split_version(version)
+        return not prerelease and self.lower <= numbers < self.upper
 
 
 ANY_VERSION = VersionRange()
 
 
+def version_problem(version: object) -> str | None:
+    """Why this is not a semantic version (semver.org 2.0.0), or None."""
+    if isinstance(version, str) and _VERSION.fullmatch(version):
+        return None
+    return f"{version!r} is not a semantic version: write three numbers such as '1.2.0'"
+
+
+def semantic_version(version: str) -> str:
+    """The nearest semantic version: the same, or its leading numbers padded with zeros (`7` becomes `7.0.0`)."""
+    if _VERSION.fullmatch(version):
+        return version
+    match = _LEADING_NUMBERS.match(version)
+    numbers = [int(part or 0) for part in match.groups()] if match else [0, 1, 0]
+    return ".".join(map(str, numbers))
+
+
 def parse_version_range(text: str | None) -> VersionRange:
-    """What a caller asks for; a text that is no range is an exact version."""
+    """Parse `^1.2`, `~1.2`, `1` or `1.2` as a range, None as any version, and any other text as an exact version."""
     if text is None:
         return ANY_VERSION
-    found = _RANGE.fullmatch(text)
-    if found is None or (not found[1] and found[4] is not None):
+    match = _RANGE.fullmatch(text)
+    if match is None or (not match[1] and match[4] is not None):
         return VersionRange(exact=text)
-    sign, *parts = found.groups()
-    stated = [int(part) for part in parts if part is not None]
-    least = (*stated, 0, 0)[:3]
-    return VersionRange(lower=(least[0], least[1], least[2]), upper=_upper_bound(sign, stated))
+    sign, *parts = match.groups()
+    numbers = [int(part) for part in parts if part is not None]
+    lower = (*numbers, 0, 0)[:3]
+    return VersionRange(lower=(lower[0], lower[1], lower[2]), upper=_upper_bound(sign, numbers))
 
 
-def _upper_bound(sign: str, stated: list[int]) -> tuple[int, int, int]:
-    """`^` keeps the leftmost number that is not zero, `~` the minor one if there is one; without a sign all stated."""
-    keep = 1
+def _upper_bound(sign: str, numbers: list[int]) -> tuple[int, int, int]:
+    """Increment the last fixed number: for `^` the leftmost non-zero one, for `~` the minor one, else the last one."""
     if sign == "^":
-        keep = next((place for place, number in enumerate(stated, 1) if number), len(stated))
+        fixed = next((count for count, number in enumerate(numbers, 1) if number), len(numbers))
     elif sign == "~":
-        keep = min(2, len(stated))
+        fixed = min(2, len(numbers))
     else:
-        keep = len(stated)
-    kept = stated[:keep]
-    kept[-1] += 1
-    filled = (*kept, 0, 0)
-    return filled[0], filled[1], filled[2]
+        fixed = len(numbers)
+    bound = numbers[:fixed]
+    bound[-1] += 1
+    padded = (*bound, 0, 0)
+    return padded[0], padded[1], padded[2]
 
 
 def precedence(version: str) -> Precedence:
-    """Semantic version order, with every pre-release below every release."""
-    numbers, mark = _split_version(version)
-    marks = (
-        tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in mark.split("."))
-        if mark
-        else ()
-    )
-    return not mark, numbers, marks
+    """A sort key in semantic version order, except that every pre-release is below every release."""
+    numbers, prerelease = _split_version(version)
+    identifiers = prerelease.split(".") if prerelease else []
+    keys = tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in identifiers)
+    return not prerelease, numbers, keys
 
 
 def newest_version(versions: Iterable[str], wanted: str | None = None) -> str | None:
-    """The newest of these that a caller means; a pre-release only if there is nothing else, or by its exact name."""
-    asked = parse_version_range(wanted)
+    """The newest version in the wanted range; without a range, a pre-release only if there is no release."""
+    version_range = parse_version_range(wanted)
     ranked = sorted(versions, key=precedence, reverse=True)
     if wanted is None:
         return ranked[0] if ranked else None
-    return next((version for version in ranked if asked.accepts(version)), None)
+    return next((version for version in ranked if version_range.accepts(version)), None)
 
 
 def _split_version(version: str) -> tuple[tuple[int, int, int], str]:
-    core, _, mark = semantic_version(version).partition("+")[0].partition("-")
+    core, _, prerelease = semantic_version(version).partition("+")[0].partition("-")
     major, minor, patch = core.split(".")
-    return (int(major), int(minor), int(patch)), mark
+    return (int(major), int(minor), int(patch)), prerelease

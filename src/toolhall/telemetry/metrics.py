@@ -1,4 +1,7 @@
-"""Telemetry counts calls and their durations; the label values are bounded in number."""
+"""Telemetry counts calls and their durations, and `render` writes them in the Prometheus text format.
+
+The number of time series is bounded: beyond 10,000 the labels become `other`.
+"""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -8,14 +11,15 @@ from toolhall.model import errors
 from toolhall.model.messages import Call
 from toolhall.telemetry.spans import CallTracer
 
-UNKNOWN_TOOL = "unknown"  # what no tool of this hall is called; whoever calls it chose the name
-OVERFLOW_LABEL = "other"  # one too many
+UNKNOWN_TOOL = "unknown"  # the label for every name that is no tool: callers could otherwise invent labels
+OVERFLOW_LABEL = "other"  # the label beyond _MAX_SERIES
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 _MAX_SERIES = 10_000
 
 
 class DurationHistogram:
-    """A histogram: how many calls took at most so long, and the seconds of all of them."""
+    """The number of calls in each bucket, and the sum of their seconds."""
 
     __slots__ = ("counts", "seconds")
 
@@ -25,7 +29,7 @@ class DurationHistogram:
 
 
 class Metric(NamedTuple):
-    """A figure that somebody else keeps, read when it is asked for."""
+    """A counter or gauge that another component maintains; it is read when the metrics are rendered."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -34,7 +38,7 @@ class Metric(NamedTuple):
 
 
 class Telemetry:
-    """Hears of every call once, when it ends; `spans` is None unless somebody collects them."""
+    """Records every call once, when it ends; `tracer` is None unless spans are exported."""
 
     def __init__(self, tracer: CallTracer | None = None, metrics: Iterable[Metric] = ()) -> None:
         self.tracer = tracer
@@ -43,7 +47,7 @@ class Telemetry:
         self.metrics = tuple(metrics)
 
     def record_call(self, call: Call, tool: str | None, outcome: str, seconds: float) -> None:
-        """Count a call; `tool` is the id of the tool that was found, if one was."""
+        """Count a call; `tool` is the id of the tool, or None if there is no such tool."""
         key = (tool or UNKNOWN_TOOL, call.dialect, outcome)
         count = self.calls.get(key)
         if count is None:
@@ -56,30 +60,27 @@ class Telemetry:
         durations.seconds += seconds
 
     def close(self) -> None:
-        """Send what is left."""
+        """Flush spans that have not been exported."""
         if self.tracer is not None:
             self.tracer.close()
 
     def calls_by_outcome(self) -> Iterator[tuple[str, int]]:
-        """How many calls ended in each way."""
+        """The number of calls by outcome."""
         totals: dict[str, int] = {}
         for (_, _, outcome), count in self.calls.copy().items():
             totals[outcome] = totals.get(outcome, 0) + count
         return iter(totals.items())
 
     def _new_series(self, key: tuple[str, str, str]) -> tuple[tuple[str, str, str], int]:
-        """A series that is not there yet; tools come and go, so their number has no bound of its own."""
+        """The key and count for a new series; tools come and go, so the number of their ids has no bound of its own."""
         if len(self.calls) < _MAX_SERIES:
             return key, 0
         other = (OVERFLOW_LABEL, OVERFLOW_LABEL, key[2] if len(self.calls) < 2 * _MAX_SERIES else OVERFLOW_LABEL)
         return other, self.calls.get(other, 0)
 
 
-CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
-
-
 def render(telemetry: Telemetry) -> bytes:
-    """Every figure, one per line."""
+    """All metrics in the Prometheus text format."""
     return "".join(f"{line}\n" for line in _lines(telemetry)).encode()
 
 
@@ -92,9 +93,9 @@ def _lines(telemetry: Telemetry) -> Iterator[str]:
         if outcome in _REFUSED_OUTCOMES:
             yield f"toolhall_refused_total{_labels(reason=outcome)} {count}"
     yield from _durations(telemetry)
-    for gauge in telemetry.metrics:
-        yield from _header(gauge.name, gauge.kind, gauge.about)
-        yield f"{gauge.name} {gauge.read():g}"
+    for metric in telemetry.metrics:
+        yield from _header(metric.name, metric.kind, metric.about)
+        yield f"{metric.name} {metric.read():g}"
 
 
 def _durations(telemetry: Telemetry) -> Iterator[str]:
@@ -122,9 +123,9 @@ def _escape_label(value: str) -> str:
 
 
 def _subclass_names(kind: type[BaseException]) -> Iterator[str]:
-    for below in kind.__subclasses__():
-        yield below.__name__
-        yield from _subclass_names(below)
+    for subclass in kind.__subclasses__():
+        yield subclass.__name__
+        yield from _subclass_names(subclass)
 
 
 _REFUSED_OUTCOMES = frozenset(_subclass_names(errors.Refused))

@@ -1,7 +1,7 @@
 """OpenTelemetry spans, one per call (CallTracer); nothing is imported unless an exporter is configured.
 
-A span holds no arguments, no results, no credentials and no names that only the caller knows: only which tool, how it
-ended and how long it took.
+A span holds no arguments, no results, no credentials and no names that callers invent: only the tool, the outcome and
+the duration.
 """
 
 import importlib
@@ -22,14 +22,14 @@ _EXPORTER_VARIABLES = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES
 _OK_OUTCOMES = frozenset({"ok", "asked"})
 _UNSET_OUTCOMES = frozenset({"Cancelled"})
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
-_MAX_TRACESTATE = 512  # letters of tracestate, as W3C asks to keep at least
+_MAX_TRACESTATE = 512  # characters; W3C Trace Context requires to propagate at least as many
 _log = logging.getLogger("toolhall.telemetry")
-# What the caller's message said of the trace it belongs to; a transport sets it before it asks the hall.
+# The W3C trace context of the caller's message; a transport sets it before it dispatches the request.
 _trace_context: ContextVar[dict[str, str] | None] = ContextVar("toolhall_trace", default=None)
 
 
 def set_trace_context(traceparent: object, tracestate: object = None) -> None:
-    """The calls of this task belong to the caller's trace; what is no trace context is not carried."""
+    """Make the calls of this task part of the caller's trace; an invalid trace context is ignored."""
     if not isinstance(traceparent, str) or not _TRACEPARENT.fullmatch(traceparent):
         return
     state = {"tracestate": tracestate} if isinstance(tracestate, str) and len(tracestate) <= _MAX_TRACESTATE else {}
@@ -37,7 +37,7 @@ def set_trace_context(traceparent: object, tracestate: object = None) -> None:
 
 
 def tracer_from_environment(environment: Mapping[str, str] = os.environ) -> "CallTracer | None":
-    """Spans, if the environment names a collector or the program has set up OpenTelemetry itself."""
+    """A CallTracer, if the environment configures an OTLP exporter or the program has set up OpenTelemetry itself."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     provider = _existing_provider()
@@ -48,12 +48,12 @@ def tracer_from_environment(environment: Mapping[str, str] = os.environ) -> "Cal
     try:
         return CallTracer(_provider_from_environment(), owns_provider=True)
     except ImportError:
-        _log.warning("OTEL_... asks for spans, but OpenTelemetry is not installed; install toolhall[otel]")
+        _log.warning("OTEL_* variables ask for spans, but OpenTelemetry is not installed; install toolhall[otel]")
         return None
 
 
 class CallTracer:
-    """Begins a span with a call and ends it with the call."""
+    """Starts a span when a call starts and ends it when the call ends."""
 
     def __init__(self, provider: Any, *, owns_provider: bool = False) -> None:
         trace = importlib.import_module(f"{_LIBRARY}.trace")
@@ -66,9 +66,9 @@ class CallTracer:
         self._tracer = provider.get_tracer(_SCOPE)
 
     def start_span(self, call: Call) -> "CallSpan":
-        """Start a span below the caller's; what the tool traces itself comes below this one."""
-        carried = _trace_context.get()
-        parent = None if carried is None else self._propagator.extract(carried)
+        """Start a child of the caller's span and make it current: spans of the tool become its children."""
+        context = _trace_context.get()
+        parent = None if context is None else self._propagator.extract(context)
         attributes = {
             "gen_ai.operation.name": "execute_tool",
             "toolhall.call.id": call.id,
@@ -84,7 +84,7 @@ class CallTracer:
         return CallSpan(self, span, token)
 
     def end_span(self, span: Any, token: Any, tool: tuple[str, str] | None, outcome: str) -> None:
-        """Say how it ended, under the names that the registry knows."""
+        """End a span; `tool` is the published name and the id from the registry, or None if there is no such tool."""
         if tool is not None:
             span.update_name(f"{_METHOD} {tool[0]}")
             span.set_attributes({"gen_ai.tool.name": tool[0], "toolhall.tool.id": tool[1]})
@@ -98,13 +98,13 @@ class CallTracer:
         self._context.detach(token)
 
     def close(self) -> None:
-        """Send what is left, if the collector is ours to stop."""
+        """Flush and stop the exporter, unless the program owns it."""
         if self._owns_provider:
             self._provider.shutdown()
 
 
 class CallSpan:
-    """One call's."""
+    """The span of one call."""
 
     __slots__ = ("_span", "_token", "_tracer")
 
@@ -114,7 +114,7 @@ class CallSpan:
         self._token = token
 
     def end(self, tool: tuple[str, str] | None, outcome: str) -> None:
-        """`tool` is the published name and the id of the tool that was found, if one was."""
+        """See CallTracer.end_span."""
         self._tracer.end_span(self._span, self._token, tool, outcome)
 
 
@@ -128,19 +128,19 @@ def _is_exporter_configured(environment: Mapping[str, str]) -> bool:
 
 
 def _existing_provider() -> Any:
-    """What the program that uses us has set up; one that never imported OpenTelemetry has not."""
+    """The tracer provider that the embedding program has set up; None also if it never imported OpenTelemetry."""
     trace = sys.modules.get(f"{_LIBRARY}.trace")
     provider = None if trace is None else trace.get_tracer_provider()
     return None if trace is None or isinstance(provider, trace.ProxyTracerProvider) else provider
 
 
 def _provider_from_environment() -> Any:
-    """Sends over HTTP in the background, as the OTEL_... variables say."""
+    """A provider that exports over OTLP/HTTP in the background, configured by the OTEL_* variables."""
     sdk = importlib.import_module(f"{_LIBRARY}.sdk.trace")
     export = importlib.import_module(f"{_LIBRARY}.sdk.trace.export")
     resources = importlib.import_module(f"{_LIBRARY}.sdk.resources")
     otlp = importlib.import_module(f"{_LIBRARY}.exporter.otlp.proto.http.trace_exporter")
-    named = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": _SCOPE}
-    provider = sdk.TracerProvider(resource=resources.Resource.create(named))
+    attributes = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": _SCOPE}
+    provider = sdk.TracerProvider(resource=resources.Resource.create(attributes))
     provider.add_span_processor(export.BatchSpanProcessor(otlp.OTLPSpanExporter()))
     return provider

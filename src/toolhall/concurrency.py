@@ -1,4 +1,4 @@
-"""Tasks and locks that outlive the caller that needs them: BackgroundTasks, BoundedTaskGroup, SingleFlight and more.
+"""Tasks and locks that outlive their callers (BackgroundTasks, BoundedTaskGroup, SingleFlight), and OnFirstSuspend.
 
 Theory of operation
 -------------------
@@ -17,18 +17,24 @@ set of tasks in this package is therefore one of these:
   serving loop once `start` was called there.
 - `shielded_exclusive` runs one coroutine at a time under a lock. A coroutine that was handed over finishes even if its
   caller is cancelled while it waits, so a change to the store is never half done.
+- `OnFirstSuspend` starts no task at all: it drives an awaitable step by step inside the caller's task and calls a hook
+  when the awaitable first has to wait. What only waiting calls need (a deadline's timer, a watch for a disconnect, an
+  entry in the table of cancellable calls) is set up in that hook, so that a call which finishes at once pays for none
+  of it.
 
 An error of a task that no caller waits for any more reaches the event loop's exception handler (BackgroundTasks,
 BoundedTaskGroup) or is dropped (SingleFlight and the shielded functions, whose next caller meets the same error).
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterator
 from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 KeyT = TypeVar("KeyT", bound=Hashable)
 TaskFactory: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+_log = logging.getLogger("toolhall.run")
 
 
 class BackgroundTasks:
@@ -177,3 +183,62 @@ async def shielded_exclusive(lock: asyncio.Lock, coroutine: Coroutine[Any, Any, 
             return await coroutine
 
     return await _shielded.run_shielded(run())
+
+
+def is_short_wait(waiting_for: object) -> bool:
+    """Whether this future declares (`brief = True`) that it is done in a moment, so that no watch is worth its cost."""
+    return getattr(waiting_for, "brief", False) is True
+
+
+def _never() -> bool:
+    return False
+
+
+class OnFirstSuspend(Generic[T]):
+    """`await OnFirstSuspend(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once.
+
+    Short waits (see `is_short_wait`), such as for an audit record that is written to disk, do not count. Results,
+    exceptions and cancellations pass through unchanged. Work that goes on waiting after it was cancelled is abandoned
+    once `should_abandon` returns True: it is closed where it waits, and CancelledError is raised.
+    """
+
+    __slots__ = ("_on_suspend", "_should_abandon", "_work")
+
+    def __init__(
+        self, work: Awaitable[T], on_suspend: Callable[[], None], should_abandon: Callable[[], bool] = _never
+    ) -> None:
+        self._work = work
+        self._on_suspend = on_suspend
+        self._should_abandon = should_abandon
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        steps = self._work.__await__()
+        try:
+            waiting_for = next(steps)
+        except StopIteration as finished:
+            return finished.value  # type: ignore[no-any-return]
+        suspended = False
+        while True:
+            if not suspended and not is_short_wait(waiting_for):
+                suspended = True
+                self._on_suspend()
+            thrown: BaseException | None = None
+            try:
+                yield waiting_for
+            except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
+                thrown = error
+            try:
+                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
+            except StopIteration as finished:
+                return finished.value  # type: ignore[no-any-return]
+            if thrown is not None and self._should_abandon():
+                _close_abandoned(steps)
+                raise asyncio.CancelledError
+
+
+def _close_abandoned(steps: Generator[Any, Any, Any]) -> None:
+    """Close the work where it waits, and log whatever it raises in response."""
+    try:
+        steps.close()
+    except (Exception, asyncio.CancelledError):  # noqa: BLE001
+        _log.exception("a tool that was abandoned did not end quietly")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolhall.execution.deadline import OnFirstSuspend
+from toolhall.concurrency import OnFirstSuspend
 
 Step = Literal["wait", "wait and catch", "wait and clean up", "raise", "return", "nothing"]
 steps = st.lists(

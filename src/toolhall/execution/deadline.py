@@ -1,77 +1,18 @@
-"""`Deadline`: cancels a tool when its time is up; `OnFirstSuspend`: calls a hook when an awaitable first has to wait.
+"""`Deadline`: cancels the task of a running tool when its time is up.
 
-Together they make quick calls cheap: the deadline's timer is armed only once the tool suspends. The deadline stands
-still while the tool waits for a person's answer, and cancels again every second until the tool ends.
+Theory of operation
+-------------------
+A timer per call would be the largest cost of a quick call, so the deadline is armed only once the tool first has to
+wait (`start` is the hook of `OnFirstSuspend`). It stands still while the tool waits for a person's answer (`hold`).
+When it expires it cancels the task, and cancels it again every second until the tool ends, because a tool may catch the
+first CancelledError to clean up. `grace_is_over` becomes true with the second cancellation: from then on
+`OnFirstSuspend` abandons a tool that goes on waiting. `stop` takes back every cancellation that the deadline caused
+(`Task.uncancel`), so that the task can serve the next request.
 """
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
-
-T = TypeVar("T")
-_log = logging.getLogger("toolhall.run")
-
-
-def is_short_wait(waiting_for: object) -> bool:
-    """Whether this future says of itself that it is done in a moment, so that nobody need watch over it."""
-    return getattr(waiting_for, "brief", False) is True
-
-
-def _never() -> bool:
-    return False
-
-
-class OnFirstSuspend(Generic[T]):
-    """`await Noticed(work, hook)` equals `await work`, but calls `hook` once if `work` does not finish at once.
-
-    What it waits for only briefly, as for a record that goes to the disk, does not count.
-
-    Work that goes on waiting after it was cancelled is abandoned once `give_up` says so: it is driven no further.
-    """
-
-    __slots__ = ("_on_suspend", "_should_abandon", "_work")
-
-    def __init__(
-        self, work: Awaitable[T], on_suspend: Callable[[], None], should_abandon: Callable[[], bool] = _never
-    ) -> None:
-        self._work = work
-        self._on_suspend = on_suspend
-        self._should_abandon = should_abandon
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._work.__await__()
-        try:
-            waiting_for = next(steps)
-        except StopIteration as finished:
-            return finished.value  # type: ignore[no-any-return]
-        noticed = False
-        while True:
-            if not noticed and not is_short_wait(waiting_for):
-                noticed = True
-                self._on_suspend()
-            thrown: BaseException | None = None
-            try:
-                yield waiting_for
-            except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
-                thrown = error
-            try:
-                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
-            except StopIteration as finished:
-                return finished.value  # type: ignore[no-any-return]
-            if thrown is not None and self._should_abandon():
-                _close_abandoned(steps)
-                raise asyncio.CancelledError
-
-
-def _close_abandoned(steps: Generator[Any, Any, Any]) -> None:
-    """Close the work where it waits; what it says to that matters to nobody any more."""
-    try:
-        steps.close()
-    except (Exception, asyncio.CancelledError):  # noqa: BLE001
-        _log.exception("a tool that was abandoned did not end quietly")
-
 
 _REPEAT_SECONDS = 1.0
 

@@ -1,14 +1,14 @@
-"""Cancellation of running calls: by a closed connection (`CancelOnDisconnect`) or a message (`CancellableCalls`).
+"""Cancellation of running calls: by a closed connection (`cancel_on_disconnect`) or a message (`CancellableCalls`).
 
-Both run the call step by step and arm themselves when it first has to wait: a call that finishes at once creates no
-task and no watcher.
+Both drive the call with `OnFirstSuspend` and arm themselves when it first has to wait: a call that finishes at once
+creates no task and no watcher.
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import TypeAlias, TypeVar
 
-from toolhall.execution.deadline import OnFirstSuspend, is_short_wait
+from toolhall.concurrency import OnFirstSuspend
 from toolhall.http.request import HttpRequest
 from toolhall.model.errors import Cancelled
 
@@ -16,106 +16,70 @@ T = TypeVar("T")
 _MAX_IDLE_MESSAGES = 3
 
 
-class CancelOnDisconnect(Generic[T]):
-    """`await WhilePresent(exchange, work)` is what the work gives; None once the client has closed the connection.
-
-    That cancels the work. A call that answers at once pays for no watch.
-    """
-
-    __slots__ = ("_request", "_work")
-
-    def __init__(self, request: HttpRequest, work: Awaitable[T]) -> None:
-        self._request = request
-        self._work = work
-
-    def __await__(self) -> Generator[Any, Any, T | None]:
-        steps = self._work.__await__()
-        try:
-            waiting_for = next(steps)
-            while is_short_wait(waiting_for):
-                thrown: BaseException | None = None
-                try:
-                    yield waiting_for
-                except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work
-                    thrown = error
-                waiting_for = next(steps) if thrown is None else steps.throw(thrown)
-        except StopIteration as finished:
-            return finished.value  # type: ignore[no-any-return]
-        return (yield from _run_watched(self._request, _StartedAwaitable(waiting_for, steps)).__await__())
-
-
-class _StartedAwaitable(Generic[T]):
-    """The rest of a work that has begun, and what it waits for."""
-
-    __slots__ = ("_steps", "_waiting_for")
-
-    def __init__(self, waiting_for: object, steps: Generator[Any, Any, T]) -> None:
-        self._waiting_for = waiting_for
-        self._steps = steps
-
-    def __await__(self) -> Generator[Any, Any, T]:
-        waiting_for = self._waiting_for
-        while True:
-            thrown: BaseException | None = None
-            try:
-                yield waiting_for
-            except BaseException as error:  # noqa: BLE001 - a cancellation must reach the work, as it would without us
-                thrown = error
-            try:
-                waiting_for = next(self._steps) if thrown is None else self._steps.throw(thrown)
-            except StopIteration as finished:
-                return finished.value  # type: ignore[no-any-return]
-
-
-class _DisconnectWatch:
-    """Cancels the task that waits for a call once the client is gone."""
-
-    __slots__ = ("_finished", "_request", "_task", "_waiting_task", "disconnected")
-
-    def __init__(self, request: HttpRequest) -> None:
-        self.disconnected = False
-        self._finished = False
-        self._request = request
-        self._waiting_task = asyncio.current_task()
-        self._task: asyncio.Task[None] | None = None
-        if not request.on_disconnect(self._on_disconnect):
-            self._task = asyncio.create_task(self._watch(request))
-
-    async def stop(self) -> None:
-        """The call has ended."""
-        self._finished = True
-        self._request.on_disconnect(None)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _watch(self, request: HttpRequest) -> None:
-        # A server says nothing between the body and the end; one that goes on saying it has no more never tells.
-        for _ in range(_MAX_IDLE_MESSAGES):
-            if (await request.receive())["type"] == "http.disconnect":
-                break
-        else:
-            return
-        self._on_disconnect()
-
-    def _on_disconnect(self) -> None:
-        if self._waiting_task is not None and not self._finished:
-            self.disconnected = True
-            self._waiting_task.cancel()
-
-
-async def _run_watched(request: HttpRequest, work: Awaitable[T]) -> T | None:
-    watch, task = _DisconnectWatch(request), asyncio.current_task()
+async def cancel_on_disconnect(request: HttpRequest, work: Awaitable[T]) -> T | None:
+    """Return the result of the work; if the client closes the connection first, cancel the work and return None."""
+    watch = DisconnectWatch(request)
     try:
-        return await work
+        return await OnFirstSuspend(work, watch.start)
     except asyncio.CancelledError:
-        if not watch.disconnected or (task is not None and task.cancelling() > 1):
-            raise  # the server's own: it ends more than this one call
+        if not watch.is_sole_cause():
+            raise
         return None
     finally:
-        if watch.disconnected and task is not None:
-            task.uncancel()  # it was ours; the server's task goes on
-        await watch.stop()
+        if watch.started:
+            await watch.stop()
+
+
+class DisconnectWatch:
+    """Cancels the task that serves a request once its client has closed the connection.
+
+    Armed by `start`, in the task that is to be cancelled. The owner handles CancelledError: it is the client's if
+    `is_sole_cause`, and must be raised otherwise. `stop`, which must follow every `start`, takes the cancellation back.
+    """
+
+    __slots__ = ("_receiver", "_request", "_stopped", "_task", "disconnected", "started")
+
+    def __init__(self, request: HttpRequest) -> None:
+        self.started = False
+        self.disconnected = False
+        self._request = request
+        self._stopped = False
+        self._task: asyncio.Task[object] | None = None  # the one to cancel
+        self._receiver: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Watch from now on; the server calls back, or a task receives on its behalf."""
+        self.started = True
+        self._task = asyncio.current_task()
+        if not self._request.on_disconnect(self._on_disconnect):
+            self._receiver = asyncio.create_task(self._receive())
+
+    def is_sole_cause(self) -> bool:
+        """Whether the disconnect, and nothing else, cancelled the task; the server's own cancellation ends more."""
+        return self.disconnected and (self._task is None or self._task.cancelling() <= 1)
+
+    async def stop(self) -> None:
+        """Stop watching, and take back the cancellation: the server's task goes on."""
+        self._stopped = True
+        if self.disconnected and self._task is not None:
+            self._task.uncancel()
+        self._request.on_disconnect(None)
+        if self._receiver is not None:
+            self._receiver.cancel()
+            await asyncio.gather(self._receiver, return_exceptions=True)
+
+    async def _receive(self) -> None:
+        # ASGI servers send nothing between the end of the body and the disconnect. One that repeats empty messages
+        # instead would make this a busy loop, and never reports the disconnect.
+        for _ in range(_MAX_IDLE_MESSAGES):
+            if (await self._request.receive())["type"] == "http.disconnect":
+                self._on_disconnect()
+                return
+
+    def _on_disconnect(self) -> None:
+        if self._task is not None and not self._stopped:
+            self.disconnected = True
+            self._task.cancel()
 
 
 # The caller, the line (two programs of one caller may use the same ids, each on a line of its own), and the call's id.

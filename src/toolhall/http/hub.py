@@ -7,7 +7,7 @@ from toolhall.dialects.hub import catalog, messages
 from toolhall.dialects.hub.errors import MethodNotFound
 from toolhall.dialects.hub.lease_messages import HEARTBEAT, JOIN, LEAVE
 from toolhall.http.call_context import NO_INTERACTION
-from toolhall.http.cancellation import CancellableCalls, CancelOnDisconnect
+from toolhall.http.cancellation import CancellableCalls, cancel_on_disconnect
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import busy_error
 from toolhall.http.health import ComponentCheck, ComponentHealth, always_healthy, health_report, no_components
@@ -206,7 +206,7 @@ class HubHttp:
         """Answer one message."""
         body = await self._validator.read_body(request.headers, request.receive)
         sender = HttpPeer(request.scope, request.headers, request.authenticator)
-        wire = await CancelOnDisconnect(request, self._hub.answer(body, request.caller, peer=sender))
+        wire = await cancel_on_disconnect(request, self._hub.answer(body, request.caller, peer=sender))
         if wire is not None:
             await request.reply(wire)
 

@@ -9,7 +9,7 @@ from toolhall.dialects import strict_json
 from toolhall.dialects.machine import catalog, messages
 from toolhall.http.authentication import UnauthenticatedAudit, call_for_path
 from toolhall.http.call_context import NO_INTERACTION, impersonate
-from toolhall.http.cancellation import CallKey, CancellableCalls, CancelOnDisconnect
+from toolhall.http.cancellation import CallKey, CancellableCalls, cancel_on_disconnect
 from toolhall.http.concurrency import NoSlot
 from toolhall.http.dialect_definitions import DialectDefinitions
 from toolhall.http.errors import MessageIds, busy_error, with_invalid_token
@@ -199,7 +199,7 @@ class MachineHttp:
             await request.switch_caller(found)  # a slot of strangers was good until here
             return found
 
-        wire = await CancelOnDisconnect(request, self._machine.answer(body, caller, authenticate=prove))
+        wire = await cancel_on_disconnect(request, self._machine.answer(body, caller, authenticate=prove))
         if wire is not None:
             await request.reply(wire)
 

@@ -14,7 +14,7 @@ from toolhall.dialects.catalogs import write_documents
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.execution.health_checks import UNHEALTHY
 from toolhall.http.call_context import NO_INTERACTION, impersonate
-from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.health import always_healthy
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
@@ -161,7 +161,7 @@ class OxpHttp:
         try:
             request = messages.read_call(body)
             if request.call_id is None:
-                wire = await CancelOnDisconnect(http_request, self._answer(request, http_request.caller, len(body)))
+                wire = await cancel_on_disconnect(http_request, self._answer(request, http_request.caller, len(body)))
             else:
                 # Whoever comes back with the same id wants this answer, so it does not end with the connection.
                 wire = await self._once(request, http_request.caller, len(body))

@@ -21,7 +21,7 @@ from toolhall.dialects.openapi import catalog, paths
 from toolhall.dialects.openapi.builders import with_wire_limits, write_error
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
 from toolhall.http.call_context import NO_INTERACTION
-from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import Caller
@@ -50,7 +50,7 @@ class RestEndpoint:
         body = (
             b"" if _has_no_body(request.headers) else await self._validator.read_body(request.headers, request.receive)
         )
-        answer = await CancelOnDisconnect(request, self._answer(request, body))
+        answer = await cancel_on_disconnect(request, self._answer(request, body))
         if answer is not None:
             await request.reply(_response(answer, self._prefix))
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from toolhall.concurrency import OnFirstSuspend
 from toolhall.dialects.mcp.protocol import (
     INVALID_REQUEST,
     REVISION_2026_07_28,
@@ -24,7 +25,6 @@ from toolhall.dialects.mcp.requests import (
     read_request_meta,
 )
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo, write_error
-from toolhall.execution.deadline import OnFirstSuspend
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestValidator
 from toolhall.http.sse import EventStream, ResumePoint, priming_event, serve_events, start_events
@@ -284,9 +284,8 @@ class McpHttp:
             else:
                 await http_request.reply(wire)
         except asyncio.CancelledError:
-            if not delivery.disconnected:
+            if not delivery.is_cancelled_by_disconnect():
                 raise
-            _uncancel()
         finally:
             if delivery.watching:
                 await delivery.close()
@@ -328,10 +327,3 @@ class McpHttp:
             await serve_events(http_request, stream, is_permitted=http_request.is_still_authenticated)
         finally:
             end()
-
-
-def _uncancel() -> None:
-    """The cancellation was ours, because the client hung up; the server's task goes on."""
-    task = asyncio.current_task()
-    if task:
-        task.uncancel()

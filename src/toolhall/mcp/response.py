@@ -12,8 +12,9 @@ from typing import Protocol
 from toolhall.dialects.mcp.input_requests import read_input_response, required_capability
 from toolhall.dialects.mcp.requests import RequestMeta
 from toolhall.dialects.mcp.responses import McpEncoder
+from toolhall.http.cancellation import DisconnectWatch
 from toolhall.http.request import HttpRequest
-from toolhall.http.sse import EventStream, start_events, wait_for_disconnect, write_events
+from toolhall.http.sse import EventStream, start_events, write_events
 from toolhall.model.errors import NeedsRequirement, NeedsVerification, ToolhallError, Unsupported
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.messages import (
@@ -140,15 +141,13 @@ class StatefulLink(ClientNotifications):
 class ResponseWriter:
     """The outlet of one request; costs nothing while the call answers at once and sends no events."""
 
-    __slots__ = ("_pump", "_request", "_stream", "_watcher", "disconnected", "streaming", "watching")
+    __slots__ = ("_pump", "_request", "_stream", "_watch", "streaming")
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
         self._stream: EventStream | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        self._watch: DisconnectWatch | None = None  # once the call had to wait
         self._pump: asyncio.Task[None] | None = None
-        self.disconnected = False
-        self.watching = False  # whether somebody watches
         self.streaming = False  # whether an event was sent, so that the answer must be one too
 
     def send(self, message: bytes) -> None:
@@ -166,12 +165,19 @@ class ResponseWriter:
     def disconnect_reader(self, retry_ms: int) -> None:
         """There is no coming back in this revision."""
 
+    @property
+    def watching(self) -> bool:
+        """Whether the call had to wait, so that `close` must follow."""
+        return self._watch is not None
+
+    def is_cancelled_by_disconnect(self) -> bool:
+        """Whether the client, and nothing else, cancelled the call (MCP 2026-07-28: by closing the response stream)."""
+        return self._watch is not None and self._watch.is_sole_cause()
+
     def watch_disconnect(self) -> None:
         """The call has to wait: watch for a hang-up, and send events meanwhile."""
-        self.watching = True
-        caller = asyncio.current_task()
-        if not self._request.on_disconnect(lambda: self._on_disconnect(caller)):
-            self._watcher = asyncio.create_task(self._watch(caller))
+        self._watch = DisconnectWatch(self._request)
+        self._watch.start()
         if self._stream is not None:
             self._pump = asyncio.create_task(self._write(self._stream))
 
@@ -183,22 +189,11 @@ class ResponseWriter:
 
     async def close(self) -> None:
         """Stop attending."""
-        self._request.on_disconnect(None)
-        tasks = [task for task in (self._watcher, self._pump) if task]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _watch(self, task: asyncio.Task[object] | None) -> None:
-        await wait_for_disconnect(self._request)
-        self._on_disconnect(task)
-
-    def _on_disconnect(self, task: asyncio.Task[object] | None) -> None:
-        """MCP 2026-07-28: closing the response stream cancels the request."""
-        self.disconnected = True
-        if task:
-            task.cancel()
+        if self._watch is not None:
+            await self._watch.stop()
+        if self._pump is not None:
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
 
     async def _write(self, stream: EventStream) -> None:
         await start_events(self._request)

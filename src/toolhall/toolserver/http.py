@@ -6,7 +6,7 @@ from toolhall.auth.authenticator import AsgiMessage, Headers, Receive, Scope, Se
 from toolhall.dialects.hub.call_messages import AnswerMessage, RemoteCall, read_hub_message
 from toolhall.dialects.hub.messages import HubRequest, write_error, write_response
 from toolhall.execution.health_checks import UNHEALTHY
-from toolhall.http.cancellation import CancelOnDisconnect
+from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.concurrency import ConcurrencyLimiter, NoSlot
 from toolhall.http.errors import busy_response, error_response
 from toolhall.http.request import HttpRequest
@@ -105,7 +105,7 @@ class ToolServerApp:
         stream = _NdjsonStream(request)
         outgoing = OutgoingQueue(stream.send)
         try:
-            wire = await CancelOnDisconnect(request, self._handler.run_call(call, size, outgoing))
+            wire = await cancel_on_disconnect(request, self._handler.run_call(call, size, outgoing))
             if wire is None:
                 return
             if outgoing.has_started:

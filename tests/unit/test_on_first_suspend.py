@@ -1,4 +1,4 @@
-"""`await Noticed(work, hook)` is `await work`, except that the hook hears of the first wait."""
+"""`await OnFirstSuspend(work, hook)` equals `await work`, except that the hook is called at the first wait."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolhall.execution.deadline import OnFirstSuspend
+from toolhall.concurrency import OnFirstSuspend
 
 
 class Pause:

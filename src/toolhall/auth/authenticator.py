@@ -16,29 +16,33 @@ Send: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 AsgiApp: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers: TypeAlias = dict[bytes, bytes]
 _MAX_CACHED_CALLERS = 4_096
-_NETWORK_BITS = 64  # what one customer has of IPv6
+_NETWORK_BITS = 64  # an IPv6 customer typically has a /64
 LOOPBACK = "127.0.0.1"
-# A proxy need not say that it is one; these are what those say that do.
+# Headers by which proxies identify themselves; a proxy need not send any.
 FORWARDING_HEADERS = frozenset(
     {b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip", b"via"}
 )
 _LOOPBACK_PREFIXES = ("127.", "::1", "::ffff:127.")
 _anonymous_callers: dict[str, Caller] = {}
+AuthResult: TypeAlias = Caller | Awaitable[Caller]  # awaited only if a key set has to be fetched
+MISSING_MESSAGE = "send a credential: 'Authorization: Bearer KEY', where 'toolhall key create NAME' makes a key"
+# The same message for every reason: the reason would help only a forger.
+INVALID_MESSAGE = "this credential is not valid here: unknown, expired, revoked, or made for another server"
 
 
 def client_address(scope: Scope) -> str:
-    """The other end of a connection; a Unix socket has none."""
+    """Return the IP address of the peer; empty for a Unix socket."""
     client = scope.get("client")
     return client[0] if client else ""
 
 
 def is_loopback(address: str) -> bool:
-    """Whether it is this machine."""
+    """Whether the address is this machine; a Unix socket (no address) is."""
     return address == LOOPBACK or not address or address.startswith(_LOOPBACK_PREFIXES)
 
 
 def network_key(address: str) -> str:
-    """What belongs to one customer: an address of IPv4, a network of IPv6."""
+    """Return what one customer typically has: the IPv4 address, or the /64 network of an IPv6 address."""
     if ":" not in address:
         return address
     try:
@@ -51,44 +55,38 @@ def network_key(address: str) -> str:
 
 
 def anonymous_caller(scope: Scope) -> Caller:
-    """Nobody in particular, from this address; the same object again where it can be."""
+    """Return the anonymous caller of this address; cached, so that the same address gets the same object."""
     address = client_address(scope)
-    known = _anonymous_callers.get(address)
-    if known is None:
+    caller = _anonymous_callers.get(address)
+    if caller is None:
         if len(_anonymous_callers) >= _MAX_CACHED_CALLERS:
             _anonymous_callers.clear()
-        known = _anonymous_callers[address] = msgspec.structs.replace(ANONYMOUS, address=network_key(address))
-    return known
-
-
-AuthResult: TypeAlias = Caller | Awaitable[Caller]  # awaited only where somebody else has to be asked first
-MISSING_MESSAGE = "send a credential: 'Authorization: Bearer KEY', where 'toolhall key create NAME' makes a key"
-# The same words for every reason: which one it was would help only whoever forges.
-INVALID_MESSAGE = "this credential is not valid here: unknown, expired, revoked, or made for another server"
+        caller = _anonymous_callers[address] = msgspec.structs.replace(ANONYMOUS, address=network_key(address))
+    return caller
 
 
 class RequestAuthenticator(Protocol):
-    """Proves a caller from a connection and its headers."""
+    """Authenticates a connection by its ASGI scope and headers."""
 
     def authenticate(self, scope: Scope, headers: Headers) -> AuthResult:
-        """Whoever this is; nobody in particular where nothing is proven, Unproven where that is not enough."""
+        """Return the caller, anonymous without proof; AuthenticationFailed where that is not enough."""
         ...
 
 
 class MessageAuthenticator(Protocol):
-    """Proves who sends a message that may bring a token of its own."""
+    """Authenticates a message that may hold a token of its own."""
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
-        """The caller, as far as the connection proved one, or whose token it is; Unproven for neither."""
+        """Return the connection's caller or the token's; AuthenticationFailed if neither is proven."""
         ...
 
 
 class Authenticator(RequestAuthenticator, MessageAuthenticator, Protocol):
-    """Proves both."""
+    """Authenticates connections and messages."""
 
 
 class AuthenticationFailed(Exception):
-    """A request that goes no further; `sent` tells a credential that is not valid from none at all."""
+    """The request is rejected; `credential_sent` tells an invalid credential from a missing one."""
 
     def __init__(self, error: ToolhallError, *, credential_sent: bool = False) -> None:
         self.error = error
@@ -97,15 +95,15 @@ class AuthenticationFailed(Exception):
 
 
 async def resolve_caller(result: AuthResult) -> Caller:
-    """The caller, however long it takes."""
+    """Return the caller, awaiting it if necessary."""
     return result if isinstance(result, Caller) else await result
 
 
 def missing_credential() -> AuthenticationFailed:
-    """No credential came, and one is needed."""
+    """Return the failure of a request that needs a credential and has none."""
     return AuthenticationFailed(Unauthenticated(MISSING_MESSAGE))
 
 
 def invalid_credential() -> AuthenticationFailed:
-    """One came that is not valid; who sends one is never served as somebody else instead."""
+    """Return the failure of an invalid credential; it is never ignored in favour of another caller."""
     return AuthenticationFailed(Unauthenticated(INVALID_MESSAGE), credential_sent=True)

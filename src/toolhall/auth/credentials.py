@@ -24,6 +24,7 @@ from toolhall.auth.authenticator import (
 )
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Limited, Malformed
+from toolhall.stores.api_keys import KeyRing
 
 AUTHORIZATION_HEADER = b"authorization"
 OXP_KEY_HEADER = b"oxp-api-key"
@@ -33,11 +34,16 @@ _SCHEME = b"bearer "
 _API_KEY_PREFIX = "tk_"
 _API_KEY_PREFIX_BYTES = _API_KEY_PREFIX.encode()
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")  # RFC 6750
-_CONFLICTING = "the request brings two different credentials; send one"
+_CONFLICTING = "the request has two different credentials; send one"
+MAX_FAILURES = 20
+WINDOW_SECONDS = 60.0
+MAX_ADDRESSES = 10_000
+_log = logging.getLogger("toolhall.identity")
+VerifyResult: TypeAlias = Caller | Awaitable[Caller | None] | None
 
 
 def read_credential(headers: Headers, path: str) -> str | None:
-    """The text of the credential in the headers, None where there is none; Unproven for what cannot be one."""
+    """Return the credential of the headers, None without one; AuthenticationFailed if it is malformed or ambiguous."""
     bearer = headers.get(AUTHORIZATION_HEADER)
     key = headers.get(OXP_KEY_HEADER) if path.startswith(OXP_PREFIX) else None
     if key is None:
@@ -48,19 +54,19 @@ def read_credential(headers: Headers, path: str) -> str | None:
 
 
 def is_api_key(credential: str) -> bool:
-    """Whether it is an API key, and no token of an issuer."""
+    """Whether the credential is an API key, not a token."""
     return credential.startswith(_API_KEY_PREFIX)
 
 
 def mentions_api_key(headers: Headers) -> bool:
-    """Whether an API key is among the credentials, good or not."""
+    """Whether a credential header contains an API key, valid or not."""
     return _API_KEY_PREFIX_BYTES in headers.get(AUTHORIZATION_HEADER, b"") or _API_KEY_PREFIX_BYTES in headers.get(
         OXP_KEY_HEADER, b""
     )
 
 
 def is_same_credential(headers: Headers, token: str) -> bool:
-    """Whether a message brings the credential again that its headers bring; Unproven for another one."""
+    """Whether the token equals the headers' credential; False without one, AuthenticationFailed if they differ."""
     bearer = headers.get(AUTHORIZATION_HEADER)
     if bearer is None:
         return False
@@ -81,72 +87,51 @@ def _decode_credential(credential: bytes) -> str:
     return credential.decode("ascii")
 
 
-MAX_FAILURES = 20
-WINDOW_SECONDS = 60.0
-MAX_ADDRESSES = 10_000
-
-
 class FailureThrottle:
-    """Counts by address, an IPv6 network being one; the address that began first is forgotten when there are many."""
+    """Counts failures per address (IPv6: per /64) and minute; remembers 10,000 addresses, dropping the oldest."""
 
     def __init__(self, clock: Callable[[], float], limit: int = MAX_FAILURES) -> None:
         self._clock = clock
         self._limit = limit
-        self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()  # how often, and until when that counts
+        self._counts: OrderedDict[str, tuple[int, float]] = OrderedDict()  # count and end of its window
 
     def __len__(self) -> int:
         return len(self._counts)
 
     def retry_after(self, address: str) -> float | None:
-        """In how many seconds this address may try again; None where it may now."""
+        """Return the seconds until this address may try again; None if it may now."""
         if not self._counts:
             return None
         count, until = self._counts.get(network_key(address), (0, 0.0))
-        left = until - self._clock()
-        return left if count >= self._limit and left > 0 else None
+        remaining = until - self._clock()
+        return remaining if count >= self._limit and remaining > 0 else None
 
     def record(self, address: str) -> None:
-        """One more."""
+        """Count one more failure of this address."""
         network, now = network_key(address), self._clock()
         count, until = self._counts.get(network, (0, 0.0))
         if until <= now:
-            self._counts.pop(network, None)  # it begins anew, behind all others
+            self._counts.pop(network, None)  # a new window, behind all others
             count, until = 0, now + WINDOW_SECONDS
         self._counts[network] = (count + 1, until)
         while len(self._counts) > MAX_ADDRESSES or next(iter(self._counts.values()))[1] <= now:
             self._counts.popitem(last=False)
 
 
-_log = logging.getLogger("toolhall.identity")
-VerifyResult: TypeAlias = Caller | Awaitable[Caller | None] | None
-
-
-class ApiKeyLookup(Protocol):
-    """The API keys there are."""
-
-    def __len__(self) -> int:
-        """How many are valid."""
-        ...
-
-    def find(self, text: str, now: float) -> Caller | None:
-        """Whose key this is, if it is a valid one now."""
-        ...
-
-
 class TokenVerifier(Protocol):
-    """A way to prove callers by signed tokens."""
+    """Verifies signed tokens of one kind."""
 
     def verify(self, text: str) -> VerifyResult:
-        """Who signed in with this token, if it is a valid one now."""
+        """Return the caller of a token, None if it is not valid now; awaitable if keys must be fetched."""
         ...
 
 
 class CredentialVerifier:
-    """Finds the caller of a credential; `oxp` are tokens that are good for OXP only, and looked at first there."""
+    """Finds the caller of a credential; `oxp` verifies tokens that are valid below `/oxp/` only, and is tried first."""
 
     def __init__(
         self,
-        keys: ApiKeyLookup,
+        keys: KeyRing,
         clock: Callable[[], float],
         *,
         tokens: TokenVerifier | None = None,
@@ -161,40 +146,40 @@ class CredentialVerifier:
 
     @property
     def accepts_tokens(self) -> bool:
-        """Whether anything but an API key can be valid here."""
+        """Whether tokens of configured issuers are accepted besides API keys."""
         return self._tokens is not None
 
     def verify(self, text: str, scope: Scope) -> AuthResult:
-        """The caller, at once for a key or a token that was seen before; Unproven is raised or awaited."""
+        """Return the caller, or an awaitable of it if keys must be fetched; either raises AuthenticationFailed."""
         if is_api_key(text):
-            found: VerifyResult = self._keys.find(text, self._clock())
+            result: VerifyResult = self._keys.find(text, self._clock())
         else:
-            found = self._verify_token(text, scope["path"])
-        if isinstance(found, Caller):
-            return found
-        if found is None:
+            result = self._verify_token(text, scope["path"])
+        if isinstance(result, Caller):
+            return result
+        if result is None:
             raise self._failure(scope)
-        return self._await_result(found, scope)
+        return self._await_result(result, scope)
 
     def verify_message_token(self, token: str, scope: Scope, headers: Headers) -> AuthResult | None:
-        """The caller of a credential inside a message; None where the headers brought the same."""
+        """Return the caller of a token inside a message; None if the headers hold the same one."""
         return None if is_same_credential(headers, token) else self.verify(token, scope)
 
     def _verify_token(self, text: str, path: str) -> VerifyResult:
         if self._oxp is not None and path.startswith(OXP_PREFIX):
-            found = self._oxp.verify(text)
-            if found is not None:
-                return found
+            result = self._oxp.verify(text)
+            if result is not None:
+                return result
         return None if self._tokens is None else self._tokens.verify(text)
 
     async def _await_result(self, pending: Awaitable[Caller | None], scope: Scope) -> Caller:
-        found = await pending
-        if found is None:
+        caller = await pending
+        if caller is None:
             raise self._failure(scope)
-        return found
+        return caller
 
     def _failure(self, scope: Scope) -> AuthenticationFailed:
-        """Only what failed is held back: a neighbour's guesses lock nobody out, least of all behind one proxy."""
+        """Count the failure. Only failures are throttled: guesses behind a shared proxy lock out no valid key."""
         address = client_address(scope)
         if is_loopback(address):
             return invalid_credential()
@@ -203,5 +188,5 @@ class CredentialVerifier:
             return AuthenticationFailed(Limited(wait), credential_sent=True)
         self._failures.record(address)
         if self._failures.retry_after(address) is not None:
-            _log.warning("%s brings credentials that are not valid, and is told to wait for a minute", address)
+            _log.warning("%s sends invalid credentials and has to wait for a minute", address)
         return invalid_credential()

@@ -28,10 +28,17 @@ _MAX_SCOPES = 256
 _TOKEN_TYPES = (None, "jwt", "at+jwt", "application/at+jwt")
 _PART = re.compile(r"[A-Za-z0-9_-]+")
 _SUBJECT = re.compile(r"[^\x00-\x20\x7f-\x9f\u2028\u2029](?:[^\x00-\x1f\x7f-\x9f\u2028\u2029]{0,254})")
+VerificationKey: TypeAlias = ECKey | RSAKey | OKPKey | OctKey
+PUBLIC_ALGORITHMS = frozenset({"ES256", "RS256", "PS256", "Ed25519", "EdDSA"})
+SHARED_ALGORITHMS = frozenset({"HS256"})
+_RSA_CHARACTERS = range(342, 1_367)  # 2048 to 8192 bits
+_JWK_MEMBERS = {"EC": ("kty", "crv", "x", "y"), "RSA": ("kty", "n", "e"), "OKP": ("kty", "crv", "x")}
+_CURVES = {"EC": "P-256", "OKP": "Ed25519"}
+_ALGORITHMS_BY_TYPE = {"EC": {"ES256"}, "RSA": {"RS256", "PS256"}, "OKP": {"Ed25519", "EdDSA"}}
 
 
 class UnverifiedToken(msgspec.Struct, frozen=True):
-    """A token as it came."""
+    """A well-formed token whose signature has not been verified."""
 
     text: str
     algorithm: str
@@ -40,11 +47,11 @@ class UnverifiedToken(msgspec.Struct, frozen=True):
 
 
 class TokenLifetime(msgspec.Struct, frozen=True):
-    """From when until when a token is good, as far as it says."""
+    """The validity period of a token as its claims state it."""
 
     expires: float
     issued: float | None
-    signed_in: float | None  # only `auth_time` says: whoever refreshes a token gets a new `iat`, without a person
+    signed_in: float | None  # from `auth_time`: a refreshed token has a new `iat` although no person signed in
 
     @property
     def is_short(self) -> bool:
@@ -53,7 +60,7 @@ class TokenLifetime(msgspec.Struct, frozen=True):
 
 
 def parse_token(text: str, algorithms: Collection[str]) -> UnverifiedToken | None:
-    """A signed token of an algorithm that is allowed; None for everything else."""
+    """Parse a compact JWS with an allowed algorithm; None for anything else."""
     parts = text.split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         return None
@@ -69,7 +76,7 @@ def parse_token(text: str, algorithms: Collection[str]) -> UnverifiedToken | Non
 
 
 def read_lifetime(claims: JsonObject, now: float) -> TokenLifetime | None:
-    """When it is good, if that is now; one that never ends is never good."""
+    """Return the lifetime of a token that is valid now; None otherwise, also for one without `exp`."""
     expires, begins, issued = (_timestamp(claims.get(name)) for name in ("exp", "nbf", "iat"))
     if expires is None or math.isnan(expires) or expires + LEEWAY_SECONDS <= now:
         return None
@@ -82,33 +89,33 @@ def read_lifetime(claims: JsonObject, now: float) -> TokenLifetime | None:
 
 
 def has_audience(claims: JsonObject, audiences: Collection[str]) -> bool:
-    """Whether it was issued for one of these."""
-    said = claims.get("aud")
-    named = said if isinstance(said, list) else [said]
-    return any(isinstance(each, str) and each in audiences for each in named)
+    """Whether `aud` names one of these audiences."""
+    audience = claims.get("aud")
+    audiences_of_token = audience if isinstance(audience, list) else [audience]
+    return any(isinstance(each, str) and each in audiences for each in audiences_of_token)
 
 
 def read_subject(claims: JsonObject) -> str | None:
-    """Whom it was issued to."""
-    said = claims.get("sub")
-    return said if isinstance(said, str) and _SUBJECT.fullmatch(said) else None
+    """Return `sub` if it is a printable text of at most 255 characters."""
+    subject = claims.get("sub")
+    return subject if isinstance(subject, str) and _SUBJECT.fullmatch(subject) else None
 
 
 def read_scopes(claims: JsonObject) -> frozenset[str]:
-    """What it may be used for: `scope` as OAuth has it, or `scp` as some issuers do."""
-    said = claims.get("scope", claims.get("scp"))
-    named = said.split(" ") if isinstance(said, str) else said
-    if not isinstance(named, list) or len(named) > _MAX_SCOPES:
+    """Return the scopes of `scope` (OAuth, separated by blanks) or `scp` (a list with some issuers)."""
+    value = claims.get("scope", claims.get("scp"))
+    scopes = value.split(" ") if isinstance(value, str) else value
+    if not isinstance(scopes, list) or len(scopes) > _MAX_SCOPES:
         return frozenset()
-    return frozenset(each for each in named if isinstance(each, str) and each)
+    return frozenset(each for each in scopes if isinstance(each, str) and each)
 
 
 def caller_from_claims(issuer_name: str, claims: JsonObject, lifetime: TokenLifetime) -> Caller | None:
-    """The caller of a token that was really signed by this issuer; the colon keeps it apart from every key's name."""
-    named = read_subject(claims)
-    if named is None:
+    """Return the caller `ISSUER:SUBJECT` of verified claims; the colon keeps it apart from names of API keys."""
+    subject = read_subject(claims)
+    if subject is None:
         return None
-    caller_id = f"{issuer_name}:{named}"
+    caller_id = f"{issuer_name}:{subject}"
     return Caller(
         caller_id,
         proof="token",
@@ -129,7 +136,7 @@ def _decode_object(part: str) -> JsonObject | None:
 
 
 def _timestamp(value: Json) -> float | None:
-    """Seconds since 1970; what is there and is no number compares with nothing, so the token is refused."""
+    """Return seconds since 1970; NaN for a value that is no number, which fails every comparison."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -137,17 +144,8 @@ def _timestamp(value: Json) -> float | None:
     return float(value)
 
 
-VerificationKey: TypeAlias = ECKey | RSAKey | OKPKey | OctKey
-PUBLIC_ALGORITHMS = frozenset({"ES256", "RS256", "PS256", "Ed25519", "EdDSA"})
-SHARED_ALGORITHMS = frozenset({"HS256"})
-_RSA_CHARACTERS = range(342, 1_367)  # 2048 to 8192 bits
-_JWK_MEMBERS = {"EC": ("kty", "crv", "x", "y"), "RSA": ("kty", "n", "e"), "OKP": ("kty", "crv", "x")}
-_CURVES = {"EC": "P-256", "OKP": "Ed25519"}
-_ALGORITHMS_BY_TYPE = {"EC": {"ES256"}, "RSA": {"RS256", "PS256"}, "OKP": {"Ed25519", "EdDSA"}}
-
-
 class IssuerKey(msgspec.Struct, frozen=True):
-    """A key of an issuer, and the algorithms that it is for."""
+    """A verification key of an issuer, with the algorithms it may be used for."""
 
     id: str | None
     key: VerificationKey
@@ -155,12 +153,12 @@ class IssuerKey(msgspec.Struct, frozen=True):
 
 
 class _Registry(JWSRegistry):
-    """EdDSA is Ed25519 here; what other headers a token has does not matter, because no key is taken from them."""
+    """joserfc's registry with EdDSA as a name of Ed25519; unknown headers are ignored, no key is taken from them."""
 
     max_header_length = 4_096
 
     def get_alg(self, name: str) -> JWSAlgModel:
-        """The algorithm of a name that is allowed."""
+        """Return the algorithm of an allowed name."""
         return super().get_alg("Ed25519" if name == "EdDSA" else name)
 
 
@@ -178,15 +176,15 @@ def is_signed_by(text: str, key: VerificationKey) -> bool:
 
 
 def shared_key(secret: str) -> VerificationKey:
-    """A key that both sides have."""
+    """Return the HMAC key of a shared secret."""
     return OctKey.import_key(secret)
 
 
 def parse_jwks(document: Json) -> tuple[IssuerKey, ...]:
-    """The keys of a JWKS that tokens may be signed with; RFC 7517: what is not understood is left out."""
-    listed = document.get("keys") if isinstance(document, dict) else None
-    found = map(_parse_jwk, listed if isinstance(listed, list) else [])
-    return tuple(key for key in found if key is not None)
+    """Return the signature keys of a JSON Web Key Set; keys that are not understood are skipped (RFC 7517)."""
+    entries = document.get("keys") if isinstance(document, dict) else None
+    keys = map(_parse_jwk, entries if isinstance(entries, list) else [])
+    return tuple(key for key in keys if key is not None)
 
 
 def _parse_jwk(jwk: Any) -> IssuerKey | None:
@@ -203,10 +201,10 @@ def _parse_jwk(jwk: Any) -> IssuerKey | None:
 
 
 def _algorithms(kind: Json, stated: Json) -> frozenset[str]:
-    fitting = _ALGORITHMS_BY_TYPE.get(kind, set()) if isinstance(kind, str) else set[str]()
-    if stated is None or (kind == "OKP" and stated in fitting):  # two names of one
-        return frozenset(fitting)
-    return frozenset({stated}) if isinstance(stated, str) and stated in fitting else frozenset()
+    allowed = _ALGORITHMS_BY_TYPE.get(kind, set()) if isinstance(kind, str) else set[str]()
+    if stated is None or (kind == "OKP" and stated in allowed):  # EdDSA and Ed25519 are two names of one
+        return frozenset(allowed)
+    return frozenset({stated}) if isinstance(stated, str) and stated in allowed else frozenset()
 
 
 def _import_key(kind: str, jwk: JsonObject) -> VerificationKey | None:

@@ -23,14 +23,19 @@ from toolhall.model.json import JsonObject
 MAX_FETCH_BYTES = FETCH_BYTES
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PORTS = {"http": 80, "https": 443}
+FRESH_SECONDS = 600.0
+STALE_SECONDS = 24 * 3_600.0
+REFETCH_SECONDS = 30.0
+_log = logging.getLogger("toolhall.identity")
+FetchJson: TypeAlias = Callable[[str], Awaitable[JsonObject]]
 
 
 class FetchFailed(Exception):
-    """The document could not be had; the message is for the log."""
+    """The document could not be fetched; the message is for the log."""
 
 
 def is_safe_url(url: str) -> bool:
-    """Whether nobody on the way can change what comes back: https, or this very machine."""
+    """Whether nobody on the network can change the response: https, or plain http to this machine."""
     try:
         parts = urlsplit(url)
         safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
@@ -40,16 +45,16 @@ def is_safe_url(url: str) -> bool:
 
 
 class JsonFetcher:
-    """Asks the issuers that the operator named, also inside; where their documents lead, the door decides."""
+    """Fetches JSON from configured issuers, also on private networks; other hosts are subject to the egress rules."""
 
     def __init__(self, issuers: Iterable[TokenIssuer], allow: Iterable[str] = ()) -> None:
-        named = [url for each in issuers for url in (each.issuer, each.jwks_url) if url]
+        urls = [url for each in issuers for url in (each.issuer, each.jwks_url) if url]
         self._client = EgressClient.for_hall(
-            EgressAllowlist([*allow, *(entry for url in named for entry in _allow_entries(url))])
+            EgressAllowlist([*allow, *(entry for url in urls for entry in _allow_entries(url))])
         )
 
     async def __call__(self, url: str) -> JsonObject:
-        """The object at a URL; no redirect is followed, and no proxy or certificate of the environment is used."""
+        """Return the JSON object at a URL; no redirects, and no proxies or certificates from the environment."""
         try:
             reply = await self._client.fetch("GET", url, headers={"accept": "application/json"})
         except (EgressRefused, EgressFailed) as error:
@@ -57,16 +62,16 @@ class JsonFetcher:
         if reply.status != 200:
             raise FetchFailed(f"{display_url(url)} answers with status {reply.status}")
         try:
-            found = strict_json.decode(reply.body)
+            document = strict_json.decode(reply.body)
         except Malformed as error:
             raise FetchFailed(f"{display_url(url)}: {error.message}") from None
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise FetchFailed(f"{display_url(url)} is no JSON object")
-        return found
+        return document
 
 
 def _allow_entries(url: str) -> list[str]:
-    """Exactly the host and the port of a URL; nothing for one that has none, which the door refuses on its own."""
+    """Return the allow-list entry for exactly the host and port of a URL; none for a URL without a host."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
@@ -77,15 +82,8 @@ def _allow_entries(url: str) -> list[str]:
     return [entry]
 
 
-FRESH_SECONDS = 600.0
-STALE_SECONDS = 24 * 3_600.0
-REFETCH_SECONDS = 30.0
-_log = logging.getLogger("toolhall.identity")
-FetchJson: TypeAlias = Callable[[str], Awaitable[JsonObject]]
-
-
 class IssuerKeySet:
-    """Fresh for ten minutes; while the issuer cannot be reached, good for a day."""
+    """The cached key set of one issuer: fresh for ten minutes, usable for a day while the issuer is unreachable."""
 
     def __init__(self, issuer: TokenIssuer, fetch: FetchJson, clock: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -97,7 +95,7 @@ class IssuerKeySet:
         self._lock = asyncio.Lock()
 
     def cached_key(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """A key that is there and fresh, or that has to do while fresh ones are being fetched."""
+        """Return a key of a fresh set, or of a stale one while a fetch is running or was just tried."""
         age = self._clock() - self._fetched_at
         waiting = self._lock.locked() or self._clock() - self._tried_at < REFETCH_SECONDS
         if age > STALE_SECONDS or (age > FRESH_SECONDS and not waiting):
@@ -105,7 +103,7 @@ class IssuerKeySet:
         return self._select(key_id, algorithm)
 
     async def fetch_key(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        """The key, if there is one after asking the issuer; it is asked at most twice a minute."""
+        """Return the key after refetching the set, at most twice a minute; AuthenticationFailed after a day offline."""
         async with self._lock:
             if self._clock() - self._tried_at >= REFETCH_SECONDS:
                 self._tried_at = self._clock()
@@ -117,9 +115,9 @@ class IssuerKeySet:
         return self._select(key_id, algorithm)
 
     def _select(self, key_id: str | None, algorithm: str) -> VerificationKey | None:
-        fitting = [each for each in self._keys if algorithm in each.algorithms and key_id in (None, each.id)]
-        # A token need not name its key; it must be clear then which one is meant.
-        return fitting[0].key if len(fitting) == 1 else None
+        matching = [each for each in self._keys if algorithm in each.algorithms and key_id in (None, each.id)]
+        # A token need not name its key; then exactly one key must match.
+        return matching[0].key if len(matching) == 1 else None
 
     async def _refresh(self) -> None:
         try:
@@ -129,7 +127,7 @@ class IssuerKeySet:
             _log.warning("the keys of issuer %s were not renewed: %s", self._issuer.name, failed)
 
     async def _discover_jwks_url(self) -> str:
-        """Where the issuer says that its keys are; OpenID Connect Discovery, else RFC 8414."""
+        """Return `jwks_uri` of the issuer's metadata: OpenID Connect Discovery, else RFC 8414."""
         issuer = self._issuer.issuer
         try:
             document = await self._fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
@@ -141,7 +139,7 @@ class IssuerKeySet:
             raise FetchFailed(
                 f"its discovery document is another issuer's; set issuer to exactly what it says, not {issuer}"
             )
-        found = document.get("jwks_uri")
-        if not isinstance(found, str):
+        jwks_uri = document.get("jwks_uri")
+        if not isinstance(jwks_uri, str):
             raise FetchFailed("its discovery document names no jwks_uri; set jwks_url")
-        return found
+        return jwks_uri

@@ -22,7 +22,6 @@ from toolhall.auth.credentials import (
     AUTHORIZATION_HEADER,
     OXP_KEY_HEADER,
     OXP_PREFIX,
-    ApiKeyLookup,
     CredentialVerifier,
     TokenVerifier,
     is_api_key,
@@ -31,37 +30,46 @@ from toolhall.auth.credentials import (
 )
 from toolhall.auth.settings import AuthSettings, IssuerSettings, TokenIssuer, protected_resource
 from toolhall.model.caller import LOCAL, Caller
+from toolhall.stores.api_keys import KeyRing
+
+PUBLIC_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
+# Metadata that a client needs before it has a credential, and pages, which have a sign-in of their own.
+PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/enroll/", "/oauth/callback/")
+MESSAGE_PATH = "/machine"  # the credential may be in the message
+MIN_SECRET_BYTES = 32
+METRICS_PATH = "/metrics"
+_RESERVED_NAMES = ("local", "anonymous", "oxp")
 
 
 class LocalAuthenticator:
-    """Whoever connects from this machine is its user, unless it says with a key that it is somebody else."""
+    """The `local` profile: a connection from this machine is the local user, unless it sends a credential."""
 
     def __init__(self, verifier: CredentialVerifier | None = None) -> None:
         self._verifier = verifier
         self._accepts_tokens = verifier is not None and verifier.accepts_tokens
 
     def authenticate(self, scope: Scope, headers: Headers) -> AuthResult:
-        """By the credential, else local by address; a Unix socket has none and is local too.
+        """Authenticate by the credential, else by the address; a Unix socket is local.
 
-        What a proxy forwards is nobody's.
+        Requests with forwarding headers came through a proxy and are anonymous.
         """
         client = scope.get("client")
         if client is not None and client[0] == LOOPBACK and FORWARDING_HEADERS.isdisjoint(headers):
-            found = LOCAL  # as most are
+            caller = LOCAL  # the common case
         else:
-            found = _caller_by_address(scope, headers)
+            caller = _caller_by_address(scope, headers)
         if self._verifier is None or not (AUTHORIZATION_HEADER in headers or OXP_KEY_HEADER in headers):
-            return found
+            return caller
         path = scope["path"]
-        # OXP 1.0: where no credential is needed, it is ignored. Elsewhere too, unless somebody could have issued it:
-        # many clients cannot be told to send none.
-        if found.local and not mentions_api_key(headers) and (not self._accepts_tokens or path.startswith(OXP_PREFIX)):
-            return found
-        sent = read_credential(headers, path)
-        return found if sent is None else self._verifier.verify(sent, scope)
+        # OXP 1.0 ignores a credential where none is needed. So do the other paths, unless a key or an issuer could
+        # have made it: many clients always send one.
+        if caller.local and not mentions_api_key(headers) and (not self._accepts_tokens or path.startswith(OXP_PREFIX)):
+            return caller
+        credential = read_credential(headers, path)
+        return caller if credential is None else self._verifier.verify(credential, scope)
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
-        """Who sends a message that may bring a token; to whom the connection proves local, only a key adds to that."""
+        """Return the token's caller or the connection's; of a local connection, only an API key changes the caller."""
         if token is None or self._verifier is None or (caller.local and not is_api_key(token)):
             return caller
         return self._verifier.verify_message_token(token, scope, headers) or caller
@@ -75,14 +83,8 @@ def _caller_by_address(scope: Scope, headers: Headers) -> Caller:
     )
 
 
-PUBLIC_PATHS = frozenset({"/health", "/health/live", "/health/ready", "/oauth/callback", "/oxp/health"})
-# What a client must read before it can have a credential; pages for people, which sign in by themselves.
-PUBLIC_PREFIXES = ("/.well-known/", "/approve/", "/connect/", "/enroll/", "/oauth/callback/")
-MESSAGE_PATH = "/machine"  # its messages bring their own credential, so only the body tells
-
-
 class ServerAuthenticator:
-    """Nobody is proven by an address; `allow_anonymous` lets nobody in particular in, for tools of level 0."""
+    """The `server` profile: addresses prove nothing; `allow_anonymous` serves tools of level 0 to anybody."""
 
     def __init__(
         self, verifier: CredentialVerifier, *, allow_anonymous: bool = False, public_paths: Collection[str] = ()
@@ -92,11 +94,11 @@ class ServerAuthenticator:
         self._public_paths = PUBLIC_PATHS.union(public_paths)
 
     def authenticate(self, scope: Scope, headers: Headers) -> AuthResult:
-        """By the credential in the headers."""
+        """Authenticate by the credential in the headers; public paths are served anonymously without one."""
         path = scope["path"]
-        sent = read_credential(headers, path)
-        if sent is not None:
-            return self._verifier.verify(sent, scope)
+        credential = read_credential(headers, path)
+        if credential is not None:
+            return self._verifier.verify(credential, scope)
         if self._allow_anonymous or path in self._public_paths or path.startswith(PUBLIC_PREFIXES):
             return anonymous_caller(scope)
         if path == MESSAGE_PATH and scope.get("method") == "POST":
@@ -104,7 +106,7 @@ class ServerAuthenticator:
         raise missing_credential()
 
     def authenticate_message(self, token: str | None, caller: Caller, scope: Scope, headers: Headers) -> AuthResult:
-        """Who sends a message: its own token counts like one in the headers, and two must be the same."""
+        """Return the caller of the token, which must equal the credential of the headers if there are both."""
         if token is not None:
             return self._verifier.verify_message_token(token, scope, headers) or caller
         if caller.proof == "none" and not self._allow_anonymous:
@@ -112,19 +114,14 @@ class ServerAuthenticator:
         return caller
 
 
-MIN_SECRET_BYTES = 32
-METRICS_PATH = "/metrics"
-_RESERVED_NAMES = ("local", "anonymous", "oxp")
-
-
 class BadAuthSettings(ValueError):
-    """A setting that proves nobody; the message names it and what to write."""
+    """An authentication setting that cannot work; the message names it and the fix."""
 
 
 def build_authenticator(
-    settings: AuthSettings, keys: ApiKeyLookup, clock: Callable[[], float]
+    settings: AuthSettings, keys: KeyRing, clock: Callable[[], float]
 ) -> LocalAuthenticator | ServerAuthenticator:
-    """The identity of a profile; BadIdentity for settings that cannot work."""
+    """Return the authenticator of the settings' profile; BadAuthSettings for settings that cannot work."""
     audiences = protected_resource(settings).audiences
     issuers = tuple(map(_token_issuer, settings.issuers))
     _check_settings(issuers, settings.oxp_secret)
@@ -142,11 +139,11 @@ def build_authenticator(
         from toolhall.auth.tokens import SharedSecretVerifier  # lazy: joserfc
 
         oxp = SharedSecretVerifier(settings.oxp_secret, audiences, clock)
-    gate = CredentialVerifier(keys, clock, tokens=tokens, oxp=oxp)
+    verifier = CredentialVerifier(keys, clock, tokens=tokens, oxp=oxp)
     if settings.profile == "local":
-        return LocalAuthenticator(gate)
+        return LocalAuthenticator(verifier)
     public = [METRICS_PATH] if settings.public_metrics else []
-    return ServerAuthenticator(gate, allow_anonymous=settings.allow_anonymous, public_paths=public)
+    return ServerAuthenticator(verifier, allow_anonymous=settings.allow_anonymous, public_paths=public)
 
 
 def _token_issuer(settings: IssuerSettings) -> TokenIssuer:

@@ -7,86 +7,86 @@ import msgspec
 
 
 class TokenIssuer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who signs tokens that are good here; `name` begins the ids of its callers."""
+    """An issuer whose tokens are accepted; the ids of its callers begin with `name`."""
 
     name: str
     issuer: str
-    jwks_url: str | None = None  # None: as its discovery document says
+    jwks_url: str | None = None  # None: from its discovery document
     audience: str | None = None  # None: this server's own resource
 
 
 class IssuerSettings(Protocol):
-    """An issuer as the settings have it."""
+    """An issuer as the configuration has it."""
 
     @property
     def name(self) -> str:
-        """What its callers' ids begin with."""
+        """The prefix of its callers' ids."""
         ...
 
     @property
     def issuer(self) -> str:
-        """Its URL, exactly as its tokens say it."""
+        """Its URL, exactly as in the `iss` claim."""
         ...
 
     @property
     def jwks_url(self) -> str | None:
-        """Where its keys are."""
+        """The URL of its key set; None to discover it."""
         ...
 
 
 class AuthSettings(Protocol):
-    """The settings that decide who is proven, and how."""
+    """The settings of authentication; `Config`, which lies in a higher layer, has them."""
 
     @property
     def profile(self) -> Literal["local", "server"]:
-        """Whether being on this machine is a proof."""
+        """`local`: connections from this machine are the local user; `server`: they prove nothing."""
         ...
 
     @property
     def public_url(self) -> str | None:
-        """Where others reach this server."""
+        """The URL by which clients reach this server."""
         ...
 
     @property
     def resource(self) -> str | None:
-        """What tokens call this server; by default its public URL."""
+        """The audience that tokens must name; the public URL by default."""
         ...
 
     @property
     def issuers(self) -> Sequence[IssuerSettings]:
-        """Who signs tokens."""
+        """The accepted token issuers."""
         ...
 
     @property
     def oxp_secret(self) -> str | None:
-        """What OXP clients sign their tokens with."""
+        """The secret with which OXP clients sign their tokens."""
         ...
 
     @property
     def allow_anonymous(self) -> bool:
-        """Whether nobody in particular may list and call tools of level 0."""
+        """Whether anonymous callers may list and call tools of level 0."""
         ...
 
     @property
     def public_metrics(self) -> bool:
-        """Whether anybody may read the metrics."""
+        """Whether `/metrics` needs no credential."""
         ...
 
     @property
     def egress_allow(self) -> Sequence[str]:
-        """Private hosts that may be reached from here."""
+        """Private hosts that may be fetched from."""
         ...
 
 
 class ProtectedResource(msgspec.Struct, frozen=True):
-    """What this server is called by tokens: one name that the settings give, or its public URL and what is below it."""
+    """The resource identifiers of this server: the configured one, or those derived from the public URL."""
 
     public_url: str | None = None
     explicit: str | None = None
 
     @property
     def audiences(self) -> frozenset[str]:
-        """Every name that means this server."""
+        """Every audience that means this server."""
         if self.explicit is not None:
             return frozenset({self.explicit})
         if self.public_url is None:
@@ -94,11 +94,11 @@ class ProtectedResource(msgspec.Struct, frozen=True):
         return frozenset({self.public_url, f"{self.public_url}/", f"{self.public_url}/mcp"})
 
     def identifier(self, path: str) -> str | None:
-        """What is served at a path, the root having none."""
+        """Return the resource identifier of a path (empty for the root); None without a public URL."""
         return self.explicit or (None if self.public_url is None else f"{self.public_url}{path}")
 
 
 def protected_resource(settings: AuthSettings) -> ProtectedResource:
-    """What this server is called."""
+    """Return the resource identifiers of the settings."""
     public = None if settings.public_url is None else settings.public_url.rstrip("/")
     return ProtectedResource(public, settings.resource)

@@ -40,33 +40,33 @@ class _CachedToken(msgspec.Struct, frozen=True):
 
 
 class TokenCache:
-    """Tokens that were checked within the last minute, by digest; none is remembered longer than it is good."""
+    """Verified tokens by digest, each for a minute and never beyond its expiry; at most 10,000."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._entries: dict[bytes, _CachedToken] = {}
 
     def find(self, text: str) -> Caller | None:
-        """The caller of a token that need not be checked again yet."""
-        known = self._entries.get(_digest(text))
-        return known.caller if known is not None and known.until > self._clock() else None
+        """Return the caller of a token that was verified within the last minute."""
+        entry = self._entries.get(_digest(text))
+        return entry.caller if entry is not None and entry.until > self._clock() else None
 
     def store(self, text: str, caller: Caller, lifetime: TokenLifetime) -> Caller:
-        """Remember this one; the oldest is forgotten when there are too many."""
+        """Cache the caller of a verified token; the oldest entry is dropped when the cache is full."""
         if len(self._entries) >= MAX_CACHED_TOKENS:
             self._entries.pop(next(iter(self._entries)))
         until = min(self._clock() + CACHE_SECONDS, lifetime.expires)
         digest = _digest(text)
         caller = msgspec.structs.replace(caller, credential=Secret(text))
-        before = self._entries.pop(digest, None)
-        # The same object for the same caller, so that what was decided for it need not be decided again.
-        kept = before.caller if before is not None and before.caller == caller else caller
-        self._entries[digest] = _CachedToken(kept, until)
-        return kept
+        previous = self._entries.pop(digest, None)
+        # The same object for the same caller, so that decisions cached for it remain valid.
+        reused = previous.caller if previous is not None and previous.caller == caller else caller
+        self._entries[digest] = _CachedToken(reused, until)
+        return reused
 
 
 class IssuedTokenVerifier:
-    """Tokens of configured issuers, for this server."""
+    """Verifies tokens of configured issuers for the audiences of this server."""
 
     def __init__(
         self, issuers: Sequence[TokenIssuer], audiences: Collection[str], fetch: FetchJson, clock: Callable[[], float]
@@ -77,25 +77,27 @@ class IssuedTokenVerifier:
         self._cache = TokenCache(clock)
 
     def verify(self, text: str) -> VerifyResult:
-        """The caller, at once where its issuer's key is known."""
-        known = self._cache.find(text)
-        if known is not None:
-            return known
+        """Return the caller; an awaitable if the issuer's key has to be fetched."""
+        caller = self._cache.find(text)
+        if caller is not None:
+            return caller
         token = parse_token(text, PUBLIC_ALGORITHMS)
         issuer, keys = self._issuer(token)
         if token is None or issuer is None or keys is None:
             return None
-        good = read_lifetime(token.claims, self._clock())
-        if good is None or not has_audience(token.claims, [issuer.audience] if issuer.audience else self._audiences):
+        lifetime = read_lifetime(token.claims, self._clock())
+        if lifetime is None or not has_audience(
+            token.claims, [issuer.audience] if issuer.audience else self._audiences
+        ):
             return None
         key = keys.cached_key(token.key_id, token.algorithm)
         if key is None:
-            return self._verify_with_fetched_key(token, issuer, keys, good)
-        return self._verify_signature(token, issuer, key, good)
+            return self._verify_with_fetched_key(token, issuer, keys, lifetime)
+        return self._verify_signature(token, issuer, key, lifetime)
 
     def _issuer(self, token: UnverifiedToken | None) -> tuple[TokenIssuer, IssuerKeySet] | tuple[None, None]:
-        named = None if token is None else token.claims.get("iss")
-        return self._issuers.get(named, (None, None)) if isinstance(named, str) else (None, None)
+        issuer = None if token is None else token.claims.get("iss")
+        return self._issuers.get(issuer, (None, None)) if isinstance(issuer, str) else (None, None)
 
     async def _verify_with_fetched_key(
         self, token: UnverifiedToken, issuer: TokenIssuer, keys: IssuerKeySet, lifetime: TokenLifetime
@@ -113,9 +115,9 @@ class IssuedTokenVerifier:
 
 
 class SharedSecretVerifier:
-    """OXP 1.0: tokens that clients sign themselves, with a secret that they share with this server.
+    """Verifies tokens that OXP 1.0 clients sign with a secret shared with this server.
 
-    Whoever has the secret can name any subject, so it proves no person, and never gives more than tools.
+    Every holder of the secret can name any subject, so the token proves no person and never gives more than tools.
     """
 
     def __init__(self, secret: str, audiences: Collection[str], clock: Callable[[], float]) -> None:
@@ -125,29 +127,29 @@ class SharedSecretVerifier:
         self._cache = TokenCache(clock)
 
     def verify(self, text: str) -> Caller | None:
-        """The caller `oxp:SUBJECT`; a token that names an audience must name this server."""
-        known = self._cache.find(text)
-        if known is not None:
-            return known
+        """Return the caller `oxp:SUBJECT`; a token that names an audience must name this server."""
+        cached = self._cache.find(text)
+        if cached is not None:
+            return cached
         token = parse_token(text, SHARED_ALGORITHMS)
-        good = None if token is None else read_lifetime(token.claims, self._clock())
-        if token is None or good is None or not is_signed_by(text, self._key):
+        lifetime = None if token is None else read_lifetime(token.claims, self._clock())
+        if token is None or lifetime is None or not is_signed_by(text, self._key):
             return None
         claims = token.claims
-        named = read_subject(claims) if "sub" in claims else "client"
-        if named is None or ("aud" in claims and not has_audience(claims, self._audiences)):
+        subject = read_subject(claims) if "sub" in claims else "client"
+        if subject is None or ("aud" in claims and not has_audience(claims, self._audiences)):
             return None
-        asked = read_scopes(claims) if claims.keys() & {"scope", "scp"} else {ALL_TOOLS}
+        scopes = read_scopes(claims) if claims.keys() & {"scope", "scp"} else {ALL_TOOLS}
         caller = Caller(
-            f"oxp:{named}",
+            f"oxp:{subject}",
             proof="shared",
-            person=f"oxp:{named}",
-            scopes=frozenset(each for each in asked if each.startswith(_TOOLS_SCOPE_PREFIX)),
-            expires_at=good.expires,
-            authenticated_at=good.signed_in,
-            short_lived=good.is_short,
+            person=f"oxp:{subject}",
+            scopes=frozenset(each for each in scopes if each.startswith(_TOOLS_SCOPE_PREFIX)),
+            expires_at=lifetime.expires,
+            authenticated_at=lifetime.signed_in,
+            short_lived=lifetime.is_short,
         )
-        return self._cache.store(text, caller, good)
+        return self._cache.store(text, caller, lifetime)
 
 
 def _digest(text: str) -> bytes:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from toolhall.auth.authenticator import Authenticator
-from toolhall.auth.credentials import MAX_ADDRESSES, ApiKeyLookup, FailureThrottle
+from toolhall.auth.credentials import MAX_ADDRESSES, FailureThrottle
 from toolhall.auth.profiles import build_authenticator
 from toolhall.auth.settings import AuthSettings, ProtectedResource, protected_resource
 from toolhall.http.errors import MCP_PATH, AuthChallenges
@@ -22,6 +22,7 @@ from toolhall.model.errors import ToolhallError, Unauthenticated
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import CallTool, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
+from toolhall.stores.api_keys import KeyRing
 
 MAX_RECORDS = 20  # of one address within a minute: strangers must not fill a disk
 _DIALECTS = ("mcp", "oxp", "hub", "machine")
@@ -120,7 +121,7 @@ class AuthComponents(NamedTuple):
     accepts_credentials: Callable[[], bool] = bool  # whether any could be valid
 
 
-def build_auth(name: str, settings: AuthSettings, keys: ApiKeyLookup, clock: Callable[[], float]) -> AuthComponents:
+def build_auth(name: str, settings: AuthSettings, keys: KeyRing, clock: Callable[[], float]) -> AuthComponents:
     """The entrance as the settings ask for it; where nobody needs a token, nobody is told where to get one."""
     identity = build_authenticator(settings, keys, clock)
 

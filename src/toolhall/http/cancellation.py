@@ -14,6 +14,8 @@ from toolhall.model.errors import Cancelled
 
 T = TypeVar("T")
 _MAX_IDLE_MESSAGES = 3
+# The caller, the line (two programs of one caller may use the same ids, each on a line of its own), and the call's id.
+CallKey: TypeAlias = tuple[str, str, str | int]
 
 
 async def cancel_on_disconnect(request: HttpRequest, work: Awaitable[T]) -> T | None:
@@ -80,10 +82,6 @@ class DisconnectWatch:
         if self._task is not None and not self._stopped:
             self.disconnected = True
             self._task.cancel()
-
-
-# The caller, the line (two programs of one caller may use the same ids, each on a line of its own), and the call's id.
-CallKey: TypeAlias = tuple[str, str, str | int]
 
 
 class _CancellableCall:

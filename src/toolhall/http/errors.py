@@ -26,6 +26,15 @@ from toolhall.model.caller import ADMIN, ALL_TOOLS, call_scope
 from toolhall.model.errors import Limited, ToolhallError
 from toolhall.model.messages import WireResponse
 
+BUSY_RETRY_SECONDS = 1.0
+_BUSY_STATUS = 503  # not 429: this caller need not have sent too much
+MCP_PATH = "/mcp"
+_WWW_AUTHENTICATE = b"www-authenticate"
+_BEARER = b"Bearer"
+_ADMIN_PATHS = ("/api/", "/metrics")
+_TOOL_PATH = re.compile(r"/tools/([A-Za-z0-9_-]{1,64})/[^/]+", re.ASCII)
+_INVALID_TOKEN = b'Bearer error="invalid_token"'
+
 
 class MessageIds:
     """UUIDs that are random at the start and counted from there; times of which the second is written once."""
@@ -63,8 +72,6 @@ _ERROR_WRITERS: dict[str, Callable[[ToolhallError], WireResponse]] = {
     "hub": lambda error: hub.write_error(hub.HubRequest(None, "", {}), error),
     "machine": lambda error: machine.write_error(machine.UNKNOWN_HEADER, error, _new_stamp()),
 }
-BUSY_RETRY_SECONDS = 1.0
-_BUSY_STATUS = 503  # not 429: this caller need not have sent too much
 
 
 def busy_error() -> Limited:
@@ -80,14 +87,6 @@ def busy_response(path: str) -> WireResponse:
     """What a client of this path understands; its message was not looked at, so the answer names none."""
     said = error_response(path, busy_error())
     return WireResponse(said.body, _BUSY_STATUS, said.headers)
-
-
-MCP_PATH = "/mcp"
-_WWW_AUTHENTICATE = b"www-authenticate"
-_BEARER = b"Bearer"
-_ADMIN_PATHS = ("/api/", "/metrics")
-_TOOL_PATH = re.compile(r"/tools/([A-Za-z0-9_-]{1,64})/[^/]+", re.ASCII)
-_INVALID_TOKEN = b'Bearer error="invalid_token"'
 
 
 class AuthChallenges:

@@ -22,6 +22,7 @@ _STARTED_AT = time.monotonic()
 _ALIVE = WireResponse(b'{"status":"alive"}')
 _READY = WireResponse(b'{"status":"ready"}')
 _STOPPING = WireResponse(b'{"status":"stopping"}', 503)
+_ADMIN_ONLY = "these figures are for callers with the scope 'admin'; 'public_metrics' shows them to everybody"
 
 
 def always_healthy() -> str:
@@ -82,9 +83,6 @@ class HealthEndpoint:
     async def ready(self, request: HttpRequest) -> None:
         """`/health/ready`: calls are taken."""
         await request.reply(_STOPPING if self._state() == UNHEALTHY else _READY)
-
-
-_ADMIN_ONLY = "these figures are for callers with the scope 'admin'; 'public_metrics' shows them to everybody"
 
 
 class MetricsEndpoint:

@@ -25,6 +25,7 @@ from toolhall.registration.service import RegistrationService
 if sys.platform != "win32":
     import resource
 _RSS_UNIT = 1 if sys.platform == "darwin" else 1024
+_ACCEPTED = WireResponse(b"", 202)
 
 
 class MemoryGauge:
@@ -43,9 +44,6 @@ class MemoryGauge:
             if sys.platform != "win32":
                 self._bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
         return self._bytes
-
-
-_ACCEPTED = WireResponse(b"", 202)
 
 
 class MachineHandler:

@@ -30,6 +30,8 @@ MAX_KEPT_BYTES = 64 * 1024 * 1024
 KEPT_SECONDS = 600.0
 # The tool ran, or may have. Whatever else was answered, it did not: the same call may be tried again under its id.
 _FINAL = (200, 500)
+_READY = WireResponse(b'{"status":"ok"}')
+_NOT_READY = WireResponse(b'{"status":"unavailable"}', 503)
 
 
 class CallIdReused(Exception):
@@ -109,10 +111,6 @@ async def _wait_for_first(future: "asyncio.Future[WireResponse]") -> WireRespons
     if future.cancelled():
         raise Unavailable("the first call with this call_id was broken off; send it again")
     return future.result()
-
-
-_READY = WireResponse(b'{"status":"ok"}')
-_NOT_READY = WireResponse(b'{"status":"unavailable"}', 503)
 
 
 class OxpHttp:

@@ -50,6 +50,8 @@ _JSON_TYPE = (b"content-type", b"application/json")
 _JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
 SERVER_EXTENSION = "toolhall.own"  # in a scope: what our own server can do besides what ASGI says
 _CHALLENGED = (401, 403)
+ANONYMOUS_BODY_SECONDS = 5.0  # for the whole body of somebody who proved nothing
+_BODY_METHODS = ("POST", "PUT", "PATCH")
 
 
 class ServerExtension(Protocol):
@@ -209,8 +211,6 @@ def _noop() -> None:
 
 Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[None]]
 Methods: TypeAlias = Mapping[str, Endpoint]  # by HTTP method
-ANONYMOUS_BODY_SECONDS = 5.0  # for the whole body of somebody who proved nothing
-_BODY_METHODS = ("POST", "PUT", "PATCH")
 
 
 def defer_slot_until_body(request: HttpRequest) -> bool:

@@ -28,6 +28,8 @@ _CROSS_SITE = (b"cross-site", b"same-site")  # another port of this machine is o
 _SAFE_METHODS = ("GET", "HEAD")
 _MAX_CACHED_HOSTS = 64
 MAX_HEADERS = 100
+RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
+_ROUTE_PATH = re.compile(r"(/[^/?#%]+)+")
 
 
 class RequestRejected(Exception):
@@ -119,10 +121,6 @@ def _merge_headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
             raise RequestRejected(400, f"the header {name.decode('latin-1')[:64]} is there twice")
         headers[name] = headers[name] + b", " + value if name in headers else value
     return headers
-
-
-RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
-_ROUTE_PATH = re.compile(r"(/[^/?#%]+)+")
 
 
 def strip_root_path(scope: Scope, root: str) -> Scope:

@@ -35,6 +35,8 @@ from toolhall.registry.snapshot import Entry, Snapshot
 
 DIALECT = "openapi"
 TOOLS_PREFIX = "/tools/"
+DEFAULT_DIALECT = "mcp"
+_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
 
 
 class RestEndpoint:
@@ -126,10 +128,6 @@ def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
     if isinstance(answer, ToolhallError):
         return write_error(answer)
     raise TypeError("REST has no way to ask a caller back")
-
-
-DEFAULT_DIALECT = "mcp"
-_PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
 
 
 class ToolListEndpoint:

@@ -18,6 +18,12 @@ from toolhall.http.request import HttpRequest
 MAX_BUFFERED = 256
 MAX_BUFFERED_BYTES = 256 * 1024  # of notices: an answer is kept whatever its size
 KEEP_ALIVE_SECONDS = 15.0
+_SSE_HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),  # proxies must pass events on as they come
+)
+PermissionCheck: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class StreamItem(msgspec.Struct, frozen=True):
@@ -112,13 +118,6 @@ class EventStream:
         return True
 
 
-_SSE_HEADERS = (
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),  # proxies must pass events on as they come
-)
-
-
 class ResumePoint(msgspec.Struct, frozen=True):
     """From where a stream is read, and what its event ids start with (empty: events have no ids)."""
 
@@ -128,7 +127,6 @@ class ResumePoint(msgspec.Struct, frozen=True):
 
 
 FROM_START = ResumePoint()
-PermissionCheck: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 async def start_events(request: HttpRequest) -> None:

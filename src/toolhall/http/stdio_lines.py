@@ -17,6 +17,9 @@ from toolhall.model.messages import WireResponse
 MAX_LINE = 4 * 1024 * 1024
 _CHUNK = 64 * 1024
 _HIGH_WATER = 1024 * 1024
+MAX_CONCURRENT_MESSAGES = 256
+DRAIN_SECONDS = 2.0
+_CONNECTION = "stdio"  # there is only this one
 
 
 class StdioLines:
@@ -118,11 +121,6 @@ async def _writer(descriptor: int) -> "asyncio.StreamWriter | _FileWriter":
         asyncio.streams.FlowControlMixin, os.fdopen(descriptor, "wb", buffering=0)
     )
     return asyncio.StreamWriter(transport, protocol, None, loop)
-
-
-MAX_CONCURRENT_MESSAGES = 256
-DRAIN_SECONDS = 2.0
-_CONNECTION = "stdio"  # there is only this one
 
 
 async def serve_stdio(

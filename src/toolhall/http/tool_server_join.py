@@ -44,6 +44,16 @@ from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
 from toolhall.registration.service import RegistrationService
 
+_SCOPE_KEYS = ("type", "path", "method", "client")  # of a scope, which also holds its connection
+MAX_TOOLKITS = 100
+REACH_SECONDS = 2.0
+ConnectTransport: TypeAlias = Callable[
+    [str, Secret, IpAddress | None], Transport
+]  # to a url, by a token, from an address
+_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SERVE_PREFIX = serve_scope("")
+_SECRET_TEXT = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
+
 
 class CredentialRecheck:
     """Of one caller, by what proves it `again`; a key that was revoked, or a token that ran out, is none any more."""
@@ -136,7 +146,6 @@ def _always_valid() -> bool:
 
 
 UNKNOWN_PEER = HubPeer()
-_SCOPE_KEYS = ("type", "path", "method", "client")  # of a scope, which also holds its connection
 
 
 class HttpPeer(HubPeer):
@@ -166,16 +175,6 @@ class HttpPeer(HubPeer):
             return _always_valid
         scope = {name: self._scope[name] for name in _SCOPE_KEYS if name in self._scope}
         return CredentialRecheck(partial(self._authenticator.authenticate, scope, self._headers))
-
-
-MAX_TOOLKITS = 100
-REACH_SECONDS = 2.0
-ConnectTransport: TypeAlias = Callable[
-    [str, Secret, IpAddress | None], Transport
-]  # to a url, by a token, from an address
-_SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_SERVE_PREFIX = serve_scope("")
-_SECRET_TEXT = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 
 
 class _JoinRequest(msgspec.Struct):

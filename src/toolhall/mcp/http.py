@@ -41,6 +41,7 @@ SESSION_HEADER = b"mcp-session-id"
 RETRY_MS = 1_000
 _ACCEPTED = WireResponse(b"", 202)
 _ENDED = WireResponse(b"", 200)
+_MODERN = REVISION_2026_07_28.name.encode()
 
 
 class StatefulHttp:
@@ -215,9 +216,6 @@ async def _may_read(request: HttpRequest, session: HttpSession, resumable: Resum
         return False
     resumable.policy_key = standing
     return True
-
-
-_MODERN = REVISION_2026_07_28.name.encode()
 
 
 class McpHttp:

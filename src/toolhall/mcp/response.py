@@ -30,6 +30,10 @@ from toolhall.model.messages import (
 from toolhall.model.questions import Answered, Question, Visit
 from toolhall.model.requirements import MissingRequirement
 
+_NO_REPLIES: Mapping[str, Json] = {}
+APPROVAL_KEY = "dev.toolhall/approval"
+ACCOUNT_KEY_PREFIX = "dev.toolhall/account/"
+
 
 class MessageSink(Protocol):
     """Where messages that belong to one request go."""
@@ -198,11 +202,6 @@ class ResponseWriter:
     async def _write(self, stream: EventStream) -> None:
         await start_events(self._request)
         await write_events(self._request, stream)
-
-
-_NO_REPLIES: Mapping[str, Json] = {}
-APPROVAL_KEY = "dev.toolhall/approval"
-ACCOUNT_KEY_PREFIX = "dev.toolhall/account/"
 
 
 def as_url_elicitations(answer: Answer, meta: RequestMeta, replies: Mapping[str, Json] = _NO_REPLIES) -> Answer:

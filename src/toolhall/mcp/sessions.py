@@ -20,6 +20,12 @@ from toolhall.mcp.stateful import McpSession
 from toolhall.model.caller import LOCAL, Caller
 
 _log = logging.getLogger("toolhall.mcp")
+MAX_SESSIONS = 10_000
+MAX_PER_CALLER = 100  # not of the local caller, who is every program of this machine
+MAX_STREAMS = 16
+MAX_BUFFERED_BYTES = 1024 * 1024  # of a session's older streams together
+IDLE_SECONDS = 3_600.0
+_EVENT_NUMBER = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
 
 class InflightRequests:
@@ -70,14 +76,6 @@ class InflightRequests:
         self._all.discard(done)
         if self._tasks.get(request_id) is done:
             del self._tasks[request_id]
-
-
-MAX_SESSIONS = 10_000
-MAX_PER_CALLER = 100  # not of the local caller, who is every program of this machine
-MAX_STREAMS = 16
-MAX_BUFFERED_BYTES = 1024 * 1024  # of a session's older streams together
-IDLE_SECONDS = 3_600.0
-_EVENT_NUMBER = re.compile(r"[0-9]{1,9}")  # an id that we never gave may hold any text, also one that int() cannot take
 
 
 class ResumableRequest(msgspec.Struct, eq=False):

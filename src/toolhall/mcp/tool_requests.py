@@ -20,15 +20,14 @@ from toolhall.registry.listing import ListedTools, with_listed_name
 from toolhall.registry.registry import RegistryChange, lists_differ
 from toolhall.telemetry.spans import set_trace_context
 
+_NO_REVISION = "mcp"  # before a revision is agreed on
+
 
 def join_trace(request: JsonRpcRequest) -> None:
     """The call becomes a part of the client's trace, if the message says which that is."""
     meta = request.params.get("_meta")
     if type(meta) is dict and "traceparent" in meta:
         set_trace_context(meta["traceparent"], meta.get("tracestate"))
-
-
-_NO_REVISION = "mcp"  # before a revision is agreed on
 
 
 def refuse_call(

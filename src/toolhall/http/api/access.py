@@ -26,6 +26,7 @@ from toolhall.stores.api_keys import ApiKey
 from toolhall.stores.grants import Grant
 
 KEYS_PREFIX = "/api/keys/"
+GRANTS_PREFIX = "/api/grants/"
 
 
 class KeysApi:
@@ -102,9 +103,6 @@ def _key_json(key: ApiKey) -> JsonObject:
 
 def _optional_time(seconds: float | None) -> str | None:
     return None if seconds is None else iso_time(seconds)
-
-
-GRANTS_PREFIX = "/api/grants/"
 
 
 class GrantsApi:

@@ -35,6 +35,18 @@ from toolhall.stores.tools import ToolOrigin
 T = TypeVar("T")
 MANAGEMENT_DIALECT = "api"
 ADMIN_ONLY = f"this caller may not see what is registered; only the person at this machine and the scope {ADMIN} may"
+CONFLICT = 409
+_log = logging.getLogger("toolhall.api")
+TOOL_PREFIX = "/api/tools/"
+MAX_EVENTS = 1_000
+DEFAULT_EVENTS = 100
+_DIGEST = r"^sha256-[0-9a-f]{64}$"
+_BODY_HEADERS = {b"content-type", b"content-encoding", b"transfer-encoding"}
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+ItemHandler: TypeAlias = Callable[
+    [HttpRequest, str], Coroutine[Any, Any, WireResponse]
+]  # what is done with the one that is named
+ItemHandlers: TypeAlias = Mapping[str, ItemHandler]  # by HTTP method
 
 
 class StateConflict(Malformed):
@@ -86,9 +98,6 @@ class ManagementContext:
             raise StateConflict(error.message) from None
 
 
-CONFLICT = 409
-
-
 def json_response(value: Json, status: int = 200) -> WireResponse:
     """A value, as JSON."""
     return WireResponse(encode(value), status)
@@ -106,9 +115,6 @@ def error_response(error: ToolhallError) -> WireResponse:
     bad = isinstance(error, BadDocument) and not isinstance(error, BrokenPromise)
     said["error"]["code"] = "bad_definition" if bad else "conflict"
     return WireResponse(encode(said), CONFLICT, wire.headers)
-
-
-_log = logging.getLogger("toolhall.api")
 
 
 async def respond(request: HttpRequest, work: Coroutine[Any, Any, WireResponse]) -> None:
@@ -130,13 +136,6 @@ def _is_same_origin(request: HttpRequest) -> bool:
     """Whether a browser sent this for a page of our own, if one did: any program on this machine serves pages."""
     origin = request.headers.get(b"origin")
     return origin is None or origin.partition(b"://")[2] == request.headers.get(b"host")
-
-
-TOOL_PREFIX = "/api/tools/"
-MAX_EVENTS = 1_000
-DEFAULT_EVENTS = 100
-_DIGEST = r"^sha256-[0-9a-f]{64}$"
-_BODY_HEADERS = {b"content-type", b"content-encoding", b"transfer-encoding"}
 
 
 class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -201,21 +200,12 @@ def parse_body(body: Json, kind: type[B]) -> B:
         raise Malformed(f"{str(error)[:160]}; write {_BODY_EXAMPLES[kind]}") from None
 
 
-StructT = TypeVar("StructT", bound=msgspec.Struct)
-
-
 def parse_sensitive_body(body: Json, kind: type[StructT], example: str) -> StructT:
     """The body as an action wants it; Malformed says what to write instead, and repeats nothing of a code."""
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError:
         raise Malformed(f"this body cannot be read; write {example}") from None
-
-
-ItemHandler: TypeAlias = Callable[
-    [HttpRequest, str], Coroutine[Any, Any, WireResponse]
-]  # what is done with the one that is named
-ItemHandlers: TypeAlias = Mapping[str, ItemHandler]  # by HTTP method
 
 
 def dispatch_below(find: Callable[[HttpRequest], tuple[str, ItemHandlers] | None], not_found_message: str) -> Methods:

@@ -50,6 +50,12 @@ from toolhall.registration.service import RegistrationService
 from toolhall.stores.tools import ToolEvent, ToolRecord, ToolState
 
 MAX_FINDINGS = 1_000
+PAGE_BYTES = 4 * 1024 * 1024
+LIST_PARAMETERS = ("state", "toolkit", "cursor")
+TOOL_STATES: tuple[ToolState, ...] = ("registered", "quarantined", "active", "inactive")
+# What is done with one tool: the tool's id is the second argument.
+ToolAction: TypeAlias = Callable[[HttpRequest, str], Coroutine[Any, Any, WireResponse]]
+_ITSELF = ""
 
 
 def tool_summary(record: ToolRecord, registration: RegistrationService) -> JsonObject:
@@ -115,11 +121,6 @@ def lint_findings(document: Json, dialect: str, other_names: Collection[str]) ->
     linter = Linter[None](dialect)
     found = chain(linter.lint(document, "", None), (each for _, each in linter.finish(other_names)))
     return [msgspec.structs.asdict(each) for each in islice(found, MAX_FINDINGS)]
-
-
-PAGE_BYTES = 4 * 1024 * 1024
-LIST_PARAMETERS = ("state", "toolkit", "cursor")
-TOOL_STATES: tuple[ToolState, ...] = ("registered", "quarantined", "active", "inactive")
 
 
 class ToolPager:
@@ -336,11 +337,6 @@ def _declared_name(document: Json) -> str:
     inner = document.get("tool", document.get("function", document)) if isinstance(document, dict) else None
     name = inner.get("id", inner.get("name")) if isinstance(inner, dict) else None
     return name if isinstance(name, str) else "?"
-
-
-# What is done with one tool: the tool's id is the second argument.
-ToolAction: TypeAlias = Callable[[HttpRequest, str], Coroutine[Any, Any, WireResponse]]
-_ITSELF = ""
 
 
 class ManagementApi:

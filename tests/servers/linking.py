@@ -15,7 +15,7 @@ from toolhall.egress.client import EgressClient
 from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken
 from toolhall.oauth.broker import Broker
-from toolhall.oauth.providers import ProviderSettings
+from toolhall.oauth.providers import ProviderSettings, build_provider
 from toolhall.stores.accounts import AccountLink, AccountStore, LinkMethod, MemoryAccountStore
 from toolhall.stores.vault.key_sources import find_key_encryption_keys, generate_key
 from toolhall.stores.vault.store import MemoryVaultStore, VaultStore
@@ -148,8 +148,9 @@ async def linking(
     door = options.pop("door", None) or opened(*(each.issuer for each in providers.values() if each.issuer))
     vault = Vault(find_key_encryption_keys(kept.key, None, profile="local"), clock)
     await vault.open(kept.vault)
-    broker = Broker(providers, door, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
-    await broker.open(kept.accounts)
+    built = {name: build_provider(name, settings) for name, settings in providers.items()}
+    broker = Broker(built, door, vault, clock, lambda: options.get("address", HALL), **_sleeping(options))
+    broker.open(kept.accounts)
     try:
         yield Linking(broker, vault, kept.accounts, clock)
     finally:

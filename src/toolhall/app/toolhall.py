@@ -1,23 +1,42 @@
 """Toolhall: a hall with its tools, an ASGI application with an explicit life cycle.
 
 The life cycle is construct, `open` (stores, registered tools, lifespans), serve, `settle` (in the loop that served),
-`close`. The order of construction in `Toolhall.__init__` matters.
+`close`.
+
+Theory of operation
+-------------------
+The constructor builds what every call needs, each part from parts that exist already: settings, data directory,
+executor, policy, approvals, credentials, the dispatcher with its pipeline, then API keys and grants, which report
+changed rules to the dispatcher, and last the registration service, which serves tools. It checks all settings, so a
+hall that was constructed can be opened.
+
+What only a served hall needs is imported and built on first use: the routes (`http`, `api`, `machine`, `hub`: HTTP, MCP
+and the pages), the tool servers (`tool_servers`) and the OAuth broker (`credentials.broker`). `open` builds the routes
+before it opens the stores, unless `without_pages` was called: `toolhall call` and the test client never build them.
+Whatever uses an optional part later (`_watch`, `settle`, `close`) asks whether it was built.
 """
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolhall.app.data_dir import EXCLUSIVE, DataDir, OpenOptions, stdio_open_options
-from toolhall.app.routes import STDIO_DIALECTS, HallRoutes
-from toolhall.app.wiring import Components, CredentialSources, SecurityComponents, ToolServers, build_dispatcher
+from toolhall.app.wiring import (
+    ApprovalComponents,
+    Components,
+    CredentialSources,
+    SecurityComponents,
+    build_dispatcher,
+    build_policy,
+)
 from toolhall.auth.authenticator import AsgiApp, Receive, Scope, Send
 from toolhall.authoring.code_digest import code_sha256
+from toolhall.authoring.context import PausableDeadline
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.config import Config, overridden
@@ -25,14 +44,14 @@ from toolhall.execution.executor import FunctionExecutor, limits_from_config
 from toolhall.execution.health_checks import HealthChecks
 from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.execution.worker_protocol import is_worker_process
-from toolhall.http.health import ComponentHealth
-from toolhall.pipeline.policy import AccessRules
+from toolhall.model.json import JsonObject
+from toolhall.model.messages import Call
+from toolhall.model.tool import Tool
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.states import Valid
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registration.records import DefinitionDocument
 from toolhall.registration.service import RegistrationService
-from toolhall.registration.store_sync import WriteLock
 from toolhall.registry.registry import Conflict, Registry
 from toolhall.registry.search import search_tool
 from toolhall.registry.snapshot import Entry, compile_entry
@@ -40,6 +59,17 @@ from toolhall.stores.bundle import Stores
 from toolhall.stores.open import open_stores
 from toolhall.telemetry.metrics import Metric, Telemetry
 from toolhall.telemetry.spans import tracer_from_environment
+
+if TYPE_CHECKING:
+    from toolhall.app.routes import HallRoutes
+    from toolhall.app.tool_servers import ToolServers
+    from toolhall.http.api.tools import ManagementApi
+    from toolhall.http.app import HttpApp
+    from toolhall.http.health import ComponentHealth
+    from toolhall.http.hub import HubHandler
+    from toolhall.http.machine import MachineHandler
+
+STDIO_DIALECTS = ("mcp", "machine", "hub")
 
 
 class Toolhall:
@@ -60,46 +90,103 @@ class Toolhall:
     ) -> None:
         if lifespan is not None and not callable(lifespan):
             raise BadDeclaration(f"lifespan is {lifespan!r}; give a function that returns an async context manager")
-        self.config = _config_for_process(overridden(config or Config()))
-        self.registry = Registry(self.config.page_size)
-        self.tool_servers = ToolServers(self.config)
-        self.registration = RegistrationService(self.registry, time.time, self.tool_servers.runner)
-        self.registration.level_overrides = self.config.levels
+        self.config = config = _config_for_process(overridden(config or Config()))
+        self.undocumented: list[str] = []  # warnings about tools without a docstring
         self._documents: list[DefinitionDocument] = []
-        self._definition_places: list[tuple[str, str]] = []  # ids and where their functions are
-        self.undocumented: list[str] = []  # what to tell the author of tools without a docstring
+        self._source_locations: list[tuple[str, str]] = []  # tool ids, and where their functions are defined
+        self._health_checked: list[Definition] = []
+        self._serves_http = True
         self._stores: Stores | None = None
-        self._data_dir = DataDir(self.config)
+        self._built_routes: HallRoutes | None = None
+        self._built_tool_servers: ToolServers | None = None
+        self._data_dir = DataDir(config)
         self.journal = self._data_dir.journal
-        self.security = self._build_security()
-        self.access, self.approval_components = self.security.access, self.security.approval_components
-        self._executor, self._schema_checker = (
-            FunctionExecutor(limits_from_config(self.config), Run.tool_of_frame),
-            ProcessValidator(),
-        )
-        self.lifespans = self._executor.lifespans
-        if lifespan is not None:
-            self.lifespans.add("the lifespan of the hall", lambda: lifespan(self))
-            self._executor.allows_fallback = False  # to a process in which that lifespan was not entered
-        self._health_checks, self._health_checked = HealthChecks(self._executor.thread_pool), list[Definition]()
-        self.credentials = self._build_credentials()
-        self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors]
-        self.tool_servers.follow_key_changes(self.access)
-        parts = self._build_components(approver)
-        self.telemetry = parts.telemetry
-        self.dispatcher = build_dispatcher(self.config, parts)
-        self._routes = HallRoutes(self.config, parts, self.dispatcher, self.registration, self.open)
-        self.api, self.http = self._routes.api, self._routes.http
-        self.http.on_shutdown, self.http.open_on_request = self.settle, self._open_on_first_request
-        self.http.add_routes(routes or {})
-        self.machine, self.hub = self._routes.machine, self._routes.hub
         try:
-            if self.config.search:
+            self._build(config, approver)
+        except BaseException:  # settings that cannot be used; the journal is open already
+            self._data_dir.close()
+            raise
+        try:
+            if lifespan is not None:
+                self.lifespans.add("the lifespan of the hall", lambda: lifespan(self))
+                self._executor.allows_fallback = False  # to a process in which that lifespan was not entered
+            if routes:
+                self.http.add_routes(routes)
+            if config.search:
                 self.registration.add_code_tools([self._search_entry()])
             self.add(*targets)
         except BaseException:
             self.close()
             raise
+
+    def _build(self, config: Config, approver: Approver | None) -> None:
+        """Build what every call needs, in the order that the theory of operation above states."""
+        self.registry = Registry(config.page_size)
+        self._executor = FunctionExecutor(limits_from_config(config), Run.tool_of_frame)
+        self.lifespans = self._executor.lifespans
+        self._health_checks = HealthChecks(self._executor.thread_pool)
+        self._schema_checker = ProcessValidator()
+        policy = build_policy(config)
+        self.approval_components = ApprovalComponents(config, self._data_dir.root_key)
+        public_url = self.approval_components.public_url
+        self.credentials = CredentialSources(config, self._data_dir.path, lambda: public_url.url)
+        self._verify = Verify(policy, approver, self.approval_components.approvals, self._check_ready)
+        self.telemetry = Telemetry(tracer_from_environment())
+        self.dispatcher = build_dispatcher(
+            config,
+            Components(
+                registry=self.registry,
+                data_dir=self._data_dir,
+                policy=policy,
+                verify=self._verify,
+                equip=self.credentials.equip,
+                executor=self._executor,
+                schema_checker=self._schema_checker,
+                telemetry=self.telemetry,
+            ),
+        )
+        self.security = SecurityComponents(config, self._data_dir.root_key, self.dispatcher.set_rules)
+        self.access = self.security.access
+        self.access.reload_hooks += [self.credentials.reload, self._data_dir.recheck_anchors]
+        self.access.keys.on_change.append(self._recheck_tool_servers)
+        self._remote_runner = _RemoteRunnerOnDemand(lambda: self.tool_servers)
+        self.registration = RegistrationService(self.registry, time.time, self._remote_runner)
+        self.registration.level_overrides = config.levels
+
+    @property
+    def tool_servers(self) -> "ToolServers":
+        """The tool servers that have joined; built on first use."""
+        if self._built_tool_servers is None:
+            from toolhall.app.tool_servers import ToolServers  # lazy: pools, leases and transports
+
+            self._built_tool_servers = ToolServers(self.config)
+        return self._built_tool_servers
+
+    @property
+    def _routes(self) -> "HallRoutes":
+        if self._built_routes is None:
+            self._built_routes = self._build_routes()
+        return self._built_routes
+
+    @property
+    def http(self) -> "HttpApp":
+        """The ASGI application of every dialect; built on first use."""
+        return self._routes.http
+
+    @property
+    def api(self) -> "ManagementApi":
+        """The management API; built on first use."""
+        return self._routes.api
+
+    @property
+    def machine(self) -> "MachineHandler":
+        """The handler of Machine Context messages; built on first use."""
+        return self._routes.machine
+
+    @property
+    def hub(self) -> "HubHandler":
+        """The handler of hub messages; built on first use."""
+        return self._routes.hub
 
     def add(self, *targets: object) -> None:
         """Add every tool in these functions, toolkits or modules, all or none."""
@@ -107,11 +194,11 @@ class Toolhall:
         if self.lifespans.entered and (late := self.lifespans.find_unknown_toolkit(definitions)):
             raise BadDeclaration(f"toolkit '{late}' has to be entered: add it before the hall is opened")
         drafts = {str(each.tool.id) for each in definitions if not each.versioned}
-        self._definition_places.extend((str(each.tool.id), each.source_location) for each in definitions)
+        self._source_locations.extend((str(each.tool.id), each.source_location) for each in definitions)
         try:
             self.registration.add_code_tools(list(map(self._entry, definitions)), drafts)
         except Conflict as conflict:
-            raise self._with_places(conflict) from None
+            raise self._with_locations(conflict) from None
         self.undocumented.extend(filter(None, (each.missing_description for each in definitions)))
         self.lifespans.add_toolkits(definitions)
 
@@ -120,17 +207,20 @@ class Toolhall:
         return self.registration.remove_code_tool(name)
 
     def propose(self, *papers: DefinitionDocument) -> None:
-        """Take definitions from outside the operator's own code; until the hall is opened, they are all there."""
-        entries = [compile_entry(tool, self.tool_servers.runner) for paper in papers for tool in paper.tools]
+        """Add definitions that are not the operator's own code; until the hall is opened, all of them are served."""
+        entries = [compile_entry(tool, self._remote_runner) for paper in papers for tool in paper.tools]
         self.registry.add(entries)
         self._documents.extend(papers)
 
     async def open(self, terms: OpenOptions = EXCLUSIVE, *, enter: bool = True) -> None:
-        """Bring back what was registered; whoever serves the hall does this first. A second time does nothing more.
+        """Load what was registered and start watching; a server calls this first, in the loop that serves.
 
-        Raises StoreFailed, BadDocument for code or files whose versions do not say what changed, and LifespanFailed
-        for a toolkit that cannot be entered. Without `enter`, the loop that serves the hall has to open it again.
+        The stores are opened once, by the first call. Without `enter`, the loop that serves has to open the hall again.
+        Raises StoreFailed, BadDocument for code or files whose versions do not match their changes, and LifespanFailed
+        for a toolkit that cannot be entered.
         """
+        if self._serves_http:
+            _ = self._routes  # built before anything is opened
         if self._stores is None:
             stores = await asyncio.to_thread(
                 open_stores,
@@ -149,10 +239,11 @@ class Toolhall:
         self._watch()
         if enter:
             await self.enter()
-            self.http.opened = True
+            if self._built_routes is not None:
+                self._built_routes.http.opened = True
 
     async def _open_on_first_request(self) -> None:
-        """Open the hall with a request that came before anybody did; without a data folder, it is as it was made."""
+        """Open a hall that is mounted without its lifespan, for its first request; without data there is no store."""
         if self._stores is None and self.config.data is None:
             self._watch()
             await self.enter()
@@ -163,45 +254,44 @@ class Toolhall:
         self.registration.watch()
         self.access.watch()
         self._executor.watchdog.watch()
-        self.tool_servers.watch()
+        if self._built_tool_servers is not None:
+            self._built_tool_servers.watch()
 
     async def enter(self) -> None:
-        """Enter the hall's lifespan and its toolkits in the loop that runs now; `settle` leaves them."""
+        """Enter the lifespans of the hall and its toolkits in the running loop; `settle` leaves them."""
         await self.lifespans.enter()
 
     async def _load(self, stores: Stores, terms: OpenOptions) -> None:
         self.registry.change(removed_ids={str(tool.id) for paper in self._documents for tool in paper.tools})
-        hold = terms.enforce_versions and self.config.data is not None
-        await self.security.open(stores)
+        enforce = terms.enforce_versions and self.config.data is not None
+        self.approval_components.open(stores)
+        await self.access.open(stores)
         await self.credentials.open(stores)
-        known = (
-            stores.readonly or stores.tools_readonly or terms.role == "sibling"
-        )  # another process has kept what is served
-        await self.registration.open(stores.tools, enforce_versions=hold, files=self._documents, readonly=known)
+        readonly = stores.readonly or stores.tools_readonly or terms.role == "sibling"  # another process has stored it
+        await self.registration.open(stores.tools, enforce_versions=enforce, files=self._documents, readonly=readonly)
         self.access.write_lock.read_only_reason = terms.locked_message if stores.readonly else None
-        others = terms.locked_message if stores.tools_readonly or terms.release_tools else None
-        self.registration.write_lock.read_only_reason = (
-            terms.read_only_reason or self.access.write_lock.read_only_reason or others
+        tools_locked = stores.readonly or stores.tools_readonly or terms.release_tools
+        self.registration.write_lock.read_only_reason = terms.read_only_reason or (
+            terms.locked_message if tools_locked else None
         )
         if terms.release_tools:
             stores.release_tools()
         if self.config.providers or any(entry.requirements for entry in self.registry.snapshot.entries):
             await self._executor.egress.preload()
         await self._data_dir.open_anchors(stores)
-        if not stores.readonly:
-            self._routes.use_state_store(stores.states)
-        self.dispatcher.shortlist.for_snapshot(
-            self.registry.snapshot
-        )  # everything is there: says which pins fit nothing
+        if self._built_routes is not None and not stores.readonly:
+            self._built_routes.use_state_store(stores.states)
+        self.dispatcher.shortlist.for_snapshot(self.registry.snapshot)  # warns about pins that match no tool
 
     def ask_through(self, approver: Approver) -> None:
-        """From now on, ask a person this way where a call needs one."""
+        """Use this approver for calls that need a person's approval."""
         self._verify.approver = approver
 
     def without_pages(self) -> None:
-        """Nobody can open this hall's pages, because it is not served over HTTP: then nobody is sent there."""
+        """Declare that the hall is not served over HTTP: nobody is sent to its pages, and `open` builds no routes."""
+        self._serves_http = False
         self._verify.approvals = None
-        self.credentials.broker.has_pages = False
+        self.credentials.without_pages()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve every dialect over HTTP, as an ASGI application."""
@@ -212,25 +302,29 @@ class Toolhall:
         if dialect not in STDIO_DIALECTS:
             raise ValueError(f"{dialect!r} is not spoken over standard input; use one of {', '.join(STDIO_DIALECTS)}")
         self.without_pages()
-        await self.open(stdio_open_options(dialect))  # in this loop, whoever opened it before
+        await self.open(stdio_open_options(dialect))  # in this loop, even if it was opened in another one
         await self._routes.serve_lines(dialect)
         await self.settle()
 
     def end_streams(self) -> None:
-        """Say goodbye to every client that holds a stream open, so that a server can stop; what runs may finish."""
-        self.tool_servers.leases.begin_shutdown()
-        self._routes.end_streams()
+        """End the streams that clients hold open, so that a server can stop; running calls may finish."""
+        if self._built_tool_servers is not None:
+            self._built_tool_servers.leases.begin_shutdown()
+        if self._built_routes is not None:
+            self._built_routes.end_streams()
 
     async def settle(self) -> None:
-        """Finish what goes on by itself, before the loop ends; whoever serves the hall does this last."""
-        self.http.opened = False
-        self.tool_servers.suspend()
+        """Finish background work before the loop ends; a server calls this last."""
+        if self._built_routes is not None:
+            self._built_routes.http.opened = False
+        if self._built_tool_servers is not None:
+            self._built_tool_servers.suspend()
         await self.lifespans.leave()
         await self.credentials.drain()
         await self._health_checks.close()
 
     def close(self) -> None:
-        """Write what is left and stop the worker threads; a part that fails to close keeps no other from it."""
+        """Write what is buffered and stop the worker threads; every part is closed even if another one fails to."""
         with ExitStack() as last_first:
             if self._stores is not None:  # after the audit, whose last checkpoint they keep
                 last_first.callback(self._stores.close)
@@ -238,8 +332,12 @@ class Toolhall:
             last_first.callback(self.telemetry.close)
             last_first.callback(self._executor.close)
             last_first.callback(self._schema_checker.close)
-            for part in (self.credentials, self.access, self.registration, self.tool_servers, self._routes):
+            for part in (self.credentials, self.access, self.registration):
                 last_first.callback(part.close)
+            if self._built_tool_servers is not None:
+                last_first.callback(self._built_tool_servers.close)
+            if self._built_routes is not None:
+                last_first.callback(self._built_routes.close)
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncGenerator[None]:  # noqa: ARG002 - what the hall is mounted in
@@ -273,56 +371,51 @@ class Toolhall:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _with_places(self, conflict: Conflict) -> Conflict:
-        """The same with the places where the tools that it names are written."""
+    def _with_locations(self, conflict: Conflict) -> Conflict:
+        """Add to a conflict where the tools that it names are defined."""
         named = set(re.split(r"[\s;,']+", str(conflict)))
-        places = [f"{tool} is at {place}" for tool, place in dict.fromkeys(self._definition_places) if tool in named]
-        return Conflict(f"{conflict} ({', '.join(places)})") if places else conflict
+        locations = [f"{tool} is at {where}" for tool, where in dict.fromkeys(self._source_locations) if tool in named]
+        return Conflict(f"{conflict} ({', '.join(locations)})") if locations else conflict
 
-    def _build_security(self) -> SecurityComponents:
-        try:
-            return SecurityComponents(self.config, self._data_dir.root_key, WriteLock(), self._set_rules)
-        except BaseException:  # settings that cannot be used; the folder is open already
-            self._data_dir.close()
-            raise
+    def _build_routes(self) -> "HallRoutes":
+        from toolhall.app.routes import HallRoutes, ServedComponents  # lazy: HTTP, MCP and the pages
 
-    def _build_credentials(self) -> CredentialSources:
-        place = self.security.approval_components.public_url
-        try:
-            return CredentialSources(self.config, self._data_dir.path, lambda: place.url)
-        except BaseException:
-            self._data_dir.close()
-            raise
-
-    def _set_rules(self, rules: AccessRules) -> None:
-        self.dispatcher.set_rules(rules)  # which is there by the time that rules change
-
-    def _build_components(self, approver: Approver | None) -> Components:
-        approvals = self.security.approval_components.approvals
-        self._verify = Verify(self.security.policy, approver, approvals, self._check_ready)
-        figures = [*self._executor.metrics(), *self.tool_servers.pools.metrics(), *self._audit_metrics()]
-        return Components(
-            registry=self.registry,
+        self.telemetry.metrics = (
+            *self._executor.metrics(),
+            *self.tool_servers.pools.metrics(),
+            *self._audit_metrics(),
+        )
+        served = ServedComponents(
             data_dir=self._data_dir,
             security=self.security,
-            verify=self._verify,
+            approval_components=self.approval_components,
             credentials=self.credentials,
-            executor=self._executor,
-            schema_checker=self._schema_checker,
-            telemetry=Telemetry(tracer_from_environment(), figures),
+            telemetry=self.telemetry,
             tool_servers=self.tool_servers,
             check_health=self._check_health,
         )
+        routes = HallRoutes(self.config, served, self.dispatcher, self.registration, self.open)
+        routes.http.on_shutdown, routes.http.open_on_request = self.settle, self._open_on_first_request
+        if self._stores is not None and not self._stores.readonly:
+            routes.use_state_store(self._stores.states)
+        return routes
+
+    def _recheck_tool_servers(self) -> None:
+        """Stop calling tool servers whose key was revoked."""
+        if self._built_tool_servers is not None:
+            self._built_tool_servers.leases.recheck_credentials()
 
     def _entry(self, definition: Definition) -> Entry:
         if definition.health_check is not None:
             self._health_checked.append(definition)
-        # Its schemas were checked when the function was marked.
+        # known_good: the decorator has checked its schemas.
         code = code_sha256(definition.body.function)
         runner, bind = self._executor.runner_for(definition, code), definition.body.bind
         return compile_entry(definition.tool, runner, known_good=True, bind=bind, code_sha256=code)
 
-    async def _check_health(self) -> ComponentHealth:
+    async def _check_health(self) -> "ComponentHealth":
+        from toolhall.http.health import ComponentHealth  # lazy: the HTTP layer
+
         toolkits = await self._health_checks.states(self._health_checked)
         return ComponentHealth(
             {**self.tool_servers.toolkit_states(self.registry.snapshot, self.registration.index), **toolkits},
@@ -330,12 +423,14 @@ class Toolhall:
         )
 
     def _search_entry(self) -> Entry:
-        hall = self.dispatcher
-        found = search_tool(lambda: hall.shortlist.for_snapshot(hall.registry.snapshot).names, hall.policy.can_see)
+        dispatcher, registry = self.dispatcher, self.registry
+        found = search_tool(
+            lambda: dispatcher.shortlist.for_snapshot(registry.snapshot).names, dispatcher.policy.can_see
+        )
         return compile_entry(found.tool, self._executor.runner_for(found))
 
     async def _check_ready(self, valid: Valid) -> None:
-        """Raise what would keep a call from running once a person has agreed to it."""
+        """Raise what would keep a call from running, before a person is asked to approve it."""
         self.dispatcher.audit.check_complete()
         await self.credentials.equip.check_ready(valid)
 
@@ -347,8 +442,21 @@ class Toolhall:
 
 
 def _config_for_process(config: Config) -> Config:
-    """A tool's file may make a hall; a worker process that imports the file must not open that hall's own files.
+    """Remove data, recordings and providers from the settings if this is a worker process.
 
-    Nor does it link accounts, for which it lacks settings that the hall was told by its environment.
+    A tool's file may construct a hall. A worker process that imports the file must not open that hall's data directory,
+    and it lacks the secrets of providers, which only the hall's own environment has.
     """
     return msgspec.structs.replace(config, data=None, record=(), providers={}) if is_worker_process() else config
+
+
+class _RemoteRunnerOnDemand:
+    """The runner of tools that no code here defines: builds the tool servers for the first call of one."""
+
+    is_interactive = True
+
+    def __init__(self, tool_servers: "Callable[[], ToolServers]") -> None:
+        self._tool_servers = tool_servers
+
+    def run(self, tool: Tool, call: Call, arguments: JsonObject, deadline: PausableDeadline) -> Awaitable[object]:
+        return self._tool_servers().runner.run(tool, call, arguments, deadline)

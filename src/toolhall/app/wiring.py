@@ -1,41 +1,32 @@
-"""Builds the components of a hall from its Config: security, credentials, tool servers and the dispatcher.
+"""Builds the components of a hall from its Config: SecurityComponents, CredentialSources and the Dispatcher.
 
-SecurityComponents authenticates and authorizes callers, CredentialSources resolves secrets and account tokens, and
-ToolServers holds the pools of tool servers. `build_dispatcher` assembles the pipeline's stages from these Components.
+SecurityComponents authenticates callers and keeps their API keys and grants, ApprovalComponents keeps approvals and
+second factors, and CredentialSources resolves secrets and account tokens. `build_dispatcher` assembles the pipeline's
+stages. What only a served hall needs (authentication, pages, the OAuth broker) is imported and built on first use;
+settings that cannot work are refused by the constructors all the same.
 """
 
 import secrets
 import time
 from collections.abc import Callable
-from ipaddress import IPv6Address
+from functools import cached_property
 from pathlib import Path
-from random import Random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from toolhall.app.data_dir import DataDir
 from toolhall.config import BadConfig, Config
-from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist, IpAddress
+from toolhall.egress.addresses import BadAllowlistEntry, EgressAllowlist
 from toolhall.egress.lazy_client import LazyEgressClient
-from toolhall.egress.resolver import Dialer
 from toolhall.execution.executor import FunctionExecutor
-from toolhall.execution.health_checks import DEGRADED, HEALTHY, worst_state
-from toolhall.execution.remote.health_prober import HealthProber
-from toolhall.execution.remote.http_transport import HttpTransport
-from toolhall.execution.remote.leases import LeaseManager
-from toolhall.execution.remote.remote_runner import RemoteRunner
-from toolhall.execution.remote.replica import ToolkitVersion
-from toolhall.execution.remote.replica_pools import ReplicaPools
 from toolhall.execution.schema_worker import ProcessValidator
-from toolhall.http.authentication import build_auth, public_hosts
-from toolhall.http.health import ComponentCheck
-from toolhall.http.request_guard import LOOPBACK_HOSTS, RequestValidator
-from toolhall.model.secret import Secret
-from toolhall.oauth.broker import Broker
+from toolhall.model.caller import Caller
+from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
 from toolhall.oauth.errors import BadProvider
+from toolhall.oauth.providers import build_provider
+from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.call_recorder import CallRecorder
-from toolhall.pipeline.cedar import BadPolicies, CedarRules
 from toolhall.pipeline.check import Check
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.pipeline.equip import Equip
@@ -45,77 +36,121 @@ from toolhall.pipeline.pipeline import Pipeline, Stages
 from toolhall.pipeline.policy import AccessRules, GrantRules, LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
+from toolhall.pipeline.second_factors import SecondFactors
 from toolhall.pipeline.validate import Validate
 from toolhall.pipeline.verify import Verify
 from toolhall.registration.access import AccessControl
-from toolhall.registration.records import RecordIndex
 from toolhall.registration.store_sync import WriteLock
 from toolhall.registry.listing import Shortlist
 from toolhall.registry.registry import Registry
-from toolhall.registry.snapshot import Snapshot
+from toolhall.stores.accounts import AccountStore
+from toolhall.stores.approvals import MemoryApprovalStore
 from toolhall.stores.bundle import Stores
 from toolhall.stores.common import StoreFailed
+from toolhall.stores.crypto import SealedBox, derive_key
+from toolhall.stores.factors import MemoryFactorStore
 from toolhall.stores.grants import Grant
 from toolhall.stores.vault.key_sources import KeyEncryptionKeys, NoKey, find_key_encryption_keys
 from toolhall.stores.vault.vault import Vault
 from toolhall.telemetry.metrics import Telemetry
-from toolhall.web.page_routes import ApprovalComponents
 from toolhall.web.public_url import PublicUrl
+
+if TYPE_CHECKING:
+    from toolhall.http.authentication import AuthComponents
+    from toolhall.oauth.broker import Broker
+    from toolhall.web.auth import PageSessions
+    from toolhall.web.page_routes import ApprovalPages
+
+_FACTORS_KEY_PURPOSE = "toolhall factors"  # an HKDF purpose: it must never change
+
+
+class ApprovalComponents:
+    """Approvals, second factors, and the pages on which people give them; in memory until `open`."""
+
+    def __init__(self, config: Config, root_key: bytes) -> None:
+        self.public_url = public_url = PublicUrl(config.public_url, config.port, config.host)
+        self.approvals = ApprovalService(MemoryApprovalStore(time.time), lambda: public_url.url)
+        sealed_box = SealedBox(derive_key(root_key, _FACTORS_KEY_PURPOSE))
+        self.factors = SecondFactors(MemoryFactorStore(time.time), sealed_box, time.time)
+        self._name = config.name
+        self._root_key = root_key
+
+    @cached_property
+    def pages(self) -> "ApprovalPages":
+        """The pages, built on first use."""
+        from toolhall.web.page_routes import ApprovalPages  # lazy: the pages and passkeys
+
+        return ApprovalPages(self._name, self.public_url, self._root_key, self.approvals, self.factors, time.time)
+
+    @property
+    def sessions(self) -> "PageSessions":
+        """The sign-in sessions of the pages."""
+        return self.pages.sessions
+
+    def open(self, stores: Stores) -> None:
+        """Keep approvals and second factors in these stores from now on."""
+        self.approvals.store, self.factors.store = stores.approvals, stores.factors
 
 
 class SecurityComponents:
-    """`follow` hears of the rules whenever they change; where Cedar policies decide, grants change nothing."""
+    """The API keys and grants, and the authentication of requests.
 
-    def __init__(
-        self, config: Config, root_key: bytes, write_lock: WriteLock, on_rules_changed: Callable[[AccessRules], None]
-    ) -> None:
-        cedar = _cedar_rules(config.cedar)
-        self.policy = LevelPolicy(
-            cedar,
-            requirements=config.steps,
-            overrides=config.levels,
-            allow_anonymous=config.allow_anonymous,
-            clock=time.time,
-        )
+    `on_rules_changed` gets the access rules whenever grants change. Where Cedar policies are configured, these decide
+    alone, and grants change nothing.
+    """
 
-        def changed(grants: tuple[Grant, ...]) -> None:
-            if cedar is None:
+    def __init__(self, config: Config, root_key: bytes, on_rules_changed: Callable[[AccessRules], None]) -> None:
+        self._config = config
+
+        def on_grants_changed(grants: tuple[Grant, ...]) -> None:
+            if config.cedar is None:
                 on_rules_changed(GrantRules(grants))
 
-        self.access = AccessControl(root_key, write_lock, time.time, changed)
-        self.approval_components = ApprovalComponents(
-            config.name, PublicUrl(config.public_url, config.port, config.host), root_key, time.time
-        )
-        self.auth = build_auth(config.name, config, self.access.ring, time.time)
-        hosts = LOOPBACK_HOSTS | set(config.allowed_hosts) | public_hosts(config)
-        self.request_validator = RequestValidator(hosts, max_body=config.max_body_bytes)
+        self.access = AccessControl(root_key, WriteLock(), time.time, on_grants_changed)
+        if _configures_auth(config):
+            _ = self.auth  # raises BadAuthSettings
 
-    async def open(self, stores: Stores) -> None:
-        """Bring back who has a key, who was granted what, and what waits for a person; raises StoreFailed."""
-        self.approval_components.open(stores)
-        await self.access.open(stores)
+    @cached_property
+    def auth(self) -> "AuthComponents":
+        """How requests are authenticated; built at once where settings say how, else on first use."""
+        from toolhall.http.authentication import build_auth  # lazy: the HTTP layer
+
+        return build_auth(self._config.name, self._config, self.access.ring, time.time)
 
 
-def rate_limits_from(config: Config) -> RateLimits:
-    """Every limit that is set."""
-    caller = Rate(config.calls_per_second, config.call_burst)
-    running = config.concurrency.per_tool
-    if running is None and config.profile == "server":
-        running = -(-config.max_concurrency * 3 // 4)  # the rest is for other tools
-    return RateLimits(
-        caller=caller, tool=config.tool_limit, pair=config.pair_limit, costs=config.costs, running=running
+def _configures_auth(config: Config) -> bool:
+    """Whether any setting of authentication differs from the profile `local` as it is by default."""
+    stated = (config.oxp_secret, config.resource, config.public_url)
+    return config.profile != "local" or bool(config.issuers) or any(each is not None for each in stated)
+
+
+def build_policy(config: Config) -> LevelPolicy:
+    """The policy of a hall; its rules are Cedar policies, or else the grants that `set_rules` brings later."""
+    return LevelPolicy(
+        _cedar_rules(config.cedar),
+        requirements=config.steps,
+        overrides=config.levels,
+        allow_anonymous=config.allow_anonymous,
+        clock=time.time,
     )
 
 
-def _cedar_rules(path: str | None) -> CedarRules | None:
+def _cedar_rules(path: str | None) -> AccessRules | None:
+    if path is None:
+        return None
+    from toolhall.pipeline.cedar import BadPolicies, CedarRules  # lazy: an extra that few halls use
+
     try:
-        return None if path is None else CedarRules.read(Path(path))
+        return CedarRules.read(Path(path))
     except BadPolicies as bad:
         raise BadConfig(str(bad)) from None
 
 
 class CredentialSources:
-    """`address` is where people reach the hall's pages."""
+    """The vault with its secrets and the broker of linked accounts; `base_url` is where people reach the hall's pages.
+
+    The broker is built on first use. Until then `open` only remembers its store.
+    """
 
     def __init__(self, config: Config, folder: Path | None, base_url: Callable[[], str]) -> None:
         try:
@@ -123,138 +158,108 @@ class CredentialSources:
             keks = find_key_encryption_keys(config.vault_key, folder, profile=config.profile)
             if config.providers and config.profile == "server":
                 _check_linkable(config, keks)
+            self._providers = {name: build_provider(name, settings) for name, settings in config.providers.items()}
             self.vault = Vault(keks, time.time)
-            outside = LazyEgressClient(config.egress_allow, for_hall=True)
-            self.broker = Broker(config.providers, outside, self.vault, time.time, base_url)
         except (BadAllowlistEntry, BadProvider, StoreFailed) as bad:
             raise BadConfig(str(bad)) from None
-        self.equip = Equip(self.vault, self.broker, config.accept_credentials)
+        self._egress = LazyEgressClient(config.egress_allow, for_hall=True)
+        self._base_url = base_url
+        self._accounts: AccountStore | None = None
+        self._built_broker: Broker | None = None
+        self._has_pages = True
+        self.equip = Equip(self.vault, _BrokerOnDemand(self), config.accept_credentials)
+
+    @property
+    def broker(self) -> "Broker":
+        """The broker of linked accounts, built on first use."""
+        if self._built_broker is None:
+            from toolhall.oauth.broker import Broker  # lazy: the OAuth client
+
+            broker = Broker(self._providers, self._egress, self.vault, time.time, self._base_url)
+            if self._accounts is not None:
+                broker.open(self._accounts)
+            broker.has_pages = self._has_pages
+            self._built_broker = broker
+        return self._built_broker
+
+    def without_pages(self) -> None:
+        """Send nobody to the pages for linking accounts: this hall is not served over HTTP."""
+        self._has_pages = False
+        if self._built_broker is not None:
+            self._built_broker.has_pages = False
 
     async def open(self, stores: Stores) -> None:
-        """Bring back what is kept; raises StoreFailed, also where secrets are and their key is not."""
+        """Load secrets and accounts; raises StoreFailed, also if there are secrets but not their key."""
         await self.vault.open(stores.vault)
-        await self.broker.open(stores.accounts)
+        self._accounts = stores.accounts
+        if self._built_broker is not None:
+            self._built_broker.open(stores.accounts)
 
     async def reload(self) -> None:
-        """Take over what other processes changed."""
+        """Load what other processes have changed."""
         await self.vault.refresh()
-        await self.broker.reload()
+        if self._built_broker is not None:
+            self._built_broker.reload()
 
     async def drain(self) -> None:
-        """Finish what must not be lost: a token that was fetched is kept before anything ends."""
-        await self.broker.close()
+        """Finish what must not be lost: a token that was fetched is stored before the loop ends."""
+        if self._built_broker is not None:
+            await self._built_broker.close()
 
     def close(self) -> None:
-        """Forget what was opened."""
+        """Forget the decrypted secrets."""
         self.vault.close()
 
 
+class _BrokerOnDemand:
+    """The token source of the equip stage: builds the broker for the first tool that requires an account."""
+
+    def __init__(self, sources: CredentialSources) -> None:
+        self._sources = sources
+
+    def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
+        return self._sources.broker.cached_token(user, need)
+
+    async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
+        return await self._sources.broker.get_token(user, need)
+
+    async def link_requirement(
+        self, caller: Caller, need: AccountRequirement, tool: str
+    ) -> tuple[MissingRequirement, str]:
+        return await self._sources.broker.link_requirement(caller, need, tool)
+
+
 def _check_linkable(config: Config, keks: KeyEncryptionKeys | NoKey) -> None:
-    """Where others are served, nobody could link an account without these."""
+    """Refuse providers on a server where no user could link an account."""
     if isinstance(keks, NoKey):
-        raise BadConfig(f"'providers' are set up, and accounts are kept sealed: {keks.fix}")
+        raise BadConfig(f"'providers' are set up, and accounts are stored encrypted: {keks.fix}")
     if config.public_url is None:
         raise BadConfig("'providers' are set up, and people follow links to the hall: set public_url to what they use")
 
 
-class ToolServers:
-    """Everything that concerns them, made once per hall."""
-
-    def __init__(self, config: Config) -> None:
-        self.pools = ReplicaPools(time.monotonic, Random())  # noqa: S311 - it only breaks ties
-        self.leases = LeaseManager(self.pools, time.monotonic)
-        self.runner = RemoteRunner(self.pools, config.idempotent)
-        try:
-            self._dialer = Dialer(EgressAllowlist(config.egress_allow))
-        except BadAllowlistEntry as bad:
-            raise BadConfig(str(bad)) from None
-        self._is_server = config.profile == "server"
-        self._max_bytes = config.max_frame_bytes
-        self._prober = HealthProber(self.pools)
-        self._served_toolkits: tuple[Snapshot | None, tuple[ToolkitVersion, ...]] = (
-            None,
-            (),
-        )  # worked out once for each snapshot
-
-    def transport_for(self, url: str, token: Secret, address: IpAddress | None) -> HttpTransport:
-        """To a tool server that listens; it may live at the address that it joined from. EgressRefused elsewhere.
-
-        In the profile `server` that is no address of this machine: a proxy that does not say so may stand here.
-        """
-        opens = address is not None and not (self._is_server and _is_loopback(address))
-        dial = self._dialer.with_address(address) if address is not None and opens else self._dialer
-        return HttpTransport(url, token, dial, self._max_bytes)
-
-    def toolkit_states(self, snapshot: Snapshot, index: RecordIndex) -> dict[str, str]:
-        """How the toolkits are that tool servers run, or should: one with a version that nothing runs is degraded."""
-        if self._served_toolkits[0] is not snapshot:
-            kept = [each.record for each in index.all if each.record.origin == "tool-server"]
-            self._served_toolkits = (
-                snapshot,
-                tuple({(each.toolkit, each.version) for each in kept if each.state == "active"}),
-            )
-        unserved = {
-            toolkit: DEGRADED
-            for toolkit, version in self._served_toolkits[1]
-            if not self.pools.has_replicas((toolkit, version))
-        }
-        states = self.pools.toolkit_states()
-        return {
-            **unserved,
-            **{name: worst_state((state, unserved.get(name, HEALTHY))) for name, state in states.items()},
-        }
-
-    def follow_key_changes(self, access: AccessControl) -> None:
-        """From now on, whose key is revoked is called no more."""
-        access.keys.on_change.append(self.leases.recheck_credentials)
-
-    def watch(self) -> None:
-        """Notice who is gone and who does not answer, in the loop that runs now."""
-        self.leases.start()
-        self._prober.start()
-
-    def suspend(self) -> None:
-        """Keep no task, and no connection that no call needs: those of a loop that ends lead nowhere."""
-        self._prober.close()
-        for replica in self.pools:
-            replica.transport.close_idle()
-
-    def close(self) -> None:
-        """Nobody is there any more."""
-        self._prober.close()
-        self.leases.close()
-
-
-def _is_loopback(address: IpAddress) -> bool:
-    plain = (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
-    return plain.is_loopback
-
-
 class Components(NamedTuple):
-    """What a call meets on its way."""
+    """What the pipeline's stages are made of."""
 
     registry: Registry
     data_dir: DataDir
-    security: SecurityComponents
+    policy: LevelPolicy
     verify: Verify
-    credentials: CredentialSources
+    equip: Equip
     executor: FunctionExecutor
     schema_checker: ProcessValidator
     telemetry: Telemetry
-    tool_servers: ToolServers
-    check_health: ComponentCheck
 
 
 def build_dispatcher(config: Config, components: Components) -> Dispatcher:
-    """A hall over these parts."""
-    policy, recordings = components.security.policy, components.data_dir.recordings
+    """Assemble the pipeline from these components, in the order of its stages."""
+    policy, recordings = components.policy, components.data_dir.recordings
     stages = Stages(
         find=Find(components.registry, policy, time.time),
         authorize=Authorize(policy),
         limit=Limit(rate_limits_from(config), time.monotonic),
         validate=Validate(components.schema_checker),
         verify=components.verify,
-        equip=components.credentials.equip,
+        equip=components.equip,
         run=Run(config.call_timeout, components.executor.activity, explain=config.profile == "local"),
         check=Check(config.max_output_bytes, explain=config.profile == "local"),
         sanitize=Sanitize(),
@@ -262,18 +267,31 @@ def build_dispatcher(config: Config, components: Components) -> Dispatcher:
         record=CallRecorder(config.record, recordings, time.time) if recordings else None,
         telemetry=components.telemetry,
     )
-    shortlist = Shortlist(config.pinned, search=config.search)
     return Dispatcher(
         components.registry,
         policy,
         Pipeline(stages),
         new_id=call_id_generator(),
         timer=time.monotonic,
-        shortlist=shortlist,
+        shortlist=Shortlist(config.pinned, search=config.search),
+    )
+
+
+def rate_limits_from(config: Config) -> RateLimits:
+    """Every rate and concurrency limit that the settings state."""
+    running = config.concurrency.per_tool
+    if running is None and config.profile == "server":
+        running = -(-config.max_concurrency * 3 // 4)  # rounded up; the rest is for other tools
+    return RateLimits(
+        caller=Rate(config.calls_per_second, config.call_burst),
+        tool=config.tool_limit,
+        pair=config.pair_limit,
+        costs=config.costs,
+        running=running,
     )
 
 
 def call_id_generator() -> Callable[[], str]:
-    """Ids that never repeat: a random start for this process, then a count."""
-    start, count = secrets.token_hex(6), iter(range(1, 2**63))
-    return lambda: f"{start}-{next(count)}"
+    """Return a generator of ids that never repeat: a random prefix of this process, then a counter."""
+    prefix, count = secrets.token_hex(6), iter(range(1, 2**63))
+    return lambda: f"{prefix}-{next(count)}"

@@ -19,7 +19,7 @@ from toolhall.oauth.client import DeviceCode, HttpFetcher, OAuthClient
 from toolhall.oauth.discovery import ProviderDiscovery
 from toolhall.oauth.errors import LinkFailed, ProviderRefused, ProviderUnreachable, UnknownProvider
 from toolhall.oauth.link import AccountLinker, DeviceFlow, LinkRequest, LinkRequests, nonce_digest
-from toolhall.oauth.providers import Endpoints, Provider, ProviderSettings, build_provider
+from toolhall.oauth.providers import Endpoints, Provider
 from toolhall.oauth.refresh import AccountTokenCache, TokenRefresher
 from toolhall.oauth.token_encryption import TokenEncryption
 from toolhall.stores.accounts import Account, AccountLink, AccountStore, LinkMethod, MemoryAccountStore
@@ -99,14 +99,14 @@ class Broker:
 
     def __init__(
         self,
-        providers: Mapping[str, ProviderSettings],
+        providers: Mapping[str, Provider],
         egress: HttpFetcher,
         vault: Vault,
         clock: Callable[[], float],
         base_url: Callable[[], str],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._providers = {name: build_provider(name, settings) for name, settings in providers.items()}
+        self._providers = providers
         sealing, asker = TokenEncryption(vault), OAuthClient(egress)
         self._discovery = ProviderDiscovery(asker, clock)
         self._refresher = TokenRefresher(MemoryAccountStore(clock), sealing, asker, self._discovery, clock)
@@ -118,11 +118,11 @@ class Broker:
         self._finishing = BackgroundTasks()
         self.has_pages = True  # False: nobody can open this hall's pages
 
-    async def open(self, store: AccountStore) -> None:
+    def open(self, store: AccountStore) -> None:
         """Use what is kept there."""
         self._refresher.store = store
 
-    async def reload(self) -> None:
+    def reload(self) -> None:
         """Take over what other processes changed: whatever is used next is read again."""
         self.tokens.clear()
 

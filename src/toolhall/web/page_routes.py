@@ -1,4 +1,4 @@
-"""Routes of the pages: `ApprovalComponents` for approvals and enrolment, `account_link_routes` for account linking."""
+"""Routes of the pages: `ApprovalPages` for approvals and enrolment, `account_link_routes` for account linking."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,7 @@ from toolhall.pipeline.admin import AdminExecutor
 from toolhall.pipeline.approvals import APPROVE_PATH as APPROVE
 from toolhall.pipeline.approvals import ApprovalDecisions, ApprovalService
 from toolhall.pipeline.second_factors import SecondFactors
-from toolhall.stores.approvals import MemoryApprovalStore
-from toolhall.stores.bundle import Stores
 from toolhall.stores.crypto import SealedBox, derive_key
-from toolhall.stores.factors import MemoryFactorStore
 from toolhall.web.approve import ApprovePage, PageComponents
 from toolhall.web.auth import PageAuth, PageSessions
 from toolhall.web.connect import AccountLinkFlow, CallbackPage, ConnectPage, LinkCookies
@@ -27,47 +24,48 @@ from toolhall.web.enroll import EnrollPage
 from toolhall.web.passkeys import Passkeys
 from toolhall.web.public_url import PublicUrl
 
-PAGES_KEY_PURPOSE, SESSIONS_KEY_PURPOSE, FACTORS_KEY_PURPOSE = (
-    "toolhall pages",
-    "toolhall page sessions",
-    "toolhall factors",
-)
+PAGES_KEY_PURPOSE, SESSIONS_KEY_PURPOSE = "toolhall pages", "toolhall page sessions"  # HKDF purposes never change
 
 
-class ApprovalComponents:
-    """The stores and services of approvals and second factors; in memory until `open` gives them the stores."""
+class ApprovalPages:
+    """The pages on which people approve calls and enrol second factors, and the API for the same."""
 
-    def __init__(self, name: str, public_url: PublicUrl, root: bytes, clock: Callable[[], float]) -> None:
-        self.public_url = public_url
-        self.approvals = ApprovalService(MemoryApprovalStore(clock), lambda: public_url.url)
-        self.factors = SecondFactors(MemoryFactorStore(clock), SealedBox(derive_key(root, FACTORS_KEY_PURPOSE)), clock)
+    def __init__(
+        self,
+        name: str,
+        public_url: PublicUrl,
+        root_key: bytes,
+        approvals: ApprovalService,
+        factors: SecondFactors,
+        clock: Callable[[], float],
+    ) -> None:
         self._name = name
-        self._key = derive_key(root, PAGES_KEY_PURPOSE)
-        self.sessions = PageSessions(SealedBox(derive_key(root, SESSIONS_KEY_PURPOSE)), self._key, public_url, clock)
-
-    def open(self, stores: Stores) -> None:
-        """Keep approvals and factors in these stores from now on."""
-        self.approvals.store, self.factors.store = stores.approvals, stores.factors
+        self._public_url = public_url
+        self._approvals = approvals
+        self._factors = factors
+        self._key = derive_key(root_key, PAGES_KEY_PURPOSE)
+        sealed_box = SealedBox(derive_key(root_key, SESSIONS_KEY_PURPOSE))
+        self.sessions = PageSessions(sealed_box, self._key, public_url, clock)
 
     def endpoints(
         self, context: ManagementContext, validator: RequestValidator, authenticator: RequestAuthenticator
     ) -> dict[str, Methods]:
         """Return the pages' routes, and those of the management API that the command line uses instead."""
-        decisions = ApprovalDecisions(self.approvals, context.dispatcher.admin)
-        passkeys = Passkeys(self.factors, self.public_url, self._key, self._name)
+        decisions = ApprovalDecisions(self._approvals, context.dispatcher.admin)
+        passkeys = Passkeys(self._factors, self._public_url, self._key, self._name)
         components = PageComponents(
-            decisions, self.factors, passkeys, PageAuth(self.sessions, authenticator), self.public_url
+            decisions, self._factors, passkeys, PageAuth(self.sessions, authenticator), self._public_url
         )
         approve, enroll = ApprovePage(components), EnrollPage(components, context.dispatcher.admin)
         return {
             APPROVE: {"GET": approve.get, "POST": approve.post},
             ENROLL: {"GET": enroll.get, "POST": enroll.post},
-            **ApprovalsApi(decisions, self.factors, validator).endpoints(),
-            **FactorsApi(context, self.factors, validator, self._name, self._enroll_url).endpoints(),
+            **ApprovalsApi(decisions, self._factors, validator).endpoints(),
+            **FactorsApi(context, self._factors, validator, self._name, self._enroll_url).endpoints(),
         }
 
     def _enroll_url(self, invitation: str) -> str:
-        return f"{self.public_url.url}{ENROLL}{invitation}"
+        return f"{self._public_url.url}{ENROLL}{invitation}"
 
 
 def account_link_routes(

@@ -9,6 +9,7 @@ import pytest
 from toolhall import Config, Toolhall
 from toolhall.app import wiring
 from toolhall.auth.authenticator import Headers, Scope
+from toolhall.http import authentication
 from toolhall.http.authentication import AuthComponents
 from toolhall.model.caller import ANONYMOUS, Allow, Caller, Deny, RequireVerification, Verdict
 from toolhall.model.json import JsonObject
@@ -121,9 +122,10 @@ class House:
         config = Config(calls_per_second=RATE, call_burst=BURST)
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(wiring, "build_auth", _auth)
+            patch.setattr(authentication, "build_auth", _auth)
             patch.setattr(wiring, "LevelPolicy", _rules)
             self.hall = Toolhall(*tools, config=config, approver=self.person)
+            assert self.hall.http is not None  # builds the authenticator while it is patched
 
     async def post(self, path: str, body: bytes, caller: str | None, headers: dict[str, str]) -> Reply:
         """One POST by whoever it says."""

@@ -42,7 +42,7 @@ async def test_what_was_linked_elsewhere_is_forgotten_and_goes_nowhere(acme: Aut
         await hall.connect()
         (account,) = await hall.broker.accounts()
         async with linking({}) as other:
-            await other.broker.open(hall.store)
+            other.broker.open(hall.store)
             ended = await other.broker.disconnect(account.id, ALICE)
         assert "not set up any more" in (ended.revocation_error or "")
         assert acme.count("/revoke") == 0

@@ -9,24 +9,26 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.cli.shell import PATIENCE, Serving, Shell
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import ServerProcess
 
 Window = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """The example toolkit with its stand-ins."""
-    with Shell(Path(tmp_path_factory.mktemp("connecting"))).serving() as server:
+    with CliRunner(Path(tmp_path_factory.mktemp("connecting"))).serve() as server:
         yield server
 
 
-def read_mail(served: Serving) -> tuple[int, str]:
+def read_mail(served: ServerProcess) -> tuple[int, str]:
     """The status of a call, and the page to which its user is sent, if there is one."""
     request = Request(f"{served.url}/oxp/tools/call", method="POST", headers={"Content-Type": "application/json"})
     request.data = json.dumps({"$schema": "urn:oxp:1.0", "request": {"tool_id": "Gmail.GetEmails"}}).encode()
     try:
-        with urlopen(request, timeout=PATIENCE) as reply:
+        with urlopen(request, timeout=patience()) as reply:
             return reply.status, ""
     except HTTPError as refused:
         with refused:
@@ -34,7 +36,7 @@ def read_mail(served: Serving) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "plain"])
-def test_a_no_connects_nothing_and_a_yes_does(served: Serving, window: Window, scripts: bool) -> None:
+def test_a_no_connects_nothing_and_a_yes_does(served: ServerProcess, window: Window, scripts: bool) -> None:
     page = window(java_script_enabled=scripts)
     for answer, heading in (("Deny", "The account was not linked"), ("Allow", "The account is linked")):
         status, url = read_mail(served)
@@ -48,8 +50,8 @@ def test_a_no_connects_nothing_and_a_yes_does(served: Serving, window: Window, s
     disconnect(served)
 
 
-def disconnect(served: Serving) -> None:
-    with urlopen(f"{served.url}/api/accounts", timeout=PATIENCE) as reply:
+def disconnect(served: ServerProcess) -> None:
+    with urlopen(f"{served.url}/api/accounts", timeout=patience()) as reply:
         (account,) = json.load(reply)["accounts"]
-    with urlopen(Request(f"{served.url}/api/accounts/{account['id']}", method="DELETE"), timeout=PATIENCE):
+    with urlopen(Request(f"{served.url}/api/accounts/{account['id']}", method="DELETE"), timeout=patience()):
         pass

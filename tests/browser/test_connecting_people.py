@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import House
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from toolhall.config import Config
 from toolhall.examples._fakes import GMAIL_ADDRESS
 from toolhall.examples._fakes.services import GOOGLE_PROVIDER, run_fake_services
@@ -22,13 +22,13 @@ READ_MAIL = "https://www.googleapis.com/auth/gmail.readonly"
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The example tools, set up for the stand-in as an operator sets up a provider."""
     with run_fake_services(Config()) as config:
-        shell = Shell(Path(tmp_path_factory.mktemp("people")))
+        cli = CliRunner(Path(tmp_path_factory.mktemp("people")))
         google = config.providers[GOOGLE_PROVIDER]
         provider = {"issuer": google.issuer, "client_id": google.client_id}
-        shell.environment["TOOLHALL_PROVIDERS"] = json.dumps({GOOGLE_PROVIDER: provider})
-        shell.environment[GMAIL_ADDRESS] = str(google.issuer)
-        shell.environment["TOOLHALL_EGRESS_ALLOW"] = ",".join(config.egress_allow)
-        with shell.serving() as server:
+        cli.environment["TOOLHALL_PROVIDERS"] = json.dumps({GOOGLE_PROVIDER: provider})
+        cli.environment[GMAIL_ADDRESS] = str(google.issuer)
+        cli.environment["TOOLHALL_EGRESS_ALLOW"] = ",".join(config.egress_allow)
+        with cli.serve() as server:
             yield House(int(server.url.rpartition(":")[2]))
 
 

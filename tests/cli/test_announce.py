@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import KIT, Shell
+from tests.harness.cli import KIT, CliRunner
 from toolhall import Config
 from toolhall.cli.listen import print_banner
 
@@ -20,17 +20,17 @@ def told(capsys: pytest.CaptureFixture[str], url: str = BOUND, **settings: Any) 
     return shown, json.loads(shown[shown.index("{") : shown.rindex("}") + 1])["mcpServers"]["toolhall"]
 
 
-def test_a_client_of_this_machine_needs_the_address_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_snippet_for_local_client_needs_the_url_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert told(capsys)[1] == {"type": "http", "url": f"{BOUND}/mcp"}
 
 
-def test_where_credentials_are_needed_the_snippet_has_a_place_for_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_snippet_where_credentials_are_needed_has_a_place_for_one(capsys: pytest.CaptureFixture[str]) -> None:
     shown, snippet = told(capsys, profile="server")
     assert snippet["headers"] == {"Authorization": "Bearer ${TOOLHALL_KEY}"}
     assert "toolhall key create" in shown
 
 
-def test_others_paste_the_url_that_others_use(capsys: pytest.CaptureFixture[str]) -> None:
+def test_snippet_with_public_url_uses_the_public_url(capsys: pytest.CaptureFixture[str]) -> None:
     shown, snippet = told(capsys, profile="server", public_url="https://tools.example.com/")
     assert snippet["url"] == "https://tools.example.com/mcp"
     assert BOUND in shown, "where it listens is said too"
@@ -40,9 +40,7 @@ def test_others_paste_the_url_that_others_use(capsys: pytest.CaptureFixture[str]
     ("bound", "said"),
     [("http://0.0.0.0:8760", "http://127.0.0.1:8760"), ("http://[::]:8760", "http://[::1]:8760")],
 )
-def test_an_address_that_means_all_is_not_one_to_paste(
-    capsys: pytest.CaptureFixture[str], bound: str, said: str
-) -> None:
+def test_snippet_for_wildcard_address_uses_loopback(capsys: pytest.CaptureFixture[str], bound: str, said: str) -> None:
     shown, snippet = told(capsys, bound, profile="server")
     assert snippet["url"] == f"{said}/mcp"
     assert bound not in shown
@@ -50,14 +48,14 @@ def test_an_address_that_means_all_is_not_one_to_paste(
     assert json.loads(capsys.readouterr().out)["url"] == said
 
 
-def test_who_listens_to_others_hears_what_they_need(shell: Shell) -> None:
-    shell.run("key", "create", "ci")
+def test_announcement_when_others_can_connect_names_the_missing_settings(cli: CliRunner) -> None:
+    cli.run("key", "create", "ci")
     said = {}
     for words in ((), ("--config", "hosts.toml"), ("--config", "public.toml")):
-        (shell.folder / "hosts.toml").write_text('allowed_hosts = ["hall.internal"]\n')
-        (shell.folder / "public.toml").write_text('public_url = "https://tools.example.com"\n')
+        (cli.folder / "hosts.toml").write_text('allowed_hosts = ["hall.internal"]\n')
+        (cli.folder / "public.toml").write_text('public_url = "https://tools.example.com"\n')
         serve = ["serve", KIT, "--port", "0", "--profile", "server", "--host", "0.0.0.0", *words]
-        with shell.terminal(*serve) as terminal:
+        with cli.terminal(*serve) as terminal:
             said[words[-1:]] = terminal.expect("Ctrl+C stops the server.")
             terminal.process.send_signal(signal.SIGINT)
             terminal.end()

@@ -7,7 +7,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 from tests.recorded import recorded
 from toolhall import Context, tool
 from toolhall.cli.logs import print_crashes
@@ -15,22 +17,22 @@ from toolhall.model.errors import Crashed
 from toolhall.testing import Client
 
 
-def test_a_call_shows_its_inputs_and_prints_the_result(shell: Shell) -> None:
-    done = shell.run("call", "get_weather", "location=Oslo")
+def test_call_of_a_reading_tool_shows_inputs_and_prints_the_result(cli: CliRunner) -> None:
+    done = cli.run("call", "get_weather", "location=Oslo")
     assert done.code == 0
     assert done.out.startswith("Current weather in Oslo:")
     assert '  location = "Oslo"' in done.err
 
 
-def test_values_are_read_as_the_schema_wants_them(shell: Shell) -> None:
+def test_call_arguments_as_words_are_read_by_their_schema(cli: CliRunner) -> None:
     words = ["text=12", "number=1e2", "count=null", 'tags=["a"]', "loud=true"]
-    done = shell.run("call", "echo", *words, KIT, "--json")
+    done = cli.run("call", "echo", *words, KIT, "--json")
     read = {"text": "12", "number": 100.0, "count": None, "tags": ["a"], "loud": True}
     assert done.json()["structuredContent"] == read
 
 
-def test_arguments_as_one_document(shell: Shell) -> None:
-    done = shell.run("call", "echo", "--args", '{"text": "a", "count": 1}', "count:=2", "-t", KIT, "--json")
+def test_call_arguments_as_one_document_are_merged_with_words(cli: CliRunner) -> None:
+    done = cli.run("call", "echo", "--args", '{"text": "a", "count": 1}', "count:=2", "-t", KIT, "--json")
     assert done.json()["structuredContent"]["text"] == "a"
     assert done.json()["structuredContent"]["count"] == 2
 
@@ -51,8 +53,11 @@ def test_arguments_as_one_document(shell: Shell) -> None:
         (["hang", "--timeout", "0.2", "--json"], 1, "no answer within 0.2 seconds"),
     ],
 )
-def test_what_is_refused_or_fails(shell: Shell, words: list[str], code: int, said: str) -> None:
-    done = shell.run("call", *words, "--target", KIT)
+def test_call_that_is_refused_or_fails_prints_one_line_with_its_exit_code(
+    cli: CliRunner, words: list[str], code: int, said: str
+) -> None:
+    run = cli.run_process if "hang" in words else cli.run  # a thread that hangs ends with its process only
+    done = run("call", *words, "--target", KIT)
     complaint = done.err.replace("printed while the module is imported\n", "")
     assert done.code == code
     assert said in complaint
@@ -69,35 +74,35 @@ def book(day: datetime.date, nights: int) -> None:
 """
 
 
-def test_every_problem_is_told_before_anybody_is_asked(shell: Shell) -> None:
-    (shell.folder / "forms.py").write_text(FORMS)
-    done = shell.run("call", "book", "day=soon", "nights:=1.5", "forms.py")
+def test_call_with_several_bad_arguments_names_them_all_before_asking(cli: CliRunner) -> None:
+    (cli.folder / "forms.py").write_text(FORMS)
+    done = cli.run("call", "book", "day=soon", "nights:=1.5", "forms.py")
     assert done.code == 1
-    assert "/nights: " in done.complaint()
-    assert "/day: Invalid RFC3339 encoded date" in done.complaint()
+    assert "/nights: " in done.error_line()
+    assert "/day: Invalid RFC3339 encoded date" in done.error_line()
 
 
-def test_a_crash_shows_its_traceback_to_the_author(shell: Shell) -> None:
-    done = shell.run("call", "crash", "--json", "--target", KIT)
+def test_call_of_a_crashing_tool_prints_its_traceback(cli: CliRunner) -> None:
+    done = cli.run("call", "crash", "--json", "--target", KIT)
     assert done.code == 1
     assert f'Traceback (most recent call last):\n  File "{KIT}", line' in done.err
     assert done.err.endswith("RuntimeError: canary-5f1c\ntoolhall: the tool failed; its traceback is above\n")
     assert "canary-5f1c" not in done.out
 
 
-def test_in_the_profile_server_a_crash_is_in_the_log_on_demand(shell: Shell) -> None:
-    shell.environment["TOOLHALL_PROFILE"] = "server"
-    done = shell.run("call", "crash", KIT)
+def test_call_of_a_crashing_tool_in_server_profile_logs_the_traceback_on_demand(cli: CliRunner) -> None:
+    cli.environment["TOOLHALL_PROFILE"] = "server"
+    done = cli.run("call", "crash", KIT)
     assert "TOOLHALL_LOG_LEVEL=error" in done.err
     assert "canary-5f1c" not in done.err
-    shell.environment["TOOLHALL_LOG_LEVEL"] = "error"
-    assert shell.run("call", "crash", KIT).err.count("canary-5f1c") == 2  # the line that raises it, and what it says
+    cli.environment["TOOLHALL_LOG_LEVEL"] = "error"
+    assert cli.run("call", "crash", KIT).err.count("canary-5f1c") == 2  # the line that raises it, and what it says
 
 
-def test_a_crash_shows_its_traceback_on_the_terminal_of_the_server(shell: Shell) -> None:
-    with shell.terminal("serve", KIT, "--port", "0", "--json", json=True) as terminal:
+def test_serve_at_terminal_when_a_tool_crashes_prints_its_traceback(cli: CliRunner) -> None:
+    with cli.terminal("serve", KIT, "--port", "0", "--json", json=True) as terminal:
         url = urlsplit(json.loads(read_line(terminal.process))["url"])
-        connection = http.client.HTTPConnection(url.netloc, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(url.netloc, timeout=patience())
         connection.request("POST", "/tools/kit/crash", body="{}", headers={"content-type": "application/json"})
         assert "canary-5f1c" not in connection.getresponse().read().decode()
         connection.close()
@@ -106,7 +111,7 @@ def test_a_crash_shows_its_traceback_on_the_terminal_of_the_server(shell: Shell)
     assert f'File "{KIT}"' in shown
 
 
-async def test_a_crash_is_shown_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_call_of_a_crashing_tool_prints_its_traceback_without_secrets(capsys: pytest.CaptureFixture[str]) -> None:
     @tool(secrets=["KEY"])
     async def leak(ctx: Context) -> None:
         raise RuntimeError(f"it is {ctx.secret('KEY')}")
@@ -119,49 +124,49 @@ async def test_a_crash_is_shown_without_secrets(capsys: pytest.CaptureFixture[st
     assert "hunter2" not in err
 
 
-def test_yes_skips_the_question(shell: Shell) -> None:
-    done = shell.run("call", "Shop.sell@2.1.0", "what=hat", "--yes", KIT)
+def test_call_with_yes_does_not_ask(cli: CliRunner) -> None:
+    done = cli.run("call", "Shop.sell@2.1.0", "what=hat", "--yes", KIT)
     assert (done.code, done.out) == (0, "sold a small hat\n")
 
 
-def test_a_tools_error_is_a_result_and_a_failure(shell: Shell) -> None:
-    done = shell.run("call", "get_weather", "location=Atlantis", "--json")
+def test_call_of_a_tool_that_reports_an_error_prints_it_and_fails(cli: CliRunner) -> None:
+    done = cli.run("call", "get_weather", "location=Atlantis", "--json")
     assert done.code == 1
     assert done.json()["isError"] is True
-    assert "try Berlin" in done.complaint()
+    assert "try Berlin" in done.error_line()
 
 
-def test_nobody_to_ask_means_decline(shell: Shell) -> None:
-    done = shell.run("call", "invite", KIT, "--json")
+def test_call_of_a_tool_that_asks_without_terminal_declines(cli: CliRunner) -> None:
+    done = cli.run("call", "invite", KIT, "--json")
     assert done.json()["content"] == [{"type": "text", "text": "decline"}]
 
 
-def test_log_notices_go_to_the_error_output(shell: Shell) -> None:
-    done = shell.run("call", "chatter", KIT, "--json")
+def test_call_of_a_tool_that_logs_prints_the_log_to_stderr(cli: CliRunner) -> None:
+    done = cli.run("call", "chatter", KIT, "--json")
     assert done.json()["content"][0]["text"] == "done"
     assert "info: line 3" in done.err
     assert "printed while the tool runs" in done.err
 
 
-def test_what_a_terminal_must_not_see_is_taken_out(shell: Shell) -> None:
-    assert shell.run("call", "ugly", KIT).out == "ab\n"
+def test_call_result_with_control_characters_prints_them_visibly(cli: CliRunner) -> None:
+    assert cli.run("call", "ugly", KIT).out == "ab\n"
 
 
-def test_every_call_is_logged_without_values(shell: Shell) -> None:
-    shell.run("call", "Shop_sell", "what=canary-7b", "--yes", KIT)
-    shell.run("call", "get_weather", "location=canary-7b")
-    log = (shell.data / "calls.jsonl").read_text()
+def test_call_log_of_every_call_holds_no_values(cli: CliRunner) -> None:
+    cli.run("call", "Shop_sell", "what=canary-7b", "--yes", KIT)
+    cli.run("call", "get_weather", "location=canary-7b")
+    log = (cli.data / "calls.jsonl").read_text()
     sold, asked = (json.loads(line) for line in log.splitlines())
     assert (sold["where"], sold["tool"], sold["outcome"]) == (KIT, "Shop.sell@2.1.0", "ok")
     assert (asked["where"], asked["outcome"]) == ("toolhall.examples", "tool_error")
     assert sold["duration_us"] > 0
     assert len(sold["arguments_sha256"]) == 64
-    assert "canary-7b" not in log + str(recorded(shell.data))
-    assert (shell.data / "calls.jsonl").stat().st_mode & 0o77 == 0
+    assert "canary-7b" not in log + str(recorded(cli.data))
+    assert (cli.data / "calls.jsonl").stat().st_mode & 0o77 == 0
 
 
-def test_a_call_that_changes_something_asks_at_a_terminal(shell: Shell) -> None:
-    with shell.terminal("call", "Shop_sell", "what=h\u200bat", KIT) as terminal:
+def test_call_of_a_writing_tool_at_terminal_asks_first(cli: CliRunner) -> None:
+    with cli.terminal("call", "Shop_sell", "what=h\u200bat", KIT) as terminal:
         shown = terminal.expect("Run it? [y/N] ")
         assert 'what = "h<U+200B>at"' in shown
         terminal.type("y")
@@ -171,18 +176,18 @@ def test_a_call_that_changes_something_asks_at_a_terminal(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("typed", ["n", "", "yes please"])
-def test_only_a_clear_yes_is_one(shell: Shell, typed: str) -> None:
-    with shell.terminal("call", "Shop_sell", "what=hat", KIT) as terminal:
+def test_call_at_terminal_answered_with_anything_but_yes_is_not_run(cli: CliRunner, typed: str) -> None:
+    with cli.terminal("call", "Shop_sell", "what=hat", KIT) as terminal:
         terminal.expect("Run it? [y/N] ")
         terminal.type(typed)
         code, rest = terminal.end()
     assert code == 1
     assert "you did not say yes" in rest
-    assert not (shell.data / "calls.jsonl").exists()
+    assert not (cli.data / "calls.jsonl").exists()
 
 
-def test_a_high_level_is_asked_even_with_yes(shell: Shell) -> None:
-    with shell.terminal("call", "Shop_burn", "what=hat", "--yes", KIT) as terminal:
+def test_call_of_a_high_level_tool_with_yes_still_asks(cli: CliRunner) -> None:
+    with cli.terminal("call", "Shop_burn", "what=hat", "--yes", KIT) as terminal:
         shown = terminal.expect("Run it? [y/N] ")
         assert "Shop.burn@2.1.0" in shown
         terminal.type("y")
@@ -191,8 +196,8 @@ def test_a_high_level_is_asked_even_with_yes(shell: Shell) -> None:
     assert "burnt hat" in rest
 
 
-def test_a_tools_questions_are_asked_field_by_field(shell: Shell) -> None:
-    with shell.terminal("call", "invite", KIT, "--json", json=True) as terminal:
+def test_call_of_a_tool_that_asks_at_terminal_asks_field_by_field(cli: CliRunner) -> None:
+    with cli.terminal("call", "invite", KIT, "--json", json=True) as terminal:
         terminal.expect("The tool asks: Who comes?")
         terminal.expect("name: ")
         terminal.type("Ada")
@@ -209,8 +214,8 @@ def test_a_tools_questions_are_asked_field_by_field(shell: Shell) -> None:
     assert result["content"] == [{"type": "text", "text": "Ada (36, True)"}]
 
 
-def test_progress_is_a_bar_on_a_terminal(shell: Shell) -> None:
-    with shell.terminal("call", "chatter", "pause=0.15", KIT) as terminal:
+def test_call_with_progress_at_terminal_draws_a_bar(cli: CliRunner) -> None:
+    with cli.terminal("call", "chatter", "pause=0.15", KIT) as terminal:
         terminal.expect("━")
         terminal.expect("step 3")
         code, rest = terminal.end()
@@ -218,18 +223,18 @@ def test_progress_is_a_bar_on_a_terminal(shell: Shell) -> None:
     assert "done" in rest
 
 
-def test_a_long_wait_is_shown_on_a_terminal(shell: Shell) -> None:
-    with shell.terminal("call", "wait", "seconds=1.4", KIT) as terminal:
+def test_call_that_takes_long_at_terminal_shows_the_seconds(cli: CliRunner) -> None:
+    with cli.terminal("call", "wait", "seconds=1.4", KIT) as terminal:
         terminal.expect("Calling wait (1 s)")
         code, rest = terminal.end()
     assert code == 0
     assert "waited" in rest
 
 
-def test_an_interrupted_call_is_logged(shell: Shell) -> None:
-    with shell.terminal("call", "wait", KIT) as terminal:
+def test_call_interrupted_by_a_signal_is_logged_as_interrupted(cli: CliRunner) -> None:
+    with cli.terminal("call", "wait", KIT) as terminal:
         terminal.expect("Calling wait")
         terminal.process.send_signal(signal.SIGINT)
         code, _ = terminal.end()
     assert code == 130
-    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "interrupted"
+    assert json.loads((cli.data / "calls.jsonl").read_text())["outcome"] == "interrupted"

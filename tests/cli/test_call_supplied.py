@@ -4,8 +4,10 @@ import shlex
 
 import pytest
 
-from tests.cli.shell import Shell, read_line
 from tests.cli.test_accounts import acme
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 from tests.servers import authority as servers
 from tests.servers.authority import Authority
 
@@ -21,23 +23,23 @@ async def letters(ctx: Context) -> int:
 '''
 
 
-def test_a_tool_in_a_file_gets_its_secret(shell: Shell) -> None:
-    file = shell.folder / "letters.py"
+def test_call_of_a_tool_in_a_file_gets_its_secret(cli: CliRunner) -> None:
+    file = cli.folder / "letters.py"
     file.write_text(TOOL)
-    without = shell.run("call", "letters", str(file))
+    without = cli.run("call", "letters", str(file))
     assert without.code == 1
     assert "toolhall secret set KEY" in without.err
-    shell.run("secret", "set", "KEY", text="SK01234567")
-    assert shell.run("call", "letters", str(file)).out == "10\n"
+    cli.run("secret", "set", "KEY", text="SK01234567")
+    assert cli.run("call", "letters", str(file)).out == "10\n"
 
 
-def test_also_while_a_hall_serves_from_the_same_folder(shell: Shell) -> None:
-    file = shell.folder / "letters.py"
+def test_call_beside_a_serving_hall_gets_its_secret(cli: CliRunner) -> None:
+    file = cli.folder / "letters.py"
     file.write_text(TOOL)
-    with shell.serving(str(file)) as hall:
-        shell.run("secret", "set", "KEY", "--url", hall.url, text="SK01234567")
-        assert shell.run("call", "letters", "--url", hall.url).out == "10\n"
-        assert shell.run("call", "letters", str(file)).out == "10\n"
+    with cli.serve(str(file)) as hall:
+        cli.run("secret", "set", "KEY", "--url", hall.url, text="SK01234567")
+        assert cli.run("call", "letters", "--url", hall.url).out == "10\n"
+        assert cli.run("call", "letters", str(file)).out == "10\n"
 
 
 BOTH = '''
@@ -51,18 +53,20 @@ async def letters(ctx: Context) -> int:
 '''
 
 
-def test_what_is_printed_can_be_copied_and_run(shell: Shell, acme: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_call_without_its_secret_prints_a_command_that_can_be_run(
+    cli: CliRunner, acme: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a folder whose name a shell would take apart, and which is not the one that the commands would find."""
-    (shell.folder / "letters.py").write_text(BOTH)
+    (cli.folder / "letters.py").write_text(BOTH)
     call = ["call", "letters", "letters.py", "--data", "other place"]
-    _, _, line = shell.run(*call).err.partition("run: ")
+    _, _, line = cli.run(*call).err.partition("run: ")
     secret, connect = (shlex.split(each)[1:] for each in line.split(" && "))
     assert (secret[:3], connect[:3]) == (["secret", "set", "KEY"], ["account", "connect", "acme"])
-    assert shell.run(*secret, text="SK01234567").code == 0
+    assert cli.run(*secret, text="SK01234567").code == 0
     monkeypatch.setattr(servers.Devices, "INTERVAL", 1)
-    with shell.started(*connect) as process:
+    with cli.start(*connect) as process:
         assert read_line(process).strip() == f"{acme.issuer}/device"
         acme.entered[read_line(process).strip()] = True
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=patience())
     assert (process.returncode, out) == (0, b"acme is connected with mail.read mail.send profile\n"), err
-    assert shell.run(*call).out == "10\n"
+    assert cli.run(*call).out == "10\n"

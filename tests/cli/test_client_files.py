@@ -35,7 +35,7 @@ ZED = """// Zed settings, {with} a brace
 """
 
 
-def test_comments_commas_and_everything_else_stay() -> None:
+def test_client_file_edited_keeps_comments_commas_and_the_rest() -> None:
     path = ("context_servers", "mine")
     after = set_member(ZED, path, {"command": "y"})
     assert after == ZED.replace(
@@ -61,7 +61,7 @@ def test_comments_commas_and_everything_else_stay() -> None:
         ('\ufeff{"a": {"b": 1}}', '\ufeff{"a": {"b": {}}}'),
     ],
 )
-def test_an_entry_is_written_in_the_style_of_the_file(text: str, after: str) -> None:
+def test_client_file_entry_written_follows_the_style_of_the_file(text: str, after: str) -> None:
     assert set_member(text, ("a", "b"), {}) == after
 
 
@@ -75,7 +75,7 @@ def test_an_entry_is_written_in_the_style_of_the_file(text: str, after: str) -> 
         ('{"a": {"b": 1}}', '{"a": {}}'),
     ],
 )
-def test_an_entry_is_taken_out(text: str, after: str) -> None:
+def test_client_file_entry_removed_leaves_the_rest(text: str, after: str) -> None:
     assert remove_member(text, ("a", "b")) == after
 
 
@@ -98,7 +98,7 @@ def test_an_entry_is_taken_out(text: str, after: str) -> None:
         ('{"x":' + "[" * 500 + "]" * 500 + "}", "nested too deeply"),
     ],
 )
-def test_what_cannot_be_parsed_is_not_edited(text: str, said: str) -> None:
+def test_client_file_that_cannot_be_parsed_is_not_edited(text: str, said: str) -> None:
     with pytest.raises(UneditableFile, match=re.escape(said)):
         set_member(text, ("a", "b"), {})
 
@@ -129,7 +129,7 @@ def _spelled(value: Any, draw: Any) -> str:
 
 
 @given(st.data(), st.dictionaries(st.text(max_size=5), _VALUES, max_size=4))
-def test_any_file_keeps_its_meaning(data: Any, document: dict[str, Any]) -> None:
+def test_client_file_of_any_content_edited_keeps_its_meaning(data: Any, document: dict[str, Any]) -> None:
     document[PATH[0]] = document.get(PATH[0]) if isinstance(document.get(PATH[0]), dict) else {"x": 1}
     text = _spelled(document, data.draw)
     assert read_json(text) == document
@@ -167,7 +167,7 @@ model = "mini"
 TOML_PATH = ("mcp_servers", "mine")
 
 
-def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
+def test_client_file_toml_table_is_replaced_in_place_and_removed() -> None:
     after = set_toml_table(CODEX, TOML_PATH, ENTRY)
     assert tomllib.loads(after)["mcp_servers"] == {"other": {"command": "x"}, "mine": ENTRY}
     for kept in ("# the best", "is only text here", "# about mine", "# about the profile\n[profiles.fast]"):
@@ -192,13 +192,13 @@ def test_a_table_of_toml_is_replaced_where_it_is_and_taken_out() -> None:
         "mcp_servers = 1",
     ],
 )
-def test_toml_of_another_shape_is_left_alone(text: str) -> None:
+def test_client_file_toml_of_another_shape_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile):
         set_toml_table(text, TOML_PATH, ENTRY)
 
 
 @pytest.mark.parametrize("text", ["mcp_servers = {}", 'x = 1\nmcp_servers = { mine = { command = "x" } }\n[y]\n'])
-def test_servers_that_are_written_inline_are_left_to_the_person(text: str) -> None:
+def test_client_file_toml_with_inline_servers_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile, match="is written inline"):
         set_toml_table(text, TOML_PATH, ENTRY)
     with pytest.raises(UneditableFile, match="is written inline"):
@@ -227,7 +227,7 @@ GOOSE_LIST:
 YAML_PATH = ("extensions", "mine")
 
 
-def test_an_entry_of_yaml_is_replaced_where_it_is_and_taken_out() -> None:
+def test_client_file_yaml_entry_is_replaced_in_place_and_removed() -> None:
     after = set_yaml_entry(GOOSE, YAML_PATH, {"enabled": True, "args": ["a"]})
     assert after == GOOSE.replace("    enabled: false\n", '    enabled: true\n    args: ["a"]\n')
     without = remove_yaml_entry(after, YAML_PATH)
@@ -265,6 +265,6 @@ def test_an_entry_of_yaml_is_replaced_where_it_is_and_taken_out() -> None:
         "extensions:\n  a:\n    b: |+\n      x\n\n",
     ],
 )
-def test_yaml_of_another_shape_is_left_alone(text: str) -> None:
+def test_client_file_yaml_of_another_shape_is_left_alone(text: str) -> None:
     with pytest.raises(UneditableFile):
         set_yaml_entry(text, YAML_PATH, {"enabled": True})

@@ -31,7 +31,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.mark.parametrize("url", ELSEWHERE)
 @pytest.mark.parametrize("given", [True, False])
-def test_a_key_is_not_sent_in_the_clear(
+def test_key_over_plain_http_is_not_sent(
     url: str, given: bool, network: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not given:
@@ -49,7 +49,7 @@ def test_a_key_is_not_sent_in_the_clear(
 
 
 @pytest.mark.parametrize("url", ELSEWHERE)
-def test_a_secret_is_not_sent_in_the_clear_without_a_key_either(url: str, network: list[Any]) -> None:
+def test_secret_over_plain_http_without_a_key_is_not_sent(url: str, network: list[Any]) -> None:
     with pytest.raises(CommandError, match="use https"):
         _managed("PUT", url)
     assert network == []
@@ -58,13 +58,13 @@ def test_a_secret_is_not_sent_in_the_clear_without_a_key_either(url: str, networ
 @pytest.mark.parametrize(
     "url", ["https://hall.example", "http://127.0.0.1:8000", "http://127.9.9.9", "http://[::1]:1", "http://localhost"]
 )
-def test_over_https_and_on_this_machine_both_are_sent(url: str, network: list[Any]) -> None:
+def test_key_and_secret_over_https_or_loopback_are_sent(url: str, network: list[Any]) -> None:
     with pytest.raises(CommandError, match="nothing listens"):
         _managed("PUT", url, KEY)
     assert len(network) == 1
 
 
-def test_what_is_no_secret_may_be_asked_of_anybody(network: list[Any]) -> None:
+def test_request_without_secrets_over_plain_http_is_sent(network: list[Any]) -> None:
     with pytest.raises(CommandError, match="nothing listens"):
         _managed("GET", "http://hall.example")
     assert parse_endpoint("http://hall.example").key == ""

@@ -14,8 +14,9 @@ from typing import Any, get_args
 import pytest
 
 import toolhall
-from tests.cli.shell import KIT, PATIENCE, Shell
 from tests.cli.test_serve_ways import INITIALIZE, ask
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
 from tests.packaging.building import UV
 from toolhall.cli.install import launch
 from toolhall.cli.install.launch import absolute_target, default_name, launch_command, stdio_server
@@ -35,13 +36,13 @@ FILES = {
 
 
 @pytest.fixture
-def home(shell: Shell) -> Path:
+def home(cli: CliRunner) -> Path:
     """A home folder without any client's file."""
-    folder = shell.folder / "person"
+    folder = cli.folder / "person"
     folder.mkdir()
-    shell.environment["HOME"] = str(folder)
+    cli.environment["HOME"] = str(folder)
     for name in ("XDG_CONFIG_HOME", "CODEX_HOME", "APPDATA"):
-        shell.environment.pop(name, None)
+        cli.environment.pop(name, None)
     return folder
 
 
@@ -57,14 +58,14 @@ def entry_in(file: Path, below: str, name: str) -> dict[str, Any]:
     return {key.strip(): json.loads(value) for key, _, value in (line.partition(":") for line in lines)}
 
 
-def test_every_client_is_here() -> None:
+def test_install_knows_every_client() -> None:
     assert set(FILES) == set(MCP_CLIENTS) == set(get_args(ClientName))
 
 
 @pytest.mark.parametrize("client", FILES)
-def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Path, client: ClientName) -> None:
-    (shell.folder / "my_tools.py").write_text(Path(KIT).read_text())
-    done = shell.run("install", client, "my_tools.py", "--yes", "--json", "--env", "MORE=1")
+def test_install_entry_started_from_anywhere_serves(cli: CliRunner, home: Path, client: ClientName) -> None:
+    (cli.folder / "my_tools.py").write_text(Path(KIT).read_text())
+    done = cli.run("install", client, "my_tools.py", "--yes", "--json", "--env", "MORE=1")
     assert done.code == 0, done
     file = home / FILES[client]
     assert done.json()["file"] == str(file)
@@ -84,11 +85,11 @@ def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Pat
         assert answer["result"]["serverInfo"]["name"] == "toolhall"
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
-    assert (shell.data / "state.key").exists(), "TOOLHALL_DATA of here is said as --data"
-    again = shell.run("install", client, "my_tools.py", "--yes", "--env", "MORE=1")
+        assert process.wait(patience()) == 0
+    assert (cli.data / "state.key").exists(), "TOOLHALL_DATA of here is said as --data"
+    again = cli.run("install", client, "my_tools.py", "--yes", "--env", "MORE=1")
     assert "nothing was changed" in again.err
-    removed = shell.run("install", client, "--remove", "--name", "my_tools", "--yes")
+    removed = cli.run("install", client, "--remove", "--name", "my_tools", "--yes")
     assert removed.code == 0, removed
     assert "my_tools" not in file.read_text()
 
@@ -104,7 +105,7 @@ def test_what_is_written_starts_the_server_from_anywhere(shell: Shell, home: Pat
         ("gemini-cli", {"httpUrl": "URL", "headers": {"Authorization": "Bearer ${MY_KEY}"}}),
     ],
 )
-def test_a_hall_that_runs_is_named_as_the_client_wants_it(client: ClientName, entry: dict[str, Any]) -> None:
+def test_install_of_a_url_is_written_as_the_client_wants_it(client: ClientName, entry: dict[str, Any]) -> None:
     url = "http://127.0.0.1:8000/mcp"
     wanted = json.loads(json.dumps(entry).replace("URL", url))
     assert MCP_CLIENTS[client].entry("x", RemoteServer(url, "MY_KEY")) == wanted
@@ -112,12 +113,12 @@ def test_a_hall_that_runs_is_named_as_the_client_wants_it(client: ClientName, en
     assert MCP_CLIENTS[client].entry("x", RemoteServer(url)) == keyless
 
 
-def test_urls(shell: Shell, home: Path) -> None:
-    done = shell.run("install", "goose", "http://127.0.0.1:8000", "--yes")
+def test_install_url_is_normalised_or_refused(cli: CliRunner, home: Path) -> None:
+    done = cli.run("install", "goose", "http://127.0.0.1:8000", "--yes")
     assert done.code == 0, done
     assert entry_in(home / FILES["goose"], "extensions", "toolhall")["uri"] == "http://127.0.0.1:8000/mcp"
     for stated in ("https://tools.example/base", "https://tools.example/base/", "https://tools.example/base/mcp"):
-        printed = shell.run("install", "zed", stated, "--print", "--name", "x", "--json").json()
+        printed = cli.run("install", "zed", stated, "--print", "--name", "x", "--json").json()
         assert printed["entry"] == {"url": "https://tools.example/base/mcp"}
     for words, said in (
         (("claude-desktop", "http://127.0.0.1:8000"), "only takes programs to start"),
@@ -134,13 +135,13 @@ def test_urls(shell: Shell, home: Path) -> None:
         (("cursor", "--remove"), "has no server 'toolhall'"),
         (("cursor", KIT), "say yes with --yes"),
     ):
-        refused = shell.run("install", *words)
+        refused = cli.run("install", *words)
         assert refused.code in (1, 2)
         assert said in refused.err, refused
     assert not (home / ".cursor").exists()
 
 
-def test_the_change_is_shown_and_asked_for_and_the_file_as_it_was_is_kept(shell: Shell, home: Path) -> None:
+def test_install_at_terminal_shows_the_change_asks_and_keeps_a_backup(cli: CliRunner, home: Path) -> None:
     before = '{\n  // mine\n  "theme": "x",\n  "context_servers": {"other": {"command": "y"}},\n}\n'
     real = home / "dotfiles.json"
     real.write_text(before)
@@ -149,7 +150,7 @@ def test_the_change_is_shown_and_asked_for_and_the_file_as_it_was_is_kept(shell:
     file.parent.mkdir(parents=True)
     file.symlink_to(real)
     for answer, after in (("n", before), ("y", None)):
-        with shell.terminal("install", "zed", KIT) as terminal:
+        with cli.terminal("install", "zed", KIT) as terminal:
             shown = terminal.expect("[y/N] ")
             assert '"kit": {' in shown
             assert "// mine" in shown
@@ -164,65 +165,61 @@ def test_the_change_is_shown_and_asked_for_and_the_file_as_it_was_is_kept(shell:
     assert (backup.read_text(), stat.S_IMODE(backup.stat().st_mode)) == (before, 0o640)
 
 
-def test_what_a_person_added_to_the_entry_stays(shell: Shell, home: Path) -> None:
+def test_install_over_an_entry_with_additions_keeps_them(cli: CliRunner, home: Path) -> None:
     file = home / FILES["windsurf"]
     file.parent.mkdir(parents=True)
     file.write_text('{"mcpServers": {"kit": {"serverUrl": "http://old", "disabled": true, "env": {"OLD": "1"}}}}')
-    assert shell.run("install", "windsurf", KIT, "--yes").code == 0
+    assert cli.run("install", "windsurf", KIT, "--yes").code == 0
     entry = entry_in(file, "mcpServers", "kit")
     assert (entry["disabled"], entry["env"]) == (True, {"OLD": "1"})
     assert set(entry) == {"command", "args", "env", "disabled"}
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex"])
-def test_variables_that_a_person_added_stay_when_install_is_repeated(
-    shell: Shell, home: Path, client: ClientName
-) -> None:
-    assert shell.run("install", client, KIT, "--yes", "--env", "MINE=1").code == 0
+def test_install_repeated_keeps_added_variables(cli: CliRunner, home: Path, client: ClientName) -> None:
+    assert cli.run("install", client, KIT, "--yes", "--env", "MINE=1").code == 0
     file, below = home / FILES[client], MCP_CLIENTS[client].servers_key
     text = file.read_text()
     added = text.replace('"MINE": "1"', '"MINE": "1", "TOKEN": "t"').replace('MINE = "1"', 'MINE = "1", TOKEN = "t"')
     assert added != text
     file.write_text(added)
-    assert shell.run("install", client, KIT, "--yes", "--env", "MINE=2").code == 0
+    assert cli.run("install", client, KIT, "--yes", "--env", "MINE=2").code == 0
     assert entry_in(file, below, "kit")["env"] == {"MINE": "2", "TOKEN": "t"}
-    assert shell.run("install", client, "http://127.0.0.1:8000", "--name", "kit", "--yes").code == 0
+    assert cli.run("install", client, "http://127.0.0.1:8000", "--name", "kit", "--yes").code == 0
     assert "env" not in entry_in(file, below, "kit"), "a server that runs gets none from its client"
 
 
 @pytest.mark.parametrize("client", ["cursor", "codex", "goose"])
-def test_an_entry_of_another_project_is_named_before_it_is_replaced(
-    shell: Shell, home: Path, client: ClientName
-) -> None:
+def test_install_over_an_entry_of_another_project_names_it(cli: CliRunner, home: Path, client: ClientName) -> None:
     for project in ("a", "b"):
-        (shell.folder / project).mkdir()
-        (shell.folder / project / "tools.py").write_text(Path(KIT).read_text())
-    first = shell.run("install", client, "a/tools.py", "--yes")
+        (cli.folder / project).mkdir()
+        (cli.folder / project / "tools.py").write_text(Path(KIT).read_text())
+    first = cli.run("install", client, "a/tools.py", "--yes")
     assert "replaces" not in first.err
-    again = shell.run("install", client, "a/tools.py", "--yes", "--env", "A=1")
+    again = cli.run("install", client, "a/tools.py", "--yes", "--env", "A=1")
     assert "replaces" not in again.err
-    with shell.terminal("install", client, "b/tools.py") as terminal:
+    with cli.terminal("install", client, "b/tools.py") as terminal:
         shown = terminal.expect("[y/N] ")
         terminal.type("n")
         terminal.end()
-    assert f"replaces the entry 'tools', which started {shell.folder}/a/tools.py" in shown
-    replaced = shell.run("install", client, "http://127.0.0.1:8000", "--name", "tools", "--yes", "--json").json()
-    assert replaced["replaced"] == f"started {shell.folder}/a/tools.py"
-    again = shell.run("install", client, "b/tools.py", "--yes")
+    assert f"replaces the entry 'tools', which started {cli.folder}/a/tools.py" in shown
+    replaced = cli.run("install", client, "http://127.0.0.1:8000", "--name", "tools", "--yes", "--json").json()
+    assert replaced["replaced"] == f"started {cli.folder}/a/tools.py"
+    again = cli.run("install", client, "b/tools.py", "--yes")
     assert "which connected to http://127.0.0.1:8000/mcp" in again.err
 
 
-def test_no_backup_is_overwritten(shell: Shell, home: Path) -> None:
+def test_install_repeated_overwrites_no_backup(cli: CliRunner, home: Path) -> None:
     file = home / FILES["cursor"]
     file.parent.mkdir(parents=True)
     texts = [file.write_text('{"mine": 1}\n') and file.read_text()]
     for name in ("x", "y"):
-        assert shell.run("install", "cursor", KIT, "--name", name, "--yes").code == 0
+        assert cli.run("install", "cursor", KIT, "--name", name, "--yes").code == 0
         texts.append(file.read_text())
     backups = [file.with_name(f"{file.name}.toolhall.bak{ending}") for ending in ("", ".2")]
     assert [each.read_text() for each in backups] == texts[:2]
-    assert shell.run("install", "cursor", "--remove", "--name", "y", "--yes").code == 0
-    assert shell.run("install", "cursor", KIT, "--name", "y", "--yes", "--json").json()["backup"] == str(backups[1])
+    assert cli.run("install", "cursor", "--remove", "--name", "y", "--yes").code == 0
+    assert cli.run("install", "cursor", KIT, "--name", "y", "--yes", "--json").json()["backup"] == str(backups[1])
 
 
 @pytest.mark.parametrize(
@@ -236,24 +233,24 @@ def test_no_backup_is_overwritten(shell: Shell, home: Path) -> None:
         ("codex", 'model = "x"\n'),
     ],
 )
-def test_remove_takes_the_file_back_to_what_it_was(shell: Shell, home: Path, client: ClientName, text: str) -> None:
+def test_install_remove_restores_the_file(cli: CliRunner, home: Path, client: ClientName, text: str) -> None:
     file = home / FILES[client]
     file.parent.mkdir(parents=True)
     file.write_text(text)
-    assert shell.run("install", client, KIT, "--yes").code == 0
-    assert shell.run("install", client, KIT, "--remove", "--yes").code == 0
+    assert cli.run("install", client, KIT, "--yes").code == 0
+    assert cli.run("install", client, KIT, "--remove", "--yes").code == 0
     had_servers = MCP_CLIENTS[client].servers_key in text
     assert "".join(file.read_text().split()) == "".join(text.split()) if had_servers else file.read_text() == text
 
 
-def test_a_file_that_install_made_is_empty_after_remove(shell: Shell, home: Path) -> None:
+def test_install_remove_of_a_file_it_made_leaves_it_empty(cli: CliRunner, home: Path) -> None:
     for client, left in (("cursor", "{\n}\n"), ("goose", "")):
-        assert shell.run("install", client, KIT, "--yes").code == 0
-        assert shell.run("install", client, KIT, "--remove", "--yes").code == 0
+        assert cli.run("install", client, KIT, "--yes").code == 0
+        assert cli.run("install", client, KIT, "--remove", "--yes").code == 0
         assert (home / FILES[client]).read_text() == left
 
 
-def test_a_target_that_cannot_be_served_is_not_installed(shell: Shell, home: Path) -> None:
+def test_install_of_a_target_that_cannot_be_served_refuses(cli: CliRunner, home: Path) -> None:
     files = {
         "openapi.json": '{"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "paths": {}}',
         "plain.py": "x = 1\n",
@@ -262,7 +259,7 @@ def test_a_target_that_cannot_be_served_is_not_installed(shell: Shell, home: Pat
         "empty.json": "[]",
     }
     for name, text in files.items():
-        (shell.folder / name).write_text(text)
+        (cli.folder / name).write_text(text)
     for target, said in (
         ("openapi.json", "describes an HTTP API in OpenAPI"),
         ("plain.py", "defines no tools"),
@@ -274,39 +271,39 @@ def test_a_target_that_cannot_be_served_is_not_installed(shell: Shell, home: Pat
         ("ftp://foo", "is not a URL"),
         ("missing.ndjson", "there is no file"),
     ):
-        refused = shell.run("install", "cursor", target, "--yes")
+        refused = cli.run("install", "cursor", target, "--yes")
         assert refused.code in (1, 2), refused
         assert said in refused.err, refused
-    assert shell.run("install", "cursor", "plain.py", "--print").code == 1
+    assert cli.run("install", "cursor", "plain.py", "--print").code == 1
     assert not (home / ".cursor").exists()
-    assert shell.run("install", "cursor", "needs.py", "--yes", "--env", "NEEDED=1").code == 0
-    misspelt = shell.run("serve", "http:/foo")
+    assert cli.run("install", "cursor", "needs.py", "--yes", "--env", "NEEDED=1").code == 0
+    misspelt = cli.run_process("serve", "http:/foo")
     assert (misspelt.code, "is not a URL" in misspelt.err) == (2, True)
 
 
-def test_a_file_that_cannot_be_parsed_is_left_alone(shell: Shell, home: Path) -> None:
+def test_install_into_a_file_that_cannot_be_parsed_leaves_it_alone(cli: CliRunner, home: Path) -> None:
     for client, text in (("cursor", '{"mcpServers": {'), ("codex", "x = "), ("goose", "- a\n"), ("zed", "\xff")):
         file = home / FILES[client]
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text.encode("latin-1"))
-        refused = shell.run("install", client, KIT, "--yes")
+        refused = cli.run("install", client, KIT, "--yes")
         assert (refused.code, "is left as it is" in refused.err) == (1, True), refused
         assert file.read_bytes() == text.encode("latin-1")
 
 
-def test_the_file_of_a_project(shell: Shell, home: Path) -> None:
-    assert shell.run("install", "claude-code", KIT, "--project", "--yes").code == 0
-    assert entry_in(shell.folder / ".mcp.json", "mcpServers", "kit")["type"] == "stdio"
+def test_install_into_a_project_writes_the_project_file(cli: CliRunner, home: Path) -> None:
+    assert cli.run("install", "claude-code", KIT, "--project", "--yes").code == 0
+    assert entry_in(cli.folder / ".mcp.json", "mcpServers", "kit")["type"] == "stdio"
     assert not (home / ".claude.json").exists()
 
 
-def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
-    shell.environment |= {"TOOLHALL_KEY": "th_secret", "TOOLHALL_NAME": "mine", "TOOLHALL_VAULT_KEY": "v_secret"}
-    named = shell.run("install", "cursor", KIT, "--print", "--env", "TOOLHALL_KEY", "--env", "TOOLHALL_OXP_SECRET=x")
+def test_install_with_secrets_in_the_environment_does_not_write_them(cli: CliRunner, home: Path) -> None:
+    cli.environment |= {"TOOLHALL_KEY": "th_secret", "TOOLHALL_NAME": "mine", "TOOLHALL_VAULT_KEY": "v_secret"}
+    named = cli.run("install", "cursor", KIT, "--print", "--env", "TOOLHALL_KEY", "--env", "TOOLHALL_OXP_SECRET=x")
     assert "TOOLHALL_VAULT_KEY is set here and not written" in named.err
     assert "TOOLHALL_KEY" not in named.err, "who names a secret with --env has it written"
     assert "TOOLHALL_OXP_SECRET" not in named.err
-    done = shell.run("install", "cursor", KIT, "--yes")
+    done = cli.run("install", "cursor", KIT, "--yes")
     assert "TOOLHALL_KEY, TOOLHALL_VAULT_KEY is set here and not written" in done.err
     assert entry_in(home / FILES["cursor"], "mcpServers", "mine")["env"] == {"TOOLHALL_NAME": "mine"}
 
@@ -329,12 +326,12 @@ def test_secrets_are_not_written(shell: Shell, home: Path) -> None:
         ("windsurf", "win32", "/h/.codeium/windsurf/mcp_config.json"),
     ],
 )
-def test_where_each_system_has_it(client: ClientName, system: System, place: str) -> None:
+def test_install_file_of_each_system_is_known(client: ClientName, system: System, place: str) -> None:
     environment: Mapping[str, str] = {"XDG_CONFIG_HOME": "/xdg", "APPDATA": "/roam", "CODEX_HOME": "/codex"}
     assert PurePosixPath(MCP_CLIENTS[client].user_file(system, Path("/h"), environment)) == PurePosixPath(place)
 
 
-def test_a_target_means_the_same_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_target_is_written_as_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
     (tmp_path / "pack").mkdir()
@@ -388,9 +385,9 @@ def wheel(folder: Path, name: str, metadata: Sequence[str], files: Mapping[str, 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("source", ["file", "index"])
-def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Shell, home: Path, source: str) -> None:
+def test_install_through_uvx_keeps_extras_version_and_packages(cli: CliRunner, home: Path, source: str) -> None:
     """The real uvx installs a package `toolhall` whose code is the tree under test."""
-    wheels = shell.folder / "wheels"
+    wheels = cli.folder / "wheels"
     wheels.mkdir()
     here = "\n".join([str(Path(toolhall.__file__).parents[1]), sysconfig.get_path("purelib")])
     extras = ["pydantic", "otel"]
@@ -401,12 +398,12 @@ def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Sh
     wheel(wheels, "added", ["Requires-Dist: below-added"], {"added.py": ""})
     wheel(wheels, "below_added", [], {})
     wheel(wheels, "pydantic_part", [], {"only_in_the_extra.py": ""})
-    (shell.folder / "orders.py").write_text(f"import added, only_in_the_extra\n{Path(KIT).read_text()}")
-    shell.environment |= {
+    (cli.folder / "orders.py").write_text(f"import added, only_in_the_extra\n{Path(KIT).read_text()}")
+    cli.environment |= {
         "UV_OFFLINE": "1",
         "UV_NO_INDEX": "1",
         "UV_FIND_LINKS": str(wheels),
-        "UV_CACHE_DIR": str(shell.folder / "cache"),
+        "UV_CACHE_DIR": str(cli.folder / "cache"),
         "UV_PYTHON": sys.executable,
         "UV_NO_CONFIG": "1",
         "PATH": "/usr/bin:/bin",
@@ -414,11 +411,11 @@ def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Sh
     wanted = f"toolhall[pydantic] @ {built.as_uri()}" if source == "file" else "toolhall[pydantic]"
     done = subprocess.run(
         [UV.with_name("uvx"), "--from", wanted, "--with", "added", "toolhall", "install", "cursor", "orders.py", "-y"],
-        cwd=shell.folder,
-        env=shell.environment,
+        cwd=cli.folder,
+        env=cli.environment,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(),
         check=False,
     )
     assert done.returncode == 0, done
@@ -429,7 +426,7 @@ def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Sh
     with subprocess.Popen(
         [entry["command"], *entry["args"]],
         cwd="/",
-        env=shell.environment,
+        env=cli.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -438,10 +435,10 @@ def test_through_uvx_the_entry_keeps_extras_version_and_added_packages(shell: Sh
         assert "result" in answer, "the written server starts"
         assert process.stdin is not None
         process.stdin.close()
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(patience()) == 0
 
 
-def test_the_program_is_named_by_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_install_program_is_written_as_an_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "toolhall"
     script.write_text("")
     script.chmod(0o755)
@@ -457,9 +454,9 @@ def test_the_program_is_named_by_an_absolute_path(tmp_path: Path, monkeypatch: p
     assert launch_command()[0] == str(tmp_path / "uvx")
 
 
-def test_serve_shows_what_a_client_starts(shell: Shell) -> None:
-    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+def test_serve_at_terminal_shows_the_entry_for_stdio_clients(cli: CliRunner) -> None:
+    with cli.terminal("serve", KIT, "--port", "0") as terminal:
         shown = terminal.expect("Ctrl+C stops the server.")
     _, _, after = shown.replace("\r", "").partition("takes this instead")
     entry = json.loads(after[after.index("{") : after.rindex("}") + 1])["mcpServers"]["kit"]
-    assert entry["args"][-4:] == [KIT, "--stdio", "--data", str(shell.data)]
+    assert entry["args"][-4:] == [KIT, "--stdio", "--data", str(cli.data)]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from tests.harness.patience import patience
 from tests.unit.toolserver.calling import MEANS
 from tests.unit.toolserver.tools import Kit
 from toolhall.authoring.definition import definitions_of
@@ -73,13 +74,13 @@ async def tool_server(hall: Hall) -> AsyncGenerator["asyncio.Task[None]"]:
 async def next_join(hall: Hall, task: "asyncio.Task[None]") -> ServerConnection:
     """The socket on which it joined, unless it ended instead."""
     joined = asyncio.ensure_future(hall.joined.get())
-    await asyncio.wait({joined, task}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({joined, task}, timeout=patience(), return_when=asyncio.FIRST_COMPLETED)
     assert joined.done(), "it has ended" if task.done() else "it does not join"
     return joined.result()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-async def test_a_no_while_it_connects_again_ends_nothing(
+async def test_joined_socket_refused_on_reconnect_keeps_trying(
     hall: Hall, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A proxy before a hall that restarts may say any of these."""
@@ -94,14 +95,14 @@ async def test_a_no_while_it_connects_again_ends_nothing(
     assert said == ["the hall is away", "joined the hall again"]
 
 
-async def test_the_first_no_ends_it_and_names_what_a_key_is_given_by(hall: Hall) -> None:
+async def test_joined_socket_refused_at_first_ends_and_names_the_key_options(hall: Hall) -> None:
     hall.refusals = [401]
     async with tool_server(hall) as task:
         with pytest.raises(CommandError, match=r"it needs a key; set TOOLHALL_KEY or name a file with --key-file"):
             await task
 
 
-async def test_a_socket_that_is_closed_leaves_no_error_behind(hall: Hall) -> None:
+async def test_joined_socket_closed_leaves_no_error_behind(hall: Hall) -> None:
     """What waited for the hall's answer is told in the same moment as what reads the socket."""
     hall.cuts = 3
     stray: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 import segno
 
-from tests.cli.shell import KIT, Shell
+from tests.harness.cli import KIT, CliRunner
 
 TOOLS = """
 from toolhall import tool
@@ -28,58 +28,58 @@ class Hall(NamedTuple):
     admin: str
 
 
-def test_a_key_is_made_listed_and_revoked(shell: Shell) -> None:
-    made = shell.run("key", "create", "ci", "--scopes", "admin, tools:Kit", "--owner", "ada", "--shared")
+def test_key_created_is_listed_and_revoked(cli: CliRunner) -> None:
+    made = cli.run("key", "create", "ci", "--scopes", "admin, tools:Kit", "--owner", "ada", "--shared")
     assert (made.code, made.out.count("\n"), made.out[:3]) == (0, 1, "tk_"), "piped, the key is alone"
     assert "cannot be shown again" in made.err
     assert made.out.strip() not in made.err
-    second = shell.run("key", "create", "ci", "--expires", "never", "--json")
+    second = cli.run("key", "create", "ci", "--expires", "never", "--json")
     assert sorted(second.json()) == ["expires", "id", "name", "secret"]
     assert (second.json()["expires"], "never expires" in second.err) == (None, True)
-    listed = shell.run("key", "list", "--json").json()
+    listed = cli.run("key", "list", "--json").json()
     assert [(key["name"], key["owner"], key["shared"]) for key in listed] == [("ci", "ada", True), ("ci", None, False)]
     assert made.out.strip() not in json.dumps(listed)
-    assert shell.run("key", "revoke", listed[0]["id"]).out == f"the key {listed[0]['id']} of ci is revoked\n"
-    shown = shell.run("key", "list").out.splitlines()
+    assert cli.run("key", "revoke", listed[0]["id"]).out == f"the key {listed[0]['id']} of ci is revoked\n"
+    shown = cli.run("key", "list").out.splitlines()
     assert ["revoked" in shown[1], "good" in shown[2], len(shown)] == [True, True, 3]
 
 
-def test_the_key_of_a_tool_server_says_what_comes_next(shell: Shell) -> None:
-    made = shell.run("key", "create", "calendars", "--scopes", "serve:Calendar")
+def test_key_created_for_a_tool_server_names_the_next_step(cli: CliRunner) -> None:
+    made = cli.run("key", "create", "calendars", "--scopes", "serve:Calendar")
     assert (made.code, "toolhall tool activate" in made.err) == (0, True)
-    trusted = shell.run("key", "create", "rooms", "--scopes", "serve:*,trusted")
+    trusted = cli.run("key", "create", "rooms", "--scopes", "serve:*,trusted")
     assert (trusted.code, "toolhall tool activate" in trusted.err) == (0, False)
-    listed = shell.run("key", "list", "--json").json()
+    listed = cli.run("key", "list", "--json").json()
     assert [key["scopes"] for key in listed] == [["serve:Calendar"], ["serve:*", "trusted"]]
 
 
-def test_a_grant_is_added_listed_and_removed(shell: Shell) -> None:
+def test_grant_added_is_listed_and_removed(cli: CliRunner) -> None:
     words = ["--when", "/repo=a", "--when", "/repo=b", "--when", "/n=5"]
-    added = shell.run("grant", "add", "ci", "Kit.*", *words)
+    added = cli.run("grant", "add", "ci", "Kit.*", *words)
     grant_id = added.out.partition(":")[0]
     assert added.out == f'{grant_id}: ci may call Kit.* when /repo is "a" or "b", /n is 5\n'
-    forbid = shell.run("grant", "add", "*", "Kit.wipe", "--forbid", "--json").json()
-    listed = shell.run("grant", "list", "--json").json()
+    forbid = cli.run("grant", "add", "*", "Kit.wipe", "--forbid", "--json").json()
+    listed = cli.run("grant", "list", "--json").json()
     assert [each["effect"] for each in listed] == ["permit", "forbid"]
     assert listed[0]["conditions"] == [{"path": "/repo", "oneOf": ["a", "b"]}, {"path": "/n", "oneOf": [5]}]
-    assert shell.run("grant", "remove", grant_id).out == f"the grant {grant_id} is removed\n"
+    assert cli.run("grant", "remove", grant_id).out == f"the grant {grant_id} is removed\n"
     assert forbid.pop("warnings")
-    assert shell.run("grant", "list", "--json").json() == [forbid]
+    assert cli.run("grant", "list", "--json").json() == [forbid]
 
 
-def test_a_grant_that_is_probably_not_meant_is_warned_of(shell: Shell) -> None:
-    assert shell.run("key", "create", "ci").code == 0
-    first = shell.run("grant", "add", "ci", "Kit.*")
+def test_grant_that_matches_nothing_warns(cli: CliRunner) -> None:
+    assert cli.run("key", "create", "ci").code == 0
+    first = cli.run("grant", "add", "ci", "Kit.*")
     assert "warning" not in first.err
-    assert "warning: no key belongs to a caller 'c1'" in shell.run("grant", "add", "c1", "Kit.*").err
-    idle = shell.run("grant", "add", "ci", "Kit.push", "--when", "/repo=a")
+    assert "warning: no key belongs to a caller 'c1'" in cli.run("grant", "add", "c1", "Kit.*").err
+    idle = cli.run("grant", "add", "ci", "Kit.push", "--when", "/repo=a")
     assert f"warning: its conditions change nothing: {first.out.partition(':')[0]}" in idle.err
-    told = shell.run("grant", "add", "c2", "Kit.*", "--json").json()
+    told = cli.run("grant", "add", "c2", "Kit.*", "--json").json()
     assert "no key belongs to a caller 'c2'" in told["warnings"][0]
 
 
-def test_an_authenticator_is_drawn_as_a_qr_code_on_a_terminal(shell: Shell) -> None:
-    with shell.terminal("factor", "add", "totp", "local") as terminal:
+def test_factor_add_at_terminal_draws_a_qr_code(cli: CliRunner) -> None:
+    with cli.terminal("factor", "add", "totp", "local") as terminal:
         screen = terminal.expect("First code")
         uri = re.search(r"otpauth://\S+", screen)
         assert uri
@@ -106,44 +106,46 @@ def _modules(drawn: list[str]) -> list[list[bool]]:
         (["grant", "remove", "x", "--data", "."], 1, "there is no hall in ."),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_a_code(shell: Shell, words: list[str], code: int, said: str) -> None:
-    done = shell.run(*words)
+def test_key_or_grant_command_with_wrong_words_prints_one_line(
+    cli: CliRunner, words: list[str], code: int, said: str
+) -> None:
+    done = cli.run(*words)
     assert (done.code, done.out) == (code, "")
-    assert said in done.complaint()
+    assert said in done.error_line()
 
 
 @pytest.fixture
-def hall(shell: Shell, tmp_path: Path) -> Iterator[Hall]:
+def hall(cli: CliRunner, tmp_path: Path) -> Iterator[Hall]:
     """A hall that serves others, and the keys of an admin and of a program."""
     (tmp_path / "tools.py").write_text(TOOLS)
-    admin = shell.run("key", "create", "boss", "--scopes", "admin,tools:*").out.strip()
-    with shell.serving("tools.py", "--profile", "server") as server:
+    admin = cli.run("key", "create", "boss", "--scopes", "admin,tools:*").out.strip()
+    with cli.serve("tools.py", "--profile", "server") as server:
         yield Hall(["--url", server.url], admin)
 
 
-def test_keys_and_grants_are_managed_at_a_url(shell: Shell, hall: Hall) -> None:
-    shell.environment["TOOLHALL_KEY"] = hall.admin
-    secret = shell.run("key", "create", "ci", *hall.at).out.strip()
-    shell.run("grant", "add", "ci", "*.push", *hall.at)
-    shell.environment["TOOLHALL_KEY"] = secret
-    assert "pushed a" in shell.run("call", "push", "repo=a", "--yes", *hall.at).out, "both count at once"
-    assert shell.run("key", "list", *hall.at).code == 1, "it is no admin's"
-    shown = shell.run("key", "list", "--key", hall.admin, *hall.at)
+def test_keys_and_grants_at_a_url_are_managed(cli: CliRunner, hall: Hall) -> None:
+    cli.environment["TOOLHALL_KEY"] = hall.admin
+    secret = cli.run("key", "create", "ci", *hall.at).out.strip()
+    cli.run("grant", "add", "ci", "*.push", *hall.at)
+    cli.environment["TOOLHALL_KEY"] = secret
+    assert "pushed a" in cli.run("call", "push", "repo=a", "--yes", *hall.at).out, "both count at once"
+    assert cli.run("key", "list", *hall.at).code == 1, "it is no admin's"
+    shown = cli.run("key", "list", "--key", hall.admin, *hall.at)
     assert (shown.code, "ci" in shown.out, hall.admin in shown.out + shown.err) == (0, True, False)
-    assert shell.run("key", "revoke", secret[3:15], "--key", hall.admin, *hall.at).code == 0
-    assert "does not accept this key" in shell.run("call", "push", "repo=a", "--yes", *hall.at).complaint()
-    for file in shell.data.rglob("*"):
+    assert cli.run("key", "revoke", secret[3:15], "--key", hall.admin, *hall.at).code == 0
+    assert "does not accept this key" in cli.run("call", "push", "repo=a", "--yes", *hall.at).error_line()
+    for file in cli.data.rglob("*"):
         assert not file.is_file() or secret.encode() not in file.read_bytes()
 
 
-def test_every_command_at_a_url_sends_the_key(shell: Shell, hall: Hall) -> None:
+def test_management_command_at_a_url_sends_the_key(cli: CliRunner, hall: Hall) -> None:
     for words in (["list"], ["tool", "list"]):
-        assert "TOOLHALL_KEY" in shell.run(*words, *hall.at).complaint()
-    shell.environment["TOOLHALL_KEY"] = hall.admin
-    shell.run("grant", "add", "boss", "*", *hall.at)
+        assert "TOOLHALL_KEY" in cli.run(*words, *hall.at).error_line()
+    cli.environment["TOOLHALL_KEY"] = hall.admin
+    cli.run("grant", "add", "boss", "*", *hall.at)
     for words in (["inspect", "push"], ["tool", "list"], ["lock", "--out", "tools.lock"], ["verify", "tools.lock"]):
-        done = shell.run(*words, *hall.at)
+        done = cli.run(*words, *hall.at)
         assert done.code == 0, done
-    shell.environment["TOOLHALL_KEY"] = "no key"
-    refused = shell.run("list", *hall.at).complaint()
+    cli.environment["TOOLHALL_KEY"] = "no key"
+    refused = cli.run("list", *hall.at).error_line()
     assert ("TOOLHALL_KEY holds no key" in refused, "'no key'" in refused) == (True, False)

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.cli.halls import call, fake_hall
-from tests.cli.shell import PATIENCE, Serving, Shell
 from tests.cli.test_serve_join import joined, until
 from tests.cli.test_serve_ways import INITIALIZE
 from tests.cli.test_serve_ways import ask as exchange
+from tests.harness.cli import CliRunner
+from tests.harness.fake_hall import call, fake_hall
+from tests.harness.patience import patience
+from tests.harness.processes import ServerProcess
 
 TOOLS = """
 import os
@@ -83,26 +85,26 @@ COMPLAINT = "toolhall: toolkit 'Offline' could not be entered: ConnectionError: 
 
 
 @pytest.fixture
-def kit(shell: Shell) -> Shell:
-    (shell.folder / "own.py").write_text(TOOLS)
-    (shell.folder / "offline.py").write_text(OFFLINE)
-    return shell
+def kit(cli: CliRunner) -> CliRunner:
+    (cli.folder / "own.py").write_text(TOOLS)
+    (cli.folder / "offline.py").write_text(OFFLINE)
+    return cli
 
 
-def happened(shell: Shell) -> list[tuple[int, str]]:
-    file = shell.folder / "happened"
+def happened(cli: CliRunner) -> list[tuple[int, str]]:
+    file = cli.folder / "happened"
     lines = file.read_text().splitlines() if file.exists() else []
     return [(int(line.partition(" ")[0]), line.partition(" ")[2]) for line in lines]
 
 
-def ask(server: Serving, tool: str) -> Any:
+def ask(server: ServerProcess, tool: str) -> Any:
     request = urllib.request.Request(f"{server.url}/tools/{tool}", method="POST")
     with urllib.request.urlopen(request) as answer:
         return json.loads(answer.read())
 
 
-def test_serve_enters_them_before_it_says_where_it_is_and_leaves_them_at_the_end(kit: Shell) -> None:
-    with kit.serving("own.py") as server:
+def test_lifespan_of_serve_is_entered_before_ready_and_left_at_the_end(kit: CliRunner) -> None:
+    with kit.serve("own.py") as server:
         here = server.process.pid
         assert happened(kit) == [(here, "connect")]
         assert ask(server, "Database/ask") == here
@@ -112,8 +114,8 @@ def test_serve_enters_them_before_it_says_where_it_is_and_leaves_them_at_the_end
     assert happened(kit)[2:] == [(here, "disconnect"), (there, "end apart")]
 
 
-def test_every_process_of_several_has_its_own(kit: Shell) -> None:
-    with kit.serving("own.py", "--workers", "2") as server:
+def test_lifespan_with_several_workers_is_entered_in_each(kit: CliRunner) -> None:
+    with kit.serve("own.py", "--workers", "2") as server:
         until(lambda: len(happened(kit)) == 2)
         entered = {pid for pid, what in happened(kit) if what == "connect"}
         assert len(entered) == 2
@@ -122,8 +124,8 @@ def test_every_process_of_several_has_its_own(kit: Shell) -> None:
     assert len(happened(kit)) == 4
 
 
-def test_a_process_that_is_started_again_does_too(kit: Shell) -> None:
-    with kit.serving("own.py", "--reload"):
+def test_lifespan_after_reload_is_entered_again(kit: CliRunner) -> None:
+    with kit.serve("own.py", "--reload"):
         until(lambda: len(happened(kit)) == 1)
         (kit.folder / "own.py").write_text(TOOLS + "\n")
         until(lambda: len(happened(kit)) == 3)
@@ -132,19 +134,19 @@ def test_a_process_that_is_started_again_does_too(kit: Shell) -> None:
     assert happened(kit) == [(pid, what) for pid in (first, second) for what in ("connect", "disconnect")]
 
 
-def test_call_does_too(kit: Shell) -> None:
+def test_lifespan_of_call_is_entered_and_left(kit: CliRunner) -> None:
     here = kit.run("call", "Database_ask", "own.py", "--json").json()["structuredContent"]
     assert happened(kit) == [(here, "connect"), (here, "disconnect")]
 
 
-def test_over_standard_input_too(kit: Shell) -> None:
+def test_lifespan_over_stdio_is_entered_and_left(kit: CliRunner) -> None:
     asked = {"type": "tool_request", "id": "1", "tool": "Database", "method": "ask", "params": {}}
-    ended = kit.run("serve", "own.py", "--stdio", "--dialect", "hub", text=json.dumps(asked) + "\n")
+    ended = kit.run_process("serve", "own.py", "--stdio", "--dialect", "hub", text=json.dumps(asked) + "\n")
     here = json.loads(ended.out.splitlines()[0])["result"]["result"]
     assert happened(kit) == [(here, "connect"), (here, "disconnect")]
 
 
-def test_a_tool_server_does_too(kit: Shell) -> None:
+def test_lifespan_of_a_tool_server_is_entered_and_left(kit: CliRunner) -> None:
     with fake_hall() as hall:
         with joined(kit, hall, "own.py") as (process, _):
             assert call(hall.wait_for("join"), "ask", "Database")["result"] == {"result": process.pid}
@@ -158,8 +160,8 @@ def test_a_tool_server_does_too(kit: Shell) -> None:
 
 
 @pytest.mark.parametrize("how", [[], ["--stdio"], ["--workers", "2"]])
-def test_one_that_cannot_be_entered_is_a_clear_error_at_the_start(kit: Shell, how: list[str]) -> None:
-    ended = kit.run("serve", "offline.py", *how, *([] if "--stdio" in how else ["--port", "0"]))
+def test_lifespan_that_fails_at_start_of_serve_is_one_clear_line(kit: CliRunner, how: list[str]) -> None:
+    ended = kit.run_process("serve", "offline.py", *how, *([] if "--stdio" in how else ["--port", "0"]))
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.splitlines()[-1] == COMPLAINT
 
@@ -172,24 +174,24 @@ def test_one_that_cannot_be_entered_is_a_clear_error_at_the_start(kit: Shell, ho
         (["own.py", "--profle", "local"], 2, "--profle. Did you mean --profile? See 'toolhall serve --help'"),
     ],
 )
-def test_a_client_over_standard_input_hears_why_nothing_is_served(
-    kit: Shell, words: list[str], code: int, said: str
+def test_lifespan_that_fails_over_stdio_is_told_to_the_client(
+    kit: CliRunner, words: list[str], code: int, said: str
 ) -> None:
     (kit.folder / "own_hall.py").write_text(OWN_LIFESPAN)
-    with kit.started("serve", *words, "--stdio") as process:
+    with kit.start("serve", *words, "--stdio") as process:
         answer: Any = exchange(process, INITIALIZE)  # while it keeps its side open
         assert (answer["id"], answer["error"]["code"]) == (1, -32603)
         assert said in answer["error"]["message"]
-        assert process.wait(PATIENCE) == code
+        assert process.wait(patience()) == code
         assert process.stdout is not None
         assert process.stdout.read() == b""
 
 
-def test_call_says_it_too(kit: Shell) -> None:
+def test_lifespan_that_fails_in_call_is_one_clear_line(kit: CliRunner) -> None:
     assert kit.run("call", "Offline_ask", "offline.py").err.splitlines()[-1] == COMPLAINT
 
 
-def test_a_worker_that_cannot_be_entered_fails_the_call_and_the_log_names_the_toolkit(kit: Shell) -> None:
+def test_lifespan_that_fails_in_a_worker_fails_the_call_and_is_logged(kit: CliRunner) -> None:
     apart = Path(kit.folder / "offline.py")
     apart.write_text(OFFLINE.replace("(Toolkit)", "(Toolkit, isolated=True)"))
     kit.environment["TOOLHALL_LOG_LEVEL"] = "error"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import KIT, Shell
+from tests.harness.cli import KIT, CliRunner
 from toolhall.dialects.catalogs import DIALECTS
 
 LABELS = '''
@@ -26,7 +26,7 @@ def greet(name: str = "you") -> str:
 
 @pytest.fixture(scope="module")
 def kit_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with Shell(tmp_path_factory.mktemp("server")).serving(KIT) as server:
+    with CliRunner(tmp_path_factory.mktemp("server")).serve(KIT) as server:
         yield server.url
 
 
@@ -37,18 +37,18 @@ KEYS = [
 ]
 
 
-def test_the_example_toolkit_is_listed_as_a_table(shell: Shell) -> None:
-    done = shell.run("list")
+def test_list_without_target_prints_the_examples_as_a_table(cli: CliRunner) -> None:
+    done = cli.run("list")
     assert done.code == 0
     lines = done.out.splitlines()
     assert lines[0].split() == ["name", "version", "level", "effect", "description"]
     assert "Calculator_Add       1.0.0    1      reads     Adds two numbers together." in lines[1]
     assert "\x1b" not in done.out
-    assert not shell.data.exists()
+    assert not cli.data.exists()
 
 
-def test_list_as_json(shell: Shell) -> None:
-    done = shell.run("list", KIT, "--json")
+def test_list_with_json_prints_every_field(cli: CliRunner) -> None:
+    done = cli.run("list", KIT, "--json")
     tools = {tool["name"]: tool for tool in done.json()}
     assert all(list(tool) == KEYS for tool in tools.values())
     assert tools["Shop_sell"]["id"] == "Shop.sell@2.1.0"
@@ -57,101 +57,101 @@ def test_list_as_json(shell: Shell) -> None:
     assert "printed while the module is imported" in done.err
 
 
-def test_levels_come_from_the_settings_that_are_named(shell: Shell) -> None:
-    (shell.folder / "strict.toml").write_text('[levels]\n"Shop.sell" = 7\n')
-    tools = {tool["name"]: tool for tool in shell.run("list", KIT, "--json", "--config", "strict.toml").json()}
+def test_list_with_config_uses_its_levels(cli: CliRunner) -> None:
+    (cli.folder / "strict.toml").write_text('[levels]\n"Shop.sell" = 7\n')
+    tools = {tool["name"]: tool for tool in cli.run("list", KIT, "--json", "--config", "strict.toml").json()}
     assert tools["Shop_sell"]["effectiveLevel"] == 7
-    refused = shell.run("list", "--url", "http://127.0.0.1:9", "--config", "strict.toml")
-    assert (refused.code, "leave out --config" in refused.complaint()) == (2, True)
+    refused = cli.run("list", "--url", "http://127.0.0.1:9", "--config", "strict.toml")
+    assert (refused.code, "leave out --config" in refused.error_line()) == (2, True)
 
 
-def test_levels_that_match_no_tool_are_told(shell: Shell) -> None:
-    (shell.folder / "toolhall.toml").write_text('[levels]\n"sell" = 6\n"Mail.*" = 6\n"Shop.*" = 5\n')
+def test_list_with_levels_that_match_nothing_warns(cli: CliRunner) -> None:
+    (cli.folder / "toolhall.toml").write_text('[levels]\n"sell" = 6\n"Mail.*" = 6\n"Shop.*" = 5\n')
     told = [
         "warning: levels: no tool here matches 'sell'; did you mean 'Shop.sell'?",
         "warning: levels: no tool here matches 'Mail.*'; write it as TOOLKIT.TOOL, and * for any",
     ]
-    listed = [line for line in shell.run("list", KIT).err.splitlines() if "levels:" in line]
+    listed = [line for line in cli.run("list", KIT).err.splitlines() if "levels:" in line]
     assert listed == told
-    served = shell.run("serve", KIT, "--stdio")
+    served = cli.run_process("serve", KIT, "--stdio")
     assert [line for line in served.err.splitlines() if "levels:" in line] == told
 
 
-def test_the_table_shows_the_level_that_counts(shell: Shell) -> None:
-    (shell.folder / "toolhall.toml").write_text('[levels]\n"Shop.sell@*" = 6\n')
-    done = shell.run("list", KIT)
+def test_list_as_a_table_shows_the_effective_level(cli: CliRunner) -> None:
+    (cli.folder / "toolhall.toml").write_text('[levels]\n"Shop.sell@*" = 6\n')
+    done = cli.run("list", KIT)
     levels = {line.split()[0]: line.split()[2] for line in done.out.splitlines()[1:]}
     assert levels["Shop_sell"] == "6", "what the operator says"
     assert levels["unsaid"] == "1", "for code that states none"
-    tools = {tool["name"]: tool for tool in shell.run("list", KIT, "--json").json()}
+    tools = {tool["name"]: tool for tool in cli.run("list", KIT, "--json").json()}
     assert (tools["Shop_sell"]["level"], tools["Shop_sell"]["effectiveLevel"]) == (4, 6)
     assert (tools["unsaid"]["level"], tools["unsaid"]["effectiveLevel"]) == (None, 1)
 
 
-def test_the_table_shows_the_first_line_of_a_description(shell: Shell) -> None:
-    done = shell.run("list", f"{KIT}:chatter")
+def test_list_as_a_table_shows_the_first_line_of_a_description(cli: CliRunner) -> None:
+    done = cli.run("list", f"{KIT}:chatter")
     assert "Report progress and log lines." in done.out
     assert "second paragraph" not in done.out
 
 
 @pytest.mark.parametrize(("dialect", "kind"), [("mcp", "number"), ("mcp@2025-11-25", "object")])
-def test_list_as_documents_of_a_dialect(shell: Shell, dialect: str, kind: str) -> None:
-    documents = shell.run("list", "--dialect", dialect).json()
+def test_list_in_a_dialect_prints_its_documents(cli: CliRunner, dialect: str, kind: str) -> None:
+    documents = cli.run("list", "--dialect", dialect).json()
     add = next(document for document in documents if document["name"] == "Calculator_Add")
     assert add["outputSchema"]["type"] == kind
 
 
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if "strict" not in name])
-def test_a_server_lists_documents_of_every_dialect_as_its_file_does(kit_url: str, shell: Shell, dialect: str) -> None:
-    local = shell.run("list", KIT, "--dialect", dialect).json()
-    assert shell.run("list", "--url", kit_url, "--dialect", dialect).json() == local
+def test_list_at_a_url_in_every_dialect_equals_the_file(kit_url: str, cli: CliRunner, dialect: str) -> None:
+    local = cli.run("list", KIT, "--dialect", dialect).json()
+    assert cli.run("list", "--url", kit_url, "--dialect", dialect).json() == local
     assert local
 
 
-def test_strict_documents_are_refused_with_the_reason(shell: Shell, tmp_path: Path) -> None:
+def test_list_in_strict_dialect_names_what_cannot_be_said(cli: CliRunner, tmp_path: Path) -> None:
     file = tmp_path / "labels.py"
     file.write_text(LABELS)
-    with shell.serving(str(file)) as server:
+    with cli.serve(str(file)) as server:
         for where in ((str(file),), ("--url", server.url)):
-            done = shell.run("list", *where, "--dialect", "openai@strict")
+            done = cli.run("list", *where, "--dialect", "openai@strict")
             assert done.code == 1
             assert "openai@strict cannot say" in done.err
             assert "strict mode" in done.err
             assert done.json(), "the others are listed"
 
 
-def test_a_definitions_file_is_listed_and_inspected_in_every_dialect(shell: Shell) -> None:
+def test_list_and_inspect_of_a_definitions_file_work_in_every_dialect(cli: CliRunner) -> None:
     gmail = str(VECTORS / "oxp/gmail_getemails.json")
-    assert shell.run("list", gmail, "--dialect", "oxp").json() == [json.loads(Path(gmail).read_text())]
-    seen = shell.run("inspect", gmail, "--json").json()[0]
+    assert cli.run("list", gmail, "--dialect", "oxp").json() == [json.loads(Path(gmail).read_text())]
+    seen = cli.run("inspect", gmail, "--json").json()[0]
     assert seen["requirements"]["authorization"]
     assert seen["versions"] == ["1.2.0"]
-    machine = shell.run("list", str(VECTORS / "machine/calculator.json"), "--dialect", "hub").json()
+    machine = cli.run("list", str(VECTORS / "machine/calculator.json"), "--dialect", "hub").json()
     assert [method["name"] for method in machine[0]["tool"]["capabilities"]["methods"]] == ["add", "subtract"]
 
 
-def test_a_tool_of_a_definitions_file_is_not_run_by_anything(shell: Shell) -> None:
-    done = shell.run("call", "calculator_add", "a=1", "b=2", "--yes", "-t", str(VECTORS / "machine/calculator.json"))
+def test_call_of_a_tool_in_a_definitions_file_is_refused(cli: CliRunner) -> None:
+    done = cli.run("call", "calculator_add", "a=1", "b=2", "--yes", "-t", str(VECTORS / "machine/calculator.json"))
     assert done.code == 1
     assert "nothing runs it" in done.err
 
 
-def test_a_bad_definitions_file_says_what_is_wrong_and_how_to_see_the_rest(shell: Shell) -> None:
-    (shell.folder / "bad.json").write_text('{"id": "x", "capabilities": []}')
-    done = shell.run("list", "bad.json")
+def test_list_of_a_bad_definitions_file_names_the_fault_and_lint(cli: CliRunner) -> None:
+    (cli.folder / "bad.json").write_text('{"id": "x", "capabilities": []}')
+    done = cli.run("list", "bad.json")
     assert done.code == 1
     assert "/name: give 'name' as a text" in done.err
     assert "toolhall lint bad.json" in done.err
 
 
-def test_an_unknown_dialect_names_those_there_are(shell: Shell) -> None:
-    done = shell.run("list", "--dialect", "esperanto")
+def test_list_in_an_unknown_dialect_names_the_known_ones(cli: CliRunner) -> None:
+    done = cli.run("list", "--dialect", "esperanto")
     assert done.code == 2
     assert all(name in done.err for name in DIALECTS)
 
 
-def test_inspect_one_tool(shell: Shell) -> None:
-    done = shell.run("inspect", KIT, "Shop_sell", "--json").json()
+def test_inspect_of_one_tool_prints_every_dialect(cli: CliRunner) -> None:
+    done = cli.run("inspect", KIT, "Shop_sell", "--json").json()
     assert [done[key] for key in ("id", "level", "effect", "tags", "timeout")] == [
         "Shop.sell@2.1.0",
         4,
@@ -173,8 +173,8 @@ def test_inspect_one_tool(shell: Shell) -> None:
     assert done["differences"] == []
 
 
-def test_inspect_for_a_person_shows_what_differs_side_by_side(shell: Shell) -> None:
-    done = shell.run("inspect", "Calculator.Add")
+def test_inspect_for_a_person_shows_differences_side_by_side(cli: CliRunner) -> None:
+    done = cli.run("inspect", "Calculator.Add")
     assert done.code == 0
     assert all(part in done.out for part in ("Calculator.Add@1.0.0", "readOnlyHint=true", "The first number to add."))
     name, output = (next(line for line in done.out.splitlines() if part in line) for part in ("/name", "/outputSchema"))
@@ -185,19 +185,19 @@ def test_inspect_for_a_person_shows_what_differs_side_by_side(shell: Shell) -> N
     assert "cannot say: title, " in done.out
 
 
-def test_inspect_all_tools(shell: Shell) -> None:
-    brief = shell.run("inspect", KIT)
+def test_inspect_of_all_tools_prints_each(cli: CliRunner) -> None:
+    brief = cli.run("inspect", KIT)
     assert "published as Shop_burn; level 9; effect destroys" in brief.out
-    whole = shell.run("inspect", KIT, "--json").json()
+    whole = cli.run("inspect", KIT, "--json").json()
     assert {"echo", "Shop_burn"} < {tool["name"] for tool in whole}
 
 
-def test_a_server_shows_the_same_as_the_file_it_serves(shell: Shell) -> None:
-    with shell.serving(KIT) as server:
-        listed = shell.run("list", "--url", server.url, "--json").json()
-        inspected = shell.run("inspect", "--url", f"{server.url}/mcp", "Shop.sell@2.1.0", "--json").json()
-        old = shell.run("list", "--url", server.url, "--dialect", "mcp@2025-06-18").json()
-    local = shell.run("inspect", KIT, "Shop_sell", "--json").json()
+def test_list_and_inspect_at_a_url_equal_the_file(cli: CliRunner) -> None:
+    with cli.serve(KIT) as server:
+        listed = cli.run("list", "--url", server.url, "--json").json()
+        inspected = cli.run("inspect", "--url", f"{server.url}/mcp", "Shop.sell@2.1.0", "--json").json()
+        old = cli.run("list", "--url", server.url, "--dialect", "mcp@2025-06-18").json()
+    local = cli.run("inspect", KIT, "Shop_sell", "--json").json()
     assert inspected["views"] == local["views"]
     assert [tool["name"] for tool in listed] == [tool["name"] for tool in old]
     assert json.loads(json.dumps(inspected["effect"])) == "writes"

@@ -7,30 +7,32 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 from toolhall.config import BadConfig, load_config
 
 
-def logged(shell: Shell, settings: str, *requests: Request) -> str:
+def logged(cli: CliRunner, settings: str, *requests: Request) -> str:
     """What a server with these settings logs while it answers these requests."""
-    (shell.folder / "toolhall.toml").write_text(settings)
-    with shell.started("serve", KIT, "--port", "0", "--json") as process:
+    (cli.folder / "toolhall.toml").write_text(settings)
+    with cli.start("serve", KIT, "--port", "0", "--json") as process:
         url = json.loads(read_line(process))["url"].rstrip("/")
         for request in requests:
             request.full_url = url + request.selector
             try:
-                urlopen(request, timeout=PATIENCE).close()
+                urlopen(request, timeout=patience()).close()
             except HTTPError as refused:
                 refused.close()
         process.terminate()
-        _, log = process.communicate(timeout=PATIENCE)
+        _, log = process.communicate(timeout=patience())
     return log.decode()
 
 
-def test_every_request_is_logged_without_its_query(shell: Shell) -> None:
+def test_access_log_when_enabled_logs_requests_without_query(cli: CliRunner) -> None:
     ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
     log = logged(
-        shell,
+        cli,
         'log_format = "json"\naccess_log = true\n',
         Request("http://hall/tools?query=secret-word"),
         Request("http://hall/nothing/here"),
@@ -42,22 +44,22 @@ def test_every_request_is_logged_without_its_query(shell: Shell) -> None:
     assert "secret-word" not in log
 
 
-def test_the_form_of_the_log_is_a_setting(shell: Shell) -> None:
-    log = logged(shell, 'log_format = "text"\naccess_log = true\n', Request("http://hall/health/live"))
+def test_log_format_in_the_settings_is_used(cli: CliRunner) -> None:
+    log = logged(cli, 'log_format = "text"\naccess_log = true\n', Request("http://hall/health/live"))
     (line,) = [line for line in log.splitlines() if "toolhall.access" in line]
     assert " INFO toolhall.access: 127.0.0.1 GET /health/live 200 " in line
 
 
-def test_requests_are_not_logged_unless_asked_for(shell: Shell) -> None:
-    assert "/health/live" not in logged(shell, 'log_level = "debug"\n', Request("http://hall/health/live"))
+def test_access_log_by_default_is_off(cli: CliRunner) -> None:
+    assert "/health/live" not in logged(cli, 'log_level = "debug"\n', Request("http://hall/health/live"))
 
 
 @pytest.mark.parametrize("level", ["debug", "DEBUG", "Error"])
-def test_the_variable_takes_a_level_in_any_case(level: str) -> None:
+def test_log_level_variable_in_any_case_is_read(level: str) -> None:
     assert load_config(environment={"TOOLHALL_LOG_LEVEL": level}).log_level == level.lower()
 
 
-def test_a_level_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_log_level_that_is_unknown_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "toolhall.toml"
     file.write_text('log_level = "loud"\n')
     with pytest.raises(BadConfig, match=r"'debug' or 'info' or 'warning' or 'error' or 'critical' is wanted"):

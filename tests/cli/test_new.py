@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from tests.cli.shell import PATIENCE, Shell
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
 
 
-def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> None:
-    done = shell.run("new", "my_tools")
+def test_new_toolkit_passes_its_own_test_and_can_be_called(cli: CliRunner) -> None:
+    done = cli.run("new", "my_tools")
     assert done.code == 0
     following = [line.strip() for line in done.out.partition("Next:")[2].splitlines() if line.strip()]
     assert following == [
@@ -17,7 +18,7 @@ def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> No
         "python -m pip install pytest && python -m pytest",
         "toolhall serve my_tools.py --reload",
     ]
-    folder = shell.folder / "my_tools"
+    folder = cli.folder / "my_tools"
     assert {file.name for file in folder.iterdir()} == {
         "README.md",
         "my_tools.py",
@@ -27,25 +28,25 @@ def test_a_new_toolkit_passes_its_own_test_and_can_be_called(shell: Shell) -> No
     tested = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
         cwd=folder,
-        env={**shell.environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        env={**cli.environment, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=patience(),
         check=False,
     )
     assert tested.returncode == 0, tested.stdout
-    called = shell.run("call", "MyTools_greet", "name=Ada", "my_tools/my_tools.py")
+    called = cli.run("call", "MyTools_greet", "name=Ada", "my_tools/my_tools.py")
     assert (called.code, called.out) == (0, "Hello, Ada!\n")
 
 
-def test_new_as_json(shell: Shell) -> None:
-    done = shell.run("new", "weather", "--json").json()
+def test_new_with_json_lists_the_files(cli: CliRunner) -> None:
+    done = cli.run("new", "weather", "--json").json()
     assert done["folder"] == "weather"
     assert "weather.py" in done["files"]
     assert len(done["next"]) == 3
-    again = shell.run("new", "weather")
+    again = cli.run("new", "weather")
     assert again.code == 1
-    assert "choose another name" in again.complaint()
+    assert "choose another name" in again.error_line()
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,8 @@ def test_new_as_json(shell: Shell) -> None:
         (["a", "--lang", "cobol"], 2, "Choose from"),
     ],
 )
-def test_what_it_refuses(shell: Shell, words: list[str], code: int, said: str) -> None:
-    done = shell.run("new", *words)
+def test_new_with_a_bad_name_is_refused(cli: CliRunner, words: list[str], code: int, said: str) -> None:
+    done = cli.run("new", *words)
     assert (done.code, done.out) == (code, "")
-    assert said in done.complaint()
-    assert not any(shell.folder.iterdir())
+    assert said in done.error_line()
+    assert not any(cli.folder.iterdir())

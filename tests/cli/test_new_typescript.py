@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import KIT, Shell, read_line
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.processes import read_line
 from toolhall.cli.commands import new as module
 from toolhall.cli.errors import CommandError
 
@@ -19,22 +20,22 @@ def npm(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 @pytest.mark.timeout(2 * MINUTES)
-def test_a_new_project_installs_passes_its_test_and_joins_a_hall(shell: Shell) -> None:
-    done = shell.run("new", "my_tools", "--lang", "typescript", "--json").json()
-    folder = shell.folder / "my_tools"
+def test_new_typescript_project_installs_passes_its_test_and_joins(cli: CliRunner) -> None:
+    done = cli.run("new", "my_tools", "--lang", "typescript", "--json").json()
+    folder = cli.folder / "my_tools"
     assert done["next"][1] == "npm install && npm test"
     installed = npm(folder, "install", "--prefer-offline", "--no-audit", "--no-fund")
     assert installed.returncode == 0, installed.stderr
     tested = npm(folder, "test")
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert "pass 1" in tested.stdout
-    with shell.serving(KIT) as hall:
-        environment = {**shell.environment, "HALL_URL": hall.url}
+    with cli.serve(KIT) as hall:
+        environment = {**cli.environment, "HALL_URL": hall.url}
         words = ["node", "dist/main.js"]  # what `npm start` runs, without npm between us and the signal
         with subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, bufsize=0) as server:
             try:
                 assert "joined" in read_line(server)
-                called = shell.run("call", "MyTools_greet", "name=Ada", "--url", hall.url)
+                called = cli.run("call", "MyTools_greet", "name=Ada", "--url", hall.url)
                 assert (called.code, json.loads(called.out)) == (0, {"greeting": "Hello, Ada!"}), called
                 server.send_signal(signal.SIGTERM)
                 assert server.wait(30) == 0
@@ -42,9 +43,9 @@ def test_a_new_project_installs_passes_its_test_and_joins_a_hall(shell: Shell) -
                 server.kill()
 
 
-def test_what_is_in_it(shell: Shell) -> None:
-    done = shell.run("new", "my_tools", "--lang", "typescript", "--json").json()
-    folder = shell.folder / "my_tools"
+def test_new_typescript_project_has_the_expected_files(cli: CliRunner) -> None:
+    done = cli.run("new", "my_tools", "--lang", "typescript", "--json").json()
+    folder = cli.folder / "my_tools"
     assert done["files"] == [
         ".gitignore",
         "README.md",
@@ -62,18 +63,18 @@ def test_what_is_in_it(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("name", ["main", "node_modules"])
-def test_what_would_not_build_is_refused(shell: Shell, name: str) -> None:
-    done = shell.run("new", name, "--lang", "typescript")
+def test_new_typescript_with_a_name_that_would_not_build_is_refused(cli: CliRunner, name: str) -> None:
+    done = cli.run("new", name, "--lang", "typescript")
     assert (done.code, done.out) == (2, "")
-    assert f"such as {name}_tools" in done.complaint()
-    assert not any(shell.folder.iterdir())
+    assert f"such as {name}_tools" in done.error_line()
+    assert not any(cli.folder.iterdir())
 
 
-def test_names_of_python_are_free(shell: Shell) -> None:
-    assert shell.run("new", "json", "--lang", "typescript").code == 0
+def test_new_typescript_with_a_python_keyword_is_accepted(cli: CliRunner) -> None:
+    assert cli.run("new", "json", "--lang", "typescript").code == 0
 
 
-def test_without_the_sdk_nothing_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_typescript_without_the_sdk_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "_SDK", tmp_path / "toolhall-sdk.tgz")
     with pytest.raises(CommandError, match="make sdk"):

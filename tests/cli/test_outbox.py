@@ -20,13 +20,13 @@ class Said:
         self._name = name
         self._told = told
 
-    def go(self) -> None:
+    def flush(self) -> None:
         if not self._name:
             raise OSError("the client is gone")
         self._told.append(self._name)
 
 
-async def test_replies_of_one_turn_go_after_it_and_in_order() -> None:
+async def test_outbox_replies_of_one_turn_are_sent_after_it_in_order() -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
     outbox = WriteBatcher()
     outbox.schedule(Said("first", told), loop)
@@ -39,7 +39,7 @@ async def test_replies_of_one_turn_go_after_it_and_in_order() -> None:
     assert told[3:] == ["third"]
 
 
-async def test_a_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+async def test_outbox_reply_that_fails_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     loop, told = asyncio.get_running_loop(), list[str]()
     outbox = write_batcher_for(loop)
     assert outbox is write_batcher_for(loop), "connections of a loop share it"
@@ -65,7 +65,7 @@ def ready(served: Shielded) -> bool:
     return any(each.cycle.response_started and not each.cycle.response_complete for each in served.connections)
 
 
-async def test_each_client_gets_its_reply() -> None:
+async def test_outbox_with_several_clients_sends_each_its_reply() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
         clients = await held(served, stack, CALLS)
         served.gate.set()
@@ -73,7 +73,7 @@ async def test_each_client_gets_its_reply() -> None:
         assert [await client.status() for client in clients] == [200] * CALLS
 
 
-async def test_what_is_ready_goes_out_before_a_server_that_stops_hangs_up() -> None:
+async def test_outbox_at_shutdown_sends_what_is_ready_first() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
         clients = await held(served, stack, 2)
         served.gate.set()
@@ -85,7 +85,7 @@ async def test_what_is_ready_goes_out_before_a_server_that_stops_hangs_up() -> N
             assert await client.rest() == b""
 
 
-async def test_a_client_that_goes_while_its_reply_is_ready_disturbs_nobody() -> None:
+async def test_outbox_client_that_disconnects_disturbs_nobody() -> None:
     async with shielded() as served, AsyncExitStack() as stack:
         clients = await held(served, stack, 2)
         served.gate.set()
@@ -99,7 +99,7 @@ async def test_a_client_that_goes_while_its_reply_is_ready_disturbs_nobody() -> 
         assert sorted(map(bool, [await client.some() for client in clients])) == [False, True]
 
 
-async def test_a_call_leaves_nothing_for_the_garbage_collector() -> None:
+async def test_outbox_after_a_call_leaves_nothing_for_the_garbage_collector() -> None:
     async with shielded() as served, connected(served) as client:
         gc.collect()
         gc.disable()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.shell import KIT, Shell
+from tests.harness.cli import KIT, CliRunner
 from toolhall.cli.app import app
 
 COMMANDS = ("serve", "list", "inspect", "call", "convert", "lint", "diff", "lock", "verify", "replay", "new")
@@ -19,17 +19,17 @@ GROUPS = {
 BELOW = [f"{group} {command}" for group, commands in GROUPS.items() for command in commands]
 
 
-def test_help_shows_commands_in_groups_with_an_example_each(shell: Shell) -> None:
-    done = shell.run("--help")
+def test_help_shows_commands_in_groups_with_an_example_each(cli: CliRunner) -> None:
+    done = cli.run("--help")
     assert done.code == 0
     for group in ("Serve tools", "Look at tools", "Call tools", "Check definitions", "Make tools", "Manage a hall"):
         _, _, panel = done.out.partition(f"─ {group} ")
         assert "Example: toolhall " in panel.partition("╰")[0]
-    assert shell.run().out == done.out
+    assert cli.run().out == done.out
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *BELOW])
-def test_every_command_takes_json(command: str) -> None:
+def test_command_of_any_kind_takes_json(command: str) -> None:
     found = app
     for word in command.split():
         found = found[word]
@@ -38,7 +38,7 @@ def test_every_command_takes_json(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", [each for each in BELOW if each != "secret key"])  # which is about no hall
-def test_every_command_that_manages_names_a_hall(command: str) -> None:
+def test_management_command_takes_data_and_url(command: str) -> None:
     group, name = command.split()
     names = {each for argument in app[group][name].assemble_argument_collection() for each in argument.names}
     assert {"--data", "--json"} <= names
@@ -46,15 +46,15 @@ def test_every_command_that_manages_names_a_hall(command: str) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_no_command_that_manages_is_left_out_and_each_shows_an_example(shell: Shell, group: str) -> None:
+def test_management_group_lists_every_command_with_an_example(cli: CliRunner, group: str) -> None:
     found = {name for name in app[group] if not name.startswith("-")}
     assert found == set(GROUPS[group])
-    said = shell.run(group, GROUPS[group][0], "--help").out
+    said = cli.run(group, GROUPS[group][0], "--help").out
     assert f"Example: toolhall {group} {GROUPS[group][0]}" in said
 
 
-def test_version(shell: Shell) -> None:
-    done = shell.run("--version")
+def test_version_option_prints_the_version(cli: CliRunner) -> None:
+    done = cli.run("--version")
     assert (done.code, done.out) == (0, "toolhall 0.1.0\n")
 
 
@@ -79,14 +79,16 @@ def test_version(shell: Shell) -> None:
         (["inspect", "Calculator_Ad"], 1, "did you mean 'Calculator_Add'?"),
     ],
 )
-def test_what_goes_wrong_is_one_line_and_a_code(shell: Shell, words: list[str], code: int, said: str) -> None:
-    done = shell.run(*words)
+def test_command_that_goes_wrong_prints_one_line_with_its_exit_code(
+    cli: CliRunner, words: list[str], code: int, said: str
+) -> None:
+    done = cli.run(*words)
     assert (done.code, done.out) == (code, "")
-    assert said in done.complaint()
+    assert said in done.error_line()
 
 
-def test_a_reader_that_has_seen_enough_is_no_error_message(shell: Shell) -> None:
-    with shell.started("list", KIT, "--json") as process:
+def test_command_whose_reader_closes_the_pipe_prints_no_traceback(cli: CliRunner) -> None:
+    with cli.start("list", KIT, "--json") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

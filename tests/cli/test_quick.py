@@ -46,23 +46,23 @@ def parsed(words: list[str]) -> tuple[tuple[str, ...], ServeOptions] | None:
     return (tuple(bound.args), arguments["options"]) if command.__name__ == "serve" else None
 
 
-def test_it_knows_every_option() -> None:
+def test_quick_parser_knows_every_option() -> None:
     assert {*FLAG_OPTIONS, *VALUE_OPTIONS} == {field.name for field in dataclasses.fields(ServeOptions)}
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=5))
-def test_it_agrees_with_the_parser(words: list[str]) -> None:
+def test_quick_parser_on_any_words_agrees_with_the_full_parser(words: list[str]) -> None:
     quickly = parse_serve_fast(["serve", *words])
     if quickly is not None:
         assert quickly == parsed(["serve", *words])
 
 
 @pytest.mark.parametrize("words", [[], ["list"], ["--help"], ["serve", "--help"], ["serve", "--port"], ["serve", "-h"]])
-def test_what_is_not_plain_is_left_to_the_parser(words: list[str]) -> None:
+def test_quick_parser_on_other_words_leaves_them_to_the_full_parser(words: list[str]) -> None:
     assert parse_serve_fast(words) is None
 
 
-def test_what_is_plain_is_read() -> None:
+def test_quick_parser_on_plain_words_reads_them() -> None:
     words = ["serve", "a.py", "--port", "9", "--data=d", "b.py", "--json", "--workers=2"]
     options = ServeOptions(port=9, data=Path("d"), json=True, workers=2)
     assert parse_serve_fast(words) == (("a.py", "b.py"), options)

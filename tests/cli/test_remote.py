@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tests.cli.shell import KIT, Shell
+from tests.harness.cli import KIT, CliRunner
 from toolhall import Config, Toolhall, tool
 from toolhall.cli.clients import http as wire
 from toolhall.cli.clients import mcp
@@ -116,7 +116,7 @@ def old_server(outcome: object) -> Callable[[Stub, dict[str, Any]], None]:
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str, None, None]:
     """A real server for all tests here."""
-    with Shell(tmp_path_factory.mktemp("served")).serving(KIT) as server:
+    with CliRunner(tmp_path_factory.mktemp("served")).serve(KIT) as server:
         yield server.url
 
 
@@ -132,27 +132,27 @@ def legacy(url: str, revision: str) -> SessionMcpClient:
     return client
 
 
-def test_a_call_over_the_newest_revision(shell: Shell, url: str) -> None:
-    done = shell.run("call", "Shop_sell", "what=hat", "size=large", "--yes", "--url", url, "--json")
+def test_remote_call_in_the_newest_revision_prints_the_result(cli: CliRunner, url: str) -> None:
+    done = cli.run("call", "Shop_sell", "what=hat", "size=large", "--yes", "--url", url, "--json")
     assert done.json() == {"content": [{"type": "text", "text": "sold a large hat"}], "isError": False}
-    record = json.loads((shell.data / "calls.jsonl").read_text())
+    record = json.loads((cli.data / "calls.jsonl").read_text())
     assert (record["where"], record["tool"], record["outcome"]) == (f"{url}/mcp", "Shop.sell@2.1.0", "ok")
 
 
-def test_a_call_that_changes_something_asks_first(shell: Shell, url: str) -> None:
-    done = shell.run("call", "Shop_sell", "what=hat", "--url", url)
+def test_remote_call_of_a_writing_tool_asks_first(cli: CliRunner, url: str) -> None:
+    done = cli.run("call", "Shop_sell", "what=hat", "--url", url)
     assert done.code == 1
-    assert "add --yes" in done.complaint()
+    assert "add --yes" in done.error_line()
 
 
-def test_a_server_that_is_slow_is_given_up(shell: Shell, url: str) -> None:
-    done = shell.run("call", "wait", "--timeout", "0.3", "--url", url, "--json")
+def test_remote_call_of_a_slow_server_times_out(cli: CliRunner, url: str) -> None:
+    done = cli.run("call", "wait", "--timeout", "0.3", "--url", url, "--json")
     assert done.code == 1
-    assert "no answer within 0.3 seconds" in done.complaint()
-    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "timed_out"
+    assert "no answer within 0.3 seconds" in done.error_line()
+    assert json.loads((cli.data / "calls.jsonl").read_text())["outcome"] == "timed_out"
 
 
-def test_the_newest_revision_answers_questions_by_calling_again(url: str) -> None:
+def test_remote_call_in_the_newest_revision_answers_questions_by_calling_again(url: str) -> None:
     client, recorder = StatelessMcpClient(parse_endpoint(url)), Recorder()
     result = client.call(offer(client, "invite"), {}, recorder, 10)
     assert result["content"][0]["text"] == "Ada (36, False)"
@@ -160,7 +160,7 @@ def test_the_newest_revision_answers_questions_by_calling_again(url: str) -> Non
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_older_revisions_answer_questions_while_the_call_runs(url: str, revision: str) -> None:
+def test_remote_call_in_older_revisions_answers_questions_while_it_runs(url: str, revision: str) -> None:
     client, recorder = legacy(url, revision), Recorder()
     result = client.call(offer(client, "invite"), {}, recorder, 10)
     assert result["content"][0]["text"] == "Ada (36, False)"
@@ -168,7 +168,7 @@ def test_older_revisions_answer_questions_while_the_call_runs(url: str, revision
     client.close()
 
 
-def test_progress_and_log_notices_reach_the_attendant(url: str) -> None:
+def test_remote_call_with_progress_and_logs_passes_them_on(url: str) -> None:
     for client in (StatelessMcpClient(parse_endpoint(url)), legacy(url, "2025-11-25")):
         recorder = Recorder()
         result = client.call(offer(client, "chatter"), {"pause": 0.01}, recorder, 10)
@@ -178,7 +178,7 @@ def test_progress_and_log_notices_reach_the_attendant(url: str) -> None:
         client.close()
 
 
-def test_a_stream_that_is_cut_is_taken_up_again(url: str) -> None:
+def test_remote_call_with_a_cut_stream_resumes_it(url: str) -> None:
     client = legacy(url, "2025-11-25")
     result = client.call(offer(client, "later"), {}, Recorder(), 10)
     assert result["content"][0]["text"] == "later"
@@ -186,13 +186,13 @@ def test_a_stream_that_is_cut_is_taken_up_again(url: str) -> None:
 
 
 @pytest.mark.parametrize("region", ["eu", "", " padded ", "日本", "=?base64?ZXU=?=", "a\nb"])
-def test_arguments_are_repeated_in_headers_where_the_tool_wants_it(url: str, region: str) -> None:
+def test_remote_call_of_a_tool_with_header_arguments_repeats_them(url: str, region: str) -> None:
     client = StatelessMcpClient(parse_endpoint(url))
     result = client.call(offer(client, "route"), {"region": region}, Recorder(), 10)
     assert result["content"][0]["text"] == f"to {region}"
 
 
-def test_a_server_of_an_older_revision_is_met_with_a_handshake() -> None:
+def test_remote_server_of_an_older_revision_gets_a_handshake() -> None:
     with stub(old_server({"content": [], "structuredContent": {"a": 1}})) as url:
         source = RemoteToolClient(url)
         (only,) = source.tools()
@@ -204,19 +204,19 @@ def test_a_server_of_an_older_revision_is_met_with_a_handshake() -> None:
         source.close()
 
 
-def test_a_result_that_breaks_its_promise_is_refused(shell: Shell) -> None:
+def test_remote_result_that_breaks_its_schema_is_refused(cli: CliRunner) -> None:
     with stub(old_server({"content": [], "structuredContent": {"b": 1}})) as url:
-        done = shell.run("call", "only", "--yes", "--url", url, "--json")
+        done = cli.run("call", "only", "--yes", "--url", url, "--json")
     assert (done.code, done.out) == (1, "")
-    assert "not what its output schema promises" in done.complaint()
-    assert json.loads((shell.data / "calls.jsonl").read_text())["outcome"] == "bad_output"
+    assert "not what its output schema promises" in done.error_line()
+    assert json.loads((cli.data / "calls.jsonl").read_text())["outcome"] == "bad_output"
 
 
-def test_a_promise_that_is_not_kept_at_all_is_refused(shell: Shell) -> None:
+def test_remote_result_without_promised_structure_is_refused(cli: CliRunner) -> None:
     with stub(old_server({"content": [{"type": "text", "text": "trust me"}]})) as url:
-        done = shell.run("call", "only", "--yes", "--url", url, "--json")
+        done = cli.run("call", "only", "--yes", "--url", url, "--json")
     assert done.code == 1
-    assert "promised a structured result and sent none" in done.complaint()
+    assert "promised a structured result and sent none" in done.error_line()
 
 
 def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
@@ -226,7 +226,7 @@ def said(answers: Callable[[Stub, dict[str, Any]], None]) -> str:
     return failed.value.message
 
 
-def test_redirects_are_not_followed() -> None:
+def test_remote_redirect_is_not_followed() -> None:
     assert "use that as --url" in said(lambda http, _: http.reply(307, Location="http://127.0.0.1:1/secret"))
 
 
@@ -240,18 +240,20 @@ def test_redirects_are_not_followed() -> None:
         (500, b"oops", "text/plain", "HTTP status 500"),
     ],
 )
-def test_servers_that_speak_something_else(status: int, body: bytes, kind: str, message: str) -> None:
+def test_remote_server_that_speaks_something_else_is_one_line(
+    status: int, body: bytes, kind: str, message: str
+) -> None:
     assert message in said(lambda http, _: http.reply(status, body, kind))
 
 
-def test_more_than_a_most_of_bytes_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAX_BYTES", 1_000)
+def test_remote_response_over_the_size_limit_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAX_RESPONSE_BYTES", 1_000)
     assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, b'"' + b"a" * 2_000 + b'"'))
     events = b"".join(b"data: {}\n\n" for _ in range(200))
     assert "more than 1000 bytes" in said(lambda http, _: http.reply(200, events, "text/event-stream"))
 
 
-def test_a_drip_of_bytes_ends_when_time_is_up() -> None:
+def test_remote_response_that_drips_ends_at_the_timeout() -> None:
     stop = threading.Event()
 
     def drip(http: Stub, _: dict[str, Any]) -> None:
@@ -269,8 +271,8 @@ def test_a_drip_of_bytes_ends_when_time_is_up() -> None:
         stop.set()
 
 
-def test_an_endless_list_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp, "MOST_PAGES", 20)
+def test_remote_tool_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp, "MAX_PAGES", 20)
 
     def answers(http: Stub, message: dict[str, Any]) -> None:
         known = {"supportedVersions": ["2026-07-28"], "tools": [], "nextCursor": f"c{message['id']}"}
@@ -280,7 +282,7 @@ def test_an_endless_list_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
         RemoteToolClient(url).tools()
 
 
-def test_a_tool_with_a_wrong_header_is_left_out() -> None:
+def test_remote_tool_with_a_wrong_header_is_left_out() -> None:
     bad = {"type": "object", "properties": {"a": {"type": "object", "x-mcp-header": "A"}}}
 
     def answers(http: Stub, message: dict[str, Any]) -> None:
@@ -301,20 +303,20 @@ def test_a_tool_with_a_wrong_header_is_left_out() -> None:
         ("http://[::1]:9", "/mcp"),
     ],
 )
-def test_the_base_url_or_the_endpoint(url: str, path: str) -> None:
+def test_remote_url_as_base_or_endpoint_is_accepted(url: str, path: str) -> None:
     endpoint = parse_endpoint(url)
     assert endpoint.path == path
     assert "key=s" not in str(endpoint)
 
 
-def test_a_hall_whose_clients_search_tells_the_command_line_everything(shell: Shell) -> None:
-    shell.environment["TOOLHALL_SEARCH"] = "true"
-    with shell.serving() as server:
-        listed = [tool["name"] for tool in shell.run("list", "--url", server.url, "--json").json()]
+def test_remote_hall_with_search_lists_everything_to_commands(cli: CliRunner) -> None:
+    cli.environment["TOOLHALL_SEARCH"] = "true"
+    with cli.serve() as server:
+        listed = [tool["name"] for tool in cli.run("list", "--url", server.url, "--json").json()]
         assert {"search_tools", "Calculator_Add"} <= set(listed)
-        called = shell.run("call", "Calculator_Add", "a=1", "b=2", "--url", server.url, "--json")
+        called = cli.run("call", "Calculator_Add", "a=1", "b=2", "--url", server.url, "--json")
         assert called.code == 0, called.err
-        shown = shell.run("list", "--dialect", "mcp", "--url", server.url, "--json").json()
+        shown = cli.run("list", "--dialect", "mcp", "--url", server.url, "--json").json()
         assert "Calculator_Add" not in json.dumps(shown), "which is what its clients see"
 
 
@@ -342,30 +344,30 @@ def mounted() -> Generator[str, None, None]:
             thread.join()
 
 
-def test_every_command_takes_the_base_address_of_a_mounted_hall(shell: Shell) -> None:
-    with mounted() as base:
+def test_remote_hall_mounted_below_a_path_is_found_by_every_command(cli: CliRunner) -> None:
+    with mounted() as base:  # the hall is in this process, and its threads must not be taken for the command's
         at = ["--url", base, "--json"]
-        (found,) = shell.run("list", *at).json()
+        (found,) = cli.run_process("list", *at).json()
         assert found["id"] == "test_remote.greet@0.1.0"
         assert found["effectiveLevel"] == 6, "what the operator says, as the hall tells it"
-        assert shell.run("list", "--url", f"{base}/").out.splitlines()[1].split()[:3] == ["greet", "0.1.0", "6"]
-        assert "level 6 (it states 3)" in shell.run("inspect", "--url", base).out
-        assert shell.run("call", "greet", "name=Ada", *at).json()["content"][0]["text"] == "Hello, Ada"
-        assert [found["id"] for found in shell.run("tool", "list", *at).json()] == ["test_remote.greet@0.1.0"]
+        assert cli.run_process("list", "--url", f"{base}/").out.splitlines()[1].split()[:3] == ["greet", "0.1.0", "6"]
+        assert "level 6 (it states 3)" in cli.run_process("inspect", "--url", base).out
+        assert cli.run_process("call", "greet", "name=Ada", *at).json()["content"][0]["text"] == "Hello, Ada"
+        assert [found["id"] for found in cli.run_process("tool", "list", *at).json()] == ["test_remote.greet@0.1.0"]
 
 
-def test_a_server_with_its_endpoint_elsewhere_is_found_there(shell: Shell) -> None:
+def test_remote_server_with_its_endpoint_elsewhere_is_found(cli: CliRunner) -> None:
     inner = old_server({"content": []})
 
     def answers(http: Stub, message: dict[str, Any]) -> None:
         inner(http, message) if http.path == "/api/v1?team=a" else http.reply(404, b"no", "text/plain")
 
     with stub(answers) as server:
-        listed = shell.run("list", "--url", f"{server}/api/v1?team=a")
+        listed = cli.run("list", "--url", f"{server}/api/v1?team=a")
         assert "only" in listed.out
         assert "does not say which level counts" in listed.err
-        missing = shell.run("list", "--url", f"{server}/api/v2")
-        assert "HTTP status 404; is this the URL of an MCP endpoint?" in missing.complaint()
+        missing = cli.run("list", "--url", f"{server}/api/v2")
+        assert "HTTP status 404; is this the URL of an MCP endpoint?" in missing.error_line()
 
 
 @pytest.mark.parametrize(
@@ -379,5 +381,5 @@ def test_a_server_with_its_endpoint_elsewhere_is_found_there(shell: Shell) -> No
         ("/amcp", "/amcp/mcp"),
     ],
 )
-def test_the_path_of_the_endpoint(path: str, wanted: str) -> None:
+def test_remote_endpoint_path_is_derived_from_the_url(path: str, wanted: str) -> None:
     assert wire.mcp_path(path) == wanted

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cli.shell import KIT, PATIENCE, Shell
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
 from toolhall.cli.clients.http import parse_endpoint
 from toolhall.cli.clients.mcp import StatelessMcpClient
 from toolhall.cli.errors import CommandError
@@ -50,7 +51,7 @@ async def {name}() -> str:
 
 
 def get(url: str, path: str = "/health") -> dict[str, Any]:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience())
     try:
         connection.request("GET", path)
         answer: dict[str, Any] = json.loads(connection.getresponse().read())
@@ -60,7 +61,7 @@ def get(url: str, path: str = "/health") -> dict[str, Any]:
 
 
 def post(url: str, path: str, body: dict[str, Any]) -> int:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=patience())
     try:
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         return connection.getresponse().status
@@ -68,21 +69,21 @@ def post(url: str, path: str, body: dict[str, Any]) -> int:
         connection.close()
 
 
-def names(shell: Shell, *words: str) -> list[str]:
-    return [tool["name"] for tool in shell.run("list", *words, "--json").json()]
+def names(cli: CliRunner, *words: str) -> list[str]:
+    return [tool["name"] for tool in cli.run("list", *words, "--json").json()]
 
 
-def test_the_first_line_with_json_is_the_url_and_it_is_live(shell: Shell) -> None:
-    with shell.serving() as server:
+def test_serve_with_json_prints_its_url_first_and_answers(cli: CliRunner) -> None:
+    with cli.serve() as server:
         assert list(server.first) == ["url", "pid"]
         assert server.first["pid"] == server.process.pid
         assert server.url.startswith("http://127.0.0.1:")
         assert get(server.url)["tools"] == 11
-    assert (shell.data / "state.key").exists()
+    assert (cli.data / "state.key").exists()
 
 
-def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None:
-    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+def test_serve_at_terminal_shows_urls_and_a_client_snippet(cli: CliRunner) -> None:
+    with cli.terminal("serve", KIT, "--port", "0") as terminal:
         shown = terminal.expect("Ctrl+C stops the server.")
         terminal.process.send_signal(signal.SIGINT)
         code, _ = terminal.end()
@@ -95,24 +96,24 @@ def test_a_person_reads_the_urls_and_a_snippet_for_clients(shell: Shell) -> None
     assert "\x1b[" in shown
 
 
-def test_no_colour_where_it_is_not_wanted(shell: Shell) -> None:
-    shell.environment["NO_COLOR"] = "1"
-    with shell.terminal("serve", "--port", "0") as terminal:
+def test_serve_with_no_color_prints_no_colours(cli: CliRunner) -> None:
+    cli.environment["NO_COLOR"] = "1"
+    with cli.terminal("serve", "--port", "0") as terminal:
         shown = terminal.expect("Ctrl+C stops the server.").replace("\x1b[K", "")  # which clears a line
         assert "\x1b[" not in shown
 
 
-def test_what_others_print_stays_out_of_the_output(shell: Shell) -> None:
-    with shell.serving(KIT) as server:
-        done = shell.run("call", "chatter", "--url", server.url, "--json")
+def test_serve_output_of_tools_stays_out_of_stdout(cli: CliRunner) -> None:
+    with cli.serve(KIT) as server:
+        done = cli.run("call", "chatter", "--url", server.url, "--json")
         assert done.json()["content"][0]["text"] == "done"
 
 
-def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
-    with shell.serving() as server:
+def test_serve_with_an_open_stream_stops_at_once(cli: CliRunner) -> None:
+    with cli.serve() as server:
         endpoint = parse_endpoint(server.url)
         listen = StatelessMcpClient(endpoint)
-        connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=patience())
         terms = {
             "io.modelcontextprotocol/protocolVersion": listen.revision,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -147,36 +148,38 @@ def test_an_open_stream_does_not_hold_up_the_end(shell: Shell) -> None:
         (["missing.py"], 2, "there is no file missing.py"),
     ],
 )
-def test_what_it_refuses(shell: Shell, words: list[str], code: int, said: str) -> None:
-    done = shell.run("serve", *words, "--json")
+def test_serve_with_wrong_options_is_refused_with_its_exit_code(
+    cli: CliRunner, words: list[str], code: int, said: str
+) -> None:
+    done = cli.run("serve", *words, "--json")
     assert (done.code, done.out) == (code, "")
-    assert said in done.complaint()
+    assert said in done.error_line()
 
 
-def test_every_address_of_this_machine_answers_for_itself(shell: Shell) -> None:
-    with shell.serving("--host", "127.0.0.2") as server:
+def test_serve_on_any_loopback_address_answers(cli: CliRunner) -> None:
+    with cli.serve("--host", "127.0.0.2") as server:
         assert server.url.startswith("http://127.0.0.2:")
         assert get(server.url)["tools"] == 11
 
 
-def test_a_port_that_is_taken(shell: Shell) -> None:
+def test_serve_on_a_taken_port_is_refused(cli: CliRunner) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = shell.run("serve", "--port", str(taken.getsockname()[1]))
+        done = cli.run_process("serve", "--port", str(taken.getsockname()[1]))
     assert done.code == 1
-    assert "--port 0 for a free one" in done.complaint()
+    assert "--port 0 for a free one" in done.error_line()
 
 
-def test_settings_come_from_the_file_the_environment_and_the_command_line(shell: Shell) -> None:
-    (shell.folder / "toolhall.toml").write_text('port = 0\nname = "mine"\n')
-    del shell.environment["TOOLHALL_DATA"]
-    shell.environment["XDG_DATA_HOME"] = str(shell.folder / "xdg")
-    with shell.terminal("serve") as terminal:
+def test_serve_settings_come_from_file_environment_and_words(cli: CliRunner) -> None:
+    (cli.folder / "toolhall.toml").write_text('port = 0\nname = "mine"\n')
+    del cli.environment["TOOLHALL_DATA"]
+    cli.environment["XDG_DATA_HOME"] = str(cli.folder / "xdg")
+    with cli.terminal("serve") as terminal:
         assert '"mine": {' in terminal.expect("Ctrl+C")
-    assert [path.name for path in (shell.folder / "xdg" / "toolhall" / "projects").glob("*/*.key")] == ["state.key"]
-    (shell.folder / "toolhall.toml").write_text("prt = 0\n")
-    assert "did you mean 'port'?" in shell.run("serve").complaint()
-    shell.environment["TOOLHALL_LOG_LEVEL"] = "loud"
-    assert "TOOLHALL_LOG_LEVEL" in shell.run("serve").complaint()
+    assert [path.name for path in (cli.folder / "xdg" / "toolhall" / "projects").glob("*/*.key")] == ["state.key"]
+    (cli.folder / "toolhall.toml").write_text("prt = 0\n")
+    assert "did you mean 'port'?" in cli.run("serve").error_line()
+    cli.environment["TOOLHALL_LOG_LEVEL"] = "loud"
+    assert "TOOLHALL_LOG_LEVEL" in cli.run("serve").error_line()
 
 
 @pytest.mark.parametrize(
@@ -191,83 +194,83 @@ def test_settings_come_from_the_file_the_environment_and_the_command_line(shell:
         ("from toolhall import Toolkit\nclass K(Toolkit):\n  def __init__(self, a): ...", "serve an instance"),
     ],
 )
-def test_a_target_that_cannot_be_loaded(shell: Shell, text: str, said: str) -> None:
-    (shell.folder / "tools.py").write_text(text)
-    done = shell.run("serve", "tools.py", "--port", "0")
+def test_serve_of_a_target_that_cannot_be_loaded_names_the_line(cli: CliRunner, text: str, said: str) -> None:
+    (cli.folder / "tools.py").write_text(text)
+    done = cli.run("serve", "tools.py", "--port", "0")
     assert (done.code, done.out) == (1, "")
-    assert said in done.complaint()
+    assert said in done.error_line()
 
 
-def test_a_file_named_like_a_module_of_pythons_own_hides_nothing(shell: Shell) -> None:
-    (shell.folder / "calendar.py").write_text(f"import neighbour\n{PLAIN.format(name='lunch')}")
-    (shell.folder / "neighbour.py").write_text("")
-    with shell.serving("calendar.py", "--workers", "2") as server:
-        assert names(shell, "--url", server.url) == ["lunch"]
+def test_serve_of_a_file_named_like_a_standard_module_hides_nothing(cli: CliRunner) -> None:
+    (cli.folder / "calendar.py").write_text(f"import neighbour\n{PLAIN.format(name='lunch')}")
+    (cli.folder / "neighbour.py").write_text("")
+    with cli.serve("calendar.py", "--workers", "2") as server:
+        assert names(cli, "--url", server.url) == ["lunch"]
 
 
-def test_a_missing_object_names_those_that_are_there(shell: Shell) -> None:
-    (shell.folder / "one.py").write_text(PLAIN.format(name="one"))
-    done = shell.run("serve", "one.py:two", "--port", "0")
+def test_serve_of_a_missing_object_names_those_that_exist(cli: CliRunner) -> None:
+    (cli.folder / "one.py").write_text(PLAIN.format(name="one"))
+    done = cli.run("serve", "one.py:two", "--port", "0")
     assert done.code == 2
-    assert "it has one" in done.complaint()
+    assert "it has one" in done.error_line()
 
 
-def test_an_authors_own_hall_is_served_with_more_tools(shell: Shell) -> None:
-    (shell.folder / "own.py").write_text(OWN_HALL)
-    (shell.folder / "more.py").write_text(PLAIN.format(name="more"))
-    with shell.serving("own.py", "more.py") as server:
-        assert names(shell, "--url", server.url) == ["inside", "more"]
+def test_serve_of_an_own_hall_with_more_tools_serves_both(cli: CliRunner) -> None:
+    (cli.folder / "own.py").write_text(OWN_HALL)
+    (cli.folder / "more.py").write_text(PLAIN.format(name="more"))
+    with cli.serve("own.py", "more.py") as server:
+        assert names(cli, "--url", server.url) == ["inside", "more"]
 
 
-def test_approval_of_a_high_level_at_the_terminal(shell: Shell) -> None:
-    with shell.terminal("serve", KIT, "--port", "0") as terminal:
+def test_serve_at_terminal_asks_for_approval_of_high_levels(cli: CliRunner) -> None:
+    with cli.terminal("serve", KIT, "--port", "0") as terminal:
         url = terminal.expect("/mcp").rpartition("http")[2]
         terminal.expect("Ctrl+C stops the server.")
         for typed, code in (("y", 0), ("n", 1)):
             words = ["call", "Shop_burn", "what=a\u202e\x1b[2Jb", "--yes", "--json", "--url", f"http{url}"]
-            with shell.started(*words) as caller:
+            with cli.start(*words) as caller:
                 shown = terminal.expect("Run it? [y/N] ")
                 assert "Shop.burn@2.1.0" in shown
                 assert 'what = "a<U+202E><U+001B>[2Jb"' in shown
                 terminal.type(typed)
-                assert caller.wait(PATIENCE) == code
+                assert caller.wait(patience()) == code
         terminal.expect("Refused.")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end()[0] == 0
 
 
-def test_three_calls_at_most_wait_for_the_terminal(shell: Shell) -> None:
+def test_serve_at_terminal_queues_three_approvals_at_most(cli: CliRunner) -> None:
     """C6: the fourth is refused at once, and the person is asked for the level that counts, not the one it states."""
-    (shell.folder / "house.py").write_text(RAISED)
-    with ThreadPoolExecutor(4) as callers, shell.terminal("serve", "house.py") as terminal:
+    (cli.folder / "house.py").write_text(RAISED)
+    with ThreadPoolExecutor(4) as callers, cli.terminal("serve", "house.py") as terminal:
         url = f"http{terminal.expect('/mcp').rpartition('http')[2]}"
         terminal.expect("Ctrl+C stops the server.")
         calls = [callers.submit(post, url, "/tools/house/burn", {"room": str(number)}) for number in range(4)]
-        assert next(as_completed(calls, PATIENCE)).result() == 429
+        assert next(as_completed(calls, patience())).result() == 429
         for _ in range(3):
             assert "A call of level 9 needs your yes" in terminal.expect("Run it? [y/N] ")
             terminal.type("n")
             terminal.expect("Refused.")
-        assert sorted(each.result(PATIENCE) for each in calls) == [403, 403, 403, 429]
+        assert sorted(each.result(patience()) for each in calls) == [403, 403, 403, 429]
         assert "Run it?" not in terminal.seen
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.end()[0] == 0
 
 
-def test_nobody_is_asked_without_a_terminal(shell: Shell) -> None:
-    with shell.serving(KIT) as server:
-        done = shell.run("call", "Shop_burn", "what=hat", "--yes", "--json", "--url", server.url)
+def test_serve_without_terminal_asks_nobody(cli: CliRunner) -> None:
+    with cli.serve(KIT) as server:
+        done = cli.run("call", "Shop_burn", "what=hat", "--yes", "--json", "--url", server.url)
     assert done.code == 1
-    assert "/approve/" in done.complaint()
+    assert "/approve/" in done.error_line()
 
 
-def test_a_tool_that_hangs_in_a_thread_does_not_hold_up_the_end(shell: Shell) -> None:
-    with shell.serving(KIT) as server:
-        done = shell.run("call", "hang", "--timeout", "0.5", "--json", "--url", server.url)
+def test_serve_with_a_hanging_tool_thread_stops_at_once(cli: CliRunner) -> None:
+    with cli.serve(KIT) as server:
+        done = cli.run("call", "hang", "--timeout", "0.5", "--json", "--url", server.url)
         assert done.code == 1
 
 
-def test_a_port_that_is_taken_is_told_in_short() -> None:
+def test_serve_on_a_taken_port_fails_in_one_short_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(CommandError) as caught:

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.halls import FakeHall, call, fake_hall, ids_of, socket_hall
-from tests.cli.shell import KIT, PATIENCE, Serving, Shell, read_line
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.fake_hall import FakeHall, call, fake_hall, fake_socket_hall, ids_of
+from tests.harness.patience import patience
+from tests.harness.processes import ServerProcess, read_line
 
 TOOLS = """
 import asyncio
@@ -66,14 +68,14 @@ class ExampleTool(BaseTool):
 
 @contextmanager
 def joined(
-    shell: Shell, hall: FakeHall | Serving, *words: str
+    cli: CliRunner, hall: FakeHall | ServerProcess, *words: str
 ) -> Generator[tuple["subprocess.Popen[bytes]", dict[str, Any]]]:
     """A tool server that has joined; at the end it leaves on SIGTERM, and ends with code 0."""
-    with shell.started("serve", *words, "--join", hall.url, "--json") as process:
+    with cli.start("serve", *words, "--join", hall.url, "--json") as process:
         first = json.loads(read_line(process))
         yield process, first
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(patience()) == 0
         assert process.stdout is not None
         assert process.stdout.read() == b"", "with --json there is one line, and nothing else"
 
@@ -82,9 +84,9 @@ def refusing(_: str, params: dict[str, Any]) -> dict[str, Any]:
     return {"code": "FORBIDDEN", "message": "not this key", "details": {"scopes": [params["server"]]}}
 
 
-def test_it_joins_is_called_and_leaves(shell: Shell) -> None:
+def test_join_of_a_tool_server_is_called_and_leaves(cli: CliRunner) -> None:
     with fake_hall() as hall:
-        with joined(shell, hall, KIT, "--name", "kits") as (process, first):
+        with joined(cli, hall, KIT, "--name", "kits") as (process, first):
             place = hall.wait_for("join")
             assert first == {"url": place["url"], "pid": process.pid, "hall": hall.url}
             assert place["server"] == "kits"
@@ -99,58 +101,58 @@ def test_it_joins_is_called_and_leaves(shell: Shell) -> None:
         assert len(hall.all("join")) == 1
 
 
-def test_what_runs_when_it_is_told_to_stop_is_finished_and_nothing_new_begins(shell: Shell) -> None:
-    (shell.folder / "own.py").write_text(TOOLS)
+def test_join_stopped_while_calls_run_finishes_them_and_takes_no_more(cli: CliRunner) -> None:
+    (cli.folder / "own.py").write_text(TOOLS)
     with fake_hall() as hall, ThreadPoolExecutor(1) as pool:
         hall.let_go.clear()
-        with joined(shell, hall, "own.py") as (process, _):
+        with joined(cli, hall, "own.py") as (process, _):
             place = hall.wait_for("join")
             running = pool.submit(call, place, "held", "own")
-            until((shell.folder / "begun").exists)
+            until((cli.folder / "begun").exists)
             process.send_signal(signal.SIGTERM)
-            assert hall.leaving.wait(PATIENCE)
+            assert hall.leaving.wait(patience())
             refused = call(place, "hidden", "own", id="2")["error"]
             assert (refused["code"], refused["details"]["started"]) == ("UNAVAILABLE", False)
-            (shell.folder / "go").touch()
-            assert running.result(PATIENCE)["result"] == {"result": "held"}
+            (cli.folder / "go").touch()
+            assert running.result(patience())["result"] == {"result": "held"}
             assert process.poll() is None
             hall.let_go.set()
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(patience()) == 0
 
 
-def test_a_second_signal_waits_for_nobody(shell: Shell) -> None:
-    (shell.folder / "own.py").write_text(TOOLS)
+def test_join_stopped_twice_waits_for_nobody(cli: CliRunner) -> None:
+    (cli.folder / "own.py").write_text(TOOLS)
     with fake_hall() as hall, ThreadPoolExecutor(1) as pool:
         hall.let_go.clear()
-        with joined(shell, hall, "own.py") as (process, _):
+        with joined(cli, hall, "own.py") as (process, _):
             place = hall.wait_for("join")
             running = pool.submit(call, place, "held", "own")
-            until((shell.folder / "begun").exists)
+            until((cli.folder / "begun").exists)
             process.send_signal(signal.SIGTERM)
-            assert hall.leaving.wait(PATIENCE)
+            assert hall.leaving.wait(patience())
             process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE) == 0, "it would wait longer for the hall, and for what runs"
+            assert process.wait(patience()) == 0, "it would wait longer for the hall, and for what runs"
         hall.let_go.set()
-        assert running.exception(PATIENCE) is not None
+        assert running.exception(patience()) is not None
 
 
 def until(claim: Callable[[], bool]) -> None:
     """Wait until this is so."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience()
     while not claim():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_a_refusal_ends_it_with_the_words_of_the_hall(shell: Shell) -> None:
-    (shell.folder / "quiet.py").write_text(QUIET)
+def test_join_refused_by_the_hall_ends_with_its_words(cli: CliRunner) -> None:
+    (cli.folder / "quiet.py").write_text(QUIET)
     with fake_hall(refusing) as hall:
-        ended = shell.run("serve", "quiet.py", "--join", hall.url)
+        ended = cli.run_process("serve", "quiet.py", "--join", hall.url)
     assert (ended.code, ended.out) == (1, "")
-    assert "not this key" in ended.complaint()
+    assert "not this key" in ended.error_line()
 
 
-def test_it_waits_for_a_hall_that_is_away_and_joins_again_when_it_is_forgotten(shell: Shell) -> None:
+def test_join_with_an_absent_hall_retries_and_rejoins(cli: CliRunner) -> None:
     def judge(method: str, _: dict[str, Any]) -> dict[str, Any] | None:
         if method == "join" and len(hall.told) == 1:
             return {"code": "UNAVAILABLE", "message": "soon"}
@@ -158,7 +160,7 @@ def test_it_waits_for_a_hall_that_is_away_and_joins_again_when_it_is_forgotten(s
             return {"code": "LEASE_UNKNOWN", "message": "join again"}
         return None
 
-    with fake_hall(judge) as hall, joined(shell, hall, KIT):
+    with fake_hall(judge) as hall, joined(cli, hall, KIT):
         first, second, third = [hall.wait_for("join", times) for times in (1, 2, 3)]
         assert first["replica"] == second["replica"] == third["replica"]
         assert first["token"] == third["token"]
@@ -166,23 +168,23 @@ def test_it_waits_for_a_hall_that_is_away_and_joins_again_when_it_is_forgotten(s
 
 
 @pytest.mark.parametrize("where", ["file", "environment"])
-def test_the_key_is_sent_to_the_hall_and_to_no_tool(shell: Shell, where: str) -> None:
-    (shell.folder / "own.py").write_text(TOOLS)
+def test_join_key_is_sent_to_the_hall_and_to_no_tool(cli: CliRunner, where: str) -> None:
+    (cli.folder / "own.py").write_text(TOOLS)
     words = ["own.py"]
     if where == "file":
-        (shell.folder / "key").write_text("the-key\n")
+        (cli.folder / "key").write_text("the-key\n")
         words += ["--key-file", "key"]
     else:
-        shell.environment["TOOLHALL_KEY"] = "the-key"
-    with fake_hall() as hall, joined(shell, hall, *words):
+        cli.environment["TOOLHALL_KEY"] = "the-key"
+    with fake_hall() as hall, joined(cli, hall, *words):
         place = hall.wait_for("join")
         assert call(place, "hidden", "own")["result"] == {"result": False}
     assert hall.keys == {"Bearer the-key"}
 
 
-def test_the_example_of_the_specification_is_run_for_a_hall(shell: Shell) -> None:
-    (shell.folder / "example.py").write_text(EXAMPLE)
-    with fake_hall() as hall, joined(shell, hall, "example.py"):
+def test_join_of_the_specification_example_runs_for_a_hall(cli: CliRunner) -> None:
+    (cli.folder / "example.py").write_text(EXAMPLE)
+    with fake_hall() as hall, joined(cli, hall, "example.py"):
         place = hall.wait_for("join")
         assert place["server"] == "example-tool"
         assert ids_of(place) == ["example-tool.method1@1.0.0"]
@@ -190,15 +192,15 @@ def test_the_example_of_the_specification_is_run_for_a_hall(shell: Shell) -> Non
         assert call(place, "method2", "example-tool")["error"]["code"] == "METHOD_NOT_FOUND"
 
 
-def test_the_example_of_the_specification_is_served_by_itself(shell: Shell) -> None:
-    (shell.folder / "example.py").write_text(EXAMPLE)
-    with shell.serving("example.py:ExampleTool") as server:
-        found = shell.run("call", "example-tool_method1", "--yes", "--url", server.url, "--json").json()
+def test_serve_of_the_specification_example_runs_by_itself(cli: CliRunner) -> None:
+    (cli.folder / "example.py").write_text(EXAMPLE)
+    with cli.serve("example.py:ExampleTool") as server:
+        found = cli.run("call", "example-tool_method1", "--yes", "--url", server.url, "--json").json()
         assert found["structuredContent"] == {"status": "success"}
 
 
-def test_it_is_called_over_a_socket(shell: Shell) -> None:
-    with socket_hall() as hall, joined(shell, hall, KIT, "--socket") as (process, first):
+def test_join_over_a_socket_is_called(cli: CliRunner) -> None:
+    with fake_socket_hall() as hall, joined(cli, hall, KIT, "--socket") as (process, first):
         assert first == {"url": None, "pid": process.pid, "hall": hall.url}
         declared = hall.wait_for("join")
         assert not {"url", "token"} & set(declared)
@@ -213,48 +215,48 @@ def test_it_is_called_over_a_socket(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--socket"]], ids=["http", "socket"])
-def test_a_real_hall_calls_it(shell: Shell, words: list[str]) -> None:
-    (shell.folder / "quiet.py").write_text(QUIET)
-    (shell.folder / "example.py").write_text(EXAMPLE)
-    with shell.serving("quiet.py") as hall, joined(shell, hall, "example.py", *words):
-        called = shell.run("call", "example-tool_method1", "--yes", "--url", hall.url, "--json")
+def test_join_of_a_real_hall_is_called(cli: CliRunner, words: list[str]) -> None:
+    (cli.folder / "quiet.py").write_text(QUIET)
+    (cli.folder / "example.py").write_text(EXAMPLE)
+    with cli.serve("quiet.py") as hall, joined(cli, hall, "example.py", *words):
+        called = cli.run("call", "example-tool_method1", "--yes", "--url", hall.url, "--json")
         assert called.json()["structuredContent"] == {"status": "success"}
 
 
-def test_a_socket_that_is_refused_ends_it(shell: Shell) -> None:
-    (shell.folder / "quiet.py").write_text(QUIET)
-    with socket_hall(refusing) as hall:
-        ended = shell.run("serve", "quiet.py", "--join", hall.url, "--socket")
+def test_join_over_a_refused_socket_ends(cli: CliRunner) -> None:
+    (cli.folder / "quiet.py").write_text(QUIET)
+    with fake_socket_hall(refusing) as hall:
+        ended = cli.run_process("serve", "quiet.py", "--join", hall.url, "--socket")
     assert ended.code == 1
-    assert "not this key" in ended.complaint()
+    assert "not this key" in ended.error_line()
 
 
 @pytest.mark.parametrize("words", [[], ["--socket"]], ids=["http", "socket"])
-def test_without_a_key_it_says_where_one_is_put_and_the_hall_logs_no_error(shell: Shell, words: list[str]) -> None:
-    (shell.folder / "quiet.py").write_text(QUIET)
-    shell.run("key", "create", "ci")
-    with shell.started("serve", "quiet.py", "--profile", "server", "--port", "0", "--json") as hall:
+def test_join_without_a_key_names_the_option_and_logs_no_error(cli: CliRunner, words: list[str]) -> None:
+    (cli.folder / "quiet.py").write_text(QUIET)
+    cli.run("key", "create", "ci")
+    with cli.start("serve", "quiet.py", "--profile", "server", "--port", "0", "--json") as hall:
         url = json.loads(read_line(hall))["url"]
-        ended = shell.run("serve", "quiet.py", "--join", url, *words)
+        ended = cli.run_process("serve", "quiet.py", "--join", url, *words)
         hall.terminate()
-        _, logged = hall.communicate(timeout=PATIENCE)
+        _, logged = hall.communicate(timeout=patience())
     assert ended.code == 1
-    assert "set TOOLHALL_KEY or name a file with --key-file" in ended.complaint()
+    assert "set TOOLHALL_KEY or name a file with --key-file" in ended.error_line()
     assert b"handshake" not in logged
 
 
-def test_a_person_is_told_what_runs_where(shell: Shell) -> None:
-    with fake_hall() as hall, shell.started("serve", KIT, "--join", hall.url) as process:
+def test_join_at_terminal_shows_what_runs_where(cli: CliRunner) -> None:
+    with fake_hall() as hall, cli.start("serve", KIT, "--join", hall.url) as process:
         line = read_line(process)
         assert line == f"Toolhall runs kit at {hall.wait_for('join')['url']} for {hall.url}\n"
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(patience()) == 0
 
 
-def test_the_address_that_the_hall_is_told_may_be_another(shell: Shell) -> None:
+def test_join_with_advertise_tells_the_hall_that_address(cli: CliRunner) -> None:
     with fake_hall() as hall:
         words = ("--host", "127.0.0.1", "--advertise", "https://tools.example.com/kit/")
-        with joined(shell, hall, KIT, *words) as (_, first):
+        with joined(cli, hall, KIT, *words) as (_, first):
             assert first["url"] == hall.wait_for("join")["url"] == "https://tools.example.com/kit"
 
 
@@ -278,13 +280,13 @@ def test_the_address_that_the_hall_is_told_may_be_another(shell: Shell) -> None:
         (["--join", "http://hall.example.com"], "others can read on the way; use https"),
     ],
 )
-def test_wrong_usage_names_the_fix(shell: Shell, words: list[str], said: str) -> None:
-    (shell.folder / "empty").write_text("\n")
-    (shell.folder / "quiet.py").write_text(QUIET)
+def test_join_with_wrong_usage_names_the_fix(cli: CliRunner, words: list[str], said: str) -> None:
+    (cli.folder / "empty").write_text("\n")
+    (cli.folder / "quiet.py").write_text(QUIET)
     hall = [] if "--join" in words else ["--join", "http://127.0.0.1:1"]
-    ended = shell.run("serve", "quiet.py", *hall, *words)
+    ended = cli.run("serve", "quiet.py", *hall, *words)
     assert ended.code == 2
-    assert said in ended.complaint()
+    assert said in ended.error_line()
 
 
 @pytest.mark.parametrize(
@@ -298,9 +300,9 @@ def test_wrong_usage_names_the_fix(shell: Shell, words: list[str], said: str) ->
         (["t.json", "--join", "http://127.0.0.1:1"], 2, "definitions alone cannot be run"),
     ],
 )
-def test_what_cannot_be_joined_is_refused(shell: Shell, words: list[str], code: int, said: str) -> None:
-    (shell.folder / "own.py").write_text("from toolhall import Toolhall\nhall = Toolhall()\n")
-    (shell.folder / "t.json").write_text(json.dumps({"name": "a", "inputSchema": {"type": "object"}}))
-    ended = shell.run("serve", *words)
+def test_join_of_what_cannot_be_joined_is_refused(cli: CliRunner, words: list[str], code: int, said: str) -> None:
+    (cli.folder / "own.py").write_text("from toolhall import Toolhall\nhall = Toolhall()\n")
+    (cli.folder / "t.json").write_text(json.dumps({"name": "a", "inputSchema": {"type": "object"}}))
+    ended = cli.run("serve", *words)
     assert ended.code == code
-    assert said in ended.complaint()
+    assert said in ended.error_line()

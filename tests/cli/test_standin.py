@@ -9,9 +9,10 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.cli.shell import PATIENCE, Shell
 from tests.cli.test_serve import PLAIN, names
 from tests.cli.test_serve_ways import read_until
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
 from toolhall.cli.listen import listen
 from toolhall.server import reload
 from toolhall.server.reload import UnavailableResponder
@@ -26,7 +27,7 @@ def listening() -> Generator[socket.socket, None, None]:
 
 
 def caller(listening: socket.socket, sends: bytes = REQUEST) -> socket.socket:
-    connection = socket.create_connection(listening.getsockname(), PATIENCE)
+    connection = socket.create_connection(listening.getsockname(), patience())
     connection.sendall(sends)
     return connection
 
@@ -37,26 +38,26 @@ def heard(connection: socket.socket) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-def test_callers_of_what_cannot_be_loaded_hear_so_at_once_until_it_can(shell: Shell) -> None:
-    file = shell.folder / "tools.py"
+def test_reload_of_code_that_cannot_be_loaded_answers_at_once(cli: CliRunner) -> None:
+    file = cli.folder / "tools.py"
     file.write_text("def")
-    with shell.serving("tools.py", "--reload") as server:
+    with cli.serve("tools.py", "--reload") as server:
         assert server.process.stderr is not None
         read_until(server.process.stderr.fileno(), b"waiting for a change")
         large = urllib.request.Request(f"{server.url}/mcp", data=b"x" * 3_000_000)
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(large, timeout=PATIENCE)
+            urllib.request.urlopen(large, timeout=patience())
         with refused.value as reply:
             error = json.load(reply)["error"]
         assert (reply.code, reply.headers["content-type"], error["code"]) == (503, "application/json", "unavailable")
         assert "cannot be loaded; look at the terminal" in error["message"]
-        assert error["message"] in shell.run("list", "--url", server.url).complaint()
+        assert error["message"] in cli.run("list", "--url", server.url).error_line()
         file.write_text(PLAIN.format(name="repaired"))
         read_until(server.process.stderr.fileno(), b"serving it again")
-        assert names(shell, "--url", server.url) == ["repaired"], "who comes now waits for it"
+        assert names(cli, "--url", server.url) == ["repaired"], "who comes now waits for it"
 
 
-def test_who_is_not_answered_waits_in_line_for_the_next_process(listening: socket.socket) -> None:
+def test_reload_while_starting_keeps_connections_for_the_next_process(listening: socket.socket) -> None:
     stopped = threading.Event()
     with UnavailableResponder(listening) as stand_in:
         first = caller(listening)
@@ -66,14 +67,14 @@ def test_who_is_not_answered_waits_in_line_for_the_next_process(listening: socke
         assert heard(first).startswith(b"HTTP/1.1 503 ")
         taken, _ = listening.accept()
         with taken, second:
-            taken.settimeout(PATIENCE)
+            taken.settimeout(patience())
             assert taken.recv(1_000) == REQUEST
 
 
-def test_callers_that_never_hang_up_are_answered_and_let_go(
+def test_reload_with_callers_that_never_hang_up_lets_them_go(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reload, "_MOST_OPEN", 4)
+    monkeypatch.setattr(reload, "_MAX_OPEN", 4)
     stopped = threading.Event()
     silent = [caller(listening, b"") for _ in range(50)]
     with UnavailableResponder(listening) as stand_in:
@@ -81,5 +82,5 @@ def test_callers_that_never_hang_up_are_answered_and_let_go(
             assert not stand_in.wait(0.01, stopped, respond=True)
             assert stand_in.open_connections <= 4
         stopped.set()
-        assert stand_in.wait(PATIENCE, stopped, respond=True)
+        assert stand_in.wait(patience(), stopped, respond=True)
     assert all(b'"code":"unavailable"' in heard(each) for each in silent)

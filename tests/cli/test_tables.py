@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from toolhall.cli.rich_output import print_rows
 
 HEADINGS = ("name", "state", "said")
@@ -39,17 +39,17 @@ def drawn_by_rich() -> list[str]:
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_columns_stand_as_rich_puts_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_columns_are_aligned_as_rich_does(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(HEADINGS, ROWS, {"active": "32"}, first="36")
     assert capsys.readouterr().out.splitlines() == drawn_by_rich()
 
 
-def test_a_row_is_one_line_in_which_nothing_hides(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_row_with_hidden_characters_is_one_visible_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_rows(HEADINGS, [("a\nb", "\x1b[2J", "\u202e[red]")])
     assert capsys.readouterr().out.splitlines()[1] == "a<U+000A>b  <U+001B>[2J  <U+202E>[red]"
 
 
-def test_each_row_takes_little_work_however_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_of_many_rows_takes_little_work_for_each(capsys: pytest.CaptureFixture[str]) -> None:
     calls = 0
 
     def count(*_: object) -> None:
@@ -67,11 +67,10 @@ def test_each_row_takes_little_work_however_many_there_are(capsys: pytest.Captur
     assert calls / 1_000 < 200, "rich takes thousands"
 
 
-def test_at_a_terminal_the_last_column_is_broken_and_words_have_colours(shell: Shell) -> None:
-    (shell.folder / "tools.py").write_text(TOOL.format(said="word " * 30 + "x" * 90))
-    shell.environment["COLUMNS"] = "60"
-    with shell.terminal("list", "tools.py") as terminal:
-        code, seen = terminal.end()
+def test_table_at_terminal_wraps_the_last_column_and_has_colours(cli: CliRunner) -> None:
+    (cli.folder / "tools.py").write_text(TOOL.format(said="word " * 30 + "x" * 90))
+    cli.environment["COLUMNS"] = "60"
+    code, seen, _ = cli.run("list", "tools.py", terminal=True)
     assert code == 0
     assert "\x1b[36mlook\x1b[0m" in seen
     assert "\x1b[32mreads\x1b[0m" in seen

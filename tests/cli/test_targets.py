@@ -65,15 +65,15 @@ def tools(*targets: str) -> list[str]:
         (["pack/four.py:four"], ["four"]),
     ],
 )
-def test_a_target_leads_to_its_tools(targets: list[str], names: list[str]) -> None:
+def test_target_of_any_kind_leads_to_its_tools(targets: list[str], names: list[str]) -> None:
     assert tools(*targets) == names
 
 
-def test_no_target_is_the_example_toolkit() -> None:
+def test_target_left_out_is_the_example_toolkit() -> None:
     assert "Calculator_Add" in tools()
 
 
-def test_a_file_keeps_its_own_name_unless_that_is_taken() -> None:
+def test_target_file_keeps_its_module_name_unless_taken() -> None:
     (own,) = load_targets(["one.py"])
     (shadowing,) = load_targets(["json.py"])
     assert isinstance(own, ModuleType)
@@ -82,12 +82,12 @@ def test_a_file_keeps_its_own_name_unless_that_is_taken() -> None:
     assert shadowing is not sys.modules["json"]
 
 
-def test_an_object_in_a_file_is_that_object() -> None:
+def test_target_object_in_a_file_is_that_object() -> None:
     (found,) = load_targets(["one.py:one"])
     assert isinstance(found, FunctionType)
 
 
-def test_an_imported_tool_belongs_where_it_was_written() -> None:
+def test_target_with_imported_tools_leaves_them_out() -> None:
     with pytest.raises(CommandError, match="defines no tools"):
         load_targets(["pack/five.py"])
 
@@ -103,17 +103,17 @@ def test_an_imported_tool_belongs_where_it_was_written() -> None:
         ("pack:nothing", "is a folder"),
     ],
 )
-def test_a_target_that_names_nothing(target: str, said: str) -> None:
+def test_target_that_names_nothing_is_refused(target: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         load_targets([target])
 
 
-def test_an_object_that_is_no_tool() -> None:
+def test_target_object_that_is_no_tool_is_refused() -> None:
     with pytest.raises(CommandError, match="holds no tool"):
         load_targets(["one.py:tool"])
 
 
-def test_two_halls_in_one_file(folder: Path) -> None:
+def test_target_file_with_two_halls_is_refused(folder: Path) -> None:
     (folder / "halls.py").write_text("from toolhall import Toolhall\n\na, b = Toolhall(), Toolhall()\nsame = a\n")
     with pytest.raises(UsageError, match="choose one with"):
         load_targets(["halls.py"])
@@ -136,7 +136,7 @@ def test_two_halls_in_one_file(folder: Path) -> None:
         ("toolhall.Add@1.0.0", False),
     ],
 )
-def test_telling_a_target_from_a_tool(word: str, is_target: bool) -> None:
+def test_target_word_is_told_from_a_tool_name(word: str, is_target: bool) -> None:
     assert looks_like_target(word) is is_target
 
 
@@ -159,7 +159,7 @@ def again() -> str:
 
 
 @pytest.mark.parametrize("mark", ["@tool", "@tool(effect='reads')"])
-def test_two_functions_with_one_name_are_told_by_file_and_lines(folder: Path, mark: str) -> None:
+def test_target_with_two_functions_of_one_name_names_both_places(folder: Path, mark: str) -> None:
     (folder / "twice.py").write_text(TWICE.format(mark=mark))
     with pytest.raises(CommandError) as caught:
         load_targets(["twice.py"])
@@ -167,20 +167,20 @@ def test_two_functions_with_one_name_are_told_by_file_and_lines(folder: Path, ma
     assert f"two functions are called 'again', {file}:7-11 and {file}:13-15;" in str(caught.value)
 
 
-def test_two_methods_with_one_name_are_told_too(folder: Path) -> None:
+def test_target_with_two_methods_of_one_name_names_both_places(folder: Path) -> None:
     methods = "class Kit(Toolkit):\n" + 2 * "    @tool\n    async def do(self) -> None: ...\n"
     (folder / "kit.py").write_text(f"from toolhall import Toolkit, tool\n{methods}")
     with pytest.raises(CommandError, match=r"two functions are called 'do', .*kit\.py:3-4 and .*kit\.py:5-6"):
         load_targets(["kit.py"])
 
 
-def test_one_name_in_two_places_is_fine(folder: Path) -> None:
+def test_target_with_one_name_in_two_classes_is_accepted(folder: Path) -> None:
     kits = "".join(f"class {name}(Toolkit):\n    @tool\n    async def do(self) -> None: ...\n" for name in "AB")
     (folder / "kits.py").write_text(f"from toolhall import Toolkit, tool\n{kits}\n@tool\nasync def do() -> None: ...\n")
     assert tools("kits.py") == ["do", "A_do", "B_do"]
 
 
-def test_tools_of_one_name_are_told_by_their_places(folder: Path) -> None:
+def test_target_with_tools_of_one_id_names_their_places(folder: Path) -> None:
     (folder / "named.py").write_text(
         "from toolhall import tool\n"
         "@tool(name='go')\ndef a() -> None: ...\n"
@@ -195,7 +195,9 @@ def test_tools_of_one_name_are_told_by_their_places(folder: Path) -> None:
         build_app(["one.py", "other.py"], Config())
 
 
-def test_tools_without_a_docstring_are_told_with_their_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_target_with_undocumented_tools_warns_with_their_places(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bare = "".join(f"@tool\ndef bare_{number}() -> None: ...\n" for number in range(MAX_WARNINGS + 2))
     said = "@tool(description='Told.')\ndef told() -> None: ...\n"
     (folder / "bare.py").write_text(f"from toolhall import tool\n{said}{bare}")
@@ -212,7 +214,7 @@ def test_tools_without_a_docstring_are_told_with_their_place(folder: Path, capsy
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:9/mcp", "https://me:hunter2@tools.example/openapi.json?token=hunter2"]
 )
-def test_a_server_cannot_be_a_target_yet(url: str) -> None:
+def test_target_that_is_a_url_is_refused(url: str) -> None:
     assert looks_like_target(url)
     with pytest.raises(UsageError, match=r"the gateway .* is not there yet; .* 'toolhall list --url http") as caught:
         load_targets([url])
@@ -228,13 +230,13 @@ def test_a_server_cannot_be_a_target_yet(url: str) -> None:
         ("api.yml", '"swagger": "2.0"\n'),
     ],
 )
-def test_an_openapi_file_cannot_be_a_target_yet(folder: Path, name: str, text: str) -> None:
+def test_target_that_is_openapi_is_refused(folder: Path, name: str, text: str) -> None:
     (folder / name).write_text(text)
     with pytest.raises(UsageError, match=f"{name} describes an HTTP API in OpenAPI, and the gateway .* not there yet"):
         load_targets([name])
 
 
-def test_other_yaml_is_told_too(folder: Path) -> None:
+def test_target_that_is_other_yaml_is_refused(folder: Path) -> None:
     (folder / "tools.yaml").write_text("tools: []\n")
     with pytest.raises(UsageError, match="definitions are read from JSON"):
         load_targets(["tools.yaml"])

@@ -41,12 +41,12 @@ ROOT: dict[str, Any] = {"$defs": {"count": {"type": "integer"}, "loop": {"anyOf"
         ("a=b", {"type": "string"}, "a=b"),
     ],
 )
-def test_a_value_is_read_as_the_schema_wants_it(text: str, schema: dict[str, Any], value: object) -> None:
+def test_word_value_is_read_by_its_schema(text: str, schema: dict[str, Any], value: object) -> None:
     read = coerce_argument(text, schema, ROOT)
     assert (read, type(read)) == (value, type(value))
 
 
-def test_open_schemas_take_any_name() -> None:
+def test_word_arguments_of_an_open_schema_take_any_name() -> None:
     schema = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert read_arguments(["a=1", "b:=[2]"], '{"c": 3}', schema) == {"a": 1, "b": [2], "c": 3}
     with pytest.raises(UsageError, match="it takes none"):
@@ -64,12 +64,12 @@ def test_open_schemas_take_any_name() -> None:
         ("\u2028\u00a0\x85", "<U+2028><U+00A0><U+0085>"),
     ],
 )
-def test_nothing_hides(text: str, shown: str) -> None:
+def test_text_with_hidden_characters_is_made_visible(text: str, shown: str) -> None:
     assert visible(text) == shown
     assert visible_json({text: [text]}) == f'{{"{shown}":["{shown}"]}}'
 
 
-def test_newlines_stay_where_they_are_wanted() -> None:
+def test_text_with_kept_newlines_keeps_them() -> None:
     assert visible("a\nb\t\x07", keep="\n\t") == "a\nb\t<U+0007>"
 
 
@@ -86,7 +86,7 @@ def filled(schema: dict[str, Any], *typed: str | None) -> tuple[dict[str, Any], 
         seen += shown
 
 
-def test_a_form_with_every_kind_of_field() -> None:
+def test_form_with_every_kind_of_field_is_filled() -> None:
     schema = {
         "properties": {
             "name": {"type": "string", "minLength": 2, "title": "Your name"},
@@ -120,16 +120,16 @@ def test_a_form_with_every_kind_of_field() -> None:
     assert "this one is needed" in seen
 
 
-def test_the_end_of_the_input_declines() -> None:
+def test_form_at_the_end_of_input_declines() -> None:
     assert filled({"properties": {"a": {"type": "string"}}}, None)[0] == {"action": "decline"}
 
 
-def test_a_form_without_fields_is_accepted_as_it_is() -> None:
+def test_form_without_fields_is_accepted() -> None:
     assert filled({})[0] == {"action": "accept", "content": {}}
 
 
 @pytest.mark.parametrize(("typed", "action"), [("y", "accept"), ("", "decline"), (None, "decline")])
-def test_a_page_is_shown_and_never_opened(typed: str | None, action: str) -> None:
+def test_form_with_a_url_shows_it_and_never_opens_it(typed: str | None, action: str) -> None:
     steps = prompt_form({"mode": "url", "message": "Log in", "url": "https://example.org/\u202e"})
     assert "Log in" in next(steps)
     assert "https://example.org/<U+202E>" in steps.send(None)

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import pyotp
 import pytest
 
-from tests.cli.shell import PATIENCE, Shell, read_line
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 
 TOOLS = '''
 import os
@@ -42,7 +44,7 @@ class Worker:
     """One of the processes, asked on a connection that it has accepted."""
 
     def __init__(self, port: int, key: str) -> None:
-        self._line = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._line = http.client.HTTPConnection("127.0.0.1", port, timeout=patience())
         self._key = key
         self.pid: int = self.ask("POST", "/tools/tools/who", {})[1]
 
@@ -68,7 +70,7 @@ class Worker:
 def both(port: int, key: str) -> Generator[list[Worker]]:
     """A connection to each of two workers; which one accepts is the system's choice, so it may take several."""
     found: dict[int, Worker] = {}
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience()
     with contextlib.ExitStack() as stack:
         while len(found) < 2:
             assert time.monotonic() < deadline
@@ -87,18 +89,18 @@ class Hall(NamedTuple):
 
 
 @pytest.fixture
-def hall(shell: Shell) -> Iterator[Hall]:
-    (shell.folder / "tools.py").write_text(TOOLS)
-    admin = shell.run("key", "create", "boss", "--scopes", "admin,tools:*", "--owner", "alice").out.strip()
-    assert shell.run("grant", "add", "boss", "*").code == 0
-    with shell.started("factor", "add", "totp", "alice") as adding:
+def hall(cli: CliRunner) -> Iterator[Hall]:
+    (cli.folder / "tools.py").write_text(TOOLS)
+    admin = cli.run("key", "create", "boss", "--scopes", "admin,tools:*", "--owner", "alice").out.strip()
+    assert cli.run("grant", "add", "boss", "*").code == 0
+    with cli.start("factor", "add", "totp", "alice") as adding:
         read_line(adding)
         generator = pyotp.TOTP(read_line(adding).strip())
         assert adding.stdin is not None
         adding.stdin.write(generator.now().encode() + b"\n")
-        assert adding.wait(PATIENCE) == 0
+        assert adding.wait(patience()) == 0
     with (
-        shell.serving("tools.py", "--profile", "server", "--workers", "2") as server,
+        cli.serve("tools.py", "--profile", "server", "--workers", "2") as server,
         both(int(server.url.rpartition(":")[2]), admin) as (one, other),
     ):
         yield Hall(one, other, generator)
@@ -106,13 +108,13 @@ def hall(shell: Shell) -> Iterator[Hall]:
 
 def until(worker: Worker, status: int, tool: str, key: str) -> None:
     """Wait until a call with this key gets this status."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience()
     while (found := worker.call(tool, key)) != status:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
 
 
-def test_keys_and_grants_are_changed_through_any_worker_and_count_in_all(hall: Hall) -> None:
+def test_keys_and_grants_changed_in_one_worker_count_in_all(hall: Hall) -> None:
     for one, other in ((hall.one, hall.other), (hall.other, hall.one)):
         status, made = one.ask("POST", "/api/keys", {"name": "ci"})
         assert status == 201
@@ -130,7 +132,7 @@ def test_keys_and_grants_are_changed_through_any_worker_and_count_in_all(hall: H
         until(one, 401, "who", key)
 
 
-def test_what_one_worker_has_just_made_another_can_take_back(hall: Hall) -> None:
+def test_change_made_in_one_worker_is_taken_back_in_another(hall: Hall) -> None:
     made = hall.one.ask("POST", "/api/keys", {"name": "ci"})[1]
     grant = hall.one.ask("POST", "/api/grants", {"callers": "ci", "tools": "*.push"})[1]
     assert hall.other.ask("DELETE", f"/api/keys/{made['id']}")[0] == 200
@@ -138,7 +140,7 @@ def test_what_one_worker_has_just_made_another_can_take_back(hall: Hall) -> None
     until(hall.one, 401, "who", made["secret"])
 
 
-def test_a_yes_that_one_worker_heard_is_used_up_once_in_all(hall: Hall, tmp_path: Path) -> None:
+def test_approval_heard_by_one_worker_is_used_once_in_all(hall: Hall, tmp_path: Path) -> None:
     status, refused = hall.one.ask("POST", "/tools/tools/burn", {"room": "attic"})
     assert status == 403, refused
     (waiting,) = hall.other.ask("GET", "/api/approvals")[1]["approvals"]
@@ -152,7 +154,7 @@ def test_a_yes_that_one_worker_heard_is_used_up_once_in_all(hall: Hall, tmp_path
     assert (tmp_path / "burnt").read_text() == "attic\n"
 
 
-def test_workers_need_a_folder_that_they_share(shell: Shell) -> None:
-    (shell.folder / "own.py").write_text("from toolhall import Config, Toolhall\nhall = Toolhall(config=Config())\n")
-    done = shell.run("serve", "own.py:hall", "--workers", "2", "--port", "0")
-    assert (done.code != 0, "set data in its Config(...)" in done.complaint()) == (True, True)
+def test_workers_without_a_shared_folder_are_refused(cli: CliRunner) -> None:
+    (cli.folder / "own.py").write_text("from toolhall import Config, Toolhall\nhall = Toolhall(config=Config())\n")
+    done = cli.run_process("serve", "own.py:hall", "--workers", "2", "--port", "0")
+    assert (done.code != 0, "set data in its Config(...)" in done.error_line()) == (True, True)

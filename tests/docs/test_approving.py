@@ -10,7 +10,9 @@ from typing import Any
 
 import pyotp
 
-from tests.cli.shell import Shell, read_line
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/approve.md").read_text()
 COMMANDS = re.findall(r"^toolhall ((?:factor|approval) .*)$", PAGE, re.MULTILINE)
@@ -29,7 +31,7 @@ def call(url: str, room: str) -> tuple[int, Any]:
         f"{url}/tools/house/burn", json.dumps({"room": room}).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=10) as reply:
+        with urllib.request.urlopen(request, timeout=patience()) as reply:
             return reply.status, json.load(reply)
     except urllib.error.HTTPError as refused:
         with refused:
@@ -41,34 +43,34 @@ def at(command: str, url: str, some_id: str = "") -> list[str]:
     return [some_id if word == "ID" else url if word.startswith("http") else word for word in command.split()]
 
 
-def test_every_command_on_the_page_works(tmp_path: Path) -> None:
+def test_approving_page_commands_all_work(tmp_path: Path) -> None:
     add_totp, add_passkey, list_factors, list_approvals, approve, deny, remove = COMMANDS
-    shell = Shell(tmp_path)
+    cli = CliRunner(tmp_path)
     (tmp_path / "house.py").write_text(TOOLS)
-    with shell.serving("house.py") as server:
-        invited = shell.run(*at(f"{add_passkey} --json", server.url))
+    with cli.serve("house.py") as server:
+        invited = cli.run(*at(f"{add_passkey} --json", server.url))
         assert re.fullmatch(r"http://localhost:\d+/enroll/[\w-]{32}", invited.json()["url"])
-        with shell.started(*at(add_totp, server.url)) as adding:
+        with cli.start(*at(add_totp, server.url)) as adding:
             assert read_line(adding).startswith("otpauth://totp/toolhall:local?secret=")
             generator = pyotp.TOTP(read_line(adding).strip())
             assert adding.stdin is not None
             adding.stdin.write(b"000000\n" + generator.now().encode() + b"\n")
             assert adding.wait(30) == 0
-        known = shell.run(*at(f"{list_factors} --json", server.url)).json()
+        known = cli.run(*at(f"{list_factors} --json", server.url)).json()
         assert [each["kind"] for each in known] == ["invitation", "totp"]
         assert call(server.url, "attic")[0] == 403
-        (waiting,) = shell.run(*at(f"{list_approvals} --json", server.url)).json()
+        (waiting,) = cli.run(*at(f"{list_approvals} --json", server.url)).json()
         assert json.loads(waiting["shown"]) == {"room": "attic"}
-        right = shell.run(*at(approve, server.url, waiting["id"]), text=generator.at(int(time.time()) + 30))
+        right = cli.run(*at(approve, server.url, waiting["id"]), text=generator.at(int(time.time()) + 30))
         assert right.code == 0, right
         assert '"room": "attic"' in right.err
         assert call(server.url, "attic") == (200, "burnt attic")
         assert call(server.url, "attic")[0] == 403
-        with urllib.request.urlopen(f"{server.url}/api/approvals", timeout=10) as reply:
+        with urllib.request.urlopen(f"{server.url}/api/approvals", timeout=patience()) as reply:
             (again,) = json.load(reply)["approvals"]
-        denied = shell.run(*at(deny, server.url, again["id"]))
+        denied = cli.run(*at(deny, server.url, again["id"]))
         assert (denied.code, denied.out) == (0, f"{again['id']} is denied: the call will not run\n")
         assert call(server.url, "attic")[0] == 429
     removing = at(remove, "", known[1]["id"])
-    assert shell.run(*removing).code == 0
-    assert [each["kind"] for each in shell.run("factor", "list", "--json").json()] == ["invitation"]
+    assert cli.run(*removing).code == 0
+    assert [each["kind"] for each in cli.run("factor", "list", "--json").json()] == ["invitation"]

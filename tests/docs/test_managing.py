@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from toolhall.dialects.openapi import paths
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,21 +19,21 @@ def definition(version: str, **more: Any) -> str:
     return json.dumps({"name": "Tides_high", "description": "Say when.", "inputSchema": schema, "_meta": meta})
 
 
-def test_every_command_on_the_page_works(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
+def test_managing_page_commands_all_work(tmp_path: Path) -> None:
+    cli = CliRunner(tmp_path)
     (tmp_path / "tides.json").write_text(definition("1.0.0"))
     (tmp_path / "tides-2.json").write_text(definition("1.1.0", day={"type": "string"}))
     for command in COMMANDS:
         words = command.split()
-        done = shell.run(*words, *(["--yes"] if words[1] in ASKING else []))
+        done = cli.run(*words, *(["--yes"] if words[1] in ASKING else []))
         assert done.code == 0, (command, done)
     used = {command.split()[1] for command in COMMANDS}
     assert used == {"add", "show", "callers", "deprecate", "deactivate", "history", *ASKING}
-    (left,) = shell.run("tool", "list", "--json").json()
+    (left,) = cli.run("tool", "list", "--json").json()
     assert (left["id"], left["state"]) == ("Tides.high@1.1.0", "inactive")
 
 
-def test_the_reference_names_every_operation() -> None:
+def test_management_reference_names_every_operation() -> None:
     page = (DOCS / "reference/management.md").read_text()
     told = re.findall(r"^\| `([A-Z]+) ([^?`]+)", page, re.MULTILINE)
     described = [

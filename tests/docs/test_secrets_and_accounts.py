@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from tests.cli.person import Person
-from tests.cli.shell import Ended, Shell, read_line
+from tests.harness.browser import Browser
+from tests.harness.cli import CliResult, CliRunner
+from tests.harness.processes import read_line
 from toolhall.config import load_config
 from toolhall.oauth.providers import PRESETS, build_provider
 
@@ -18,15 +19,15 @@ KEY = "SK" + "0123456789abcdef" * 2
 class Reader:
     """Types what the page says, at this hall."""
 
-    def __init__(self, shell: Shell, url: str) -> None:
-        self._shell = shell
+    def __init__(self, cli: CliRunner, url: str) -> None:
+        self._cli = cli
         self._url = url
 
     def words(self, command: str, some_id: str = "") -> list[str]:
         return [some_id if word == "ID" else self._url if word.startswith("http") else word for word in command.split()]
 
-    def types(self, command: str, some_id: str = "", text: str = "") -> Ended:
-        return self._shell.run(*self.words(command, some_id), text=text)
+    def types(self, command: str, some_id: str = "", text: str = "") -> CliResult:
+        return self._cli.run(*self.words(command, some_id), text=text)
 
     def said(self, output: str) -> str:
         """An output of the page, as a pattern."""
@@ -34,11 +35,11 @@ class Reader:
         return re.escape(here).replace("/ID,", r"/[\w-]+,")
 
 
-def test_a_secret_is_set_used_listed_and_removed(tmp_path: Path) -> None:
+def test_secrets_page_commands_set_use_list_and_remove(tmp_path: Path) -> None:
     serve, refused, put, send, listing, remove, *_ = COMMANDS
-    shell = Shell(tmp_path)
-    with shell.serving(*serve.split()[1:]) as server:
-        reader = Reader(shell, server.url)
+    cli = CliRunner(tmp_path)
+    with cli.serve(*serve.split()[1:]) as server:
+        reader = Reader(cli, server.url)
         first = reader.types(refused)
         assert re.search(reader.said(OUTPUTS[0]), first.err), first
         assert reader.types(put, text=f"{KEY}\n").code == 0
@@ -48,16 +49,16 @@ def test_a_secret_is_set_used_listed_and_removed(tmp_path: Path) -> None:
         assert reader.types(send).code == 1
 
 
-def test_an_account_is_connected_used_listed_and_disconnected(tmp_path: Path) -> None:
+def test_accounts_page_commands_connect_use_list_and_disconnect(tmp_path: Path) -> None:
     read, providers, connect, again, listing, disconnect = COMMANDS[6:12]
-    shell = Shell(tmp_path)
-    with shell.serving() as server:
-        reader = Reader(shell, server.url)
+    cli = CliRunner(tmp_path)
+    with cli.serve() as server:
+        reader = Reader(cli, server.url)
         first = reader.types(read)
         assert re.search(reader.said(OUTPUTS[1]), first.err), first
         assert "google" in reader.types(providers).out
-        with shell.started(*reader.words(connect)) as connecting:
-            Person().connects(read_line(connecting).strip())
+        with cli.start(*reader.words(connect)) as connecting:
+            Browser().connect(read_line(connecting).strip())
             assert connecting.wait(30) == 0
         assert "Your book is due" in reader.types(again).out
         (account,) = reader.types(f"{listing} --json").json()
@@ -65,17 +66,17 @@ def test_an_account_is_connected_used_listed_and_disconnected(tmp_path: Path) ->
         assert reader.types(read).code == 1
 
 
-def test_the_vault_gets_another_key(tmp_path: Path) -> None:
+def test_secrets_page_commands_rotate_the_vault_key(tmp_path: Path) -> None:
     key, rotate = COMMANDS[12:]
-    shell = Shell(tmp_path)
-    assert re.fullmatch(r"[A-Za-z0-9+/]{43}=\n", shell.run(*key.split()).out)
-    assert shell.run("secret", "set", "TWILIO_API_KEY", text=KEY).code == 0
-    before = (shell.data / "vault.key").read_bytes()
-    assert shell.run(*rotate.split()).out == "1 secret sealed anew\n"
-    assert (shell.data / "vault.key").read_bytes() != before
+    cli = CliRunner(tmp_path)
+    assert re.fullmatch(r"[A-Za-z0-9+/]{43}=\n", cli.run(*key.split()).out)
+    assert cli.run("secret", "set", "TWILIO_API_KEY", text=KEY).code == 0
+    before = (cli.data / "vault.key").read_bytes()
+    assert cli.run(*rotate.split()).out == "1 secret sealed anew\n"
+    assert (cli.data / "vault.key").read_bytes() != before
 
 
-def test_the_settings_are_settings_and_the_presets_are_those(tmp_path: Path) -> None:
+def test_secrets_page_settings_and_presets_exist(tmp_path: Path) -> None:
     (settings,) = SETTINGS
     file = tmp_path / "toolhall.toml"
     for name in ("google", "corp"):

@@ -10,7 +10,8 @@ from typing import Any
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
+from tests.harness.patience import patience
 from toolhall.config import load_config
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/sign-in.md").read_text()
@@ -28,7 +29,7 @@ def ping() -> str:
 
 def asked(port: int, path: str, message: Any = None, **headers: str) -> tuple[int, bytes]:
     """The status and the body of a reply."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience())
     body = None if message is None else json.dumps(message)
     stated = {name.replace("_", "-"): said for name, said in headers.items()}
     connection.request("GET" if body is None else "POST", path, body, {"Content-Type": "application/json"} | stated)
@@ -44,16 +45,16 @@ def machine(token: str) -> Any:
     return {"header": header, "payload": {"tool": called, "security": {"token": token}}}
 
 
-def test_each_credential_is_taken_where_the_page_says(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
+def test_signing_in_page_credentials_are_accepted_as_it_says(tmp_path: Path) -> None:
+    cli = CliRunner(tmp_path)
     (tmp_path / "my_tools.py").write_text(TOOLS)
     (tmp_path / "secret").write_text(SECRET)
     (tmp_path / "secret").chmod(0o600)
-    shell.environment["TOOLHALL_OXP_SECRET_FILE"] = str(tmp_path / "secret")
-    made = shell.run(*CREATE.split())
+    cli.environment["TOOLHALL_OXP_SECRET_FILE"] = str(tmp_path / "secret")
+    made = cli.run(*CREATE.split())
     assert made.code == 0, made
     key = made.out.strip()
-    with shell.serving(*SERVE.split()[1:]) as server:
+    with cli.serve(*SERVE.split()[1:]) as server:
         port = int(server.url.rpartition(":")[2])
         assert asked(port, "/tools")[0] == 401
         assert asked(port, "/health")[0] == 200
@@ -67,7 +68,7 @@ def test_each_credential_is_taken_where_the_page_says(tmp_path: Path) -> None:
         assert asked(port, rest, {}, Authorization=f"Bearer {token}")[0] == 401
 
 
-def test_the_settings_on_the_page_can_be_read(tmp_path: Path) -> None:
+def test_signing_in_page_settings_can_be_read(tmp_path: Path) -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "toolhall.toml").write_text(block)
     config = load_config(tmp_path / "toolhall.toml", {})

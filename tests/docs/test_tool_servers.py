@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from docs_src import base_tool
-from tests.cli.shell import KIT, PATIENCE, Shell, read_line
+from tests.harness.cli import KIT, CliRunner
+from tests.harness.patience import patience
+from tests.harness.processes import read_line
 from tests.typescript import project
 from toolhall import Config, ToolFailed
 from toolhall.execution.remote.circuit_breaker import FAILURE_THRESHOLD, OPEN_SECONDS
@@ -26,8 +28,8 @@ ADMIN = ("key", "create", "boss", "--scopes", "admin,tools:*")
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+def cli(tmp_path: Path) -> CliRunner:
+    return CliRunner(tmp_path)
 
 
 def told(verb: str) -> list[list[str]]:
@@ -36,60 +38,60 @@ def told(verb: str) -> list[list[str]]:
 
 
 @pytest.mark.timeout(180)  # a dozen processes
-def test_a_server_joins_with_a_key_is_looked_at_and_called(shell: Shell) -> None:
-    tmp, data = shell.folder, ["--data", str(shell.data)]
+def test_tool_servers_page_server_joins_and_is_called(cli: CliRunner) -> None:
+    tmp, data = cli.folder, ["--data", str(cli.data)]
     (tmp / "my_calendar.py").write_text((ROOT / "docs_src/calendar_toolkit.py").read_text())
-    admin = shell.run(*ADMIN, *data).out.strip()
-    caller = shell.run("key", "create", "ci", *data).out.strip()
+    admin = cli.run(*ADMIN, *data).out.strip()
+    caller = cli.run("key", "create", "ci", *data).out.strip()
     (key,) = told("key")
-    (tmp / "calendars.key").write_text(shell.run(*key, *data).out)
+    (tmp / "calendars.key").write_text(cli.run(*key, *data).out)
     (joining,) = told("serve")
     (allowed,) = re.findall(r'`egress_allow = \["(.*?)"\]`', PAGE)
-    shell.environment["TOOLHALL_EGRESS_ALLOW"] = allowed
-    with shell.serving(KIT, "--profile", "server") as hall:
+    cli.environment["TOOLHALL_EGRESS_ALLOW"] = allowed
+    with cli.serve(KIT, "--profile", "server") as hall:
         words = [hall.url if word.startswith("http://") else word for word in joining[1:]]
-        with shell.serving(*words, "--key-file", "calendars.key") as server:
+        with cli.serve(*words, "--key-file", "calendars.key") as server:
             assert server.first["hall"] == hall.url
-            shell.environment["TOOLHALL_KEY"] = admin
+            cli.environment["TOOLHALL_KEY"] = admin
             for command in [*told("tool"), *told("grant")]:
-                done = shell.run(*command, "--url", hall.url, *(["--yes"] if "activate" in command else []))
+                done = cli.run(*command, "--url", hall.url, *(["--yes"] if "activate" in command else []))
                 assert (done.code, "Calendar." in done.out) == (0, True), command
-            shell.environment["TOOLHALL_KEY"] = caller
-            called = shell.run("call", "Calendar_upcoming", "--json", "--url", hall.url)
+            cli.environment["TOOLHALL_KEY"] = caller
+            called = cli.run("call", "Calendar_upcoming", "--json", "--url", hall.url)
             assert (called.code, "[]" in called.out) == (0, True), called
     assert {command.split()[0] for command in COMMANDS} == {"serve", "new", "key", "tool", "grant"}
 
 
-def test_every_option_on_the_page_is_one(shell: Shell) -> None:
-    (shell.folder / "calendars.key").write_text("tk_x")
+def test_tool_servers_page_options_are_all_known(cli: CliRunner) -> None:
+    (cli.folder / "calendars.key").write_text("tk_x")
     assert {option for option, _ in OPTIONS} == {
         *("--join", "--name", "--key-file", "--host", "--port", "--advertise", "--socket")
     }
     both = [word for option, value in OPTIONS if option != "--socket" for word in (option, value)]
     away = ["http://127.0.0.1:1" if word.endswith(":8000") else word for word in both]
-    taken = shell.run("serve", KIT, *away, "--no-such-option")
+    taken = cli.run_process("serve", KIT, *away, "--no-such-option")
     assert "no-such-option" in taken.err, taken
 
 
 @pytest.mark.timeout(120)
-def test_the_typescript_example_joins_and_is_called(shell: Shell, tmp_path: Path) -> None:
+def test_tool_servers_page_typescript_example_joins_and_is_called(cli: CliRunner, tmp_path: Path) -> None:
     example = project(tmp_path / "project", ROOT / "docs_src/rooms.ts") / "rooms.js"
     book = ("call", "Rooms_book", "room=Blue", "--yes")
-    with shell.serving(KIT) as hall:
-        environment = {**shell.environment, "HALL_URL": hall.url}
+    with cli.serve(KIT) as hall:
+        environment = {**cli.environment, "HALL_URL": hall.url}
         with subprocess.Popen(["node", example], env=environment, stdout=subprocess.PIPE, bufsize=0) as server:
             try:
                 assert read_line(server) == f"joined {hall.url}\n"
-                booked, again = (shell.run(*book, "--url", hall.url) for _ in range(2))
+                booked, again = (cli.run(*book, "--url", hall.url) for _ in range(2))
                 server.send_signal(signal.SIGTERM)
-                assert server.wait(PATIENCE) == 0
+                assert server.wait(patience()) == 0
             finally:
                 server.kill()
     assert (booked.code, json.loads(booked.out)) == (0, {"booked": "Blue"}), booked
     assert (again.code, "Blue is taken; choose another room" in again.err) == (1, True), again
 
 
-async def test_the_example_in_the_hubs_own_form() -> None:
+async def test_tool_servers_page_hub_example_is_right() -> None:
     async with Client(base_tool.Rooms) as client:
         assert (await client.call_named("Rooms_book", {"room": "Blue"})).encoded == b'{"booked":"Blue"}'
         with pytest.raises(ToolFailed, match="Blue is taken"):
@@ -97,7 +99,7 @@ async def test_the_example_in_the_hubs_own_form() -> None:
     assert await base_tool.Rooms().health_check() == {"status": "healthy"}
 
 
-def test_the_setting_and_the_figures_on_the_page_are_right() -> None:
+def test_tool_servers_page_setting_and_figures_are_right() -> None:
     (written,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert msgspec.toml.decode(written, type=Config).idempotent == ("Calendar.upcoming", "Weather.*")
     assert (HEARTBEAT_SECONDS, EXPIRY_SECONDS, FAILURE_THRESHOLD, OPEN_SECONDS) == (5, 15, 5, 30)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from tests.servers import account_tools
 from tests.servers.authority import Authority, authority
 from tests.servers.crowd import all_at_once, lines_to
@@ -31,11 +31,11 @@ def acme() -> Iterator[Authority]:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, acme: Authority) -> Shell:
+def cli(tmp_path: Path, acme: Authority) -> CliRunner:
     """Where the operator types; the provider is set up."""
-    shell = Shell(tmp_path)
-    shell.environment = environment(tmp_path, settings_for(acme.issuer, tmp_path))
-    return shell
+    cli = CliRunner(tmp_path)
+    cli.environment = environment(tmp_path, settings_for(acme.issuer, tmp_path))
+    return cli
 
 
 def link(hall: Hall) -> str:
@@ -56,9 +56,9 @@ def connect(hall: Hall, acme: Authority, lifetime: float) -> str:
 
 @pytest.mark.threat("D9")
 @pytest.mark.parametrize("processes", [1, 2])
-def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(shell: Shell, acme: Authority, processes: int) -> None:
+def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(cli: CliRunner, acme: Authority, processes: int) -> None:
     """All have called before the provider answers; each gets the one new token, whichever process it asked."""
-    with shell.serving(TOOLS, "--workers", str(processes)) as server:
+    with cli.serve(TOOLS, "--workers", str(processes)) as server:
         hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, SHORT)
         with lines_to(hall, MANY, processes) as lines:
@@ -71,9 +71,9 @@ def test_D9_fifty_calls_with_an_expired_token_are_one_refresh(shell: Shell, acme
     assert not acme.issued[-1].revoked
 
 
-def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(shell: Shell, acme: Authority) -> None:
+def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(cli: CliRunner, acme: Authority) -> None:
     """The next refresh finds out; the person gets a new link, which works."""
-    with shell.serving(TOOLS) as server:
+    with cli.serve(TOOLS) as server:
         hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
         first = connect(hall, acme, SHORT)
         acme.revoke_all()
@@ -84,14 +84,14 @@ def test_a_grant_that_was_revoked_at_the_provider_is_asked_for_anew(shell: Shell
         assert account["state"] == "connected"
 
 
-def test_disconnecting_revokes_at_the_provider(shell: Shell, acme: Authority) -> None:
+def test_disconnecting_revokes_at_the_provider(cli: CliRunner, acme: Authority) -> None:
     """By the command line, at the hall that runs: its tokens are worth nothing there, and the next call asks anew."""
-    with shell.serving(TOOLS) as server:
+    with cli.serve(TOOLS) as server:
         hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, 3600.0)
         assert hall.ask("POST", "/tools/Post/read", {}).status == 200
-        (account,) = shell.run("account", "list", "--url", hall.url, "--json").json()
-        done = shell.run("account", "disconnect", account["id"], "--yes", "--url", hall.url)
+        (account,) = cli.run("account", "list", "--url", hall.url, "--json").json()
+        done = cli.run("account", "disconnect", account["id"], "--yes", "--url", hall.url)
         assert done.code == 0, done.err
         assert acme.count("/revoke") >= 1
         assert all(each.revoked for each in acme.issued)
@@ -99,11 +99,11 @@ def test_disconnecting_revokes_at_the_provider(shell: Shell, acme: Authority) ->
 
 
 @pytest.mark.threat("D2")
-def test_D2_tokens_are_asked_for_one_resource(shell: Shell, acme: Authority) -> None:
+def test_D2_tokens_are_asked_for_one_resource(cli: CliRunner, acme: Authority) -> None:
     """It is named where the person agrees, where the code is exchanged, and with every refresh (RFC 8707)."""
-    client = {"client_id": "hall", "client_secret_file": str(shell.folder / "client-secret"), "resource": API}
-    shell.environment = environment(shell.folder, settings_for(acme.issuer, shell.folder, **client))
-    with shell.serving(TOOLS) as server:
+    client = {"client_id": "hall", "client_secret_file": str(cli.folder / "client-secret"), "resource": API}
+    cli.environment = environment(cli.folder, settings_for(acme.issuer, cli.folder, **client))
+    with cli.serve(TOOLS) as server:
         hall = Hall(int(server.url.rpartition(":")[2])).registered_at(acme)
         connect(hall, acme, SHORT)
         assert hall.ask("POST", "/tools/Post/read", {}).status == 200

@@ -2,7 +2,6 @@
 """K15 to K17: an audit that is cut off or replaced as a whole is noticed, and so is a call without an end."""
 
 import asyncio
-import json
 import logging
 import os
 import shutil
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from tests.recorded import recorded
 from tests.unit.parts import Clock
 from tests.unit.stores.audit.audit_logs import DAY, record
@@ -40,9 +39,9 @@ from toolhall.stores.crypto import ROOT_KEY_FILE
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
+def cli(tmp_path: Path) -> CliRunner:
     """Runs commands on a data folder below `tmp_path`."""
-    return Shell(tmp_path)
+    return CliRunner(tmp_path)
 
 
 @tool(level=4, effect="writes")
@@ -349,20 +348,20 @@ asyncio.run(main())
 
 @pytest.mark.threat("K17")
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no such signal")
-async def test_K17_an_intent_without_an_outcome_is_listed(shell: Shell) -> None:
+async def test_K17_an_intent_without_an_outcome_is_listed(cli: CliRunner) -> None:
     """A call whose process was killed while its tool ran; one that ended is not in the list."""
-    script = shell.data / "killed.py"
+    script = cli.data / "killed.py"
     script.parent.mkdir(exist_ok=True)
     script.write_text(KILLED)
-    process = await asyncio.create_subprocess_exec(sys.executable, str(script), str(shell.data), env=os.environ)
+    process = await asyncio.create_subprocess_exec(sys.executable, str(script), str(cli.data), env=os.environ)
     assert await process.wait() == -signal.SIGKILL
-    done = await asyncio.to_thread(shell.run, "audit", "verify")
+    done = cli.run("audit", "verify")
     assert done.code == 0, done
     assert "1 intent without an outcome" in done.err
     (line,) = [line for line in done.out.splitlines() if line.startswith("no outcome: ")]
     assert "killed.sell@" in line
     assert "called by local at " in line
-    report = json.loads((await asyncio.to_thread(shell.run, "audit", "verify", "--json")).out)
+    report = cli.run("audit", "verify", "--json").json()
     (unfinished,) = report["unfinished"]
-    (intent,) = [each for each in recorded(shell.data) if each["call"] == unfinished["call"]]
+    (intent,) = [each for each in recorded(cli.data) if each["call"] == unfinished["call"]]
     assert (intent["phase"], intent["tool"]) == ("intent", unfinished["tool"])

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from tests.properties.callers.house import visit
 from tests.properties.callers.town import Rule, Town
 from tests.properties.callers.ways import WAYS, Call
@@ -150,10 +150,10 @@ async def test_J3_without_an_audit_nothing_is_changed(tmp_path: Path) -> None:
 @pytest.mark.threat("J3")
 def test_J3_nor_by_a_command_on_the_data_folder(tmp_path: Path) -> None:
     """The person at this machine cannot do it either, and hears why."""
-    shell = Shell(tmp_path)
-    shell.data.mkdir()
-    (shell.data / "audit").write_text("in the way", "utf-8")
-    refused = shell.run("grant", "add", "ci", "*")
+    cli = CliRunner(tmp_path)
+    cli.data.mkdir()
+    (cli.data / "audit").write_text("in the way", "utf-8")
+    refused = cli.run("grant", "add", "ci", "*")
     assert refused.code != 0
     assert "the audit cannot be written" in refused.err
-    assert shell.run("grant", "list", "--json").json() == []
+    assert cli.run("grant", "list", "--json").json() == []

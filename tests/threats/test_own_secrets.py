@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.shell import PATIENCE, PROGRAM, Serving, Shell
 from tests.cli.test_serve_ways import INITIALIZE, ask, children
+from tests.harness.cli import CliRunner
+from tests.harness.patience import PROGRAM, patience
+from tests.harness.processes import ServerProcess
 from toolhall.config import Config
 from toolhall.server.process import secret_env_in
 
@@ -52,17 +54,17 @@ hall = Toolhall(here, config=config)
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    shell = Shell(tmp_path)
-    shell.environment |= SECRETS | {"VISIBLE": "as-everything-else"}
+def cli(tmp_path: Path) -> CliRunner:
+    cli = CliRunner(tmp_path)
+    cli.environment |= SECRETS | {"VISIBLE": "as-everything-else"}
     (tmp_path / "tools.py").write_text(TOOLS)
     (tmp_path / "own.py").write_text(TOOLS + OWN)
-    return shell
+    return cli
 
 
-def told(shell: Shell, server: Serving, name: str) -> list[str]:
+def told(cli: CliRunner, server: ServerProcess, name: str) -> list[str]:
     """What a tool says to somebody at this machine: its own environment, and that of what it started."""
-    done = Shell(shell.folder).run("call", name, "--yes", "--url", server.url, "--json")
+    done = CliRunner(cli.folder).run("call", name, "--yes", "--url", server.url, "--json")
     assert done.code == 0, done
     seen: list[str] = json.loads(done.json()["content"][0]["text"])
     assert len(seen) == 2
@@ -77,20 +79,20 @@ def found(seen: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("own.py:hall",)], ids=" ".join
 )
-def test_J4_tools_do_not_find_the_halls_own_secrets_around_them(shell: Shell, words: tuple[str, ...]) -> None:
+def test_J4_tools_do_not_find_the_halls_own_secrets_around_them(cli: CliRunner, words: tuple[str, ...]) -> None:
     """Neither in their environment nor in that of a program they start."""
-    with shell.serving(*words) as server:
-        seen = told(shell, server, "here")
+    with cli.serve(*words) as server:
+        seen = told(cli, server, "here")
         assert all("as-everything-else" in text for text in seen), "the rest is as it was"
         assert found(seen) == []
 
 
 @pytest.mark.threat("J4")
 @pytest.mark.parametrize("way", [("--workers", "2"), ("--reload",)], ids=" ".join)
-def test_J4_processes_of_one_hall_tell_each_other_in_private(shell: Shell, way: tuple[str, ...]) -> None:
+def test_J4_processes_of_one_hall_tell_each_other_in_private(cli: CliRunner, way: tuple[str, ...]) -> None:
     """Others on the machine can read a process's command line, and whoever is the same user its environment."""
-    with shell.serving("tools.py", *way) as server:
-        assert found(told(shell, server, "apart")) == []  # it is loaded, and has started a worker
+    with cli.serve("tools.py", *way) as server:
+        assert found(told(cli, server, "apart")) == []  # it is loaded, and has started a worker
         for child in children(server.process.pid):
             assert found([Path(f"/proc/{child}/{place}").read_text() for place in ("cmdline", "environ")]) == []
 
@@ -131,17 +133,17 @@ def open_to_same_user(pid: int) -> str:
     "words", [("tools.py",), ("tools.py", "--workers", "2"), ("tools.py", "--reload"), ("--stdio",)], ids=" ".join
 )
 def test_K11_the_environment_of_a_running_hall_holds_no_key(
-    shell: Shell, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    cli: CliRunner, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No process of a hall shows its secrets in /proc, and none can be read or traced by another of the same user."""
-    monkeypatch.setattr("tests.cli.shell.PROGRAM", [*_LAUNCHER, *PROGRAM])
+    monkeypatch.setattr("tests.harness.cli.PROGRAM", [*_LAUNCHER, *PROGRAM])
     if words == ("--stdio",):
-        with shell.started("serve", "tools.py", "--stdio") as process:
+        with cli.start("serve", "tools.py", "--stdio") as process:
             ask(process, INITIALIZE)
             assert_closed([process.pid])
         return
-    with shell.serving(*words) as server:
-        told(shell, server, "here")  # whatever serves has loaded its tools
+    with cli.serve(*words) as server:
+        told(cli, server, "here")  # whatever serves has loaded its tools
         assert_closed([server.process.pid, *children(server.process.pid)])
 
 
@@ -150,7 +152,7 @@ def assert_closed(pids: list[int]) -> None:
         environment = Path(f"/proc/{pid}/environ").read_text()
         assert "as-everything-else" in environment
         assert found([environment]) == []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience()
         while open_to_same_user(pid) != "":  # a second worker may still be starting, and has been told nothing yet
             assert time.monotonic() < deadline
 
@@ -161,7 +163,7 @@ def test_K11_the_probe_of_these_tests_sees_what_is_not_protected() -> None:
     """An ordinary process of the same user is open to the probe that finds a hall closed."""
     words = [*_LAUNCHER, sys.executable, "-c", "input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as ordinary:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience()
         while open_to_same_user(ordinary.pid) != "environ mem fd/0 trace":  # until it has dropped its capabilities
             assert time.monotonic() < deadline
         ordinary.communicate("\n")

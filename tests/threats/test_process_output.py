@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.shell import Shell
+from tests.harness.cli import CliRunner
 from tests.threats.lines import MODERN, HttpLine, calling, encoded
 from tests.threats.noisy_tools import NAME, WAYS
 from tests.threats.served import Served, environment, eventually, serving, toolhall
@@ -60,8 +60,7 @@ def test_K8_the_last_words_of_a_process_are_not_lost(tmp_path: Path, monkeypatch
 def test_K8_over_stdio_the_output_is_the_protocol_and_nothing_else(tmp_path: Path) -> None:
     """Whatever a tool writes goes to the error output, redacted; also what is written just before the end."""
     around = environment(tmp_path, {}) | {"PYTHONPATH": str(TOOLS.parents[2])}
-    command = toolhall("secret", "set", NAME, "--data", str(tmp_path / "data"))
-    subprocess.run(command, input=SECRET, text=True, check=True, env=around, capture_output=True)
+    assert CliRunner(tmp_path).run("secret", "set", NAME, text=SECRET).code == 0
     calls = [calling(MODERN, "writes", {"way": way}) | {"id": way} for way in WAYS if way != "in task"]
     done = subprocess.run(
         toolhall("serve", str(TOOLS), "--stdio"),
@@ -94,13 +93,13 @@ def shows(ctx: Context) -> str:
 @pytest.mark.threat("K8")
 def test_K8_a_terminal_stays_one_and_what_python_writes_there_is_redacted(tmp_path: Path) -> None:
     """Children keep the terminal, with its colours and its width; what they write themselves is not redacted there."""
-    shell = Shell(tmp_path)
+    cli = CliRunner(tmp_path)
     (tmp_path / "tools.py").write_text(SHOWS)
-    assert shell.run("secret", "set", NAME, text=SECRET).code == 0
-    with shell.terminal("serve", "tools.py", "--port", "0", "--json", json=True) as terminal:
+    assert cli.run("secret", "set", NAME, text=SECRET).code == 0
+    with cli.terminal("serve", "tools.py", "--port", "0", "--json", json=True) as terminal:
         assert terminal.process.stdout is not None
         url = json.loads(terminal.process.stdout.readline())["url"]
-        assert Shell(tmp_path).run("call", "shows", "--url", url, "--yes").code == 0
+        assert CliRunner(tmp_path).run("call", "shows", "--url", url, "--yes").code == 0
         shown = terminal.expect("python True [redacted]") + terminal.expect("child True")
         assert SECRET not in shown
 

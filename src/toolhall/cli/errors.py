@@ -47,9 +47,10 @@ _EXIT_INTERRUPTED = 130  # as shells count: 128 and the number of SIGINT
 def run_command(command: Callable[[], int]) -> int:
     """Run a command and return its exit code; the process can end then, whatever still runs in it."""
     _escape_unencodable(sys.stdout, sys.stderr)
+    before = threading.enumerate()
     code = _exit_code_of(command)
     sys.stderr.flush()
-    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+    if any(not thread.daemon for thread in threading.enumerate() if thread not in before):
         os._exit(code)  # a tool that hangs in a thread cannot be stopped, and must not hold up the end
     return code
 

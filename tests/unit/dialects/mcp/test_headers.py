@@ -172,9 +172,7 @@ DIFFERENT: list[tuple[Any, bytes]] = [
 
 @pytest.mark.parametrize(("value", "sent"), DIFFERENT, ids=lambda each: repr(each)[:20])
 def test_a_different_value_is_refused(value: Any, sent: bytes) -> None:
-    with pytest.raises(
-        McpRefusal, match="the header mcp-param-region differs from the argument"
-    ) as caught:
+    with pytest.raises(McpRefusal, match="the header mcp-param-region differs from the argument") as caught:
         check_region(value, region=sent)
     assert (caught.value.code, caught.value.status) == (-32020, 400)
 

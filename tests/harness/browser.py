@@ -1,4 +1,4 @@
-"""A person with a browser, who opens the hall's page, goes on to the provider's, and answers there."""
+"""A browser with its user, who opens the hall's page, goes on to the provider's, and answers there."""
 
 import re
 from http.client import HTTPResponse
@@ -7,18 +7,18 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_opener
 
-from tests.cli.shell import PATIENCE
+from tests.harness.patience import patience
 
 _HIDDEN = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
-class Person:
+class Browser:
     """Keeps cookies and follows redirects, as a browser does."""
 
     def __init__(self) -> None:
-        self._browser = build_opener(HTTPCookieProcessor(CookieJar()), ProxyHandler({}))
+        self._opener = build_opener(HTTPCookieProcessor(CookieJar()), ProxyHandler({}))
 
-    def connects(self, url: str, answer: str = "allow") -> str:
+    def connect(self, url: str, answer: str = "allow") -> str:
         """All that a person does after being given the address of a page; what the last page says."""
         ours, page = self._sent(Request(url))
         first = page.partition("</form>")[0]  # the second one signs out
@@ -30,7 +30,7 @@ class Person:
     def _sent(self, request: Request) -> tuple[str, str]:
         """Where this leads in the end, and the page there."""
         try:
-            reply: HTTPResponse | HTTPError = self._browser.open(request, timeout=PATIENCE)
+            reply: HTTPResponse | HTTPError = self._opener.open(request, timeout=patience())
         except HTTPError as refused:
             reply = refused
         with reply:

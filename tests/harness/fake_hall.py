@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 
 from websockets.sync.server import ServerConnection, serve
 
-from tests.cli.shell import PATIENCE
+from tests.harness.patience import patience
 from tests.servers.serving import Answer, Asked, serving
 
-Judge = Callable[[str, dict[str, Any]], dict[str, Any] | None]
+Answerer = Callable[[str, dict[str, Any]], dict[str, Any] | None]
 
 
 class FakeHall:
     """Answers join, heartbeat and leave; `judge` may answer otherwise, with an error object."""
 
-    def __init__(self, judge: Judge | None = None) -> None:
+    def __init__(self, judge: Answerer | None = None) -> None:
         self.url = ""
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.keys: set[str | None] = set()
@@ -42,7 +42,7 @@ class FakeHall:
             result = {"lease": f"lease-{len(self.told)}", "heartbeat": 0.1, "expires": 0.3, "tools": states}
         elif method == "leave":
             self.leaving.set()
-            self.let_go.wait(PATIENCE)
+            self.let_go.wait(patience())
             result = {"status": "left", "running": 0}
         return {"type": "response", "id": message["id"], "result": None if error else result, "error": error}
 
@@ -56,7 +56,7 @@ class FakeHall:
     def wait_for(self, method: str, times: int = 1) -> dict[str, Any]:
         """Wait until it was told this so often; the last params."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.all(method)) >= times, PATIENCE), self.told
+            assert self._changed.wait_for(lambda: len(self.all(method)) >= times, patience()), self.told
             return self.all(method)[-1]
 
     def all(self, method: str) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def ids_of(params: dict[str, Any]) -> list[str]:
 
 
 @contextmanager
-def fake_hall(judge: Judge | None = None) -> Generator[FakeHall]:
+def fake_hall(judge: Answerer | None = None) -> Generator[FakeHall]:
     """One that tool servers reach over HTTP."""
     hall = FakeHall(judge)
     with serving(hall.over_http) as hall.url:
@@ -83,7 +83,7 @@ def fake_hall(judge: Judge | None = None) -> Generator[FakeHall]:
 def call(place: dict[str, Any], method: str, tool: str, params: Any = None, **more: Any) -> dict[str, Any]:
     """Call a tool of a server that joined, as a hall does."""
     message = {"type": "tool_request", "id": "1", "tool": tool, "method": method, "params": params or {}, **more}
-    connection = http.client.HTTPConnection(urlsplit(place["url"]).netloc, timeout=PATIENCE)
+    connection = http.client.HTTPConnection(urlsplit(place["url"]).netloc, timeout=patience())
     headers = {"content-type": "application/json", "authorization": f"Bearer {place['token']}"}
     try:
         connection.request("POST", "/hub", json.dumps(message), headers)
@@ -93,10 +93,10 @@ def call(place: dict[str, Any], method: str, tool: str, params: Any = None, **mo
         connection.close()
 
 
-class SocketHall(FakeHall):
+class SocketFakeHall(FakeHall):
     """One that tool servers open a socket to, and that calls them over it."""
 
-    def __init__(self, judge: Judge | None = None) -> None:
+    def __init__(self, judge: Answerer | None = None) -> None:
         super().__init__(judge)
         self.lines: list[ServerConnection] = []
         self.heard: list[dict[str, Any]] = []
@@ -124,14 +124,14 @@ class SocketHall(FakeHall):
             return [each for each in self.heard if (each["type"], each["id"]) == (kind, call_id)]
 
         with self._changed:
-            assert self._changed.wait_for(found, PATIENCE), self.heard
+            assert self._changed.wait_for(found, patience()), self.heard
             return found()[-1]
 
 
 @contextmanager
-def socket_hall(judge: Judge | None = None) -> Generator[SocketHall]:
+def fake_socket_hall(judge: Answerer | None = None) -> Generator[SocketFakeHall]:
     """One that tool servers open a socket to."""
-    hall = SocketHall(judge)
+    hall = SocketFakeHall(judge)
     with serve(hall.over_socket, "127.0.0.1", 0, close_timeout=1) as server:
         hall.url = f"http://127.0.0.1:{server.socket.getsockname()[1]}"
         thread = threading.Thread(target=server.serve_forever)

@@ -1,0 +1,155 @@
+"""Traces real requests through Toolhall: which source files and functions they cross, in order.
+
+`trace_paths` serves a hall in this process, sends each request twice and traces the second one, from the connection to
+the last byte of its answer. docs/explanation/architecture.md lists these files, and a test compares both;
+tools/measure.py prints the counts.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import toolhall
+from toolhall import Toolhall, tool
+from toolhall.server.server import HallServer
+
+SOURCE = Path(toolhall.__file__).parent
+SECONDS = 60.0  # a bound, not an expectation
+
+
+class PathTrace(NamedTuple):
+    """The source files that a request crossed in the order of their first call, and how many functions it called."""
+
+    files: tuple[str, ...]
+    functions: int
+    calls: int
+
+
+@tool(effect="reads")
+async def add(a: int, b: int) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+
+class _Tracer:
+    """Collects the functions of Toolhall that this thread calls."""
+
+    def __init__(self) -> None:
+        self._prefix = f"{SOURCE}/"
+        self.files: dict[str, None] = {}
+        self.functions: set[tuple[str, str]] = set()
+        self.calls = 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> None:
+        code = frame.f_code
+        if event != "call" or not code.co_filename.startswith(self._prefix) or code.co_name == "<module>":
+            return
+        file = code.co_filename.removeprefix(self._prefix)
+        self.files.setdefault(file)
+        self.functions.add((file, code.co_qualname))
+        self.calls += 1
+
+    def result(self) -> PathTrace:
+        return PathTrace(tuple(self.files), len(self.functions), self.calls)
+
+
+@asynccontextmanager
+async def serving(*targets: object) -> AsyncIterator[tuple[Toolhall, int]]:
+    """A hall served over HTTP by this loop; yields it and its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, Toolhall(*targets) as hall:
+        started = asyncio.Event()
+        server = HallServer(hall, lambda _: started.set())
+        running = asyncio.create_task(server.serve([listening]))
+        try:
+            async with asyncio.timeout(SECONDS):
+                await started.wait()
+                yield hall, listening.getsockname()[1]
+        finally:
+            server.stop()
+            await running
+
+
+async def post(port: int, path: str, body: Any, headers: dict[str, str] | None = None) -> bytes:
+    """One POST on a connection of its own; returns the whole answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    encoded = json.dumps(body).encode()
+    lines = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{port}", "Content-Type: application/json", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    writer.write("\r\n".join([*lines, f"Content-Length: {len(encoded)}", "", ""]).encode() + encoded)
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def traced(request: Callable[[], Awaitable[bytes]]) -> PathTrace:
+    """The second of two equal requests, traced."""
+    tracer = _Tracer()
+    for second in (False, True):
+        if second:
+            sys.setprofile(tracer)
+        try:
+            answer = await request()
+        finally:
+            sys.setprofile(None)
+        assert answer.startswith(b"HTTP/1.1 2"), answer[:300]
+    return tracer.result()
+
+
+MCP_CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {
+        "name": "add",
+        "arguments": {"a": 1, "b": 2},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "trace", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    },
+}
+MCP_HEADERS = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "add",
+}
+
+
+async def trace_tools_call() -> PathTrace:
+    """`tools/call` of MCP 2026-07-28 over HTTP, of an asynchronous tool."""
+    async with serving(add) as (_, port):
+        return await traced(lambda: post(port, "/mcp", MCP_CALL, MCP_HEADERS))
+
+
+async def trace_rest_call() -> PathTrace:
+    """The same tool by REST."""
+    async with serving(add) as (_, port):
+        return await traced(lambda: post(port, "/tools/call_trace/add", {"a": 1, "b": 2}))
+
+
+async def trace_registration() -> PathTrace:
+    """`POST /api/tools` with one MCP definition."""
+    number = iter(range(10))
+
+    def definition() -> dict[str, Any]:
+        schema = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+        return {"name": f"lookup{next(number)}", "description": "Look a word up.", "inputSchema": schema}
+
+    async with serving(add) as (_, port):
+        return await traced(lambda: post(port, "/api/tools", definition()))
+
+
+TRACES: dict[str, Callable[[], Awaitable[PathTrace]]] = {
+    "MCP tools/call": trace_tools_call,
+    "REST call": trace_rest_call,
+    "registration": trace_registration,
+}

@@ -16,7 +16,7 @@ from tests.harness.patience import patience
 from tests.unit.toolserver.calling import MEANS
 from tests.unit.toolserver.tools import Kit
 from toolhall.authoring.definition import definitions_of
-from toolhall.cli.errors import CommandError
+from toolhall.dialects.hub.lease_messages import CredentialRefused
 from toolhall.server.tool_server import JoinOptions, ToolServerProcess
 from toolhall.toolserver import lease
 from toolhall.toolserver.handler import CallHandler
@@ -49,7 +49,7 @@ class Hall:
 
 @pytest.fixture
 async def hall(monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Hall]:
-    monkeypatch.setattr(lease, "pauses", lambda: itertools.repeat(0.0))
+    monkeypatch.setattr(lease, "backoff_delays", lambda: itertools.repeat(0.0))
     hall = Hall()
     async with serve(hall.serve, "127.0.0.1", 0, process_request=hall.let_in, close_timeout=1) as server:
         (listening,) = server.sockets
@@ -67,7 +67,7 @@ async def tool_server(hall: Hall) -> AsyncGenerator["asyncio.Task[None]"]:
         yield task
     finally:
         task.cancel()
-        with suppress(asyncio.CancelledError, CommandError):
+        with suppress(asyncio.CancelledError, CredentialRefused):
             await task
 
 
@@ -95,10 +95,10 @@ async def test_joined_socket_refused_on_reconnect_keeps_trying(
     assert said == ["the hall is away", "joined the hall again"]
 
 
-async def test_joined_socket_refused_at_first_ends_and_names_the_key_options(hall: Hall) -> None:
+async def test_joined_socket_refused_at_first_ends(hall: Hall) -> None:
     hall.refusals = [401]
     async with tool_server(hall) as task:
-        with pytest.raises(CommandError, match=r"it needs a key; set TOOLHALL_KEY or name a file with --key-file"):
+        with pytest.raises(CredentialRefused):
             await task
 
 

@@ -1,19 +1,31 @@
-"""Intersection and union of two schemas, and whether they are disjoint."""
+"""Intersection and union of schemas, and whether two schemas are disjoint.
+
+All functions work on schema objects of draft 2020-12 with valid keywords (`keywords.upgrade`).
+"""
 
 from collections.abc import Callable
 
 from toolhall.model.json import Json, JsonObject
 from toolhall.schema.keywords import ANNOTATIONS, KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, TYPES
 
-# Keywords that are read together: of two schemas, only one may have any of a group, or both say the same.
+# Keywords that depend on each other: of two schemas only one may have any of a group, or both have the same.
 _KEYWORD_GROUPS = (("if", "then", "else"), ("contains", "minContains", "maxContains"), ("items", "prefixItems"))
-_NOT_MERGEABLE = ("unevaluatedProperties", "unevaluatedItems", "$ref")  # they look at what stands beside them
+_NOT_MERGEABLE = ("unevaluatedProperties", "unevaluatedItems", "$ref")  # they depend on the keywords beside them
 _MEMBER_KEYWORDS = ("properties", "additionalProperties")
 _ACCEPTS_ALL: tuple[Json, ...] = (True, {})
 
 
+_JSON_TYPES = {
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    str: ("string",),
+    list: ("array",),
+    type(None): ("null",),
+}
+
+
 def intersect(one: JsonObject, other: JsonObject) -> JsonObject | None:
-    """The schema of what both accept, exactly; None where no plain schema says it."""
+    """A schema that accepts exactly what both accept, without combinators; None if there is no such schema."""
     if not one or not other:
         return one or other
     if any(key in one or key in other for key in _NOT_MERGEABLE) or _have_split_groups(one, other):
@@ -34,7 +46,7 @@ def intersect(one: JsonObject, other: JsonObject) -> JsonObject | None:
 
 
 def unite(schemas: list[JsonObject]) -> JsonObject:
-    """The schema of what any of them accepts: itself, one list of values, or `anyOf`."""
+    """A schema that accepts what any of them accepts: the only one, one `enum`, or `anyOf`."""
     distinct: list[JsonObject] = []
     for schema in schemas:
         if schema not in distinct:
@@ -45,7 +57,7 @@ def unite(schemas: list[JsonObject]) -> JsonObject:
 
 
 def const_as_enum(schema: JsonObject) -> JsonObject:
-    """The same with `enum` for `const`."""
+    """The schema with `enum` instead of `const`."""
     if "const" not in schema:
         return schema
     value = schema["const"]
@@ -54,7 +66,7 @@ def const_as_enum(schema: JsonObject) -> JsonObject:
 
 
 def are_disjoint(one: JsonObject, other: JsonObject) -> bool:
-    """Whether no value can be accepted by both, as far as types, values and required members tell."""
+    """Whether no value is accepted by both, as far as types, enums and required members prove it."""
     if not _type_set(one) & _type_set(other):
         return True
     one, other = const_as_enum(one), const_as_enum(other)
@@ -72,7 +84,7 @@ def are_disjoint(one: JsonObject, other: JsonObject) -> bool:
 
 
 def json_equal(one: Json, other: Json) -> bool:
-    """Whether two values are equal in JSON, where true is not 1 but 1.0 is."""
+    """Whether two values are equal in JSON: 1 equals 1.0, but not true."""
     return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
@@ -81,17 +93,17 @@ def _contains(value: Json, values: list[Json]) -> bool:
 
 
 def _type_set(schema: JsonObject) -> set[str]:
-    """The types a schema names, integers among the numbers; all where it names none."""
+    """The types of a schema, with integer as number; all types if it names none."""
     stated = schema.get("type", TYPES)
     return {"number" if each == "integer" else each for each in ([stated] if isinstance(stated, str) else stated)}
 
 
 def _have_split_groups(one: JsonObject, other: JsonObject) -> bool:
-    """Whether each has a part of what must be read together."""
+    """Whether both schemas have keywords of one group, and not the same ones."""
     for group in _KEYWORD_GROUPS:
         mine = {key: one[key] for key in group if key in one}
         theirs = {key: other[key] for key in group if key in other}
-        # Two `items` alone can be merged; everything else only if it is the same.
+        # Two schemas with `items` alone can be merged; other groups only if they are equal.
         if mine and theirs and mine != theirs and not (mine.keys() == theirs.keys() == {"items"}):
             return True
     return False
@@ -107,7 +119,7 @@ def _intersect_members(one: JsonObject, other: JsonObject) -> JsonObject | None:
     members = {name: _intersect_subschemas(part, theirs.get(name, others)) for name, part in mine.items()}
     members |= {name: _intersect_subschemas(rest, part) for name, part in theirs.items() if name not in mine}
     closing = _intersect_subschemas(rest, others)
-    if closing is False:  # what is forbidden need not be listed
+    if closing is False:  # forbidden members need not be listed
         members = {name: part for name, part in members.items() if part is not False}
     merged: JsonObject = {"properties": members} if "properties" in one or "properties" in other else {}
     if "additionalProperties" in one or "additionalProperties" in other:
@@ -116,7 +128,7 @@ def _intersect_members(one: JsonObject, other: JsonObject) -> JsonObject | None:
 
 
 def _intersect_subschemas(one: Json, other: Json) -> Json:
-    """What both accept, as a subschema: there `allOf` is always possible."""
+    """The intersection of two subschemas, with `allOf` if there is no simpler one."""
     if other in _ACCEPTS_ALL or one is other:
         return one
     if one in _ACCEPTS_ALL:
@@ -125,14 +137,14 @@ def _intersect_subschemas(one: Json, other: Json) -> Json:
         return False
     if isinstance(one, dict) and isinstance(other, dict):
         return intersect(one, other) or {"allOf": [one, other]}
-    return one if isinstance(one, dict) else other  # what is no schema says nothing
+    return one if isinstance(one, dict) else other  # an invalid schema is ignored
 
 
 def _intersect_types(one: Json, other: Json) -> Json:
     ones, others = ([each] if isinstance(each, str) else each for each in (one, other))
-    kept = [each for each in ones if each in others or (each == "integer" and "number" in others)]
-    kept += [each for each in others if each == "integer" and "number" in ones and each not in kept]
-    return (kept[0] if len(kept) == 1 else kept) or None
+    common = [each for each in ones if each in others or (each == "integer" and "number" in others)]
+    common += [each for each in others if each == "integer" and "number" in ones and each not in common]
+    return (common[0] if len(common) == 1 else common) or None
 
 
 def _intersect_enums(one: list[Json], other: list[Json]) -> Json:
@@ -150,7 +162,7 @@ def _join_texts(one: str, other: str) -> str:
     return one if other in one else f"{one} {other}"
 
 
-def _keep_first(one: Json, other: Json) -> Json:  # noqa: ARG001 - the rule is to ignore the second
+def _keep_first(one: Json, other: Json) -> Json:  # noqa: ARG001 - the signature of a merge rule
     return one
 
 
@@ -175,12 +187,12 @@ _MERGE_RULES: dict[str, Callable[[Json, Json], Json]] = {
 
 
 def _merge_rule(key: str) -> Callable[[Json, Json], Json]:
-    judges = (key in KEYWORD_TYPE or key in SUBSCHEMA_KEYWORDS) and key not in ANNOTATIONS
-    return _MERGE_RULES.get(key) or (_keep_if_equal if judges else _keep_first)
+    constrains = (key in KEYWORD_TYPE or key in SUBSCHEMA_KEYWORDS) and key not in ANNOTATIONS
+    return _MERGE_RULES.get(key) or (_keep_if_equal if constrains else _keep_first)
 
 
 def _united_enum(schemas: list[JsonObject]) -> JsonObject | None:
-    """One list of values, where that is all that the schemas give."""
+    """One `enum`, if all schemas consist of one and annotations."""
     listed = [const_as_enum(schema) for schema in schemas]
     if not all("enum" in schema and not schema.keys() - {"enum", "type"} - ANNOTATIONS for schema in listed):
         return None
@@ -197,12 +209,3 @@ def json_types_of(value: Json) -> tuple[str, ...]:
     if isinstance(value, float):
         return ("integer", "number") if value.is_integer() else ("number",)
     return _JSON_TYPES.get(type(value), ("object",))
-
-
-_JSON_TYPES = {
-    bool: ("boolean",),
-    int: ("integer", "number"),
-    str: ("string",),
-    list: ("array",),
-    type(None): ("null",),
-}

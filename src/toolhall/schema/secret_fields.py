@@ -9,7 +9,7 @@ _MEMBER_PREFIX = "properties/"
 
 
 class SecretFields(msgspec.Struct, frozen=True):
-    """Members that are secret wherever they stand, or the whole value; rather too much than too little."""
+    """Names of members that are secret at any depth, or the whole value; errs on the side of redacting too much."""
 
     members: frozenset[str] = frozenset()
     whole: bool = False
@@ -19,7 +19,7 @@ NO_SECRET_FIELDS = SecretFields()
 
 
 def secret_fields_of(schema: JsonObject | None) -> SecretFields:
-    """What to hide in values of this schema, whichever of its branches a value takes."""
+    """The secret fields of values of this schema, over all of its branches."""
     graph = _SubschemaGraph(schema or {})
     secret = graph.secret_pointers()
     members = {
@@ -33,7 +33,7 @@ def _is_member_slot(slot: str) -> bool:
 
 
 class _SubschemaGraph:
-    """Every subschema by its pointer, and which lead to which: by a slot of the value, or ("") on the value itself."""
+    """All subschemas by pointer, and edges between them: by a slot of the value, or ("") on the value itself."""
 
     def __init__(self, root: JsonObject) -> None:
         self._schemas: dict[str, Json] = {}
@@ -53,19 +53,19 @@ class _SubschemaGraph:
             self._add_references(schema, pointer)
 
     def secret_pointers(self) -> set[str]:
-        """Subschemas whose values are secret, and those that hold such a value in a list or under any name."""
+        """Subschemas that are marked secret, and those that contain one in a list or under an undeclared name."""
         holders: dict[str, list[str]] = {}
         for holder, to, slot in self.edges:
             if not _is_member_slot(slot):
                 holders.setdefault(to, []).append(holder)
         pending = [pointer for pointer, schema in self._schemas.items() if _is_marked(schema)]
-        found: set[str] = set()
+        secret: set[str] = set()
         while pending:
             pointer = pending.pop()
-            if pointer not in found:
-                found.add(pointer)
+            if pointer not in secret:
+                secret.add(pointer)
                 pending.extend(holders.get(pointer, ()))
-        return found
+        return secret
 
     def _index_anchors(self, schema: JsonObject, pointer: str) -> None:
         for key in ("$anchor", "$dynamicAnchor"):

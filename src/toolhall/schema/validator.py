@@ -1,4 +1,13 @@
-"""Validator, a compiled JSON Schema that accepts quickly or lists every problem without quoting a value."""
+"""Validator, a compiled JSON Schema that accepts quickly, or lists every problem without quoting a value.
+
+Theory of operation. `accepts` is one call into jsonschema-rs and decides almost every call; `problems` is the slow path
+for a refused value. Validation runs untrusted schemas on untrusted values inside the event loop, so everything that can
+take long is bounded beforehand: `cost.measure_cost` limits the schema when it is registered, patterns are compiled with
+a linear-time engine, formats are not checked and references are never fetched. jsonschema-rs collects all problems
+before it returns the first, so all are listed only for small values and cheap schemas (LIST_ALL_MAX_BYTES,
+LIST_ALL_MAX_CHECKS); otherwise only the first is looked for. Messages are bounded (MAX_PROBLEMS, MAX_REPORT_BYTES,
+MAX_REASON_LENGTH) and never contain the value, which may be a secret: jsonschema-rs masks it.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -13,74 +22,18 @@ from toolhall.schema.cost import BadSchema, SchemaCost, measure_cost, supported_
 from toolhall.schema.keywords import REFERENCE_KEYWORDS, subschemas
 from toolhall.schema.references import ReferenceResolver
 
-_OTHER_PROPERTIES = ("additionalProperties", "unevaluatedProperties")
-
-
-class DeclaredMembers(msgspec.Struct, frozen=True):
-    """Members by name and by pattern; `others`: it says of what kind all others are, so that they are asked for too."""
-
-    names: frozenset[str]
-    patterns: frozenset[str]
-    typed_others: bool
-
-    def closed_schema(self) -> JsonObject:
-        """A schema that lets pass only what is named."""
-        anything: JsonObject = {}
-        return {
-            "properties": dict.fromkeys(self.names, anything),
-            "patternProperties": dict.fromkeys(self.patterns, anything),
-            "additionalProperties": False,
-        }
-
-
-def declared_members(schema: JsonObject) -> DeclaredMembers:
-    """Everything that the schema, or a part of it that judges the same object, names."""
-    names: set[str] = set()
-    patterns: set[str] = set()
-    others = False
-    for part in _schemas_of_same_object(schema):
-        names.update(_member_names(part.get("properties")))
-        patterns.update(_member_names(part.get("patternProperties")))
-        # Nothing said, `true` and {} say nothing of what others would be.
-        others = others or any(isinstance(part.get(key), dict) and part[key] for key in _OTHER_PROPERTIES)
-    return DeclaredMembers(frozenset(names), frozenset(patterns), others)
-
-
-def _schemas_of_same_object(root: JsonObject) -> list[JsonObject]:
-    """The schema and all its parts that look at the very same value, each once."""
-    references, found = ReferenceResolver(root), [root]
-    seen = {id(root)}
-    for schema in found:  # which grows meanwhile
-        near: list[Json] = [
-            child.schema
-            for child in subschemas(schema, "")
-            if child.slot is None and child.applies and child.pointer != "/not"
-        ]
-        for key in REFERENCE_KEYWORDS:
-            path = references.resolve(schema[key]) if isinstance(schema.get(key), str) else None
-            near.append(None if path is None else references.value_at(path))
-        for part in near:
-            if isinstance(part, dict) and id(part) not in seen:
-                seen.add(id(part))
-                found.append(part)
-    return found
-
-
-def _member_names(member: Json) -> list[str]:
-    return list(member) if isinstance(member, dict) else []
-
-
 MAX_PROBLEMS = 20
 MAX_REASON_LENGTH = 200
-MAX_REPORT_BYTES = 6 * 1024  # bytes of all problems together, as they are written
+MAX_REPORT_BYTES = 6 * 1024  # of all problems together, as JSON
 MAX_CHOICES = 20  # more are counted, not listed
-MAX_CHOICE_LENGTH = 60  # letters of one choice
-MAX_CHOICES_LENGTH = 1_400  # letters of a reason that lists choices: all twenty, each as long as it may be
-# All problems of a larger value would be collected before the first is seen; only the first is looked for then.
+MAX_CHOICE_LENGTH = 60  # characters of one choice
+MAX_CHOICES_LENGTH = 1_400  # characters of a reason that lists choices: 20 of the maximum length
+# Up to these limits all problems are listed, else only the first: jsonschema-rs collects all before it returns any.
 LIST_ALL_MAX_BYTES = 4 * 1024
-LIST_ALL_MAX_CHECKS = 4_000  # each may fail: about as many problems as can be collected in 20 ms
+LIST_ALL_MAX_CHECKS = 4_000  # about as many problems as can be collected in 20 ms
+_OTHER_PROPERTIES = ("additionalProperties", "unevaluatedProperties")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_PLAIN_MESSAGES = {"False schema does not allow the value": "nothing may be given here; leave it out"}
+_PLAIN_MESSAGES = {"False schema does not allow the value": "no value is allowed here; leave it out"}
 _COMPILERS = {
     "2020-12": jsonschema_rs.Draft202012Validator,
     "2019-09": jsonschema_rs.Draft201909Validator,
@@ -89,15 +42,15 @@ _COMPILERS = {
 
 
 class Validator:
-    """Judges values by one schema; `accepts` is the fast question, `problems` the helpful one."""
+    """Validates values against one schema: `accepts` is the fast check, `problems` explains a refusal."""
 
     __slots__ = ("_cost", "_declared_only", "_validator", "accepts", "fast_size", "schema")
 
     def __init__(self, schema: JsonObject, *, known_good: bool = False) -> None:
-        """Raises BadSchema; one that was found good before is measured and compiled when it is first needed."""
+        """Measure and compile the schema; raises BadSchema. A `known_good` schema is compiled on first use."""
         self.schema = schema
         self._cost: SchemaCost | None = None if known_good else measure_cost(schema)
-        self.fast_size = 0  # messages up to this size are known to be checked in no time; whoever found out says so
+        self.fast_size = 0  # arguments up to this size are validated in the event loop; set by pipeline/validate.py
         self._validator: jsonschema_rs.Validator | None = None if known_good else _compile(schema)
         self._declared_only: Validator | None = None
         self.accepts: Callable[[Json], bool] = (
@@ -106,15 +59,15 @@ class Validator:
 
     @property
     def declared_only(self) -> "Validator":
-        """Accepts only members that the schema names; itself, if it says of what kind all others are."""
+        """A validator that accepts declared members only; itself, if the schema has a type for all others."""
         if self._declared_only is None:
-            found = declared_members(self.schema)
-            self._declared_only = self if found.typed_others else Validator(found.closed_schema(), known_good=True)
+            members = declared_members(self.schema)
+            self._declared_only = self if members.typed_others else Validator(members.closed_schema(), known_good=True)
         return self._declared_only
 
     @property
     def cost(self) -> SchemaCost:
-        """How much work judging a value can be."""
+        """The cost of one validation, measured on first use."""
         if self._cost is None:
             self._cost = measure_cost(self.schema)
         return self._cost
@@ -130,7 +83,7 @@ class Validator:
         return self._compiled.is_valid(value)
 
     def problems(self, value: Json, size: int) -> list[Problem]:
-        """What is wrong with a value of about `size` bytes; empty when it is accepted."""
+        """The problems of a value of about `size` bytes; empty if it is accepted."""
         return limit_problems(self._errors(value, size))
 
     def _errors(self, value: Json, size: int) -> Iterator[Problem]:
@@ -149,19 +102,19 @@ class Validator:
 
 
 def limit_problems(problems: Iterable[Problem]) -> list[Problem]:
-    """As many problems as one answer tells: at most MAX_PROBLEMS, and MAX_REPORT bytes of them, but at least one."""
-    found: list[Problem] = []
-    room = MAX_REPORT_BYTES
+    """The first problems: at most MAX_PROBLEMS, and MAX_REPORT_BYTES together, but at least one."""
+    limited: list[Problem] = []
+    remaining = MAX_REPORT_BYTES
     for problem in islice(problems, MAX_PROBLEMS):
-        room -= len(encode(str(problem)))
-        if found and room < 0:
+        remaining -= len(encode(str(problem)))
+        if limited and remaining < 0:
             break
-        found.append(problem)
-    return found
+        limited.append(problem)
+    return limited
 
 
 def count_values(value: Json) -> int:
-    """How many values there are in a value, itself included."""
+    """The number of values in a value, itself included."""
     count, pending = 0, [value]
     while pending:
         part = pending.pop()
@@ -174,7 +127,7 @@ def count_values(value: Json) -> int:
 
 
 def _refuse_to_fetch(uri: str) -> Json:
-    """Nothing is ever fetched; jsonschema-rs would follow http and file references by default."""
+    """Refuse every fetch; by default jsonschema-rs follows http and file references."""
     raise ValueError(f"references are not fetched: {uri}")
 
 
@@ -186,7 +139,7 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
             retriever=_refuse_to_fetch,
             mask="the value",
             validate_formats=False,
-            # The linear engine: no backtracking, no back references, no look-around.
+            # The linear-time engine: no backtracking, no back references, no look-around.
             pattern_options=jsonschema_rs.RegexOptions(),
         )
     except jsonschema_rs.ValidationError as error:
@@ -200,19 +153,19 @@ def _compile(schema: JsonObject) -> jsonschema_rs.Validator:
 
 
 def _problems(error: jsonschema_rs.ValidationError) -> Iterator[Problem]:
-    """One problem; of alternatives, those of the only one that is meant, or one that names what each wants."""
+    """The problems of one error; for alternatives those of the only fitting branch, or the types of all branches."""
     match error.kind:
         case jsonschema_rs.ValidationErrorKind.AnyOf() | jsonschema_rs.ValidationErrorKind.OneOfNotValid():
             branches = error.kind.context
         case _:
             yield _problem(error)
             return
-    # A branch for another type than the value has is not the one that was meant: `None` beside a model, for example.
-    meant = [branch for branch in branches if not any(_is_other_type(each, error) for each in branch)]
-    if len(meant) == 1:
-        for each in meant[0]:
+    # A branch for another type than the value's was not intended: `None` beside a model, for example.
+    intended = [branch for branch in branches if not any(_is_other_type(each, error) for each in branch)]
+    if len(intended) == 1:
+        for each in intended[0]:
             yield from _problems(each)
-    elif not meant and all(branches):
+    elif not intended and all(branches):
         types = list(dict.fromkeys(kind for branch in branches for each in branch for kind in _expected_types(each)))
         yield _problem_at(error, f"the value is not of type {' or '.join(encode(kind).decode() for kind in types)}")
     else:
@@ -240,9 +193,9 @@ def _problem_at(error: jsonschema_rs.ValidationError, reason: str, limit: int = 
 
 
 def describe_choices(options: list[Json]) -> str:
-    """What may be given where only some values may: all of them up to MAX_CHOICES, and how many there are of more."""
-    written = [encode(option).decode() for option in options[:MAX_CHOICES]]
-    listed = [text if len(text) <= MAX_CHOICE_LENGTH else f"{text[: MAX_CHOICE_LENGTH - 3]}..." for text in written]
+    """A reason that lists the allowed values: all up to MAX_CHOICES, else the first of them and their number."""
+    encoded = [encode(option).decode() for option in options[:MAX_CHOICES]]
+    listed = [text if len(text) <= MAX_CHOICE_LENGTH else f"{text[: MAX_CHOICE_LENGTH - 3]}..." for text in encoded]
     if len(options) > MAX_CHOICES:
         return f"the value is none of the {len(options)} choices, which begin with {', '.join(listed)}"
     *others, last = listed
@@ -250,16 +203,73 @@ def describe_choices(options: list[Json]) -> str:
 
 
 def _member_of(kind: jsonschema_rs.ValidationErrorKind) -> list[str]:
-    """The member that is missing or that should not be there, so that the problem points at what to change."""
+    """The missing or unexpected member, so that the path of the problem points at what to change."""
     match kind:
         case jsonschema_rs.ValidationErrorKind.Required():
             return [str(kind.property)]
-        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=[only]):
-            return [only]
+        case jsonschema_rs.ValidationErrorKind.AdditionalProperties(unexpected=[name]):
+            return [name]
         case _:
             return []
 
 
 def printable(text: str, limit: int = MAX_REASON_LENGTH) -> str:
-    """Names that the caller sent may be long, or play tricks on a terminal."""
+    """The text shortened and without control characters: it may contain names that the caller sent."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text[:limit])
+
+
+class DeclaredMembers(msgspec.Struct, frozen=True):
+    """The members of an object that a schema declares, by name and by pattern.
+
+    `typed_others`: the schema has a type for all other members, so they count as declared too.
+    """
+
+    names: frozenset[str]
+    patterns: frozenset[str]
+    typed_others: bool
+
+    def closed_schema(self) -> JsonObject:
+        """A schema that accepts declared members only."""
+        anything: JsonObject = {}
+        return {
+            "properties": dict.fromkeys(self.names, anything),
+            "patternProperties": dict.fromkeys(self.patterns, anything),
+            "additionalProperties": False,
+        }
+
+
+def declared_members(schema: JsonObject) -> DeclaredMembers:
+    """The members that the schema, or a subschema that applies to the same object, declares."""
+    names: set[str] = set()
+    patterns: set[str] = set()
+    typed_others = False
+    for part in _schemas_of_same_object(schema):
+        names.update(_member_names(part.get("properties")))
+        patterns.update(_member_names(part.get("patternProperties")))
+        # A missing keyword, `true` and {} give no type to other members.
+        typed_others = typed_others or any(isinstance(part.get(key), dict) and part[key] for key in _OTHER_PROPERTIES)
+    return DeclaredMembers(frozenset(names), frozenset(patterns), typed_others)
+
+
+def _schemas_of_same_object(root: JsonObject) -> list[JsonObject]:
+    """The schema and all subschemas that apply to the same value, each once."""
+    references, schemas = ReferenceResolver(root), [root]
+    seen = {id(root)}
+    for schema in schemas:  # the list grows during the loop
+        same: list[Json] = [
+            child.schema
+            for child in subschemas(schema, "")
+            if child.slot is None and child.applies and child.pointer != "/not"
+        ]
+        for key in REFERENCE_KEYWORDS:
+            path = references.resolve(schema[key]) if isinstance(schema.get(key), str) else None
+            same.append(None if path is None else references.value_at(path))
+        for part in same:
+            if isinstance(part, dict) and id(part) not in seen:
+                seen.add(id(part))
+                schemas.append(part)
+    return schemas
+
+
+def _member_names(member: Json) -> list[str]:
+    return list(member) if isinstance(member, dict) else []

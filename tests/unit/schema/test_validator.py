@@ -68,7 +68,7 @@ def test_a_problem_never_holds_the_value(schema: JsonObject, value: Any, size: i
 
 def test_the_words_are_plain() -> None:
     (problem,) = Validator({"additionalProperties": False}).problems({"a": 1}, 7)
-    assert problem == Problem("", "nothing may be given here; leave it out")
+    assert problem == Problem("", "no value is allowed here; leave it out")
 
 
 def test_problems_are_few() -> None:

@@ -12,11 +12,11 @@ from toolhall.app import Toolhall
 from toolhall.authoring.declaration import BadDeclaration
 from toolhall.authoring.definition import Definition, definitions_of
 from toolhall.cli.clients.http import read_key
+from toolhall.cli.entry import ServeOptions
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.listen import base_url, listen
 from toolhall.cli.output import BOLD, CYAN, DIM, note, pluralize, stdout_to_stderr, styled, visible
 from toolhall.cli.progress import show_spinner
-from toolhall.cli.serve import ServeOptions
 from toolhall.cli.settings import read_config_with_data
 from toolhall.cli.targets import load_targets
 from toolhall.config import Config
@@ -27,7 +27,8 @@ from toolhall.model.json import encode
 from toolhall.model.names import name_problem
 from toolhall.registration.records import DefinitionDocument
 from toolhall.schema.cost import BadSchema
-from toolhall.server.process import clear_secret_env, new_event_loop, redacted_output
+from toolhall.server.process import clear_secret_env, new_event_loop
+from toolhall.server.redacted_output import redacted_output
 from toolhall.server.tool_server import JoinOptions, ToolServerProcess
 from toolhall.toolserver.handler import CallHandler
 

@@ -14,7 +14,8 @@ from toolhall.cli.logs import apply_log_settings, start_logging
 from toolhall.cli.output import stdout_to_stderr
 from toolhall.cli.settings import check_not_exposed
 from toolhall.cli.startup import load_app
-from toolhall.server.process import ServeConfig, protect_process, redacted_output
+from toolhall.server.process import ServeConfig, protect_process
+from toolhall.server.redacted_output import redacted_output
 from toolhall.server.server import HallServer
 from toolhall.server.supervisor import READY
 
@@ -25,10 +26,10 @@ def serve_http(config: ServeConfig) -> int:
         host = config.host or hall.config.host
         check_not_exposed(hall.config.profile, host)
         port = hall.config.port if config.port is None else config.port
-        with listen(host, port, hall.config.profile) as listening, stdout_to_stderr() as ours:
+        with listen(host, port, hall.config.profile) as listening, stdout_to_stderr() as real_stdout:
 
             def started(_: HallServer) -> None:
-                with ours():
+                with real_stdout():
                     print_serve_banner(base_url(listening), hall.config, config)
 
             HallServer(hall, started).run([listening])

@@ -10,7 +10,8 @@ from toolhall.app import Toolhall
 from toolhall.cli.startup import load_app
 from toolhall.dialects.mcp.protocol import INTERNAL_ERROR, JsonRpcRequest, McpDecodeError, McpRefusal, read_message
 from toolhall.dialects.mcp.responses import write_error
-from toolhall.server.process import ServeConfig, new_event_loop, redacted_output
+from toolhall.server.process import ServeConfig, new_event_loop
+from toolhall.server.redacted_output import redacted_output
 
 _FIRST_REQUEST_SECONDS = 10.0  # a client that says nothing for so long is not going to
 _MAX_LINE_BYTES = 1024 * 1024

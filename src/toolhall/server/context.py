@@ -1,4 +1,9 @@
-"""Configures uvicorn: ServerContext shared by all connections, ServerConfig, AccessLog, pre-encoded error responses."""
+"""Configures uvicorn: ServerContext shared by all connections, ServerConfig, AccessLog, pre-encoded error responses.
+
+ConnectionTimeouts and TimeoutTracker end slow clients, ConnectionLimiter bounds open connections in total and per
+address, BusyResponses are the 503 of a server without free request slots. `server.protocol` explains how they work
+together.
+"""
 
 import ipaddress
 import logging
@@ -17,22 +22,34 @@ from toolhall.http.errors import busy_response
 from toolhall.http.request import SERVER_EXTENSION, ServerExtension
 from toolhall.model.messages import WireResponse
 
-MIN_PROGRESS_BYTES = 64 * 1024  # taken within one `stall`: whoever reads at least so fast is slow, and not stuck
+if sys.platform != "win32":
+    import resource
+
+MIN_PROGRESS_BYTES = 64 * 1024  # a client that reads at least this much within `write_stall` is slow, not stalled
+MAX_CONNECTIONS_PER_ADDRESS = 256
+MAX_CONNECTIONS = 10_000
+SHUTDOWN_GRACE_SECONDS = 25
+_RESERVED_FILES = 256  # file descriptors that the hall itself needs: audit, store, pipes of child processes
+_MAX_CACHED_PATHS = 64
+_JSON = (b"content-type", b"application/json")
+_CLOSE = (b"connection", b"close")
+
+_log = logging.getLogger("toolhall.access")
 
 
 class ConnectionTimeouts(msgspec.Struct, frozen=True):
-    """Seconds, counted from the first look that finds a connection waiting for the same thing."""
+    """Seconds that a connection may wait for one thing, counted from the first check that finds it waiting."""
 
-    first_byte: float = 5.0  # from the connection to the first byte
-    headers: float = 10.0  # for the request line and the headers, however they trickle in
+    first_byte: float = 5.0  # from the connection to its first byte
+    headers: float = 10.0  # for the whole request line and headers
     body: float = 30.0
     keep_alive: float = 5.0  # between two requests
-    write_stall: float = 30.0  # while what was written is not read
-    close: float = 5.0  # from our closing of a WebSocket until its client has answered
+    write_stall: float = 30.0  # while the client does not read what was written
+    close: float = 5.0  # from our close frame of a WebSocket to the client's
 
 
 class TimeoutTracker:
-    """What one connection was last seen waiting for, and since when."""
+    """Remembers what a connection was waiting for at the last check, and since when."""
 
     __slots__ = ("_request", "_since", "_state", "_unread")
 
@@ -43,18 +60,18 @@ class TimeoutTracker:
         self._unread = 0
 
     def start(self, state: str, request: object, now: float, unread: int = 0) -> bool:
-        """Note it; False if it waits for the same thing as before, of the same request."""
+        """Start the clock and return True if the state or the request has changed; False if both are the same."""
         if state == self._state and request is self._request:
             return False
         self._state, self._request, self._since, self._unread = state, request, now, unread
         return True
 
     def has_exceeded(self, seconds: float, now: float) -> bool:
-        """Whether that has lasted so long."""
+        """Whether the current state has lasted this long."""
         return now - self._since >= seconds
 
     def is_stalled(self, seconds: float, unread: int, now: float) -> bool:
-        """Whether nearly nothing of what was written has been read for so long."""
+        """Whether the client has read less than MIN_PROGRESS_BYTES of what was written for this long."""
         if not self.has_exceeded(seconds, now):
             return False
         if self._unread - unread >= MIN_PROGRESS_BYTES:
@@ -63,17 +80,10 @@ class TimeoutTracker:
         return True
 
 
-if sys.platform != "win32":
-    import resource
-MAX_CONNECTIONS_PER_ADDRESS = 256
-MAX_CONNECTIONS = 10_000
-_RESERVED_FILES = 256  # descriptors that the hall needs for itself: records, the store, its children's pipes
-
-
 class ConnectionLimiter:
-    """Counts who is in; an address that has too many connections keeps only its own callers out.
+    """Limits open connections in total and per client address.
 
-    This machine's own address is not limited: everybody behind a proxy here would share it.
+    Loopback addresses have no limit of their own: all clients behind a proxy on this machine share one.
     """
 
     def __init__(self, limit: int = MAX_CONNECTIONS, limit_per_address: int = MAX_CONNECTIONS_PER_ADDRESS) -> None:
@@ -83,24 +93,24 @@ class ConnectionLimiter:
         self._by_address: dict[str, int] = {}
 
     def acquire(self, address: str | None) -> bool:
-        """Whether one more may come in from there; a Unix socket has no address."""
+        """Count a connection and return True, or return False at a limit; a Unix socket has no address."""
         if self.open_connections >= self._limit:
             return False
         if address is not None and not _is_loopback_address(address):
-            there = self._by_address.get(address, 0)
-            if there >= self._limit_per_address:
+            count = self._by_address.get(address, 0)
+            if count >= self._limit_per_address:
                 return False
-            self._by_address[address] = there + 1
+            self._by_address[address] = count + 1
         self.open_connections += 1
         return True
 
     @property
     def tracked_addresses(self) -> int:
-        """Of how many addresses something is remembered."""
+        """How many addresses have open connections."""
         return len(self._by_address)
 
     def release(self, address: str | None) -> None:
-        """One that came in is gone."""
+        """Forget a connection that `acquire` counted."""
         self.open_connections -= 1
         left = self._by_address.pop(address or "", 0) - 1
         if address is not None and left > 0:
@@ -108,7 +118,7 @@ class ConnectionLimiter:
 
 
 def raise_connection_limit() -> int:
-    """How many connections this process can hold; it asks the system for as many files as that takes."""
+    """Raise the limit on open files as far as needed and allowed; return how many connections it leaves room for."""
     if sys.platform == "win32":
         return MAX_CONNECTIONS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -123,13 +133,8 @@ def _is_loopback_address(address: str) -> bool:
     return address == "127.0.0.1" or ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
-_JSON = (b"content-type", b"application/json")
-_CLOSE = (b"connection", b"close")
-_MAX_CACHED_PATHS = 64
-
-
 def encode_response(response: WireResponse, *extra: tuple[bytes, bytes]) -> bytes:
-    """A whole reply."""
+    """Encode a complete HTTP/1.1 response."""
     headers = (_JSON, (b"content-length", b"%d" % len(response.body)), *response.headers, *extra)
     status = HTTPStatus(response.status)
     lines = b"".join(b"%s: %s\r\n" % pair for pair in headers)
@@ -150,30 +155,27 @@ TOO_MANY_CONNECTIONS_RESPONSE = encode_response(busy_response("/"), _CLOSE)
 
 
 class BusyResponses:
-    """What is said when every place is taken, written once for every path that is asked for."""
+    """Encoded 503 responses for requests that find no free slot, cached by path."""
 
     def __init__(self) -> None:
         self._cache: dict[tuple[str, bool], bytes] = {}
 
     def for_path(self, path: str, *, keep_alive: bool) -> bytes:
-        """The whole reply."""
-        said = self._cache.get((path, keep_alive))
-        if said is None:
-            if len(self._cache) >= _MAX_CACHED_PATHS:  # paths are anybody's
+        """The complete response in the dialect of this path."""
+        response = self._cache.get((path, keep_alive))
+        if response is None:
+            if len(self._cache) >= _MAX_CACHED_PATHS:  # clients choose the paths
                 self._cache.clear()
-            said = self._cache[path, keep_alive] = encode_response(
+            response = self._cache[path, keep_alive] = encode_response(
                 busy_response(path), *(() if keep_alive else (_CLOSE,))
             )
-        return said
-
-
-_log = logging.getLogger("toolhall.access")
+        return response
 
 
 class AccessLog:
-    """Wraps an ASGI application; it logs address, method, path, status and milliseconds once a reply is over.
+    """ASGI middleware that logs address, method, path, status and milliseconds of every request when it ends.
 
-    The query is left out, because it may hold what only the caller should know. A WebSocket is logged when it ends.
+    The query is left out, because it may hold secrets. A WebSocket is logged when it ends.
     """
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Any]) -> None:
@@ -191,23 +193,23 @@ class AccessLog:
             status = message.get("status", 101 if message["type"] == "websocket.accept" else status)
             await send(message)
 
-        def answered(sent: int) -> None:
+        def set_status(sent: int) -> None:
             nonlocal status
             status = sent
 
-        own: ServerExtension | None = scope.get(SERVER_EXTENSION)
-        if own is not None:
-            scope[SERVER_EXTENSION] = _StatusObserver(own, answered)
+        extension: ServerExtension | None = scope.get(SERVER_EXTENSION)
+        if extension is not None:
+            scope[SERVER_EXTENSION] = _StatusObserver(extension, set_status)
         try:
             await self._app(scope, receive, observed)
         finally:
             client, elapsed = scope.get("client"), (time.perf_counter() - started) * 1000
-            said = (client[0] if client else "-", scope.get("method", "GET"), scope["path"], status or "-", elapsed)
-            _log.info("%s %s %s %s %.1f ms", *said)
+            fields = (client[0] if client else "-", scope.get("method", "GET"), scope["path"], status or "-", elapsed)
+            _log.info("%s %s %s %s %.1f ms", *fields)
 
 
 class _StatusObserver:
-    """Our own server's side of a request, which also tells the status of a reply that goes out whole."""
+    """Wraps a ServerExtension to learn the status of responses that are sent with `send_complete`."""
 
     def __init__(self, extension: ServerExtension, on_status: Callable[[int], None]) -> None:
         self._extension = extension
@@ -217,23 +219,22 @@ class _StatusObserver:
         return getattr(self._extension, name)
 
     def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
-        """Send a whole reply, if the server can; its status is known then."""
+        """Send a complete response if the server can, and report its status."""
         sent = self._extension.send_complete(status, header_lines, body)
         if sent:
             self._on_status(status)
         return sent
 
 
-SHUTDOWN_GRACE_SECONDS = 25
 _DEFAULT_TIMEOUTS = ConnectionTimeouts()
 
 
 class AsgiApp(Protocol):
-    """Answers requests, as many at once as it admits."""
+    """An ASGI application with a limit on concurrent requests."""
 
     @property
     def limiter(self) -> ConcurrencyLimiter:
-        """What bounds them."""
+        """The limiter of concurrent requests, which also rejects them."""
         ...
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -242,16 +243,16 @@ class AsgiApp(Protocol):
 
 
 class SizeLimits(Protocol):
-    """Settings."""
+    """The settings of a served application that uvicorn is configured with."""
 
     @property
     def max_body_bytes(self) -> int:
-        """The largest message that is read."""
+        """The largest request body in bytes."""
         ...
 
     @property
     def max_frame_bytes(self) -> int:
-        """The largest frame of a WebSocket that is read."""
+        """The largest WebSocket message in bytes."""
         ...
 
     @property
@@ -261,11 +262,11 @@ class SizeLimits(Protocol):
 
 
 class ServedApp(Protocol):
-    """What a server is there for: a hall, or a tool server."""
+    """What a server serves: a hall or a tool server."""
 
     @property
     def http(self) -> AsgiApp:
-        """What answers."""
+        """The ASGI application."""
         ...
 
     @property
@@ -275,7 +276,7 @@ class ServedApp(Protocol):
 
 
 class ServerContext:
-    """Made once per server."""
+    """What all connections of a server share: limits, timeouts, the clock and pre-encoded responses."""
 
     def __init__(
         self,
@@ -292,23 +293,25 @@ class ServerContext:
 
 
 class ServerConfig(uvicorn.Config):
-    """Uvicorn's settings; the connections find the premises in them."""
+    """Uvicorn's settings, by which the protocol classes also get the ServerContext."""
 
     def __init__(
         self, served: ServedApp, context: ServerContext, http_protocol: type, websocket_protocol: type
     ) -> None:
         self.context = context
         super().__init__(
-            AccessLog(served.http) if served.config.access_log else served.http,  # a hall itself would only hand on
-            loop="auto",  # uvloop, where there is one
+            AccessLog(served.http)
+            if served.config.access_log
+            else served.http,  # `http`, because calling the hall itself adds a step
+            loop="auto",  # uvloop where it is installed
             http=http_protocol,
             ws=websocket_protocol,
             ws_max_size=served.config.max_frame_bytes,
-            ws_per_message_deflate=False,  # what is packed could grow here, and its size could tell of secrets
+            ws_per_message_deflate=False,  # no decompression bombs, no CRIME-like leaks
             lifespan="on",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # who calls is told by the connection alone
+            proxy_headers=False,  # X-Forwarded-For can be forged
             server_header=False,
             timeout_graceful_shutdown=SHUTDOWN_GRACE_SECONDS,
         )

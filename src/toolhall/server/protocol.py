@@ -1,11 +1,33 @@
 """HttpProtocol, uvicorn's HTTP/1.1 protocol with timeouts and limits, and RequestCycle, its request/response cycle.
 
-Theory of operation. Both classes subclass uvicorn's and rely on its attributes by name; tests over real sockets fail when
-these change. No timer is armed per request: the server calls `check_timeouts` of every connection about once a second, and
-TimeoutTracker remembers since when the connection has waited for the same thing. A response that is complete when the
-application sends it is written in one piece (`send_complete`); responses that are ready in the same turn of the event loop
-are written one right after the other by WriteBatcher. When every request slot is taken, the connection itself writes the
-503 without starting a task and without reading the body.
+Theory of operation. One HttpProtocol object serves one connection, one RequestCycle one request on it. Both subclass
+uvicorn's classes and rely on their attributes by name; tests over real sockets fail when these change. What is not the
+usual case (HEAD, HTTP/1.0, chunked responses, an application that fails) is left to uvicorn's own code.
+
+*Timeouts.* No timer is armed per request. HttpServer calls `check_timeouts` of every connection about once a second.
+`_timeout_state` names the field of ConnectionTimeouts that applies now: `first_byte` until the first request begins,
+`headers` until its head is complete, `body` until its body is, `keep_alive` between requests, `write_stall` while the
+client does not read; it is empty while the client waits for the application. TimeoutTracker remembers since when the
+state and the request have been the same. A late request is answered 408 if no response has begun; then the
+connection is closed. A stalled one is aborted, because closing would wait until the client reads.
+
+*Limits.* A connection over the limit gets 503 and is closed. Received data is parsed in pieces of 16 KiB, so that the
+limits on header bytes (431) and on pipelined requests (abort) are exceeded by one piece at most. When every request
+slot is taken, the connection itself writes the 503, without starting a task and without reading the body, and reads
+nothing more for a quarter of a second.
+
+*Writing.* A response that is complete when the application sends it is written in one piece: `send_complete` takes
+status, encoded headers and body (the application finds the cycle in the ASGI scope under SERVER_EXTENSION), and `send`
+holds the head of a response back until its body follows. Responses that become ready in the same iteration of the
+event loop are written by WriteBatcher right after one another, after the tasks of that iteration have run; a response
+is written at once when no other request is in progress.
+
+*Back-pressure.* Reading pauses while a pipelined request waits, and resumes when its predecessor is answered. While
+the transport's write buffer is full (`flow.write_paused`), `send` waits in uvicorn's code, and rejected requests abort
+the connection instead of adding to the buffer.
+
+*Disconnects.* `on_disconnect` registers one callback per request. It is called when the connection is lost; reading is
+resumed meanwhile, because a paused transport does not notice that the client has gone.
 """
 
 import asyncio
@@ -16,6 +38,7 @@ from urllib.parse import unquote
 from weakref import WeakKeyDictionary
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
@@ -28,19 +51,226 @@ from toolhall.server.context import (
     TimeoutTracker,
 )
 
+MAX_HEADER_BYTES = 64 * 1024
+MAX_PIPELINED_REQUESTS = 512  # more than fit into one read, unless they are tiny
+BUSY_PAUSE_SECONDS = 0.25  # without reading after a 503: the client was told to retry later, and some retry at once
+_READ_CHUNK = 16 * 1024
+_CONTENT_LENGTH = b"content-length"
+
+Message: TypeAlias = Any  # an ASGI message; uvicorn's types differ from ours
+App: TypeAlias = Any
+
 _log = logging.getLogger("toolhall.http")
 
 
+class HttpProtocol(HttpToolsProtocol):
+    """Serves one HTTP/1.1 connection: parses requests within limits, starts a RequestCycle for each, ends slow ones."""
+
+    app: App
+    cycle: Any  # the latest request; None before the first, which uvicorn's types do not say
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._context = config.context
+        self._limiter = config.context.limiter
+        self._caller_slots = config.context.limiter.callers
+        self._write_batcher = write_batcher_for(self.loop)
+        self._acquired = False
+        self._timeout = TimeoutTracker()
+        self._active_cycle: RequestResponseCycle | None = None
+        self._header_scope: object = None
+        self._header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
+        """Count the connection; one over the limit gets 503 and is closed."""
+        super().connection_made(transport)
+        self._acquired = self._context.connections.acquire(self.client[0] if self.client else None)
+        if not self._acquired:
+            transport.write(TOO_MANY_CONNECTIONS_RESPONSE)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell every unanswered request of this connection that its client has gone; uvicorn tells only the last."""
+        if self._acquired:
+            self._context.connections.release(self.client[0] if self.client else None)
+        pipelined = [cycle for cycle, _ in self.pipeline]
+        for cycle in (self._active_cycle, *pipelined):
+            if cycle is not None and not cycle.response_complete:
+                cast("RequestCycle", cycle).disconnect()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what was received, in pieces, and enforce the limits on headers and pipelined requests."""
+        if len(data) > _READ_CHUNK:
+            self.data_received(data[:_READ_CHUNK])
+            if not self.transport.is_closing() and self in self.connections:
+                self.data_received(data[_READ_CHUNK:])
+            return
+        super().data_received(data)
+        active = self._active_cycle
+        if (
+            active is None or active.scope is not self.scope
+        ):  # False for nearly every request: one at a time, in one read
+            self._enforce_limits(len(data))
+
+    def on_headers_complete(self) -> None:
+        """Start the request, or queue it behind those of this connection that are not answered yet."""
+        parser: Any = self.parser
+        scope, app = self.scope, self.app
+        version = parser.get_http_version()
+        scope["method"] = parser.get_method().decode("ascii")
+        if version != "1.1":
+            scope["http_version"] = version
+        if parser.should_upgrade() and self._should_upgrade():
+            return
+        _set_path(scope, self.url)
+        previous = self.cycle
+        self.cycle = cycle = RequestCycle(
+            self, self._write_batcher, keep_alive=version != "1.0" and parser.should_keep_alive()
+        )
+        if previous is None or previous.response_complete:
+            self._start_asgi_task(cycle, app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, app))
+
+    def handle_websocket_upgrade(self) -> None:
+        """Upgrade to a WebSocket; abort a connection on which an earlier request is still being answered."""
+        if self._active_cycle is not None and not self._active_cycle.response_complete:
+            self.transport.abort()
+        else:
+            super().handle_websocket_upgrade()
+
+    def on_response_complete(self) -> None:
+        """Start the next pipelined request; unlike uvicorn's, this arms no keep-alive timer (see `check_timeouts`)."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cast("RequestCycle", cycle), app)
+
+    def check_timeouts(self, now: float) -> None:
+        """End the connection if its client has exceeded a timeout; the server calls this about once a second."""
+        state, unread = self._timeout_state(), self.transport.get_write_buffer_size()
+        if self._timeout.start(state, self.scope, now, unread) or not state:
+            return
+        timeouts = self._context.timeouts
+        if state == "write_stall":
+            if self._timeout.is_stalled(timeouts.write_stall, unread, now):
+                self.transport.abort()  # close() would wait until the client has read the rest
+        elif self._timeout.has_exceeded(getattr(timeouts, state), now):
+            if self._can_respond():
+                self.transport.write(REQUEST_TIMEOUT_RESPONSE)
+            self.transport.close()
+
+    def _timeout_state(self) -> str:
+        """The field of ConnectionTimeouts that applies now; empty while the client waits for the server."""
+        if self.flow.write_paused or self.transport.is_closing():
+            return "write_stall"
+        if self.flow.read_paused:
+            return ""
+        if not self._has_request:
+            return "first_byte"
+        if self._latest_cycle is None or self._reading_headers:
+            return "headers"
+        if self._latest_cycle.response_complete:
+            return "keep_alive"
+        return "body" if self._latest_cycle.more_body else ""
+
+    def _can_respond(self) -> bool:
+        """Whether an error response can be written now: a request has begun, and no response to it has."""
+        latest = self._latest_cycle
+        if latest is None or self._reading_headers:
+            return self._has_request and (latest is None or latest.response_complete)
+        return not latest.response_started
+
+    @property
+    def _has_request(self) -> bool:
+        return cast("object", self.scope) is not None
+
+    @property
+    def _latest_cycle(self) -> RequestResponseCycle | None:
+        """The latest request whose head is complete."""
+        return cast("RequestResponseCycle | None", self.cycle)
+
+    @property
+    def _reading_headers(self) -> bool:
+        """Whether a request has begun whose head is incomplete."""
+        return self._has_request and (self._latest_cycle is None or self._latest_cycle.scope is not self.scope)
+
+    def _enforce_limits(self, size: int) -> None:
+        """Abort a connection with too many pipelined requests; answer 431 to headers that are too large."""
+        if len(self.pipeline) > MAX_PIPELINED_REQUESTS:
+            self.transport.abort()
+        if not self._reading_headers:
+            return
+        if self._header_scope is not self.scope:
+            self._header_scope, self._header_bytes = self.scope, 0
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
+            if self._can_respond():
+                self.transport.write(HEADERS_TOO_LARGE_RESPONSE)
+            self.transport.close()
+
+    def _start_asgi_task(self, cycle: "RequestCycle", app: App) -> None:  # type: ignore[override] # every cycle is ours
+        if self._caller_slots.in_use >= self._caller_slots.limit and self._is_rejected(cycle.scope):
+            self._reject(cycle)
+            return
+        self._active_cycle = cycle
+        cycle.tasks = self.tasks
+        cycle.task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(cycle.task)
+
+    def _is_rejected(self, scope: App) -> bool:
+        return bool(scope["method"] != "HEAD" and self._limiter.rejects(scope["path"]))
+
+    def _reject(self, cycle: RequestResponseCycle) -> None:
+        """Answer 503 without a task and without reading the body: rejecting must be cheap when every slot is taken."""
+        if self.flow.write_paused:  # the client sends and does not read its responses
+            self.transport.abort()
+            return
+        self.transport.write(self._context.busy_responses.for_path(cycle.scope["path"], keep_alive=cycle.keep_alive))
+        cycle.response_started = cycle.response_complete = True
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+        if not self.transport.is_closing() and not self.pipeline:
+            _pause_reading(self.transport, self.flow, self.loop)
+
+
+def _set_path(scope: App, url: bytes) -> None:
+    """Set `path` (decoded), `raw_path` and `query_string`; a plain path, the usual case, needs no URL parser."""
+    if b"%" in url or b"?" in url or b"#" in url or not url.startswith(b"/"):
+        parts = httptools.parse_url(url)
+        raw, scope["query_string"] = parts.path, parts.query or b""
+    else:
+        raw, scope["query_string"] = url, b""
+    path = raw.decode("ascii")
+    scope["path"] = unquote(path) if "%" in path else path
+    scope["raw_path"] = raw
+
+
 class PendingWrite(Protocol):
-    """A reply that is ready."""
+    """A response that is ready to be written."""
 
     def flush(self) -> None:
-        """Go out now."""
+        """Write it now."""
         ...
 
 
 class WriteBatcher:
-    """Shared by all connections of a loop."""
+    """Writes responses that become ready in the same iteration of the event loop right after one another.
+
+    All connections of an event loop share one. A response that cannot be written is logged and delays no other.
+    """
 
     __slots__ = ("_pending",)
 
@@ -48,17 +278,17 @@ class WriteBatcher:
         self._pending: list[PendingWrite] = []
 
     def schedule(self, write: PendingWrite, loop: asyncio.AbstractEventLoop) -> None:
-        """Send it once everything has run that is to run in this turn."""
+        """Write it after everything else that is scheduled for this iteration has run."""
         if not self._pending:
             loop.call_soon(self._flush)
         self._pending.append(write)
 
     def _flush(self) -> None:
-        ready, self._pending = self._pending, []
-        for reply in ready:
+        pending, self._pending = self._pending, []
+        for write in pending:
             try:
-                reply.flush()
-            except Exception:  # noqa: BLE001 - the other replies are not to wait for ever
+                write.flush()
+            except Exception:  # noqa: BLE001 - the other responses are written all the same
                 _log.exception("a reply could not be sent")
 
 
@@ -66,23 +296,15 @@ _batchers: WeakKeyDictionary[asyncio.AbstractEventLoop, WriteBatcher] = WeakKeyD
 
 
 def write_batcher_for(loop: asyncio.AbstractEventLoop) -> WriteBatcher:
-    """The one of this loop."""
-    found = _batchers.get(loop)
-    if found is None:
-        found = _batchers[loop] = WriteBatcher()
-    return found
-
-
-Message: TypeAlias = Any  # uvicorn's ASGI types are not ours
-App: TypeAlias = Any
-_CONTENT_LENGTH = b"content-length"
-BUSY_PAUSE_SECONDS = (
-    0.25  # for a connection that was turned away: it was told to come back later, and some do not listen
-)
+    """The WriteBatcher that all connections of this event loop share."""
+    batcher = _batchers.get(loop)
+    if batcher is None:
+        batcher = _batchers[loop] = WriteBatcher()
+    return batcher
 
 
 class LazyEvent:
-    """An event that costs next to nothing until somebody waits for it."""
+    """An asyncio.Event that is created only when a task waits for it: most requests never do."""
 
     __slots__ = ("_is_set", "_waiter")
 
@@ -91,19 +313,19 @@ class LazyEvent:
         self._waiter: asyncio.Event | None = None
 
     def set(self) -> None:
-        """Whoever waits goes on."""
+        """Wake the waiting task."""
         self._is_set = True
         if self._waiter is not None:
             self._waiter.set()
 
     def clear(self) -> None:
-        """From now on there is something to wait for."""
+        """Make `wait` block again."""
         self._is_set = False
         if self._waiter is not None:
             self._waiter.clear()
 
     async def wait(self) -> None:
-        """Go on once it is set."""
+        """Return once it is set."""
         if not self._is_set:
             if self._waiter is None:
                 self._waiter = asyncio.Event()
@@ -111,7 +333,7 @@ class LazyEvent:
 
 
 class HeaderCache:
-    """The lines that every reply of this server begins with, put together once for as long as they are the same."""
+    """The server's default headers as encoded lines, encoded again only when uvicorn replaces the list (date)."""
 
     __slots__ = ("_encoded", "_headers")
 
@@ -120,24 +342,24 @@ class HeaderCache:
         self._encoded = b""
 
     def encode(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """These headers as lines."""
+        """Encode these headers, or return the cached lines of the same list."""
         if headers is not self._headers:
             self._headers, self._encoded = headers, _encode_headers(headers)
         return self._encoded
 
 
 class RequestCycle(RequestResponseCycle):
-    """Relies on uvicorn's own parts by name; what is not the usual case is left to it."""
+    """Answers one request: runs the application, hands it the body, writes its response."""
 
     header_cache = HeaderCache()
-    _pending_head: bytes | None = None  # of a reply whose body is about to follow
-    _pending_response: bytes | None = None  # a whole reply that has not gone out yet
-    _body_delivered = False  # whether the body was handed over: whoever asks again waits for the client to go
-    _disconnect_callback: Callable[[], None] | None = None  # whom to tell that the client is gone
-    tasks: set[asyncio.Task[None]]  # those of the server, which waits for them when it stops
+    _pending_head: bytes | None = None  # of a response whose body has not been sent yet
+    _pending_response: bytes | None = None  # complete, and not written yet
+    _body_delivered = False  # a further `receive` waits for the disconnect
+    _disconnect_callback: Callable[[], None] | None = None
+    tasks: set[asyncio.Task[None]]  # of the server, which waits for them on shutdown
     task: asyncio.Task[None]
 
-    # How every request begins; said once for all of them.
+    # Initial state of every request; as class attributes they cost nothing per request.
     access_log = False
     disconnected = False
     more_body = True
@@ -147,7 +369,7 @@ class RequestCycle(RequestResponseCycle):
     expected_content_length = 0
 
     def __init__(self, connection: HttpToolsProtocol, write_batcher: WriteBatcher, *, keep_alive: bool) -> None:
-        """In place of uvicorn's, which is told each thing by its name."""
+        """Replaces uvicorn's constructor, which takes and stores many more arguments."""
         self.scope = connection.scope
         self.loop = connection.loop
         self.write_batcher = write_batcher
@@ -159,90 +381,83 @@ class RequestCycle(RequestResponseCycle):
         self.on_response = connection.on_response_complete
         self.waiting_for_100_continue = connection.expect_100_continue
         self.keep_alive = keep_alive
-        self.message_event = LazyEvent()  # type: ignore[assignment] # all that is asked of an event
+        self.message_event = LazyEvent()  # type: ignore[assignment] # has every method that uvicorn calls
         self.body = bytearray()
 
     async def run_asgi(self, app: App) -> None:
-        """Let the application answer; what does not end as usual is left to uvicorn."""
+        """Run the application; if it fails or sends no complete response, uvicorn's code logs that and answers."""
         failed: BaseException | None = None
-        scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a word more than ASGI has
-        scope[SERVER_EXTENSION] = self  # for who knows us
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment] # with a member that ASGI does not have
+        scope[SERVER_EXTENSION] = self
         try:
             await app(self.scope, self.receive, self.send)
-        except BaseException as error:  # noqa: BLE001 - uvicorn's to judge
+        except BaseException as error:  # noqa: BLE001 - raised again inside uvicorn's code
             failed = error
         if failed is not None and self._pending_response is not None:
-            self.flush()  # what was said before it failed was said
+            self.flush()  # it was sent before the application failed
         if failed is not None or not (self.response_complete or self._pending_response):
             await super().run_asgi(_FinishedApp(failed))
         if self.response_complete:
             self.on_response = _ignore
-        scope.pop(
-            SERVER_EXTENSION, None
-        )  # which leads back here: nothing of a request is left to the garbage collector
-        self.tasks.discard(self.task)  # a callback would cost a turn of the loop for each request
+        scope.pop(SERVER_EXTENSION, None)  # breaks the cycle scope -> self -> scope, so that no garbage is left
+        self.tasks.discard(self.task)  # a done callback would cost an iteration of the loop for each request
 
     def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
-        """Send a whole reply, if nothing about it is unusual; `lines` are its headers, in our own words."""
+        """Send a complete response and return True; False if it must take the way through `send`.
+
+        `header_lines` are the response's own headers, encoded by the caller; they must be free of line breaks in
+        values and must state the content length.
+        """
         unusual = self.response_started or self.flow.write_paused or self.disconnected or not self.keep_alive
         if unusual or self.scope["method"] == "HEAD":
             return False
         self.response_started = True
         self.waiting_for_100_continue = False
-        opening = self.header_cache.encode(self.default_headers)
-        self._pending_response = b"%s%s%s\r\n%s" % (STATUS_LINE[status], opening, header_lines, body)
-        if self.more_body or len(self.tasks) == 1:  # nobody else has anything to send
+        server_headers = self.header_cache.encode(self.default_headers)
+        self._pending_response = b"%s%s%s\r\n%s" % (STATUS_LINE[status], server_headers, header_lines, body)
+        if self.more_body or len(self.tasks) == 1:  # no other request is in progress
             self.flush()
         else:
             self.write_batcher.schedule(self, self.loop)
         return True
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
-        """Call this once the client is gone; None: no longer."""
+        """Call this once, when the client has disconnected; None removes the callback."""
         self._disconnect_callback = callback
         if callback is None:
             return
         if self.disconnected:
             self.loop.call_soon(self.disconnect)
         else:
-            self.flow.resume_reading()  # else nobody would see it go
+            self.flow.resume_reading()  # a paused transport does not notice a disconnect
 
     def pause_reading(self) -> None:
-        """Read nothing more for a moment, once the reply that is ready has gone out."""
-        self.loop.call_soon(self._pause_reading_now)
-
-    def _pause_reading_now(self) -> None:
-        if not self.transport.is_closing():
-            self.flow.pause_reading()
-            self.loop.call_later(BUSY_PAUSE_SECONDS, self._resume_reading)
-
-    def _resume_reading(self) -> None:
-        if not self.transport.is_closing():
-            self.flow.resume_reading()
+        """Read nothing more for a quarter of a second, once the response that is ready has been written."""
+        self.loop.call_soon(_pause_reading, self.transport, self.flow, self.loop)
 
     def disconnect(self) -> None:
-        """The client is gone."""
+        """Mark the client as gone: end a pending `receive` and call the disconnect callback."""
         self.disconnected = True
         self.message_event.set()
-        gone, self._disconnect_callback = self._disconnect_callback, None
-        if gone is not None:
-            gone()
+        callback, self._disconnect_callback = self._disconnect_callback, None
+        if callback is not None:
+            callback()
 
     def flush(self) -> None:
-        """Send the whole reply that is ready."""
-        reply, self._pending_response = self._pending_response, None
+        """Write the complete response that is ready."""
+        response, self._pending_response = self._pending_response, None
         on_response, self.on_response = self.on_response, _ignore
         self.response_complete = True
         self.message_event.set()
-        if self.disconnected or self.transport.is_closing() or reply is None:
+        if self.disconnected or self.transport.is_closing() or response is None:
             return
-        self.transport.write(reply)
+        self.transport.write(response)
         on_response()
-        if not self.keep_alive:  # the server has begun to stop
+        if not self.keep_alive:  # the server is shutting down
             self.transport.close()
 
     async def receive(self) -> Message:
-        """The body; at once, where it has come whole."""
+        """The next ASGI message of the request; a body that has arrived completely is returned without waiting."""
         if (
             self.more_body
             or self.waiting_for_100_continue
@@ -257,20 +472,20 @@ class RequestCycle(RequestResponseCycle):
         return {"type": "http.request", "body": bytes(body), "more_body": False}
 
     async def send(self, message: Message) -> None:
-        """A part of the reply; the head of one that is there whole waits for its body, and both go out together."""
+        """Send a part of the response; the head of one with a content length is written together with its body."""
         if self._pending_head is not None:
             self._send_complete_body(message)
         elif self.response_started or self.flow.write_paused or self.disconnected or not self._begin_complete(message):
             await super().send(message)
 
     def _begin_complete(self, message: Message) -> bool:
-        """Whether a reply states its length and nothing unusual, so that all of it can be written at once."""
+        """Hold back the head of a response that states its length and no connection header; False for all others."""
         headers = message.get("headers", ())
         if message["type"] != "http.response.start" or self.scope["method"] == "HEAD" or not self.keep_alive:
             return False
         length = next((value for name, value in headers if name == _CONTENT_LENGTH), None)
         lines = _encode_headers(headers)
-        # One line for each header, and none of them about the connection: anything else is uvicorn's to judge.
+        # A line break inside a header, or a header about the connection: uvicorn's code handles those.
         if length is None or lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
             return False
         if b"\nconnection:" in lines or lines.startswith(b"connection:"):
@@ -294,7 +509,7 @@ class RequestCycle(RequestResponseCycle):
             or len(body) != self.expected_content_length
         ):
             self.transport.close()
-            raise RuntimeError("a reply is other than its head says")
+            raise RuntimeError("the response body does not have the length that its content-length header states")
         self.response_complete = True
         if self.disconnected:
             return
@@ -304,222 +519,30 @@ class RequestCycle(RequestResponseCycle):
 
 
 class _FinishedApp:
-    """What became of an application, for uvicorn to say something about."""
+    """An application that only raises what the real one raised, so that uvicorn's code logs and answers it."""
 
-    def __init__(self, failed: BaseException | None) -> None:
-        self._failed = failed
+    def __init__(self, error: BaseException | None) -> None:
+        self._error = error
 
     async def __call__(self, *_: object) -> None:
-        if self._failed is not None:
-            raise self._failed
+        if self._error is not None:
+            raise self._error
 
 
 def _ignore() -> None:
-    """The reply is out, and nobody needs to hear of it again."""
+    """Replaces `on_response` once it was called."""
 
 
 def _encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join([b"%s: %s\r\n" % pair for pair in headers])
 
 
-MAX_HEADER_BYTES = 64 * 1024
-MAX_PIPELINED_REQUESTS = 512  # more than fit into what is read at once, unless they are tiny
-_READ_CHUNK = 16 * 1024  # what is read at once is looked at in pieces, so that no bound is passed by much
+def _pause_reading(transport: asyncio.Transport, flow: FlowControl, loop: asyncio.AbstractEventLoop) -> None:
+    if not transport.is_closing():
+        flow.pause_reading()
+        loop.call_later(BUSY_PAUSE_SECONDS, _resume_reading, transport, flow)
 
 
-def _set_path(scope: App, url: bytes) -> None:
-    """The path as it is compared, the path as it came, and the query."""
-    if b"%" in url or b"?" in url or b"#" in url or not url.startswith(b"/"):
-        parts = httptools.parse_url(url)
-        raw, scope["query_string"] = parts.path, parts.query or b""
-    else:
-        raw, scope["query_string"] = url, b""
-    path = raw.decode("ascii")
-    scope["path"] = unquote(path) if "%" in path else path
-    scope["raw_path"] = raw
-
-
-class HttpProtocol(HttpToolsProtocol):
-    """Relies on uvicorn's own parts by name; tests over real sockets say when they change."""
-
-    app: App
-    cycle: Any  # uvicorn's types do not say that there is none at first
-
-    def __init__(
-        self,
-        config: ServerConfig,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._context = config.context
-        self._limiter = config.context.limiter
-        self._caller_slots = config.context.limiter.callers
-        self._write_batcher = write_batcher_for(self.loop)
-        self._acquired = False
-        self._timeout = TimeoutTracker()
-        self._active_cycle: RequestResponseCycle | None = None
-        self._header_scope: object = None
-        self._header_bytes = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
-        """Take part, if there is room for one more."""
-        super().connection_made(transport)
-        self._acquired = self._context.connections.acquire(self.client[0] if self.client else None)
-        if not self._acquired:
-            transport.write(TOO_MANY_CONNECTIONS_RESPONSE)
-            transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Every request of this connection hears that its client is gone; uvicorn tells only the last."""
-        if self._acquired:
-            self._context.connections.release(self.client[0] if self.client else None)
-        waiting = [cycle for cycle, _ in self.pipeline]
-        for cycle in (self._active_cycle, *waiting):
-            if cycle is not None and not cycle.response_complete:
-                cast("RequestCycle", cycle).disconnect()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        """Read on, within bounds."""
-        if len(data) > _READ_CHUNK:
-            self.data_received(data[:_READ_CHUNK])
-            if not self.transport.is_closing() and self in self.connections:
-                self.data_received(data[_READ_CHUNK:])
-            return
-        super().data_received(data)
-        answering = self._active_cycle
-        if answering is None or answering.scope is not self.scope:  # most requests come whole, and one by one
-            self._enforce_limits(len(data))
-
-    def on_headers_complete(self) -> None:
-        """A request has begun: answer it, or let it wait for its turn."""
-        parser: Any = self.parser
-        scope, app = self.scope, self.app
-        version = parser.get_http_version()
-        scope["method"] = parser.get_method().decode("ascii")
-        if version != "1.1":
-            scope["http_version"] = version
-        if parser.should_upgrade() and self._should_upgrade():
-            return
-        _set_path(scope, self.url)
-        before = self.cycle
-        self.cycle = cycle = RequestCycle(
-            self, self._write_batcher, keep_alive=version != "1.0" and parser.should_keep_alive()
-        )
-        if before is None or before.response_complete:
-            self._start_asgi_task(cycle, app)
-        else:
-            self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, app))
-
-    def handle_websocket_upgrade(self) -> None:
-        """A connection whose earlier request is still being answered cannot become something else."""
-        if self._active_cycle is not None and not self._active_cycle.response_complete:
-            self.transport.abort()
-        else:
-            super().handle_websocket_upgrade()
-
-    def on_response_complete(self) -> None:
-        """Go on with the next request; that none comes is noticed by `look`, which needs no timer."""
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cast("RequestCycle", cycle), app)
-
-    def check_timeouts(self, now: float) -> None:
-        """End the connection if it has kept us waiting for too long."""
-        wait, unread = self._timeout_state(), self.transport.get_write_buffer_size()
-        if self._timeout.start(wait, self.scope, now, unread) or not wait:
-            return
-        limits = self._context.timeouts
-        if wait == "write_stall":
-            if self._timeout.is_stalled(limits.write_stall, unread, now):
-                self.transport.abort()  # to close would be to wait until it reads the rest
-        elif self._timeout.has_exceeded(getattr(limits, wait), now):
-            if self._can_respond():
-                self.transport.write(REQUEST_TIMEOUT_RESPONSE)
-            self.transport.close()
-
-    def _timeout_state(self) -> str:
-        """The name of a deadline; empty while the client waits for us."""
-        if self.flow.write_paused or self.transport.is_closing():
-            return "write_stall"
-        if self.flow.read_paused:
-            return ""
-        if not self._has_request:
-            return "first_byte"
-        if self._latest_cycle is None or self._reading_headers:
-            return "headers"
-        if self._latest_cycle.response_complete:
-            return "keep_alive"
-        return "body" if self._latest_cycle.more_body else ""
-
-    def _can_respond(self) -> bool:
-        """Whether an answer can be written in between: a request has begun, and no other answer has."""
-        latest = self._latest_cycle
-        if latest is None or self._reading_headers:
-            return self._has_request and (latest is None or latest.response_complete)
-        return not latest.response_started
-
-    @property
-    def _has_request(self) -> bool:
-        return cast("object", self.scope) is not None
-
-    @property
-    def _latest_cycle(self) -> RequestResponseCycle | None:
-        """The last request whose head is complete."""
-        return cast("RequestResponseCycle | None", self.cycle)
-
-    @property
-    def _reading_headers(self) -> bool:
-        """Whether a request has begun whose head is not complete."""
-        return self._has_request and (self._latest_cycle is None or self._latest_cycle.scope is not self.scope)
-
-    def _enforce_limits(self, size: int) -> None:
-        """Requests wait for their turn, or headers came in several pieces: neither may go on for ever."""
-        if len(self.pipeline) > MAX_PIPELINED_REQUESTS:
-            self.transport.abort()
-        if not self._reading_headers:
-            return
-        if self._header_scope is not self.scope:
-            self._header_scope, self._header_bytes = self.scope, 0
-        self._header_bytes += size
-        if self._header_bytes > MAX_HEADER_BYTES and not self.transport.is_closing():
-            if self._can_respond():
-                self.transport.write(HEADERS_TOO_LARGE_RESPONSE)
-            self.transport.close()
-
-    def _start_asgi_task(self, cycle: RequestCycle, app: App) -> None:  # type: ignore[override] # all are ours
-        if self._caller_slots.in_use >= self._caller_slots.limit and self._is_rejected(cycle.scope):
-            self._reject(cycle)
-            return
-        self._active_cycle = cycle
-        cycle.tasks = self.tasks
-        cycle.task = self.loop.create_task(cycle.run_asgi(app))
-        self.tasks.add(cycle.task)
-
-    def _is_rejected(self, scope: App) -> bool:
-        return bool(scope["method"] != "HEAD" and self._limiter.rejects(scope["path"]))
-
-    def _reject(self, cycle: RequestResponseCycle) -> None:
-        """Answer without a task, and without reading the body: when everything is taken, saying so must be cheap."""
-        if self.flow.write_paused:  # it only sends, and does not read what it is told
-            self.transport.abort()
-            return
-        self.transport.write(self._context.busy_responses.for_path(cycle.scope["path"], keep_alive=cycle.keep_alive))
-        cycle.response_started = cycle.response_complete = True
-        if not cycle.keep_alive:
-            self.transport.close()
-        self.on_response_complete()
-        if not self.transport.is_closing() and not self.pipeline:
-            self.flow.pause_reading()
-            self.loop.call_later(BUSY_PAUSE_SECONDS, self._resume_reading)
-
-    def _resume_reading(self) -> None:
-        if not self.transport.is_closing():
-            self.flow.resume_reading()
+def _resume_reading(transport: asyncio.Transport, flow: FlowControl) -> None:
+    if not transport.is_closing():
+        flow.resume_reading()

@@ -1,16 +1,20 @@
-"""Serves with one worker process that restarts when a source file changes: FileWatcher, UnavailableResponder."""
+"""Serves with one worker process that restarts when a source file changes: FileWatcher, UnavailableResponder.
 
+Theory of operation. The supervisor binds the listening socket once and hands it to every worker, so the URL stays the
+same and clients that connect during a restart wait in the socket's backlog. FileWatcher compares modification times
+and sizes twice a second. When the worker cannot load its targets, its clients would wait until the next change;
+UnavailableResponder therefore accepts their connections in the supervisor and answers 503 until a file changes.
+"""
+
+import asyncio
 import contextlib
 import importlib.util
 import os
-import selectors
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from toolhall.model.json import encode
 from toolhall.server.process import ServeConfig
@@ -22,166 +26,154 @@ _RESPONSE = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
     b"Cache-Control: no-store\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%b" % (len(_BODY), _BODY)
 )
-_MAX_OPEN = 128
-_LINGER_SECONDS = 1.0
-_SELECT_SECONDS = 0.1  # how soon a signal is heard
+_MAX_OPEN = 128  # connections that were answered and not closed yet
+_DRAIN_SECONDS = 1.0
+_SIGNAL_SECONDS = 0.1  # at most this long after a signal the responder returns
 _READ_CHUNK = 65_536
-
-
-class UnavailableResponder:
-    """Takes connections only while it is told to; what it does not take waits in line for the next process.
-
-    A caller that has its answer is heard out until it hangs up, or the answer could be lost on its way.
-    """
-
-    def __init__(self, listening: socket.socket) -> None:
-        listening.setblocking(False)  # whoever serves does the same
-        self._listening = listening
-        self._lingering: dict[socket.socket, float] = {}  # until when each is heard out, the oldest first
-        self._selector = selectors.DefaultSelector()
-
-    def __enter__(self) -> "UnavailableResponder":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        for connection in list(self._lingering):
-            self._close(connection)
-        self._selector.close()
-
-    @property
-    def open_connections(self) -> int:
-        """How many callers have their answer and have not hung up."""
-        return len(self._lingering)
-
-    def wait(self, seconds: float, stopped: threading.Event, *, respond: bool) -> bool:
-        """Let this much time pass, meanwhile answer if that is asked for; whether it is time to stop."""
-        if not respond and not self._lingering:
-            return stopped.wait(seconds)
-        until = time.monotonic() + seconds
-        if respond:
-            self._selector.register(self._listening, selectors.EVENT_READ)
-        try:
-            while not stopped.is_set() and (left := until - time.monotonic()) > 0:
-                self._poll(min(left, _SELECT_SECONDS))
-        finally:
-            if respond:
-                self._selector.unregister(self._listening)
-        return stopped.is_set()
-
-    def _poll(self, seconds: float) -> None:
-        for key, _ in self._selector.select(seconds):
-            if key.fileobj is self._listening:
-                self._accept()
-            elif key.data in self._lingering and not _read_more(key.data):
-                self._close(key.data)
-        now = time.monotonic()
-        for connection in [each for each, until in self._lingering.items() if until <= now]:
-            self._close(connection)
-
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listening.accept()
-        except OSError:  # it has gone again
-            return
-        connection.setblocking(False)
-        with contextlib.suppress(OSError):  # whoever has hung up is forgotten when it is read
-            connection.send(_RESPONSE)  # fits into the buffer of a new connection
-            connection.shutdown(socket.SHUT_WR)
-        if len(self._lingering) >= _MAX_OPEN:
-            self._close(next(iter(self._lingering)))
-        self._lingering[connection] = time.monotonic() + _LINGER_SECONDS
-        self._selector.register(connection, selectors.EVENT_READ, connection)
-
-    def _close(self, connection: socket.socket) -> None:
-        del self._lingering[connection]
-        self._selector.unregister(connection)
-        connection.close()
-
-
-def _read_more(connection: socket.socket) -> bool:
-    """Read some of the request; False once there is no more."""
-    try:
-        return bool(connection.recv(_READ_CHUNK))
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-
 
 _POLL_SECONDS = 0.5
 _MAX_FILES = 5_000
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
-FileSnapshot: TypeAlias = dict[Path, tuple[int, int]]
+FileSnapshot: TypeAlias = dict[Path, tuple[int, int]]  # modification time in nanoseconds, size
 
 
 class WatchedFiles(NamedTuple):
-    """A folder whose Python files matter, with those below it or without."""
+    """A folder whose Python files are watched, with or without its subfolders."""
 
     folder: Path
     recursive: bool
 
 
 def run_reloading(config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
-    """Serve with one worker at a time on a socket that stays open, so that callers wait while the worker restarts."""
+    """Serve with one worker at a time and restart it on every change of a file; return the exit code."""
     with shutdown_event() as stopped:
         output.ready(listening)
-        watch = FileWatcher(tuple(_watched_folders(config.targets)))
-        with UnavailableResponder(listening) as stand_in:
+        watcher = FileWatcher(tuple(_watched_folders(config.targets)))
+        with UnavailableResponder(listening) as responder:
             while not stopped.is_set():
-                watch.take_snapshot()
-                child = WorkerProcess(config, listening)
-                changed = _wait_for_change(child, watch, stand_in, stopped, output)
-                child.stop()
-                child.wait()
+                watcher.take_snapshot()
+                worker = WorkerProcess(config, listening)
+                changed = _wait_for_change(worker, watcher, responder, stopped, output)
+                worker.stop()
+                worker.wait()
                 if changed:
                     output.note(f"{changed.name} changed; serving it again")
     return 0
 
 
+def _wait_for_change(
+    worker: WorkerProcess,
+    watcher: "FileWatcher",
+    responder: "UnavailableResponder",
+    stopped: threading.Event,
+    output: SupervisorOutput,
+) -> Path | None:
+    """Return the file that changed, None on shutdown; once the worker has exited, clients get 503 meanwhile."""
+    failed = False
+    while not responder.wait(_POLL_SECONDS, stopped, respond=failed):
+        changed = watcher.changed()
+        if changed:
+            return changed
+        if worker.exit_code() is not None and not failed:
+            failed = True
+            output.note("waiting for a change")
+    return None
+
+
+class UnavailableResponder:
+    """Answers 503 on the listening socket, only during `wait(..., respond=True)`.
+
+    Connections that it does not accept stay in the backlog for the next worker. An answered connection is read until
+    the client closes it, for at most a second: to close it with unread data would reset it, and the client could lose
+    the response. At most 128 are open; the oldest is closed for a new one.
+    """
+
+    def __init__(self, listening: socket.socket) -> None:
+        listening.setblocking(False)  # as the worker's event loop does, on the same open file
+        self._listening = listening
+        self._runner = asyncio.Runner()
+        self._draining: dict[asyncio.Task[None], None] = {}  # the oldest first
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._runner.close()
+
+    @property
+    def open_connections(self) -> int:
+        """How many clients were answered and have not closed their connection."""
+        return len(self._draining)
+
+    def wait(self, seconds: float, stopped: threading.Event, *, respond: bool) -> bool:
+        """Wait so long, or until `stopped` is set, and return whether it is; with `respond`, answer clients."""
+        if respond or self._draining:
+            self._runner.run(self._run(seconds, stopped, respond=respond))
+            return stopped.is_set()
+        return stopped.wait(seconds)
+
+    async def _run(self, seconds: float, stopped: threading.Event, *, respond: bool) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        if respond:
+            loop.add_reader(self._listening, self._accept, loop)
+        try:
+            while not stopped.is_set() and (left := until - loop.time()) > 0:  # noqa: ASYNC110 - a signal handler sets it
+                await asyncio.sleep(min(left, _SIGNAL_SECONDS))
+        finally:  # not asyncio.start_server, which drops a connection that it accepts while it is being closed
+            loop.remove_reader(self._listening)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            connection, _ = self._listening.accept()
+        except OSError:  # the client has closed it again
+            return
+        connection.setblocking(False)
+        with contextlib.suppress(OSError):
+            connection.send(_RESPONSE)  # fits into the send buffer of a new connection
+            connection.shutdown(socket.SHUT_WR)
+        if len(self._draining) >= _MAX_OPEN:
+            oldest = next(iter(self._draining))
+            del self._draining[oldest]
+            oldest.cancel()
+        task = loop.create_task(_drain(connection, loop))
+        self._draining[task] = None
+        task.add_done_callback(lambda done: self._draining.pop(done, None))
+
+
+async def _drain(connection: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+    """Read and discard what the client sends until it closes the connection or the time is up; then close it."""
+    with connection, contextlib.suppress(OSError):  # TimeoutError is an OSError
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while await loop.sock_recv(connection, _READ_CHUNK):
+                pass
+
+
 class FileWatcher:
-    """Files, and whether one of them has changed since the last start."""
+    """Finds changes of Python files since the last snapshot by their modification time and size."""
 
     def __init__(self, folders: tuple[WatchedFiles, ...]) -> None:
         self._folders = folders
         self._snapshot: FileSnapshot = {}
 
     def take_snapshot(self) -> None:
-        """What is there now is what will be served."""
+        """Remember the files as they are now, before a worker loads them."""
         self._snapshot = _file_states(self._folders)
 
     def changed(self) -> Path | None:
-        """A file that is not what it was."""
-        seen, now = self._snapshot, _file_states(self._folders)
-        return next((path for path in (*now, *seen) if now.get(path) != seen.get(path)), None)
-
-
-def _wait_for_change(
-    child: WorkerProcess,
-    watch: FileWatcher,
-    responder: UnavailableResponder,
-    stopped: threading.Event,
-    output: SupervisorOutput,
-) -> Path | None:
-    """The file that changed; None when it is time to stop. Of a child that failed callers hear until then."""
-    failed = False
-    while not responder.wait(_POLL_SECONDS, stopped, respond=failed):
-        changed = watch.changed()
-        if changed:
-            return changed
-        if child.exit_code() is not None and not failed:
-            failed = True
-            output.note("waiting for a change")
-    return None
+        """A file that was changed, added or removed since the snapshot."""
+        before, now = self._snapshot, _file_states(self._folders)
+        return next((path for path in (*now, *before) if now.get(path) != before.get(path)), None)
 
 
 def _watched_folders(targets: tuple[str, ...]) -> Iterator[WatchedFiles]:
-    """A file's own folder (it may import its neighbours), a folder, or a whole package."""
+    """Yield what a change of the targets can be in: a file's folder (it may import its neighbours), or a package."""
     for target in targets:
-        place = Path(f"{target.partition('.py:')[0]}.py") if ".py:" in target else Path(target)
-        if place.is_dir():
-            yield WatchedFiles(place, recursive=True)
-        elif place.suffix == ".py":
-            yield WatchedFiles(place.parent, recursive=False)
+        path = Path(f"{target.partition('.py:')[0]}.py") if ".py:" in target else Path(target)
+        if path.is_dir():
+            yield WatchedFiles(path, recursive=True)
+        elif path.suffix == ".py":
+            yield WatchedFiles(path.parent, recursive=False)
         else:
             yield from _package_folders(target.partition(":")[0].partition(".")[0])
 
@@ -197,18 +189,18 @@ def _package_folders(name: str) -> Iterator[WatchedFiles]:
 
 
 def _file_states(watched: tuple[WatchedFiles, ...]) -> FileSnapshot:
-    """Every file with what a change of it changes."""
-    seen: FileSnapshot = {}
+    """The state of every watched file, of at most 5,000."""
+    states: FileSnapshot = {}
     for each in watched:
         for file in _python_files(each):
-            if len(seen) >= _MAX_FILES:
+            if len(states) >= _MAX_FILES:
                 break
             try:
                 state = file.stat()
             except OSError:  # gone since it was listed
                 continue
-            seen[file] = (state.st_mtime_ns, state.st_size)
-    return seen
+            states[file] = (state.st_mtime_ns, state.st_size)
+    return states
 
 
 def _python_files(watched: WatchedFiles) -> Iterator[Path]:

@@ -1,4 +1,16 @@
-"""Supervisor of worker processes that share one listening socket: WorkerProcess, shutdown signals, respawning."""
+"""Supervisor of worker processes that share one listening socket: WorkerProcess, `run_workers`, `shutdown_event`.
+
+Theory of operation. The supervisor binds the socket and never accepts. Each worker is a new Python process
+(`python -m toolhall.cli.serve_http`) that inherits the listening socket and one end of a socket pair, the channel.
+Other users of the machine can read a process's command line, and its tools its environment; the ServeConfig and the
+hall's secrets are therefore sent over the channel, as one JSON line. The worker answers READY once it accepts. After
+that the channel means only one thing: when the supervisor's end closes, because it stops the worker or has died, the
+worker shuts down.
+
+The first worker is started alone: it creates the data folder, and its exit code says whether the targets can be
+served at all. Then the others start, as siblings. A worker that dies is replaced, at most one a second. SIGINT and
+SIGTERM stop all workers gracefully; one that takes longer than its own shutdown grace is killed.
+"""
 
 import contextlib
 import os
@@ -19,11 +31,13 @@ from toolhall.server.process import ServeConfig, secret_env_in
 
 READY = b"1"
 _WORKER_MODULE = "toolhall.cli.serve_http"
-_STOP_SECONDS = 28.0  # a little more than a child gives its own connections
+_STOP_SECONDS = 28.0  # more than a worker gives its own connections (SHUTDOWN_GRACE_SECONDS)
+_POLL_SECONDS = 0.2
+_RESPAWN_SECONDS = 1.0  # between two restarts, so that a worker that always dies is not started in a tight loop
 
 
 class WorkerProcess:
-    """One serving process; others can read its command line and its environment, so it is told its plan in private."""
+    """One worker process and the channel to it."""
 
     def __init__(self, config: ServeConfig, listening: socket.socket) -> None:
         secrets = secret_env_in(os.environ)
@@ -35,11 +49,11 @@ class WorkerProcess:
                 pass_fds=inherited,
                 env={name: value for name, value in os.environ.items() if name not in secrets},
             )
-        with contextlib.suppress(OSError):  # it has ended already, and whoever waits for it will see that
+        with contextlib.suppress(OSError):  # it has exited already, which `wait_ready` and `exit_code` show
             self._channel.sendall(encode((config, secrets)) + b"\n")
 
     def wait_ready(self, stop: threading.Event) -> bool:
-        """Wait until it accepts; False if it ended before, or if everything is to stop."""
+        """Wait until the worker accepts connections; False if it exited before, or if `stop` is set."""
         self._channel.settimeout(0.1)
         while not stop.is_set():
             try:
@@ -49,15 +63,15 @@ class WorkerProcess:
         return False
 
     def exit_code(self) -> int | None:
-        """Its exit code, once it has one."""
+        """The exit code; None while it runs."""
         return self._process.poll()
 
     def stop(self) -> None:
-        """Tell it to finish what runs; `gone` then waits for that."""
+        """Ask it to shut down gracefully; `wait` then waits for that."""
         self._process.terminate()
 
     def wait(self) -> int:
-        """Wait until it has ended, which it is made to when it takes too long."""
+        """Wait for its exit and return the exit code; a worker that takes too long is killed."""
         self._channel.close()
         try:
             return self._process.wait(_STOP_SECONDS)
@@ -68,7 +82,7 @@ class WorkerProcess:
 
 @contextlib.contextmanager
 def shutdown_event() -> Generator[threading.Event, None, None]:
-    """An event that SIGINT and SIGTERM set, so that a supervisor can end in order."""
+    """Yield an event that SIGINT and SIGTERM set instead of ending the process."""
     stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -78,31 +92,26 @@ def shutdown_event() -> Generator[threading.Event, None, None]:
     try:
         yield stopped
     finally:
-        for number, how in before.items():
-            signal.signal(number, how)
-
-
-_POLL_SECONDS = 0.2
-_RESPAWN_SECONDS = 1.0  # a worker that cannot live must not be started in a tight loop
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class SupervisorOutput(Protocol):
-    """What a supervisor tells the person who started it."""
+    """Prints the supervisor's messages for the person who started it."""
 
     def ready(self, listening: socket.socket) -> None:
-        """The workers accept connections on this socket."""
+        """Print that the workers accept connections on this socket."""
         ...
 
     def note(self, text: str) -> None:
-        """Something that the person should know, in one line."""
+        """Print one line."""
         ...
 
 
 def run_workers(config: ServeConfig, listening: socket.socket, output: SupervisorOutput) -> int:
-    """Start the workers on a listening socket, replace those that die, stop them all; return the exit code."""
+    """Run the workers on a listening socket until a signal, replace those that die; return the exit code."""
     with shutdown_event() as stopped:
         first = WorkerProcess(config, listening)
-        # The first one alone: it makes what all of them share, and tells whether the target can be served at all.
         if not first.wait_ready(stopped):
             return _startup_failed(first, stopped)
         config = msgspec.structs.replace(config, sibling=True)
@@ -117,7 +126,7 @@ def run_workers(config: ServeConfig, listening: socket.socket, output: Superviso
 
 
 def _startup_failed(worker: WorkerProcess, stopped: threading.Event) -> int:
-    """The worker has said itself what was wrong."""
+    """Return the exit code of a worker that never became ready; it has printed the reason itself."""
     if not stopped.is_set():
         return worker.wait() or 1
     worker.stop()
@@ -128,13 +137,13 @@ def _startup_failed(worker: WorkerProcess, stopped: threading.Event) -> int:
 def _respawn(
     workers: list[WorkerProcess], start: Callable[[], WorkerProcess], stopped: threading.Event, output: SupervisorOutput
 ) -> None:
-    started = time.monotonic()
+    last_start = time.monotonic()
     while not stopped.wait(_POLL_SECONDS):
-        for place, worker in enumerate(workers):
+        for index, worker in enumerate(workers):
             code = worker.exit_code()
-            if code is None or time.monotonic() - started < _RESPAWN_SECONDS:
+            if code is None or time.monotonic() - last_start < _RESPAWN_SECONDS:
                 continue
             output.note(f"a worker ended with code {code}; another one takes its place")
             worker.wait()
-            workers[place] = start()
-            started = time.monotonic()
+            workers[index] = start()
+            last_start = time.monotonic()

@@ -15,7 +15,7 @@ MAX_FRAGMENTS = 1_024  # of one message; even empty ones take memory
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """Came in as an HTTP connection."""
+    """Serves one WebSocket connection, which HttpProtocol has counted and upgraded."""
 
     def __init__(
         self,
@@ -29,18 +29,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._timeout = TimeoutTracker()
 
     async def send(self, message: Any) -> None:
-        """A refusal with words of its own is an answer, too: uvicorn would log that there was none."""
+        """Send a message; a refusal with an HTTP body also completes the handshake, or uvicorn would log an error."""
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and self.close_sent:
             self.handshake_complete = True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It leaves as it came."""
+        """Release the connection that HttpProtocol acquired from the ConnectionLimiter."""
         self._context.connections.release(self.client[0] if self.client else None)
         super().connection_lost(exc)
 
     def handle_cont(self, event: Frame) -> None:
-        """A message in pieces, of which there may not be any number."""
+        """Take a continuation frame; a message of too many fragments closes the connection."""
         if len(self.frames) < MAX_FRAGMENTS:
             super().handle_cont(event)
         elif not self.close_sent:
@@ -48,9 +48,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def send_receive_event_to_app(self) -> None:
-        """Hand a whole message to the application; text that is not UTF-8 closes the socket with one line in the log.
+        """Queue a complete message for the application; text that is not UTF-8 closes the connection (RFC 6455, 8.1).
 
-        RFC 6455, 8.1. Uvicorn logs a traceback for it, as often as a client likes.
+        That is logged in one line. Uvicorn would log a traceback, as often as a client likes.
         """
         if self.curr_msg_data_type != "text" or self.close_sent:
             super().send_receive_event_to_app()
@@ -70,20 +70,21 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
 
     def check_timeouts(self, now: float) -> None:
-        """End the connection if it has kept us waiting for too long; that nobody is there is told by the pings."""
-        wait, unread = self._timeout_state(), self.transport.get_write_buffer_size()
-        if self._timeout.start(wait, self.frames if wait == "body" else None, now, unread) or not wait:
+        """End the connection if its client has exceeded a timeout; uvicorn's pings find unresponsive ones."""
+        state, unread = self._timeout_state(), self.transport.get_write_buffer_size()
+        if self._timeout.start(state, self.frames if state == "body" else None, now, unread) or not state:
             return
-        limits = self._context.timeouts
-        if wait == "write_stall":
-            late = self._timeout.is_stalled(limits.write_stall, unread, now)
+        timeouts = self._context.timeouts
+        if state == "write_stall":
+            late = self._timeout.is_stalled(timeouts.write_stall, unread, now)
         else:
-            late = self._timeout.has_exceeded(limits.close if wait == "close" else limits.body, now)
+            late = self._timeout.has_exceeded(timeouts.close if state == "close" else timeouts.body, now)
         if late:
             self.transport.abort()
 
     def _timeout_state(self) -> str:
-        if self.close_sent:  # nothing that it still sends is read by anybody
+        """The field of ConnectionTimeouts that applies now; empty while nothing is waited for."""
+        if self.close_sent:  # what the client still sends is discarded
             return "close"
         if not self.writable.is_set() or self.transport.is_closing():
             return "write_stall"

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolhall.cli.app import app
-from toolhall.cli.entry import FLAG_OPTIONS, VALUE_OPTIONS, parse_serve_fast
-from toolhall.cli.serve import ServeOptions
+from toolhall.cli.entry import FLAG_OPTIONS, VALUE_OPTIONS, ServeOptions, parse_serve_fast
 
 WORDS = [
     *(f"--{name}" for name in (*FLAG_OPTIONS, *VALUE_OPTIONS)),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.harness.cli import CliRunner
-from toolhall.cli.rich_output import print_rows
+from toolhall.cli.output import print_rows
 
 HEADINGS = ("name", "state", "said")
 ROWS = [

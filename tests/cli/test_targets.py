@@ -10,7 +10,8 @@ import pytest
 from toolhall import Toolhall
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.startup import MAX_WARNINGS, build_app, warn_undocumented
-from toolhall.cli.targets import load_targets, looks_like_target
+from toolhall.cli.target_names import looks_like_target
+from toolhall.cli.targets import load_targets
 from toolhall.config import Config
 
 PLAIN = '''

@@ -1,15 +1,14 @@
 """The cyclopts application: every command and command group with its help text, imported when it is used."""
 
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from typing import Annotated
 
 import msgspec
 from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError, UnusedCliTokensError
 
+from toolhall.cli.entry import ServeOptions, version_text
 from toolhall.cli.errors import UsageError
-from toolhall.cli.serve import ServeOptions, reply_startup_error, run_serve
 
 
 class CommandSpec(msgspec.Struct, frozen=True):
@@ -144,11 +143,9 @@ def serve(*targets: str, options: Annotated[ServeOptions, Parameter(name="*")] =
     targets
         file.py, file.py:object, package.module, a folder or definitions.json; the example toolkit when left out.
     """
+    from toolhall.cli.serve import run_serve  # lazy: the settings, for serving only
+
     return run_serve(targets, options)
-
-
-def _version() -> str:
-    return f"toolhall {version('toolhall')}"
 
 
 _EXIT_CODES = "Exit codes: 0 done, 1 refused or failed, 2 wrong usage; 78: serve may not listen there."
@@ -157,7 +154,7 @@ app = App(
     help="One hall for every agent's tools: write a tool once, serve it in every dialect.",
     help_epilogue=f"Every command takes --json and --help. {_EXIT_CODES}",
     help_format="plaintext",
-    version=_version,
+    version=version_text,
     suppress_keyboard_interrupt=False,
     # Flags have no `--no-...` twin, and a default that means "off" says nothing.
     default_parameter=Parameter(negative="", show_default=lambda value: value or None),
@@ -230,6 +227,8 @@ def run_app(words: Sequence[str]) -> int:
         command = "".join(f"{word} " for word in error.command_chain or ())
         wrong = UsageError(f"{_error_text(error)} 'toolhall {command}--help'")
         if _serves_stdio(words):
+            from toolhall.cli.serve import reply_startup_error  # lazy: only where an MCP client waits
+
             reply_startup_error(wrong.message)
         raise wrong from None
     return code if isinstance(code, int) else 0

@@ -12,17 +12,43 @@ from toolhall.model.secret import Secret
 
 if sys.platform != "win32":
     import termios
+
+MAX_SECRET_BYTES = 64 * 1024
 _MAX_LINE_BYTES = 4_096
+_MAX_CODE_LENGTH = 64
+_NOTHING_CHANGED = "nothing was changed"
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before a change; returns if the person agrees or gave --yes, else raises CommandError."""
+    if yes:
+        return
+    if not is_interactive():
+        raise CommandError(f"there is nobody to ask: {question} Add --yes if you have decided")
+    if not ask_yes_no(question):
+        raise CommandError(f"{_NOTHING_CHANGED}: you did not say yes")
+
+
+def ask_yes_no(question: str) -> bool:
+    """Ask at the terminal; True only for a typed `y` or `yes`, False for everything else and the end of input."""
+    discard_typed_input()
+    print_prompt(styled(f"{question} [y/N] ", YELLOW, sys.stderr))
+    return is_yes(sys.stdin.readline())
+
+
+def is_yes(line: str | None) -> bool:
+    """Whether a typed line is `y` or `yes`."""
+    return line is not None and line.strip().lower() in ("y", "yes")
 
 
 def discard_typed_input() -> None:
-    """Throw away what was typed before the question was shown: it cannot be an answer to it."""
+    """Discard what was typed before the question was shown: it cannot be an answer to it."""
     if sys.platform != "win32":
         termios.tcflush(0, termios.TCIFLUSH)
 
 
 async def read_line() -> str | None:
-    """The next line that is typed; None at the end of the input. Cancelling leaves the keyboard alone."""
+    """The next typed line, None at the end of input; on cancellation it stops reading, so no input is lost."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[bytes] = loop.create_future()
 
@@ -38,49 +64,25 @@ async def read_line() -> str | None:
     return line.decode(errors="replace").strip() if line else None
 
 
-def is_yes(line: str | None) -> bool:
-    """Only a clear yes is one."""
-    return line is not None and line.strip().lower() in ("y", "yes")
-
-
 def print_prompt(text: str) -> None:
-    """Show the question and leave the cursor behind it."""
+    """Write a question to stderr and leave the cursor behind it."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
 
-_MAX_CODE_LENGTH = 64
-
-
 def prompt_code(question: str) -> str:
-    """The line that is typed at the terminal, or that comes on the standard input."""
+    """A one-time code, typed at the terminal or read from standard input."""
     if is_interactive():
         discard_typed_input()
         print_prompt(styled(f"{question}: ", YELLOW, sys.stderr))
     line = sys.stdin.readline(_MAX_CODE_LENGTH).strip() if sys.stdin is not None else ""
     if not line:
-        raise CommandError("nothing was changed: there was no code; type it, or send it on the standard input")
+        raise CommandError(f"{_NOTHING_CHANGED}: there was no code; type it, or send it on the standard input")
     return line
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Return if the person agrees, or said --yes before; CommandFailed where nobody does."""
-    if yes:
-        return
-    if not is_interactive():
-        raise CommandError(f"there is nobody to ask: {question} Add --yes if you have decided")
-    discard_typed_input()
-    print_prompt(styled(f"{question} [y/N] ", YELLOW, sys.stderr))
-    if not is_yes(sys.stdin.readline()):
-        raise CommandError("nothing was changed: you did not say yes")
-
-
-MAX_SECRET_BYTES = 64 * 1024
-_NOTHING_CHANGED = "nothing was changed"
-
-
 def prompt_secret() -> Secret:
-    """What is typed twice at a terminal, else the whole standard input without the line break at its end."""
+    """A secret, typed twice at a terminal, else all of standard input without the line break at its end."""
     text = _prompt_twice() if sys.stdin is not None and sys.stdin.isatty() else _read_stdin()
     if not text:
         raise CommandError(f"{_NOTHING_CHANGED}: there was no value; type it, or send it on the standard input")
@@ -108,7 +110,7 @@ def _prompt_twice() -> str:
 
 
 def _read_stdin() -> str:
-    raw = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3) if sys.stdin is not None else b""  # a line break may come on top
+    raw = sys.stdin.buffer.read(MAX_SECRET_BYTES + 3) if sys.stdin is not None else b""  # with a line break
     try:
         text = raw.decode()
     except UnicodeDecodeError:

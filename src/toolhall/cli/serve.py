@@ -2,13 +2,11 @@
 
 import socket
 import sys
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from toolhall.cli.documents.definitions import reject_unsupported_target
+from toolhall.cli.entry import ServeOptions
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.listen import base_url, listen_as_configured, print_serve_banner
 from toolhall.cli.logs import apply_log_settings, start_logging
@@ -20,65 +18,10 @@ from toolhall.cli.settings import (
     with_default_data,
     with_example_services,
 )
+from toolhall.cli.target_names import reject_unsupported_target
 from toolhall.config import Config, stated_in
 from toolhall.model.errors import LifespanFailed
 from toolhall.server.process import ServeConfig, protect_process
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """What `toolhall serve` takes besides its targets.
-
-    Parameters
-    ----------
-    host
-        Where to listen; this machine only. [default: 127.0.0.1]
-    port
-        0 picks a free one. [default: 8000, with --join 0]
-    data
-        Folder of records and keys. [default: one per project, shown at the start]
-    config
-        Settings file. [default: toolhall.toml, if there is one]
-    profile
-        Who may call. [default: local]
-    stdio
-        Serve one dialect on standard input and output.
-    dialect
-        Which one, with --stdio. [default: mcp]
-    reload
-        Start again when a file changes.
-    workers
-        Processes that share the port.
-    join
-        Run the tools for the hall at this URL, as its tool server, such as --join http://127.0.0.1:8000.
-    name
-        What this tool server is called, with --join. [default: its first toolkit]
-    key_file
-        File that holds the key for the hall, with --join. [default: the variable TOOLHALL_KEY]
-    socket
-        With --join: be called over a socket to the hall, and listen on no port.
-    advertise
-        With --join: the URL at which the hall reaches this server. [default: http://HOST:PORT]
-    json
-        Print one JSON line with the url and the pid, and with --join the hall.
-    """
-
-    host: str | None = None
-    port: int | None = None
-    data: Path | None = None
-    config: Path | None = None
-    profile: Literal["local", "server"] | None = None
-    stdio: bool = False
-    dialect: Literal["mcp", "machine", "hub"] | None = None
-    reload: bool = False
-    workers: int = 1
-    join: str | None = None
-    name: str | None = None
-    key_file: Path | None = None
-    socket: bool = False
-    advertise: str | None = None
-    json: bool = False
-
 
 _ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - only to tell what it means
 ServeMode: TypeAlias = Literal["http", "stdio", "reload", "workers"]

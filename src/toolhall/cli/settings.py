@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from toolhall.cli.errors import EXIT_CONFIG, CommandError, UsageError
+from toolhall.cli.target_names import EXAMPLES_PACKAGE
 from toolhall.config import BadConfig, Config, load_config
 
 _PROJECT_MARKERS = ("toolhall.toml", "pyproject.toml", ".git")
@@ -113,9 +114,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-EXAMPLES_PACKAGE = "toolhall.examples"
 
 
 @contextlib.contextmanager

@@ -15,16 +15,20 @@ from toolhall.app import Toolhall
 from toolhall.authoring.base_tool import BaseTool
 from toolhall.authoring.declaration import BadDeclaration, declaration_of
 from toolhall.authoring.toolkit import Toolkit
-from toolhall.cli.documents.definitions import (
-    DEFINITION_SUFFIXES,
-    YAML_SUFFIXES,
-    is_url,
-    load_definitions,
-    reject_unsupported_target,
-)
+from toolhall.cli.documents.reader import decode_document, open_documents
 from toolhall.cli.errors import CommandError, UsageError
-from toolhall.cli.settings import EXAMPLES_PACKAGE
+from toolhall.cli.target_names import (
+    DEFINITION_SUFFIXES,
+    EXAMPLES_PACKAGE,
+    openapi_error,
+    reject_unsupported_target,
+    split_target,
+)
+from toolhall.dialects.catalogs import detect_dialect
+from toolhall.dialects.findings import BadDocument
+from toolhall.registration.records import DefinitionDocument
 
+_OPENAPI_KEYS = ("openapi", "swagger")
 _FUNCTION_DEF = re.compile(r"(?m)^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 _SKIPPED_PREFIXES = ("test_", "conftest.", "setup.", "_")
 _EXTRA_OF_MODULE = {
@@ -40,30 +44,12 @@ def load_targets(targets: Sequence[str]) -> list[object]:
     return [found for target in targets or (EXAMPLES_PACKAGE,) for found in _load(target)]
 
 
-def looks_like_target(word: str) -> bool:
-    """Whether a word names a file, a folder or a module rather than a tool."""
-    if (
-        word.endswith((".py", *DEFINITION_SUFFIXES, *YAML_SUFFIXES))
-        or ".py:" in word
-        or is_url(word)
-        or Path(word).exists()
-    ):
-        return True
-    package, dot, _ = word.partition(".")
-    # A tool id has a dot as well; only a package that is really there makes it a module.
-    return bool(dot) and "@" not in word and package.isidentifier() and _package_exists(package)
-
-
-def _package_exists(package: str) -> bool:
-    return Path(package).is_dir() or Path(f"{package}.py").is_file() or importlib.util.find_spec(package) is not None
-
-
 def _load(target: str) -> Iterator[object]:
     reject_unsupported_target(target)
     if target.lower().endswith(DEFINITION_SUFFIXES):
-        yield from load_definitions(target)
+        yield from _load_definitions(target)
         return
-    place, colon, name = _split_object(target)
+    place, colon, name = split_target(target)
     if Path(place).is_dir():
         if colon:
             raise UsageError(f"{place} is a folder; name the file in it: {place}/FILE.py:{name}")
@@ -76,12 +62,19 @@ def _load(target: str) -> Iterator[object]:
         yield from _from_module(module, place)
 
 
-def _split_object(target: str) -> tuple[str, str, str]:
-    """`place:object`; the colon of a Windows drive is part of the place."""
-    file, colon, name = target.partition(".py:")
-    if colon:
-        return f"{file}.py", colon, name
-    return target.partition(":") if not Path(target).exists() else (target, "", "")
+def _load_definitions(file: str) -> Iterator[DefinitionDocument]:
+    """Every document of a definition file, in any dialect."""
+    with open_documents(file) as source:
+        try:
+            for text in source.documents().texts:
+                document = decode_document(text)
+                if isinstance(document, dict) and any(key in document for key in _OPENAPI_KEYS):
+                    raise openapi_error(file)
+                definition = DefinitionDocument(document, detect_dialect(document).name, file)
+                if definition.tools:  # read now, so that an error can name the file
+                    yield definition
+        except BadDocument as bad:
+            raise CommandError(f"{file}: {bad.findings[0]}; 'toolhall lint {file}' shows everything") from None
 
 
 def _from_module(module: ModuleType, place: str) -> Iterator[object]:

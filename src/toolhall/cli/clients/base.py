@@ -1,20 +1,27 @@
 """ToolClient, the protocol of every source of tools, with ToolInfo, DialectViews, CallResult and lookup by name."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Generator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Protocol
 
 import msgspec
 
-from toolhall.cli.errors import CommandError
+from toolhall.cli.errors import CommandError, UsageError
+from toolhall.cli.options import SourceOptions
+from toolhall.cli.settings import with_example_services
+from toolhall.config import Config
 from toolhall.dialects.base import Loss
+from toolhall.dialects.catalogs import writable_catalog
 from toolhall.dialects.convert.export import InexpressibleTool
 from toolhall.dialects.mcp.catalog import write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28, REVISIONS
 from toolhall.model.caller import effective_level
+from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.tool import Tool
 from toolhall.model.versions import precedence
+from toolhall.schema.defaults import Bind
 
 _ID_KEY = "dev.toolhall/id"
 _TAGS_KEY = "dev.toolhall/tags"
@@ -137,13 +144,62 @@ class ToolClient(Protocol):
         """Run one tool, at most this long; raises CommandFailed."""
         ...
 
+    def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
+        """The same tools with their effective levels, as far as the source tells them."""
+        ...
+
+    def argument_binding(self, info: ToolInfo) -> Bind | None:
+        """How the tool's function takes its arguments, if it runs in this process."""
+        ...
+
+    def asks_before(self, info: ToolInfo) -> bool:
+        """Whether the hall itself shows this call to the person at the terminal and asks."""
+        ...
+
+    def print_warnings(self) -> None:
+        """Print warnings for the author of the tools, if they are loaded in this process."""
+        ...
+
     def unavailable_reason(self, name: str) -> str | None:
-        """Why a tool is not offered that is known all the same, and what to do; None where nothing is known of it."""
+        """Why a tool that exists is not served, and what to do; None if nothing is known of it."""
         ...
 
     def close(self) -> None:
         """Let go of everything."""
         ...
+
+
+@contextlib.contextmanager
+def open_tool_client(options: SourceOptions, target: str | None, config: Config) -> Generator[ToolClient, None, None]:
+    """The client that the options name, closed at the end; without a target and a URL, of the example toolkits."""
+    if options.target and target:
+        raise UsageError(f"two targets were given, {options.target!r} and {target!r}; leave out one")
+    target = options.target or target
+    if options.url and target:
+        raise UsageError(f"give a target ({target!r}) or --url, not both")
+    if options.key is not None and not options.url:
+        raise UsageError("--key is sent to a running server; name it with --url, or leave out --key")
+    with contextlib.ExitStack() as stack:
+        client: ToolClient
+        if options.url:
+            from toolhall.cli.clients.remote import RemoteToolClient  # lazy: it imports this module
+
+            client = RemoteToolClient(options.url, options.key)
+        else:
+            from toolhall.cli.clients.local import LocalToolClient  # lazy: the whole hall
+
+            targets = [target] if target else []
+            client = LocalToolClient(targets, stack.enter_context(with_example_services(targets, config)))
+        stack.callback(client.close)
+        yield client
+
+
+def full_dialect_name(name: str) -> str:
+    """The full name of the dialect that --dialect names."""
+    try:
+        return writable_catalog(name).name
+    except Malformed as error:
+        raise UsageError(f"--dialect: {error.message}") from None
 
 
 def tool_info(tool: Tool, levels: Mapping[str, int] | None = None) -> ToolInfo:

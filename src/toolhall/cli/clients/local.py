@@ -30,7 +30,7 @@ from toolhall.dialects.mcp.errors import ErrorResult, translate_error
 from toolhall.dialects.mcp.input_requests import read_input_response, write_input_request
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
-from toolhall.model.caller import LOCAL
+from toolhall.model.caller import LOCAL, STEP_UP_FROM
 from toolhall.model.errors import Crashed, NeedsRequirement, NeedsVerification, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject, encode
 from toolhall.model.messages import Answer, CallEvent, CallTool, CompletedCall, LogEvent, ProgressEvent
@@ -125,8 +125,16 @@ class LocalToolClient:
             case _:
                 raise TypeError("a call in process is answered or refused")
 
+    def with_levels(self, tools: list[ToolInfo]) -> list[ToolInfo]:
+        """The same: `tools` has the levels."""
+        return tools
+
+    def asks_before(self, info: ToolInfo) -> bool:
+        """True from the level on that needs a person's approval, which --yes does not replace."""
+        return (info.effective_level or 0) >= STEP_UP_FROM
+
     def argument_binding(self, info: ToolInfo) -> Bind | None:
-        """How the tool's function takes its arguments, where it is a function."""
+        """How the tool's function takes its arguments; None for a tool that is not a function."""
         found = self._app.registry.snapshot.find(info.id or info.name)
         return None if found is None else found.bind
 

@@ -41,6 +41,7 @@ from toolhall.dialects.mcp.protocol import REVISION_2025_11_25, REVISION_2026_07
 from toolhall.model.json import JsonObject
 from toolhall.model.names import SEARCH_TOOL
 from toolhall.schema.cost import BadSchema
+from toolhall.schema.defaults import Bind
 from toolhall.schema.header_parameters import header_parameters
 
 
@@ -249,8 +250,19 @@ class RemoteToolClient:
         """Over the wire."""
         return read_call_result(self._client.call(info, arguments, ui, seconds))
 
+    def argument_binding(self, info: ToolInfo) -> Bind | None:  # noqa: ARG002 - the server binds them
+        """None: the server checks the arguments."""
+        return None
+
+    def asks_before(self, info: ToolInfo) -> bool:  # noqa: ARG002 - an approval is asked for elsewhere
+        """False: a server does not ask at this terminal."""
+        return False
+
+    def print_warnings(self) -> None:
+        """Nothing: warnings are for the author of the tools."""
+
     def unavailable_reason(self, name: str) -> str | None:
-        """What a hall says of a tool that it knows and does not serve; to ask is not to call it."""
+        """Why a tool that the hall knows is not served, by the hall's management API."""
         return unavailable_reason(self._hall_options, name)
 
     def close(self) -> None:

@@ -12,10 +12,9 @@ from toolhall.cli.clients.management import AccountsClient, LinkMethod, open_acc
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import HallOptions
-from toolhall.cli.output import GREEN, YELLOW, is_interactive, note, print_answer_json, styled, visible
+from toolhall.cli.output import GREEN, YELLOW, is_interactive, note, print_answer_json, print_rows, styled, visible
 from toolhall.cli.progress import show_spinner
 from toolhall.cli.prompts import confirm, discard_typed_input, print_prompt
-from toolhall.cli.rich_output import print_rows
 from toolhall.model.json import JsonObject
 from toolhall.oauth.providers import is_safe_url
 

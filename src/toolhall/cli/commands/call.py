@@ -13,15 +13,12 @@ from cyclopts import Parameter
 
 from toolhall.cli.arguments import check_arguments, read_arguments
 from toolhall.cli.call_ui import TerminalClient
-from toolhall.cli.clients.base import CallResult, ToolClient, ToolInfo, require_tool
-from toolhall.cli.clients.local import LocalToolClient
-from toolhall.cli.clients.open import open_tool_client
+from toolhall.cli.clients.base import CallResult, ToolClient, ToolInfo, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import SourceOptions
 from toolhall.cli.output import (
     BOLD,
-    YELLOW,
     is_interactive,
     note,
     pretty_json,
@@ -31,10 +28,9 @@ from toolhall.cli.output import (
     visible_json,
 )
 from toolhall.cli.progress import show_spinner
-from toolhall.cli.prompts import discard_typed_input, is_yes, print_prompt
+from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import ensure_data_folder, read_config_with_data
-from toolhall.cli.targets import looks_like_target
-from toolhall.model.caller import STEP_UP_FROM
+from toolhall.cli.target_names import looks_like_target
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
@@ -43,7 +39,7 @@ CALL_LOG_FILE = "calls.jsonl"
 
 
 class CallLogEntry(msgspec.Struct, frozen=True):
-    """One call of `toolhall call`."""
+    """One line of the call log."""
 
     time: float
     where: str
@@ -54,13 +50,13 @@ class CallLogEntry(msgspec.Struct, frozen=True):
 
 
 class CallLog:
-    """Appends to a file that only its owner can read."""
+    """The log of `toolhall call`: JSON lines in a file that only its owner can read, without argument values."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / CALL_LOG_FILE
 
     def write(self, where: str, tool: str, arguments: JsonObject, outcome: str, seconds: float) -> None:
-        """Add one line; a call that cannot be logged is not passed over in silence."""
+        """Append one line; raises CommandError if the call cannot be logged."""
         digest = hashlib.sha256(encode(arguments)).hexdigest()
         record = CallLogEntry(time.time(), where, tool, digest, outcome, int(seconds * 1e6))
         try:
@@ -115,18 +111,16 @@ def call(tool: str, /, *words: str, options: Annotated[CallOptions, Parameter(na
     config = read_config_with_data(targets=[named] if named else [], data=str(options.data) if options.data else None)
     log = CallLog(ensure_data_folder(config))
     with open_tool_client(options, target, config) as source:
-        offer = require_tool(source, source.tools(), tool)
-        arguments = read_arguments(pairs, options.args, offer.input)
-        check_arguments(
-            arguments, offer.input, source.argument_binding(offer) if isinstance(source, LocalToolClient) else None
-        )
-        _confirm_call(source, offer, arguments, options)
-        outcome = _run_call(source, offer, arguments, options.timeout, log)
-    return _print_result(outcome, json=options.json)
+        info = require_tool(source, source.tools(), tool)
+        arguments = read_arguments(pairs, options.args, info.input)
+        check_arguments(arguments, info.input, source.argument_binding(info))
+        _confirm_call(source, info, arguments, options)
+        result = _run_call(source, info, arguments, options.timeout, log)
+    return _print_result(result, json=options.json)
 
 
 def _split_words(words: tuple[str, ...], options: SourceOptions) -> tuple[list[str], str | None]:
-    """`key=value` words, and the target if the last of the others is one."""
+    """The `key=value` words, and the target, if there is one other word."""
     pairs = [word for word in words if "=" in word]
     others = [word for word in words if "=" not in word]
     if len(others) > 1:
@@ -136,82 +130,75 @@ def _split_words(words: tuple[str, ...], options: SourceOptions) -> tuple[list[s
     return pairs, others[0] if others else None
 
 
-def _confirm_call(source: ToolClient, offer: ToolInfo, arguments: JsonObject, options: CallOptions) -> None:
-    """MCP: show the inputs before the call, and let a person say no to what changes something."""
-    must_ask = not offer.reads_only and not options.yes and not _hall_confirms(source, offer)
+def _confirm_call(source: ToolClient, info: ToolInfo, arguments: JsonObject, options: CallOptions) -> None:
+    """Show the inputs before the call, and ask before one that may change something (MCP's advice to clients)."""
+    hall_asks = source.asks_before(info)
+    must_ask = not info.reads_only and not options.yes and not hall_asks
     if must_ask and not is_interactive():
-        effect = f"its effect is {offer.effect!r}" if offer.effect else "it does not say that it only reads"
-        raise CommandError(f"{offer.name} may change something ({effect}); add --yes to call it without being asked")
-    shown_by_hall = _hall_confirms(source, offer) and is_interactive()
+        effect = f"its effect is {info.effect!r}" if info.effect else "it does not say that it only reads"
+        raise CommandError(f"{info.name} may change something ({effect}); add --yes to call it without being asked")
+    shown_by_hall = hall_asks and is_interactive()
     if not shown_by_hall and (not options.json or sys.stderr.isatty()):
-        _print_inputs(source, offer, arguments)
-    if must_ask:
-        discard_typed_input()
-        print_prompt(styled("Run it? [y/N] ", YELLOW, sys.stderr))
-        if not is_yes(sys.stdin.readline()):
-            raise CommandError("not called: you did not say yes")
+        _print_inputs(source, info, arguments)
+    if must_ask and not ask_yes_no("Run it?"):
+        raise CommandError("not called: you did not say yes")
 
 
-def _hall_confirms(source: ToolClient, offer: ToolInfo) -> bool:
-    """From this level up the hall asks by itself, and --yes does not speak for a person there."""
-    return isinstance(source, LocalToolClient) and (offer.effective_level or 0) >= STEP_UP_FROM
-
-
-def _print_inputs(source: ToolClient, offer: ToolInfo, arguments: JsonObject) -> None:
-    effect = offer.effect or "effect not stated"
-    note(f"{styled(visible(offer.name), BOLD, sys.stderr)} at {visible(source.where)} ({effect})")
+def _print_inputs(source: ToolClient, info: ToolInfo, arguments: JsonObject) -> None:
+    effect = info.effect or "effect not stated"
+    note(f"{styled(visible(info.name), BOLD, sys.stderr)} at {visible(source.where)} ({effect})")
     for name, value in arguments.items():
         note(f"  {visible(name)} = {visible_json(value)}")
 
 
-def _run_call(source: ToolClient, offer: ToolInfo, arguments: JsonObject, seconds: float, log: CallLog) -> CallResult:
+def _run_call(source: ToolClient, info: ToolInfo, arguments: JsonObject, seconds: float, log: CallLog) -> CallResult:
     started, outcome = time.monotonic(), "interrupted"
     try:
-        with show_spinner(f"Calling {offer.name}") as spinner:
-            attendant = TerminalClient(spinner)
+        with show_spinner(f"Calling {info.name}") as spinner:
+            ui = TerminalClient(spinner)
             try:
-                result = source.call(offer, arguments, attendant, seconds)
+                result = source.call(info, arguments, ui, seconds)
             finally:
-                attendant.close()
+                ui.close()
         outcome = "bad_output"
-        _validate_result(offer, result)
+        _validate_result(info, result)
         outcome = "tool_error" if result.is_error else "ok"
     except CommandError as failed:
         outcome = outcome if outcome == "bad_output" else failed.outcome
         raise
     finally:
-        log.write(source.where, offer.id or offer.name, arguments, outcome, time.monotonic() - started)
+        log.write(source.where, info.id or info.name, arguments, outcome, time.monotonic() - started)
     return result
 
 
-def _validate_result(offer: ToolInfo, outcome: CallResult) -> None:
-    """MCP: a client validates structured results against the schema that the tool promised."""
-    if offer.result_schema is None or outcome.is_error:
+def _validate_result(info: ToolInfo, result: CallResult) -> None:
+    """Validate the structured result against the tool's output schema, as MCP asks of clients."""
+    if info.result_schema is None or result.is_error:
         return
-    if outcome.structured is msgspec.UNSET:
-        raise CommandError(f"{offer.name} promised a structured result and sent none; it is not to be relied on")
+    if result.structured is msgspec.UNSET:
+        raise CommandError(f"{info.name} promised a structured result and sent none; it is not to be relied on")
     try:
-        problems = Validator(offer.result_schema).problems(outcome.structured, 0)
+        problems = Validator(info.result_schema).problems(result.structured, 0)
     except BadSchema as error:
-        raise CommandError(f"the output schema of {offer.name} cannot be used: {error}") from None
+        raise CommandError(f"the output schema of {info.name} cannot be used: {error}") from None
     if problems:
         listed = "; ".join(str(problem) for problem in problems)
-        raise CommandError(f"the result of {offer.name} is not what its output schema promises: {listed}")
+        raise CommandError(f"the result of {info.name} is not what its output schema promises: {listed}")
 
 
-def _print_result(outcome: CallResult, *, json: bool) -> int:
+def _print_result(result: CallResult, *, json: bool) -> int:
     if json:
-        print_json(outcome.document())
-    if outcome.is_error:
-        raise CommandError(visible(outcome.text(), keep="\n") or "the tool failed and did not say why")
+        print_json(result.document())
+    if result.is_error:
+        raise CommandError(visible(result.text(), keep="\n") or "the tool failed and did not say why")
     if not json:
-        _print_content(outcome)
+        _print_content(result)
     return 0
 
 
-def _print_content(outcome: CallResult) -> None:
+def _print_content(result: CallResult) -> None:
     shown: Json = msgspec.UNSET
-    for block in outcome.content:
+    for block in result.content:
         match block:
             case {"type": "text", "text": str(text)}:
                 shown = _parse_json_text(text)
@@ -225,8 +212,8 @@ def _print_content(outcome: CallResult) -> None:
                 print(visible(f"[{kind} {about}{size}]"))
             case _:
                 continue
-    if outcome.structured is not msgspec.UNSET and not outcome.content:
-        _print_value(outcome.structured)
+    if result.structured is not msgspec.UNSET and not result.content:
+        _print_value(result.structured)
 
 
 def _print_value(value: Json) -> None:
@@ -239,7 +226,7 @@ def _print_value(value: Json) -> None:
 
 
 def _parse_json_text(text: str) -> Json:
-    """An object or a list that came as text."""
+    """The object or list that a text is the JSON of; UNSET for any other text."""
     try:
         value = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -6,13 +6,29 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from toolhall.cli.documents.definitions import read_tools
-from toolhall.cli.documents.reader import STDIN, check_file, check_source_dialect, report_io_errors
+from toolhall.cli.documents.reader import (
+    STDIN,
+    InvalidJson,
+    LocatedFinding,
+    RawDocument,
+    check_file,
+    check_source_dialect,
+    decode_document,
+    open_documents,
+    report_io_errors,
+)
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.options import File
 from toolhall.cli.output import DIM, RED, YELLOW, note, pluralize, print_json, styled, visible
 from toolhall.contracts.release import ReleaseCheck, check_release
 from toolhall.contracts.semver import CHANGE_KINDS, ChangeKind
+from toolhall.dialects.base import Catalog
+from toolhall.dialects.catalogs import CATALOGS, detect_dialect, readable_catalog
+from toolhall.dialects.convert import lossless
+from toolhall.dialects.convert.translate import restore
+from toolhall.dialects.findings import BadDocument
+from toolhall.model.json import Json
+from toolhall.model.tool import Tool
 
 _COLOURS: dict[ChangeKind, str] = {"breaking": RED, "feature": YELLOW, "fix": DIM}
 
@@ -55,7 +71,7 @@ def diff(old: File, new: File, /, *, options: Annotated[DiffOptions, Parameter(n
     for file in (old, new):
         check_file(file)
     with report_io_errors():
-        found = check_release(read_tools(old, options.source), read_tools(new, options.source), options.behaviour)
+        found = check_release(_read_tools(old, options.source), _read_tools(new, options.source), options.behaviour)
     if options.json:
         print_json({"required": found.required, "declared": found.declared, "ok": found.ok, "changes": found.changes})
     else:
@@ -84,3 +100,35 @@ def _summary(found: ReleaseCheck) -> str:
     if found.next is None:
         return f"{said}; a definition without a version must not break its callers, and none may vanish"
     return f"{said}; the next version is {found.next} at least"
+
+
+def _read_tools(file: str, source: str | None) -> list[Tool]:
+    """All tools of a file, in the dialect named or the one each document looks like; one line says what is wrong."""
+    tools: list[Tool] = []
+    text = RawDocument(0, 1, b"")
+    with open_documents(file) as found:
+        try:
+            for text in found.documents().texts:
+                tools += _tools_of(decode_document(text), source)
+        except BadDocument as bad:
+            line = bad.line if isinstance(bad, InvalidJson) else text.line
+            first = LocatedFinding(found.name, line, text.index, bad.findings[0])
+            raise CommandError(f"{first}; 'toolhall lint' lists all problems") from None
+    return tools
+
+
+def _tools_of(document: Json, source: str | None) -> tuple[Tool, ...]:
+    catalog = detect_dialect(document) if source is None else readable_catalog(source)
+    piece = restore(document, catalog, CATALOGS) if isinstance(document, dict) else None
+    if piece is None:
+        return _read_document(document, catalog)
+    origin = CATALOGS[piece.source]
+    return tuple(tool for each in piece.originals(origin) for tool in _read_document(each, origin))
+
+
+def _read_document(document: Json, catalog: Catalog) -> tuple[Tool, ...]:
+    """With what only its dialect knows; a schema that cannot be used can still be compared."""
+    try:
+        return lossless.read(document, catalog)
+    except BadDocument:
+        return catalog.read(document)

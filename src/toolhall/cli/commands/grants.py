@@ -11,8 +11,7 @@ from toolhall.cli.clients.management import open_management
 from toolhall.cli.errors import UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import HallOptions
-from toolhall.cli.output import GREEN, RED, note, print_answer_json, visible, visible_json
-from toolhall.cli.rich_output import print_rows
+from toolhall.cli.output import GREEN, RED, note, print_answer_json, print_rows, visible, visible_json
 from toolhall.model.json import Json, JsonObject
 
 

@@ -13,8 +13,6 @@ from urllib.parse import urlsplit
 from cyclopts import Parameter
 
 from toolhall.cli.clients.http import mcp_path
-from toolhall.cli.clients.local import LocalToolClient
-from toolhall.cli.documents.definitions import is_url
 from toolhall.cli.documents.writers import open_atomic
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.install.json_edit import UneditableFile
@@ -30,8 +28,9 @@ from toolhall.cli.install.mcp_clients import (
 )
 from toolhall.cli.logs import start_logging
 from toolhall.cli.output import GREEN, RED, YELLOW, is_interactive, note, print_json, styled, visible
-from toolhall.cli.prompts import discard_typed_input, is_yes, print_prompt
+from toolhall.cli.prompts import ask_yes_no
 from toolhall.cli.settings import read_config, with_example_services
+from toolhall.cli.target_names import is_url
 from toolhall.config import Config
 from toolhall.model.json import JsonObject
 from toolhall.server.process import secret_env_in
@@ -157,12 +156,14 @@ def _stdio_server_of(targets: tuple[str, ...], options: InstallOptions) -> Stdio
 
 
 def _check_servable(targets: tuple[str, ...], config: Path | None, added: Mapping[str, str]) -> None:
-    """Load the targets as `toolhall list` does; raises CommandFailed where a server with them could not start.
+    """Load the targets as `toolhall list` does; raises CommandError if a server with them could not start.
 
     The variables of --env are set in this process for that: the tools may need them when they are imported.
     """
     if not targets:
         return
+    from toolhall.cli.clients.local import LocalToolClient  # lazy: the whole hall
+
     start_logging(None)
     os.environ.update(added)
     levels = read_config(config).levels
@@ -228,19 +229,19 @@ def _edit_file(mcp_client: McpClient, file: Path, name: str, entry: JsonObject |
         _confirm_write(file, options)
         backup = _replace_file(file, before, after)
     if options.json:
-        said = {"file": str(file), "name": name, "entry": entry, "changed": changed, "replaced": replaced}
-        print_json({**said, "backup": None if backup is None else str(backup)})
+        document = {"file": str(file), "name": name, "entry": entry, "changed": changed, "replaced": replaced}
+        print_json({**document, "backup": None if backup is None else str(backup)})
     elif not changed:
         note(f"{file} has this already; nothing was changed")
     else:
-        kept = f"; the file as it was is {backup}" if backup is not None else ""
-        note(f"{name} is {'in' if entry is not None else 'no longer in'} {file}{kept}")
+        saved = f"; the file as it was is {backup}" if backup is not None else ""
+        note(f"{name} is {'in' if entry is not None else 'no longer in'} {file}{saved}")
         note(f"{mcp_client.title} reads it when it starts: {mcp_client.restart}")
     return 0
 
 
 def _without_server(mcp_client: McpClient, file: Path, before: str, name: str) -> str:
-    """The text without the entry, and without the member that held it where the file had none before `install`."""
+    """The text without the entry; also without the then empty member if the file had none before `install`."""
     after = mcp_client.without_entry(before, name)
     bare = mcp_client.without_empty_servers(after)
     if bare is None:
@@ -265,12 +266,12 @@ def _read_text(file: Path) -> str:
 
 
 def _print_change(file: Path, before: str, after: str) -> None:
-    """The lines that change, with some around them."""
+    """Print the changed lines with three lines of context."""
     old, new = before.splitlines(), after.splitlines()
     shortest = min(len(old), len(new))
-    head = next((place for place in range(shortest) if old[place] != new[place]), shortest)
-    most = shortest - head
-    tail = next((place for place in range(most) if old[-1 - place] != new[-1 - place]), most)
+    head = next((index for index in range(shortest) if old[index] != new[index]), shortest)
+    rest = shortest - head
+    tail = next((index for index in range(rest) if old[-1 - index] != new[-1 - index]), rest)
     note(f"{file}:")
     for line in old[max(0, head - _CONTEXT_LINES) : head]:
         note(f"  {visible(line, keep=chr(9))}")
@@ -286,14 +287,12 @@ def _confirm_write(file: Path, options: InstallOptions) -> None:
         return
     if not is_interactive():
         raise CommandError(f"{file} was not changed: nobody can be asked here; say yes with --yes")
-    discard_typed_input()
-    print_prompt(f"Write {file}? [y/N] ")
-    if not is_yes(sys.stdin.readline()):
+    if not ask_yes_no(f"Write {file}?"):
         raise CommandError("nothing was changed")
 
 
 def _replace_file(file: Path, before: str, after: str) -> Path | None:
-    """Put the new text in place in one step; returns where the old one is kept."""
+    """Replace the file atomically and return the backup of the old one, if there was a file."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         backup = _back_up(file, before) if file.exists() else None
@@ -310,7 +309,7 @@ def _replace_file(file: Path, before: str, after: str) -> Path | None:
 
 
 def _back_up(file: Path, text: str) -> Path:
-    """Keep the text beside the file and return where; no earlier backup is overwritten."""
+    """Write the old text to a backup beside the file and return its path; never overwrites an earlier backup."""
     backup = next(each for each in _backup_paths(file) if not each.exists() or each.read_bytes() == text.encode())
     if not backup.exists():
         with open(backup, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as copy:
@@ -320,7 +319,7 @@ def _back_up(file: Path, text: str) -> Path:
 
 
 def _backup_paths(file: Path) -> Iterator[Path]:
-    """The names of the backups, in the order they are used, up to the first one that is free."""
+    """The paths of existing backups in the order they were made, then the first free one."""
     for number in itertools.count(1):
         backup = file.with_name(f"{file.name}{BACKUP_SUFFIX}{'' if number == 1 else f'.{number}'}")
         yield backup

@@ -10,8 +10,7 @@ from toolhall.cli.clients.http import KEY_VARIABLE
 from toolhall.cli.clients.management import open_management
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import HallOptions
-from toolhall.cli.output import DIM, GREEN, YELLOW, note, print_answer_json, visible
-from toolhall.cli.rich_output import print_rows
+from toolhall.cli.output import DIM, GREEN, YELLOW, note, print_answer_json, print_rows, visible
 from toolhall.model.caller import TRUSTED_SERVER
 from toolhall.model.json import JsonObject
 

@@ -6,17 +6,13 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from toolhall.cli.clients.base import ToolInfo, collect_views, require_tool
-from toolhall.cli.clients.local import LocalToolClient
-from toolhall.cli.clients.open import full_dialect_name, open_tool_client
-from toolhall.cli.clients.remote import RemoteToolClient
+from toolhall.cli.clients.base import ToolInfo, collect_views, full_dialect_name, open_tool_client, require_tool
 from toolhall.cli.errors import CommandError, UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import SourceOptions
-from toolhall.cli.output import CYAN, GREEN, RED, YELLOW, note, print_json
-from toolhall.cli.rich_output import print_rows
+from toolhall.cli.output import CYAN, GREEN, RED, YELLOW, note, print_json, print_rows
 from toolhall.cli.settings import read_config
-from toolhall.cli.targets import looks_like_target
+from toolhall.cli.target_names import looks_like_target
 from toolhall.config import Config
 from toolhall.dialects.convert.export import InexpressibleTool
 
@@ -58,27 +54,23 @@ def list_tools(
         raise UsageError("--config is for a target; a running server has its own settings: leave out --config or --url")
     config = Config() if options.url else Config(levels=read_config(options.config).levels)
     with open_tool_client(options, target, config) as source:
-        if isinstance(source, LocalToolClient):
-            source.print_warnings()
+        source.print_warnings()
         if dialect:
-            shown = source.render(dialect)
-            print_json(shown.documents)
-            _report_refused(shown.refused, dialect)
+            rendered = source.render(dialect)
+            print_json(rendered.documents)
+            _report_refused(rendered.refused, dialect)
             return
-        offers = source.tools()
-        if isinstance(source, RemoteToolClient):
-            offers = source.with_levels(offers)
+        tools = source.with_levels(source.tools())
     if options.json:
-        print_json([offer.summary() for offer in offers])
+        print_json([info.summary() for info in tools])
     else:
-        print_rows(("name", "version", "level", "effect", "description"), map(_row, offers), _STYLES, first=CYAN)
+        print_rows(("name", "version", "level", "effect", "description"), map(_row, tools), _STYLES, first=CYAN)
 
 
-def _row(offer: ToolInfo) -> tuple[str, ...]:
-    first_line = (offer.description or "").strip().partition("\n")[0]
-    counts = offer.level if offer.effective_level is None else offer.effective_level
-    level = "" if counts is None else str(counts)
-    return offer.name, offer.version or "", level, offer.effect or "", first_line
+def _row(info: ToolInfo) -> tuple[str, ...]:
+    first_line = (info.description or "").strip().partition("\n")[0]
+    level = info.level if info.effective_level is None else info.effective_level
+    return info.name, info.version or "", "" if level is None else str(level), info.effect or "", first_line
 
 
 def _report_refused(refused: list[InexpressibleTool], dialect: str) -> None:
@@ -104,22 +96,22 @@ def inspect(*words: str, options: Annotated[SourceOptions, Parameter(name="*")] 
     target, tool = _split_words(words, options)
     config = Config() if options.url else Config(levels=read_config().levels)
     with open_tool_client(options, target, config) as source:
-        offers = source.tools()
-        wanted = [require_tool(source, offers, tool)] if tool else offers
-        found = collect_views(source, source.with_levels(wanted) if isinstance(source, RemoteToolClient) else wanted)
+        tools = source.tools()
+        selected = [require_tool(source, tools, tool)] if tool else tools
+        views = collect_views(source, source.with_levels(selected))
     if options.json:
-        print_json(found[0].document() if tool else [each.document() for each in found])
+        print_json(views[0].document() if tool else [each.document() for each in views])
         return
     from toolhall.cli import rich_output  # lazy: rich
 
     if tool:
-        rich_output.print_tool_page(found[0])
+        rich_output.print_tool_page(views[0])
     else:
-        rich_output.print_tool_summaries(found)
+        rich_output.print_tool_summaries(views)
 
 
 def _split_words(words: tuple[str, ...], options: SourceOptions) -> tuple[str | None, str | None]:
-    """Which word is the target and which the tool."""
+    """The target and the tool among the words; None for the one that is left out."""
     has_source = bool(options.url or options.target)
     match words:
         case ():

@@ -8,8 +8,7 @@ from typing import Annotated
 import msgspec
 from cyclopts import Parameter
 
-from toolhall.cli.clients.base import RevisionNotSupported, ToolClient
-from toolhall.cli.clients.open import open_tool_client
+from toolhall.cli.clients.base import RevisionNotSupported, ToolClient, open_tool_client
 from toolhall.cli.documents.reader import report_io_errors
 from toolhall.cli.documents.writers import open_atomic
 from toolhall.cli.errors import CommandError, UsageError

@@ -9,9 +9,8 @@ from toolhall.cli.clients.management import open_folder_transport, open_vault_ma
 from toolhall.cli.errors import UsageError
 from toolhall.cli.logs import start_logging
 from toolhall.cli.options import HallOptions, UserSecretOptions
-from toolhall.cli.output import GREEN, RED, note, pluralize, print_answer_json, visible
+from toolhall.cli.output import GREEN, RED, note, pluralize, print_answer_json, print_rows, visible
 from toolhall.cli.prompts import confirm, prompt_secret
-from toolhall.cli.rich_output import print_rows
 from toolhall.model.errors import Malformed
 from toolhall.model.json import JsonObject
 from toolhall.stores.vault.key_sources import VAULT_KEY_SETTING, generate_key
@@ -223,5 +222,6 @@ def key(*, options: Annotated[KeyOptions, Parameter(name="*")] = _KEY_DEFAULTS) 
         return
     print(made, flush=True)
     note(
-        f"Put it into {VAULT_KEY_SETTING}, or into a file that {VAULT_KEY_SETTING}_FILE names; without it nothing opens."
+        f"Put it into {VAULT_KEY_SETTING}, or into a file that {VAULT_KEY_SETTING}_FILE names;"
+        " without it nothing opens."
     )

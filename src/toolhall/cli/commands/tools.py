@@ -12,7 +12,6 @@ from cyclopts import Parameter
 
 from toolhall.cli.clients.management import ManagementClient, ManagementRefused, open_management
 from toolhall.cli.documents import reader
-from toolhall.cli.documents.definitions import DEFINITION_SUFFIXES
 from toolhall.cli.documents.reader import (
     STDIN,
     InvalidJson,
@@ -37,12 +36,13 @@ from toolhall.cli.output import (
     pluralize,
     pretty_json,
     print_answer_json,
+    print_rows,
     styled,
     visible,
     visible_json,
 )
 from toolhall.cli.prompts import confirm
-from toolhall.cli.rich_output import print_rows
+from toolhall.cli.target_names import DEFINITION_SUFFIXES
 from toolhall.dialects.findings import Finding
 from toolhall.model.json import JsonObject
 

@@ -1,7 +1,7 @@
 """Edits one member of a JSON text with comments and trailing commas, and leaves every other byte as it is.
 
-The text is parsed into nodes that know their start and end. An edit replaces or inserts characters there; `set_member` and
-`remove_member` parse the result again and raise UneditableFile unless it has exactly the intended value.
+The text is parsed into nodes that know their start and end. An edit replaces or inserts characters there; `set_member`
+and `remove_member` parse the result again and raise UneditableFile unless it has exactly the intended value.
 """
 
 import json

@@ -11,10 +11,10 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
-from toolhall.cli.documents.definitions import DEFINITION_SUFFIXES
 from toolhall.cli.errors import UsageError
 from toolhall.cli.install.mcp_clients import StdioServer
 from toolhall.cli.settings import default_data_folder
+from toolhall.cli.target_names import DEFINITION_SUFFIXES
 from toolhall.config import FILE_NAME
 from toolhall.server.process import secret_env_in
 

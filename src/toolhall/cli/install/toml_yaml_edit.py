@@ -1,8 +1,8 @@
 """Edits one entry of a TOML or YAML text by whole lines, and leaves every other line as it is.
 
 Neither format has a parser here that keeps comments, so both editors only understand the shapes that clients write
-themselves, and raise UneditableFile for every other one. TOML is parsed again with tomllib after each edit. Of YAML only the
-outline is read: the keys of the top level, and below `extensions` the keys of its entries.
+themselves, and raise UneditableFile for every other one. TOML is parsed again with tomllib after each edit. Of YAML
+only the outline is read: the keys of the top level, and below `extensions` the keys of its entries.
 """
 
 import contextlib

@@ -11,8 +11,8 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import House
 from tests.harness.cli import CliRunner
 from toolhall.config import Config
-from toolhall.examples._fakes import GMAIL_ADDRESS
 from toolhall.examples._fakes.services import GOOGLE_PROVIDER, run_fake_services
+from toolhall.examples.gmail import GMAIL_ADDRESS
 
 Window = Callable[..., Page]
 READ_MAIL = "https://www.googleapis.com/auth/gmail.readonly"

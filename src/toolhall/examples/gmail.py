@@ -9,8 +9,8 @@ import msgspec
 
 from toolhall import Context, ToolFailed, Toolkit, tool
 from toolhall.egress.urls import path_segment
-from toolhall.examples._fakes import GMAIL_ADDRESS
 
+GMAIL_ADDRESS = "TOOLHALL_EXAMPLES_GMAIL"  # environment variable with the URL of the mail service
 _GMAIL = "https://gmail.googleapis.com"  # for a hall whose operator has set up Google as a provider
 _MESSAGES = "/gmail/v1/users/me/messages"
 _MAX_RESULTS = 10
@@ -28,12 +28,12 @@ class Email:
 
 @dataclass(frozen=True)
 class Emails:
-    """What was found."""
+    """The emails that a search found."""
 
     emails: Annotated[list[Email], "List of retrieved emails."]
 
 
-# Level 4: it changes nothing, but mail is private, so whoever runs the hall says who may read it.
+# Level 4: it changes nothing, but mail is private, so callers need a grant.
 class Gmail(
     Toolkit,
     version="1.2.0",
@@ -57,8 +57,8 @@ class Gmail(
             references = _read(found.status_code, found.content, _Found).messages[:_MAX_RESULTS]
             emails: list[Email] = []
             for reference in references:
-                place = f"{_MESSAGES}/{path_segment(reference.id)}"
-                one = await gmail.get(place, params={"format": "metadata", "metadataHeaders": "Subject"})
+                path = f"{_MESSAGES}/{path_segment(reference.id)}"
+                one = await gmail.get(path, params={"format": "metadata", "metadataHeaders": "Subject"})
                 emails.append(_read(one.status_code, one.content, _Message).email)
         return Emails(emails)
 

@@ -1,4 +1,4 @@
-"""Messages to phones: a tool that uses a secret, which only the hall and the tool see."""
+"""SMS: a tool that uses a secret, which only the hall and the tool see."""
 
 import os
 from dataclasses import dataclass
@@ -7,10 +7,12 @@ from typing import Annotated
 import msgspec
 
 from toolhall import Context, ToolFailed, Toolkit, tool
-from toolhall.examples._fakes import SMS_ADDRESS
 
+SMS_ADDRESS = "TOOLHALL_EXAMPLES_SMS"  # environment variable with the URL of the SMS service
 _MESSAGES = "/2010-04-01/Messages.json"
-_NOWHERE = "nobody takes messages here; serve the examples with 'toolhall serve', which starts a stand-in for Twilio"
+_NO_SERVICE = (
+    "there is no SMS service here; serve the examples with 'toolhall serve', which starts a stand-in for Twilio"
+)
 _WRONG_KEY = (
     "Twilio does not know the key: set it again with 'toolhall secret set TWILIO_API_KEY'; a key begins with SK and has"
     " 34 characters"
@@ -24,7 +26,7 @@ _WRONG = {
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of a message."""
+    """The status of a sent message."""
 
     status: Annotated[str, "Status of the SMS sending operation."]
 
@@ -35,7 +37,7 @@ class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
     def __init__(self, address: str | None = None) -> None:
         self._address = address or os.environ.get(SMS_ADDRESS)
 
-    # Level 4: a message reaches a stranger, costs money and cannot be called back, so somebody says who may send.
+    # Level 4: a message reaches a stranger, costs money and cannot be recalled, so callers need a grant.
     @tool(name="Send", title="Send an SMS", level=4, effect="writes")
     async def send(
         self,
@@ -45,7 +47,7 @@ class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
     ) -> Sent:
         """Sends SMS messages using Twilio."""
         if self._address is None:
-            raise ToolFailed(_NOWHERE)
+            raise ToolFailed(_NO_SERVICE)
         key = {"authorization": f"Bearer {ctx.secret('TWILIO_API_KEY')}"}
         async with ctx.http(base_url=self._address, headers=key) as twilio:
             reply = await twilio.post(_MESSAGES, data={"To": to, "Body": message})
@@ -58,10 +60,10 @@ class SMS(Toolkit, version="0.1.2", secrets=["TWILIO_API_KEY"], tags=["phone"]):
         return Sent(str(_read(reply.content).status))
 
 
-class _Said(msgspec.Struct):
+class _Reply(msgspec.Struct):
     status: str | int = ""  # of the message, or of the refusal
     code: int = 0
 
 
-def _read(body: bytes) -> _Said:
-    return msgspec.json.decode(body, type=_Said)
+def _read(body: bytes) -> _Reply:
+    return msgspec.json.decode(body, type=_Reply)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.unit.examples.asking import Clock, World
+from tests.unit.examples.oauth_client import Clock, World
 from toolhall import Context, ToolFailed
 from toolhall.config import Config
 from toolhall.egress.addresses import EgressRefused

@@ -6,8 +6,9 @@ from urllib.request import urlopen
 import pytest
 
 from toolhall.config import Config
-from toolhall.examples._fakes import GMAIL_ADDRESS, SMS_ADDRESS
 from toolhall.examples._fakes.services import run_fake_services
+from toolhall.examples.gmail import GMAIL_ADDRESS
+from toolhall.examples.sms import SMS_ADDRESS
 from toolhall.oauth.providers import ProviderSettings
 
 OWN = ProviderSettings(client_id="mine")

@@ -15,10 +15,11 @@ _MAX_BODY = 65_536
 _MAX_HEADERS = 32_768
 _READ_CHUNK = 16_384
 _SECONDS = 10.0
+_HOST = "127.0.0.1"
 
 
 class FakeRequest(NamedTuple):
-    """What was asked; the path as it came, and headers by their names in lower case."""
+    """An HTTP request; the path is not decoded, header names are in lower case."""
 
     method: str
     path: str
@@ -33,13 +34,13 @@ class FakeRequest(NamedTuple):
 
     @property
     def bearer(self) -> str:
-        """The key or token that it brings, if any."""
+        """The bearer token; empty if there is none."""
         scheme, _, credential = self.headers.get("authorization", "").partition(" ")
         return credential if scheme.lower() == "bearer" else ""
 
 
 class FakeResponse(NamedTuple):
-    """What is answered."""
+    """An HTTP response."""
 
     status: int
     body: bytes = b""
@@ -50,23 +51,23 @@ FakeService: TypeAlias = Callable[[FakeRequest], FakeResponse]
 
 
 def json_response(value: Any, status: int = 200) -> FakeResponse:
-    """A value that nobody keeps a copy of: it may hold a token."""
+    """A JSON response that is not cached, because it may hold a token."""
     headers = (("content-type", "application/json"), ("cache-control", "no-store"))
     return FakeResponse(status, json.dumps(value).encode(), headers)
 
 
 async def handle_connection(connection: socket.socket, service: FakeService) -> None:
-    """Read one request and answer it; who takes too long, or sends half or too much, is left."""
+    """Read one request and answer it; a client that is too slow or sends too much gets no answer."""
     loop = asyncio.get_running_loop()
     with contextlib.suppress(OSError, ValueError):  # a timeout is an OSError
         async with asyncio.timeout(_SECONDS):
             request = await _read(functools.partial(loop.sock_recv, connection, _READ_CHUNK))
-            reply = FakeResponse(400) if request is None else service(request)
-            await loop.sock_sendall(connection, _encode_response(reply))
+            response = FakeResponse(400) if request is None else service(request)
+            await loop.sock_sendall(connection, _encode_response(response))
 
 
 async def _read(receive: Callable[[], Awaitable[bytes]]) -> FakeRequest | None:
-    """None for what no answer could be right to; ValueError for what never becomes a request."""
+    """Read a request; None for one to answer 400, ValueError for an incomplete or too large one."""
     received = b""
     while b"\r\n\r\n" not in received:
         received = _append_limited(received, await receive(), _MAX_HEADERS)
@@ -93,60 +94,60 @@ def _append_limited(received: bytes, more: bytes, limit: int) -> bytes:
 
 
 def _parse_form(text: str) -> dict[str, str]:
-    """Each by its name; of several with one name there is none, because nobody can tell which is meant."""
+    """The fields by name; a name that occurs twice is left out, because it is ambiguous."""
     pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=50)
     names = [name for name, _ in pairs]
     return {name: value for name, value in pairs if names.count(name) == 1}
 
 
-def _encode_response(reply: FakeResponse) -> bytes:
-    lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in reply.headers]
-    lines += [f"content-length: {len(reply.body)}", "connection: close"]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body
-
-
-_HOST = "127.0.0.1"
+def _encode_response(response: FakeResponse) -> bytes:
+    lines = [f"HTTP/1.1 {response.status} {HTTPStatus(response.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in response.headers]
+    lines += [f"content-length: {len(response.body)}", "connection: close"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + response.body
 
 
 class FakeServers:
-    """One thread with a loop of its own; each server is made for the address that it gets. Close it at the end."""
+    """Serves fakes from one thread with its own event loop, each on a free port.
+
+    A factory gets the URL of its server. Call `close` at the end.
+    """
 
     def __init__(self, *factories: Callable[[str], FakeService]) -> None:
         self._sockets = [_listen() for _ in factories]
         self.urls = tuple(f"http://{_HOST}:{each.getsockname()[1]}" for each in self._sockets)
         self._services = [_check_host(url, make(url)) for url, make in zip(self.urls, factories, strict=True)]
         self._connections: dict[asyncio.Task[None], socket.socket] = {}
-        self._loop = asyncio.SelectorEventLoop()  # which can watch sockets everywhere
+        self._loop = asyncio.SelectorEventLoop()  # it has add_reader on Windows, too
         self._stopped = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="stand-ins", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="toolhall-fakes", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Stop at once, whatever runs; nothing is kept."""
+        """Stop at once, with open connections."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()
 
     def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # which also ends every talk
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:  # cancels the connections at its end
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        for bound, answer in zip(self._sockets, self._services, strict=True):
-            self._loop.add_reader(bound, self._accept, bound, answer)
+        for listening, service in zip(self._sockets, self._services, strict=True):
+            self._loop.add_reader(listening, self._accept, listening, service)
         await self._stopped.wait()
-        for bound in self._sockets:
-            self._loop.remove_reader(bound)
-            bound.close()
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
 
-    def _accept(self, bound: socket.socket, answer: FakeService) -> None:
+    def _accept(self, listening: socket.socket, service: FakeService) -> None:
         try:
-            connection, _ = bound.accept()
-        except OSError:  # it has gone again
+            connection, _ = listening.accept()
+        except OSError:  # the client has closed it again
             return
         connection.setblocking(False)
-        task = self._loop.create_task(handle_connection(connection, answer))
+        task = self._loop.create_task(handle_connection(connection, service))
         self._connections[task] = connection
         task.add_done_callback(self._close_connection)
 
@@ -155,16 +156,16 @@ class FakeServers:
 
 
 def _listen() -> socket.socket:
-    """Listens at once: who comes before the thread runs waits in line."""
-    bound = socket.create_server((_HOST, 0), backlog=128)
-    bound.setblocking(False)
-    return bound
+    """A listening socket; clients that connect before the thread runs wait in its backlog."""
+    listening = socket.create_server((_HOST, 0), backlog=128)
+    listening.setblocking(False)
+    return listening
 
 
-def _check_host(url: str, answer: FakeService) -> FakeService:
-    """Only for requests by this very address: another name that leads here is somebody else's page (DNS rebinding)."""
+def _check_host(url: str, service: FakeService) -> FakeService:
+    """The service, with 421 for requests whose Host is not this very address (DNS rebinding)."""
 
     def guarded(request: FakeRequest) -> FakeResponse:
-        return answer(request) if f"http://{request.headers.get('host')}" == url else FakeResponse(421)
+        return service(request) if f"http://{request.headers.get('host')}" == url else FakeResponse(421)
 
     return guarded

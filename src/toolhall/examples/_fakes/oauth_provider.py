@@ -1,6 +1,6 @@
 """FakeOAuthProvider: authorization code with PKCE, rotating refresh tokens, revocation, a consent page.
 
-RFC 6749, 7009, 7636, 8252 and 9207.
+It implements RFC 6749, 7009, 7636, 8252 and 9207.
 """
 
 import base64
@@ -18,15 +18,20 @@ from urllib.parse import urlencode, urlsplit
 
 from toolhall.examples._fakes.http_server import FakeRequest, FakeResponse, json_response
 
-ACCESS_SECONDS = 120  # short, so that whoever uses the tokens has to renew them
+CLIENT_ID = "toolhall-examples"
+CALLBACK = "/oauth/callback"
+ACCESS_SECONDS = 120  # short, so that a hall has to refresh its tokens
 _CODE_SECONDS = 60
+_MAX_TICKETS = 100
 _MAX_GRANTS = 1_000
+_LOCAL_CALLBACK = re.compile(rf"http://(?:localhost|127\.0\.0\.1):[1-9][0-9]{{0,4}}{CALLBACK}")
+_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 Tokens: TypeAlias = dict[str, str | int]
 
 
 @dataclass(frozen=True)
 class FakeAuthorizationRequest:
-    """What a program asks a user for."""
+    """An authorization request (RFC 6749, 4.1.1), as far as the grant needs it."""
 
     client_id: str
     redirect_uri: str
@@ -36,28 +41,28 @@ class FakeAuthorizationRequest:
 
 @dataclass
 class _Grant:
-    """One yes; everything that came of it ends together."""
+    """One consent of the user; its code and all its tokens end together."""
 
     request: FakeAuthorizationRequest
     code_until: float
-    code: str | None  # until it is used
+    code: str | None  # None once it was used
     refresh: str = ""
-    access: dict[str, float] = field(default_factory=dict)  # until when each is good
+    access: dict[str, float] = field(default_factory=dict)  # access token -> expiry
 
 
 class InvalidGrant(Exception):
-    """A code or token that is good for nothing here."""
+    """The code or token is unknown, expired or was used before."""
 
 
 class FakeGrants:
-    """Codes and tokens begin with the grant that they are of, so that one which is used again is known for that."""
+    """Issues codes and tokens; each begins with the id of its grant, so that reuse of an old one is detected."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._grants: OrderedDict[str, _Grant] = OrderedDict()
 
     def issue_code(self, request: FakeAuthorizationRequest) -> str:
-        """The code for what the user agreed to."""
+        """The code for a request that the user allowed."""
         number = secrets.token_hex(8)
         code = _new_token(number)
         self._grants[number] = _Grant(request, self._clock() + _CODE_SECONDS, code)
@@ -66,7 +71,7 @@ class FakeGrants:
         return code
 
     def exchange(self, code: str, client_id: str, redirect_uri: str, verifier: str) -> Tokens:
-        """Tokens for a code, once; RFC 6749, 4.1.2: one that is used again ends all that came of it."""
+        """Exchange a code for tokens, once; a code that is used again revokes its grant (RFC 6749, 4.1.2)."""
         grant = self._grant(code, client_id)
         if not _equal(grant.code, code) or self._clock() >= grant.code_until:
             self.revoke(code)
@@ -78,7 +83,7 @@ class FakeGrants:
         return self._issue_tokens(code, grant)
 
     def refresh(self, refresh_token: str, client_id: str) -> Tokens:
-        """The next tokens; a refresh token that is used again was stolen from somebody, and ends them all."""
+        """The next tokens; a refresh token that is used again may be stolen, and revokes its grant."""
         grant = self._grant(refresh_token, client_id)
         if not _equal(grant.refresh, refresh_token):
             self.revoke(refresh_token)
@@ -86,11 +91,11 @@ class FakeGrants:
         return self._issue_tokens(refresh_token, grant)
 
     def revoke(self, token: str) -> None:
-        """RFC 7009: of what a token belongs to, nothing is good any more."""
+        """Revoke the grant of a token, with all its tokens (RFC 7009)."""
         self._grants.pop(_grant_id(token), None)
 
     def allows(self, access: str, scope: str) -> bool:
-        """Whether an access token is good now, and for this."""
+        """Whether an access token is valid now and has this scope."""
         grant = self._grants.get(_grant_id(access))
         return (
             grant is not None and self._clock() < grant.access.get(access, 0) and scope in grant.request.scope.split()
@@ -117,7 +122,7 @@ class FakeGrants:
 
 
 def pkce_challenge(verifier: str) -> str:
-    """RFC 7636, S256."""
+    """The S256 challenge of a verifier (RFC 7636)."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -130,8 +135,8 @@ def _grant_id(token: str) -> str:
     return token.partition(".")[0]
 
 
-def _equal(kept: str | None, given: str) -> bool:
-    return bool(kept) and hmac.compare_digest((kept or "").encode(), given.encode())
+def _equal(stored: str | None, given: str) -> bool:
+    return bool(stored) and hmac.compare_digest((stored or "").encode(), given.encode())
 
 
 _HEAD = """<!doctype html>
@@ -156,7 +161,7 @@ _TAIL = "</main>\n</body>\n</html>\n"
 
 
 def consent_page(ticket: str, user: str, scope: str, redirect_uri: str) -> FakeResponse:
-    """Who wants what, and two buttons."""
+    """The consent page: user, hall and scopes, with the buttons Allow and Deny."""
     back = urlsplit(redirect_uri)
     scopes = "".join(f"<li><code>{escape(each)}</code></li>" for each in scope.split())
     page = (
@@ -167,12 +172,12 @@ def consent_page(ticket: str, user: str, scope: str, redirect_uri: str) -> FakeR
         '<button name="answer" value="allow">Allow</button>\n'
         '<button name="answer" value="deny">Deny</button>\n</form>\n'
     )
-    # Browsers hold a form to this through the redirect that follows it.
+    # Browsers apply form-action also to the redirect that follows the form.
     return _html_page(200, page, f"'self' {back.scheme}://{back.netloc}")
 
 
 def error_page(why: str) -> FakeResponse:
-    """For a request that must not be sent back, because nobody knows to whom."""
+    """The page for a request without a valid redirect URI, which must not be redirected."""
     return _html_page(400, f"<p>{escape(why)}</p>\n", "'none'")
 
 
@@ -188,22 +193,18 @@ def _html_page(status: int, body: str, forms: str) -> FakeResponse:
     return FakeResponse(status, f"{_HEAD}{body}{_TAIL}".encode(), headers)
 
 
-CLIENT_ID = "toolhall-examples"
-CALLBACK = "/oauth/callback"
-_MAX_TICKETS = 100
-_LOCAL_CALLBACK = re.compile(rf"http://(?:localhost|127\.0\.0\.1):[1-9][0-9]{{0,4}}{CALLBACK}")
-_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-
-
 class _PendingConsent(NamedTuple):
-    """A request whose user has not said yet."""
+    """A request that waits for the user's consent."""
 
     request: FakeAuthorizationRequest
     state: str
 
 
 class FakeOAuthProvider:
-    """`user` is who is signed in; `public_url` is the only hall that may ask, or else any on this machine."""
+    """A fake OAuth provider in which `user` is signed in.
+
+    Redirects go to the hall at `public_url` only; without it, to any hall on this machine.
+    """
 
     def __init__(
         self, issuer: str, user: str, scopes: tuple[str, ...], grants: FakeGrants, public_url: str | None
@@ -240,68 +241,69 @@ class FakeOAuthProvider:
         )
 
     def _authorize(self, request: FakeRequest) -> FakeResponse:
-        said = request.query
-        client_id, redirect_uri, state = (said.get(name, "") for name in ("client_id", "redirect_uri", "state"))
+        query = request.query
+        client_id, redirect_uri, state = (query.get(name, "") for name in ("client_id", "redirect_uri", "state"))
         if client_id != CLIENT_ID or not self._is_registered(redirect_uri):
             return error_page(f"This is no request of a hall that is known here: its client_id is {CLIENT_ID}.")
-        asked = FakeAuthorizationRequest(client_id, redirect_uri, said.get("scope", ""), said.get("code_challenge", ""))
-        wrong = self._request_error(asked, said)
-        if wrong:
-            return self._redirect_back(asked, state, error=wrong)
+        wanted = FakeAuthorizationRequest(
+            client_id, redirect_uri, query.get("scope", ""), query.get("code_challenge", "")
+        )
+        error = self._request_error(wanted, query)
+        if error:
+            return self._redirect_back(wanted, state, error=error)
         ticket = secrets.token_urlsafe(32)
-        self._tickets[ticket] = _PendingConsent(asked, state)
+        self._tickets[ticket] = _PendingConsent(wanted, state)
         if len(self._tickets) > _MAX_TICKETS:
             self._tickets.popitem(last=False)
-        return consent_page(ticket, self._user, asked.scope, redirect_uri)
+        return consent_page(ticket, self._user, wanted.scope, redirect_uri)
 
     def _is_registered(self, redirect_uri: str) -> bool:
-        """Exactly; RFC 8252, 7.3: of a program on this machine nobody knows the port before."""
+        """Whether it is the registered redirect URI; on this machine with any port (RFC 8252, 7.3)."""
         if self._registered is not None:
             return redirect_uri == self._registered
         return _LOCAL_CALLBACK.fullmatch(redirect_uri) is not None
 
-    def _request_error(self, asked: FakeAuthorizationRequest, said: dict[str, str]) -> str | None:
-        """RFC 6749, 4.1.2.1."""
-        if said.get("response_type") != "code":
+    def _request_error(self, wanted: FakeAuthorizationRequest, query: dict[str, str]) -> str | None:
+        """The error code for an invalid request (RFC 6749, 4.1.2.1)."""
+        if query.get("response_type") != "code":
             return "unsupported_response_type"
-        if said.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(asked.challenge):
+        if query.get("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(wanted.challenge):
             return "invalid_request"
-        return None if asked.scope and set(asked.scope.split()) <= set(self._scopes) else "invalid_scope"
+        return None if wanted.scope and set(wanted.scope.split()) <= set(self._scopes) else "invalid_scope"
 
     def _decide(self, request: FakeRequest) -> FakeResponse:
-        """Only the page that was shown knows the ticket, and it is good once."""
-        waiting = self._tickets.pop(request.form.get("ticket", ""), None)
-        if waiting is None:
+        """Take the user's decision; the ticket is known only to the page that was shown, and valid once."""
+        pending = self._tickets.pop(request.form.get("ticket", ""), None)
+        if pending is None:
             return error_page("This page is too old. Begin again where you came from.")
         if request.form.get("answer") != "allow":
-            return self._redirect_back(waiting.request, waiting.state, error="access_denied")
-        return self._redirect_back(waiting.request, waiting.state, code=self._grants.issue_code(waiting.request))
+            return self._redirect_back(pending.request, pending.state, error="access_denied")
+        return self._redirect_back(pending.request, pending.state, code=self._grants.issue_code(pending.request))
 
-    def _redirect_back(self, asked: FakeAuthorizationRequest, state: str, **said: str) -> FakeResponse:
-        query = urlencode(said | ({"state": state} if state else {}) | {"iss": self._issuer})
-        headers = (("location", f"{asked.redirect_uri}?{query}"), ("cache-control", "no-store"))
+    def _redirect_back(self, wanted: FakeAuthorizationRequest, state: str, **parameters: str) -> FakeResponse:
+        query = urlencode(parameters | ({"state": state} if state else {}) | {"iss": self._issuer})
+        headers = (("location", f"{wanted.redirect_uri}?{query}"), ("cache-control", "no-store"))
         return FakeResponse(303, headers=(*headers, ("referrer-policy", "no-referrer")))
 
     def _token(self, request: FakeRequest) -> FakeResponse:
-        said = request.form
         try:
-            tokens = self._tokens(said)
+            tokens = self._tokens(request.form)
         except InvalidGrant:
             return json_response({"error": "invalid_grant"}, 400)
         return json_response({"error": "unsupported_grant_type"}, 400) if tokens is None else json_response(tokens)
 
-    def _tokens(self, said: dict[str, str]) -> Tokens | None:
-        client_id = said.get("client_id", "")
-        match said.get("grant_type"):
+    def _tokens(self, form: dict[str, str]) -> Tokens | None:
+        client_id = form.get("client_id", "")
+        match form.get("grant_type"):
             case "authorization_code":
-                rest = (said.get(name, "") for name in ("redirect_uri", "code_verifier"))
-                return self._grants.exchange(said.get("code", ""), client_id, *rest)
+                rest = (form.get(name, "") for name in ("redirect_uri", "code_verifier"))
+                return self._grants.exchange(form.get("code", ""), client_id, *rest)
             case "refresh_token":
-                return self._grants.refresh(said.get("refresh_token", ""), client_id)
+                return self._grants.refresh(form.get("refresh_token", ""), client_id)
             case _:
                 return None
 
     def _revoke(self, request: FakeRequest) -> FakeResponse:
-        """RFC 7009: fine as well where there is nothing to end."""
+        """Revoke a token; 200 for an unknown one, too (RFC 7009)."""
         self._grants.revoke(request.form.get("token", ""))
         return FakeResponse(200)

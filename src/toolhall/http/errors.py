@@ -19,7 +19,7 @@ from toolhall.dialects.hub import messages as hub
 from toolhall.dialects.machine import messages as machine
 from toolhall.dialects.machine.messages import MessageStamp
 from toolhall.dialects.mcp.responses import write_error as write_mcp
-from toolhall.dialects.openapi.builders import write_error as write_rest
+from toolhall.dialects.openapi.errors import write_error as write_rest
 from toolhall.dialects.oxp import messages as oxp
 from toolhall.http.request_guard import RESOURCE_METADATA_PATH, base_url
 from toolhall.model.caller import ADMIN, ALL_TOOLS, call_scope

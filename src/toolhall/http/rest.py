@@ -18,8 +18,9 @@ from toolhall.dialects.model_apis.function import losses_by_tool
 from toolhall.dialects.model_apis.openai import STRICT_DIALECTS
 from toolhall.dialects.model_apis.openai_strict import drop_refused_nulls
 from toolhall.dialects.openapi import catalog, paths
-from toolhall.dialects.openapi.builders import with_wire_limits, write_error
+from toolhall.dialects.openapi.builders import with_wire_limits
 from toolhall.dialects.openapi.catalog import INPUT_SUFFIX, OpenApiInfo
+from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.call_context import NO_INTERACTION
 from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.request import HttpRequest

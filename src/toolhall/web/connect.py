@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from toolhall.auth.authenticator import Headers
-from toolhall.dialects.openapi.builders import write_error
+from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.request import HttpRequest
 from toolhall.http.request_guard import RequestRejected
 from toolhall.model.caller import Caller

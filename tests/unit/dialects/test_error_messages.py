@@ -19,8 +19,8 @@ from toolhall.dialects.machine.errors import TABLE as MACHINE
 from toolhall.dialects.mcp.errors import TABLE as MCP
 from toolhall.dialects.mcp.protocol import REVISIONS, Revision
 from toolhall.dialects.mcp.responses import McpEncoder, ServerInfo
-from toolhall.dialects.openapi.builders import TABLE as REST
-from toolhall.dialects.openapi.builders import write_error as write_rest
+from toolhall.dialects.openapi.errors import TABLE as REST
+from toolhall.dialects.openapi.errors import write_error as write_rest
 from toolhall.dialects.oxp.errors import TABLE as OXP
 from toolhall.dialects.oxp.messages import write_error as write_oxp
 from toolhall.model import errors

@@ -13,7 +13,7 @@ from tests.unit.dialects.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, T
 from tests.unit.schema.random_schemas import fitting, roots
 from toolhall.dialects.base import Loss
 from toolhall.dialects.openapi import catalog
-from toolhall.dialects.openapi.builders import TABLE
+from toolhall.dialects.openapi.errors import TABLE
 from toolhall.dialects.openapi.catalog import OpenApiInfo
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId

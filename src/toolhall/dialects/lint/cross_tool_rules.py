@@ -12,7 +12,7 @@ from toolhall.dialects.lint.rule import LintedTool, Rule
 from toolhall.model.names import ToolId
 
 Where = TypeVar("Where")
-# A plain word is no mention: "search" may be what a tool is called, or what it does.
+# Only identifiers count as mentions: "search" may be the name of a tool, or just what a tool does.
 _IDENTIFIER = re.compile(
     r"\b[A-Za-z][A-Za-z0-9]{0,63}(?:[_.-][A-Za-z0-9]{1,63}){1,8}\b|\b[a-z]{1,32}(?:[A-Z][a-z0-9]{1,32}){1,8}\b"
 )
@@ -38,8 +38,8 @@ NAME_TAKEN = Rule(
 )
 OTHER_TOOL_MENTIONED = Rule(
     id="poison/other-tool",
-    summary="A description speaks of another tool.",
-    fix="let each description speak of its own tool; one that steers the use of others may be an attack on them",
+    summary="A description mentions another tool.",
+    fix="describe only the tool itself; a description that steers the use of other tools may be an attack on them",
 )
 CROSS_TOOL_RULES = (DUPLICATE_ID, DUPLICATE_TOOLKIT, NAME_TAKEN, OTHER_TOOL_MENTIONED)
 
@@ -50,7 +50,7 @@ class _SeenTool(msgspec.Struct, frozen=True, gc=False):
 
 
 class CrossToolChecker(Generic[Where]):
-    """Remembers of every tool its names, and the words in its descriptions that may be names of others."""
+    """Compares tools of all documents: remembers names, ids and the identifiers in descriptions."""
 
     def __init__(self) -> None:
         self._ids: dict[str, _SeenTool] = {}
@@ -59,7 +59,7 @@ class CrossToolChecker(Generic[Where]):
         self._identifiers: list[tuple[Where, str, tuple[str, ...]]] = []
 
     def add_toolkit(self, tool_id: ToolId, document_name: str) -> Iterator[Finding]:
-        """One more document that is a toolkit."""
+        """Add a document that is a toolkit; yields duplicates."""
         key = (tool_id.toolkit.casefold(), tool_id.version.casefold())
         if key in self._toolkits:
             detail = f"{tool_id.toolkit} {tool_id.version} is also in {self._toolkits[key]}"
@@ -67,25 +67,29 @@ class CrossToolChecker(Generic[Where]):
         self._toolkits.setdefault(key, document_name)
 
     def add(self, subject: LintedTool, document_name: str, where: Where, path: str) -> Iterator[Finding]:
-        """One more tool, at a place that can be named, with the pointer to it; what it has in common with others."""
-        tool, known = subject.tool, _SeenTool(subject.tool.id, document_name)
-        words = _mentioned_identifiers(subject)
-        if words:
-            self._identifiers.append((where, f"{path}/description", words))
-        twin = self._ids.setdefault(str(tool.id).casefold(), known)
-        if twin is not known:
-            yield DUPLICATE_ID.finding(path, f"{tool.id} is also in {twin.document_name}")
+        """Add a tool; `where` identifies its document, `path` points to it. Yields conflicts with earlier tools."""
+        tool, seen = subject.tool, _SeenTool(subject.tool.id, document_name)
+        identifiers = _mentioned_identifiers(subject)
+        if identifiers:
+            self._identifiers.append((where, f"{path}/description", identifiers))
+        first = self._ids.setdefault(str(tool.id).casefold(), seen)
+        if first is not seen:
+            yield DUPLICATE_ID.finding(path, f"{tool.id} is also in {first.document_name}")
             return
-        twin = self._names.setdefault(tool.name.casefold(), known)
-        if twin is not known and not _is_other_version(twin.id, tool.id):
-            yield NAME_TAKEN.finding(path, f"{tool.id} and {twin.id} in {twin.document_name} are both {tool.name}")
+        first = self._names.setdefault(tool.name.casefold(), seen)
+        if first is not seen and not _is_other_version(first.id, tool.id):
+            yield NAME_TAKEN.finding(path, f"{tool.id} and {first.id} in {first.document_name} are both {tool.name}")
 
     def mentions(self, other_names: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
-        """Every description that names another tool: one of these, or one `beside` them (names in small letters)."""
-        for where, path, words in self._identifiers:
-            found = [word for word in words if word.casefold() in self._names or word.casefold() in other_names]
-            if found:
-                yield where, OTHER_TOOL_MENTIONED.finding(path, ", ".join(found[:5]))
+        """Every description that names another tool, of these or of `other_names` (in lower case)."""
+        for where, path, identifiers in self._identifiers:
+            names = [
+                identifier
+                for identifier in identifiers
+                if identifier.casefold() in self._names or identifier.casefold() in other_names
+            ]
+            if names:
+                yield where, OTHER_TOOL_MENTIONED.finding(path, ", ".join(names[:5]))
 
 
 def _is_other_version(one: ToolId, other: ToolId) -> bool:
@@ -100,5 +104,7 @@ def _mentioned_identifiers(subject: LintedTool) -> tuple[str, ...]:
         own.add(name.casefold())
         if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
             texts.append(text)
-    found = _IDENTIFIER.findall("\n".join(texts)[:_MAX_TEXT])
-    return tuple(dict.fromkeys(word for word in found if word.casefold() not in own))[:_MAX_WORDS]
+    identifiers = _IDENTIFIER.findall("\n".join(texts)[:_MAX_TEXT])
+    return tuple(dict.fromkeys(identifier for identifier in identifiers if identifier.casefold() not in own))[
+        :_MAX_WORDS
+    ]

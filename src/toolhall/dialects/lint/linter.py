@@ -23,13 +23,13 @@ BAD_SCHEMA = Rule(
     fix="change this part of the schema",
     severity="error",
 )
-_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$]{1,32}")  # a key in which no text can stand
+_PLAIN_KEY = re.compile(r"[A-Za-z0-9_$]{1,32}")  # a key too plain to hide a message in
 _PLAIN_RULES: tuple[ToolRule, ...] = (
     *metadata_rules.DESCRIPTION_RULES,
     *metadata_rules.ANNOTATION_RULES,
     *metadata_rules.ICON_RULES,
 )
-# These look into schemas, and only into such as are sound.
+# Rules that read schemas; they run only if the schemas are valid.
 _SOUND_SCHEMA_RULES: tuple[ToolRule, ...] = (*schema_rules.WHOLE_SCHEMA_RULES, *schema_rules.MODEL_API_RULES)
 ALL_RULES: tuple[Rule, ...] = (
     BAD_SCHEMA,
@@ -42,14 +42,14 @@ ALL_RULES: tuple[Rule, ...] = (
 
 
 class Linter(Generic[Where]):
-    """One for all files, because tools are compared with each other."""
+    """Lints any number of documents; one instance for all files, because tools are compared with each other."""
 
     def __init__(self, source: str | None = None) -> None:
         self._source = readable_catalog(source) if source else None
         self._cross_tool: CrossToolChecker[Where] = CrossToolChecker()
 
     def lint(self, document: Json, document_name: str, where: Where) -> Iterator[Finding]:
-        """What is wrong with one document, which others will know by its place."""
+        """The findings of one document; `document_name` and `where` identify it in findings of other documents."""
         yield from _lint_texts(document)
         try:
             catalog = self._source or detect_dialect(document)
@@ -57,24 +57,25 @@ class Linter(Generic[Where]):
         except BadDocument as bad:
             yield from bad.findings
             return
-        twice = list(self._cross_tool.add_toolkit(tools[0].id, document_name)) if catalog.grouped else []
-        yield from twice
-        for number, tool in enumerate(tools):
+        duplicates = list(self._cross_tool.add_toolkit(tools[0].id, document_name)) if catalog.grouped else []
+        yield from duplicates
+        for index, tool in enumerate(tools):
             subject = LintedTool(tool, catalog.name, _written_name(document, catalog, tool))
-            path = document_pointer("", document, catalog, number)
+            path = document_pointer("", document, catalog, index)
             for finding in self._cross_tool.add(subject, document_name, where, path):
-                if not (twice and finding.rule == cross_tool_rules.DUPLICATE_ID.id):  # one fault, said once
+                # A duplicate toolkit has duplicate ids; report it once.
+                if not (duplicates and finding.rule == cross_tool_rules.DUPLICATE_ID.id):
                     yield finding
             for finding in _lint_tool(subject):
-                yield _in_document(finding, document, catalog, number)
+                yield _in_document(finding, document, catalog, index)
 
     def finish(self, other_names: Collection[str] = ()) -> Iterator[tuple[Where, Finding]]:
-        """What can only be said once all tools are known; `beside` are names of others, in small letters."""
+        """Findings that need all tools; `other_names` are names of further tools, in lower case."""
         return self._cross_tool.mentions(other_names)
 
 
 def _lint_texts(document: Json) -> Iterator[Finding]:
-    """Every rule that a text breaks, once for each text; keys are texts too."""
+    """Every rule that a string of the document violates; keys are strings too."""
     pending: list[tuple[str, Json]] = [("", document)]
     while pending:
         path, value = pending.pop()
@@ -84,14 +85,14 @@ def _lint_texts(document: Json) -> Iterator[Finding]:
             pending.extend([(f"{path}/{index}", part) for index, part in enumerate(value)][::-1])
         elif isinstance(value, dict):
             inner = [(f"{path}/{escape_pointer(key)}", part) for key, part in value.items()]
-            for key, (place, _) in zip(value, inner, strict=True):
+            for key, (pointer, _) in zip(value, inner, strict=True):
                 if not _PLAIN_KEY.fullmatch(key):
-                    yield from (rule.finding(place) for rule in text_rules.violated_rules(key))
+                    yield from (rule.finding(pointer) for rule in text_rules.violated_rules(key))
             pending.extend(inner[::-1])
 
 
 def _written_name(document: JsonObject, catalog: Catalog, tool: Tool) -> str:
-    """The name as it was written, which is not always the one it is published under."""
+    """The name in the document, which may differ from the published one."""
     if catalog.grouped:
         return f"{tool.id.toolkit}_{tool.id.tool}"
     function = document.get("function")
@@ -105,8 +106,8 @@ def _lint_tool(subject: LintedTool) -> Iterator[Finding]:
     if not problems:
         yield from schema_rules.lint_subschemas(subject.tool.input, "/inputSchema")
     for rule in _PLAIN_RULES if problems else (*_PLAIN_RULES, *_SOUND_SCHEMA_RULES):
-        for spot in rule.check(subject):
-            yield rule.finding(spot.path, spot.detail)
+        for violation in rule.check(subject):
+            yield rule.finding(violation.path, violation.detail)
 
 
 def _schema_problems(tool: Tool) -> Iterator[Finding]:
@@ -116,30 +117,30 @@ def _schema_problems(tool: Tool) -> Iterator[Finding]:
 
 
 def _usable_input(schema: JsonObject) -> None:
-    Validator(schema)  # first: it bounds how long anything else can take
+    Validator(schema)  # first, because it bounds the cost of everything that follows
     if may_have_headers(schema):
         header_parameters(schema)
 
 
-def _schema_findings(place: str, schema: JsonObject, use: Callable[[JsonObject], object]) -> Iterator[Finding]:
+def _schema_findings(pointer: str, schema: JsonObject, use: Callable[[JsonObject], object]) -> Iterator[Finding]:
     try:
         use(schema)
     except BadSchema as bad:
-        yield from (BAD_SCHEMA.finding(place + problem.path, problem.reason) for problem in bad.problems)
+        yield from (BAD_SCHEMA.finding(pointer + problem.path, problem.reason) for problem in bad.problems)
 
 
-def _in_document(finding: Finding, document: JsonObject, catalog: Catalog, number: int) -> Finding:
+def _in_document(finding: Finding, document: JsonObject, catalog: Catalog, index: int) -> Finding:
     """The finding with a pointer into the document instead of the model."""
-    path = document_pointer(_by_parameter_index(finding.path, document, catalog, number), document, catalog, number)
+    path = document_pointer(_by_parameter_index(finding.path, document, catalog, index), document, catalog, index)
     return Finding(path, finding.rule, finding.fix, finding.severity)
 
 
-def _by_parameter_index(path: str, document: JsonObject, catalog: Catalog, number: int) -> str:
-    """Machine Context lists its parameters, so a name becomes a number."""
+def _by_parameter_index(path: str, document: JsonObject, catalog: Catalog, index: int) -> str:
+    """Replace a parameter's name by its index, because Machine Context lists parameters."""
     parts = path.split("/", 4)
     if catalog.name != "machine" or len(parts) < 4 or parts[1:3] != ["inputSchema", "properties"]:
         return path
-    listed = document["capabilities"][number].get("parameters") or []
+    listed = document["capabilities"][index].get("parameters") or []
     names = [escape_pointer(str(parameter.get("name"))) for parameter in listed]
     rest = "".join(f"/{part}" for part in parts[4:])
     return f"/parameters/{names.index(parts[3])}{rest}" if parts[3] in names else path

@@ -14,18 +14,29 @@ from toolhall.model.tool import Icon
 
 MIN_TOOL_DESCRIPTION, MAX_TOOL_DESCRIPTION = 10, 2_000
 MIN_PARAMETER_DESCRIPTION, MAX_PARAMETER_DESCRIPTION = 3, 1_000
-_WIDE_WEIGHT = 3  # a Chinese character says about as much as three letters
+_WIDE_WEIGHT = 3  # a Chinese character carries about as much meaning as three letters
+_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_CHANGING_VERBS = re.compile(
+    r"(?:^|[_.-])(?:add|create|delete|destroy|drop|edit|erase|insert|kill|move|patch|pay|post|publish|purge|remove|rename|"
+    r"reset|send|set|truncate|update|upload|write)(?=$|[_.-])"
+)
+_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# URL parsers skip blanks and control characters, so `data:image/s<tab>vg+xml` is an SVG; they are refused here.
+_SAFE_SOURCE = re.compile(
+    r"(?:https://|data:image/(?![a-z0-9.+-]*(?:svg|xml))[a-z0-9.+-]+[;,])[^\s\x00-\x20\x7f-\x9f]+", re.IGNORECASE
+)
+_SCRIPTABLE = re.compile(r"svg|xml", re.IGNORECASE)
 
 
 def parameters_of(subject: LintedTool) -> Iterator[tuple[str, str, Json]]:
-    """Every parameter: its name, the pointer to it, its schema."""
+    """Every parameter: its name, pointer and schema."""
     properties = subject.tool.input.get("properties")
     for name, schema in properties.items() if isinstance(properties, dict) else ():
         yield name, f"/inputSchema/properties/{escape_pointer(name)}", schema
 
 
 def _described_parameters(subject: LintedTool) -> Iterator[tuple[str, str, str]]:
-    """Every parameter that has a description: its name, the pointer to it, and the description."""
+    """Every parameter with a description: its name, pointer and description."""
     for name, path, schema in parameters_of(subject):
         text = schema.get("description") if isinstance(schema, dict) else None
         if isinstance(text, str) and text.strip():
@@ -148,12 +159,6 @@ DESCRIPTION_RULES = (
         "say what the name does not: meaning, unit, format, example",
     ),
 )
-_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]+")
-_CHANGING_VERBS = re.compile(
-    r"(?:^|[_.-])(?:add|create|delete|destroy|drop|edit|erase|insert|kill|move|patch|pay|post|publish|purge|remove|rename|"
-    r"reset|send|set|truncate|update|upload|write)(?=$|[_.-])"
-)
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def _name_refused_by_models(subject: LintedTool) -> Iterator[Violation]:
@@ -190,13 +195,13 @@ ANNOTATION_RULES = (
     ),
     ToolRule(
         id="tool/hints-contradict",
-        summary="A tool is said to be read-only and destructive.",
+        summary="A tool is annotated as both read-only and destructive.",
         fix="keep one of readOnlyHint and destructiveHint",
         check=_hints_contradict,
     ),
     ToolRule(
         id="tool/read-only-name",
-        summary="A tool is said to be read-only, and its name says that it changes something.",
+        summary="A tool is annotated as read-only, but its name says that it changes something.",
         fix="set readOnlyHint to false, or rename the tool",
         check=_read_only_contradicts_name,
     ),
@@ -207,15 +212,10 @@ ANNOTATION_RULES = (
         check=_level_missing,
     ),
 )
-# Who reads an address skips blanks and control characters: `data:image/s<tab>vg+xml` is an SVG. None may stand here.
-_SAFE_SOURCE = re.compile(
-    r"(?:https://|data:image/(?![a-z0-9.+-]*(?:svg|xml))[a-z0-9.+-]+[;,])[^\s\x00-\x20\x7f-\x9f]+", re.IGNORECASE
-)
-_SCRIPTABLE = re.compile(r"svg|xml", re.IGNORECASE)
 
 
 def is_safe_icon(icon: Icon) -> bool:
-    """Whether it is fetched over https: or is a picture in a data: URI, and says nowhere that it is an SVG."""
+    """True for an https: URL or an image in a data: URI that is not declared as SVG or XML."""
     return _SAFE_SOURCE.fullmatch(icon.src) is not None and not _SCRIPTABLE.search(icon.mime_type or "")
 
 

@@ -11,7 +11,7 @@ from toolhall.model.tool import Tool
 
 
 class LintedTool(msgspec.Struct, frozen=True):
-    """A tool, the dialect it was written in, and its name as it was written there."""
+    """A tool, its source dialect, and its name as written there."""
 
     tool: Tool
     dialect: str
@@ -19,14 +19,14 @@ class LintedTool(msgspec.Struct, frozen=True):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Where a rule is broken, as a pointer into the model, and what exactly is meant."""
+    """Where a rule is violated, as a pointer into the model, and the details."""
 
     path: str
     detail: str = ""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule; the sentence says what is wrong, the fix what to do."""
+    """One rule: `summary` says what is wrong, `fix` what to do."""
 
     id: str
     summary: str
@@ -34,23 +34,23 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     severity: Literal["error", "warning"] = "warning"
 
     def finding(self, path: str, detail: str = "") -> Finding:
-        """One place where it is broken."""
+        """A finding for one violation."""
         return Finding(path, self.id, f"{self.fix} ({detail})" if detail else self.fix, self.severity)
 
 
 class ToolRule(Rule, frozen=True, kw_only=True):
-    """A rule about a tool as it is understood."""
+    """A rule about a tool of the model."""
 
     check: Callable[[LintedTool], Iterator[Violation]]
 
 
 class SchemaRule(Rule, frozen=True, kw_only=True):
-    """A rule about each schema object in an input schema."""
+    """A rule about each schema object of an input schema."""
 
     check: Callable[[str, JsonObject], Iterator[Violation]]
 
 
 class TextRule(Rule, frozen=True, kw_only=True):
-    """A rule about every text of a document, wherever it stands: a model may get to read any of them."""
+    """A rule about every string in a document, because a model may read any of them."""
 
     breaks: Callable[[str], bool]

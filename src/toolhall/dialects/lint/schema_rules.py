@@ -1,4 +1,4 @@
-"""Lint rules about input schemas: what is valid and hardly ever meant, and what model APIs refuse."""
+"""Lint rules about input schemas: valid but hardly ever intended, or refused by model APIs."""
 
 from collections.abc import Iterator
 
@@ -10,18 +10,21 @@ from toolhall.model.json import Json, JsonObject, encode, escape_pointer
 from toolhall.schema.adapt import adapt_schema
 from toolhall.schema.keywords import SUBSCHEMA_KEYWORDS, subschemas
 
-# Any of these says of what kind a value is.
+# Any of these determines the type of a value.
 _TYPE_KEYWORDS = frozenset({
     "type", "enum", "const", "$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "properties", "items", "prefixItems",
     "not", "if",
 })  # fmt: skip
-# Beside any of these, a member may be described elsewhere.
+# With any of these, a member may be described elsewhere.
 _DESCRIBES_ELSEWHERE = frozenset({"allOf", "anyOf", "oneOf", "$ref", "patternProperties"})
 _SUBSCHEMA_KEYWORDS = SUBSCHEMA_KEYWORDS | {"$defs", "definitions", "dependencies", "additionalItems"}
 _BOUND_PAIRS = (
     ("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"), ("minProperties", "maxProperties"),
     ("minContains", "maxContains"),
 )  # fmt: skip
+# Strict mode also wants every object closed and every member required; hardly any schema is, so it is not reported.
+_IGNORED_KEYWORDS = frozenset({"additionalProperties", "required", "type", "default"})
+_STRICT_PREFIX = "openai/strict-"
 
 
 def _properties(schema: JsonObject) -> JsonObject:
@@ -55,7 +58,7 @@ def _duplicate_enum_value(path: str, schema: JsonObject) -> Iterator[Violation]:
 
 def _unknown_required(path: str, schema: JsonObject) -> Iterator[Violation]:
     if "properties" not in schema or schema.get("additionalProperties") is False:
-        return  # a part of something larger, or refused as a whole
+        return  # a fragment of a larger schema, or reported by _forbidden_required
     unknown = [name for name in _required(schema) if name not in _properties(schema)]
     if unknown and _DESCRIBES_ELSEWHERE.isdisjoint(schema):
         yield Violation(f"{path}/required", ", ".join(unknown[:5]))
@@ -68,7 +71,7 @@ def _accepts_nothing(subject: LintedTool) -> Iterator[Violation]:
 
 
 def _unsatisfiable_at(schema: Json, path: str) -> str | None:
-    """Where it shows that no value at all is accepted; None if that does not show."""
+    """The pointer to what makes a schema refuse every value; None if none is evident."""
     if schema is False:
         return path
     if not isinstance(schema, dict):
@@ -76,26 +79,30 @@ def _unsatisfiable_at(schema: Json, path: str) -> str | None:
     if schema.get("not") in (True, {}):
         return f"{path}/not"
     for check in (_crossed_bounds, _forbidden_required, _empty_enum):
-        if (found := check(schema, path)) is not None:
-            return found
+        if (pointer := check(schema, path)) is not None:
+            return pointer
     needed = [(name, _properties(schema).get(name)) for name in _required(schema)]
     parts = [(f"{path}/properties/{escape_pointer(name)}", part) for name, part in needed]
     parts += [(f"{path}/allOf/{index}", part) for index, part in enumerate(_branches(schema, "allOf"))]
-    ends = [end for place, part in parts if (end := _unsatisfiable_at(part, place)) is not None]
-    return ends[0] if ends else _unsatisfiable_branches(schema, path)
+    unsatisfiable = [
+        pointer_in_part
+        for part_pointer, part in parts
+        if (pointer_in_part := _unsatisfiable_at(part, part_pointer)) is not None
+    ]
+    return unsatisfiable[0] if unsatisfiable else _unsatisfiable_branches(schema, path)
 
 
 def _crossed_bounds(schema: JsonObject, path: str) -> str | None:
-    """Bounds that leave nothing between them."""
+    """A minimum above its maximum."""
     for low, high in _BOUND_PAIRS:
-        least, most = schema.get(low), schema.get(high)
-        if isinstance(least, int | float) and isinstance(most, int | float) and least > most:
+        minimum, maximum = schema.get(low), schema.get(high)
+        if isinstance(minimum, int | float) and isinstance(maximum, int | float) and minimum > maximum:
             return f"{path}/{low}"
     return None
 
 
 def _forbidden_required(schema: JsonObject, path: str) -> str | None:
-    """A member that must be there and may not."""
+    """A required member that a closed object does not describe."""
     closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
     if closed and any(name not in _properties(schema) for name in _required(schema)):
         return f"{path}/required"
@@ -103,7 +110,7 @@ def _forbidden_required(schema: JsonObject, path: str) -> str | None:
 
 
 def _empty_enum(schema: JsonObject, path: str) -> str | None:
-    """A list of values without any, or without the one that it must be."""
+    """An empty enum, or one without the `const` value."""
     values = schema.get("enum")
     if isinstance(values, list) and (not values or ("const" in schema and schema["const"] not in values)):
         return f"{path}/enum"
@@ -161,22 +168,17 @@ SCHEMA_RULES = (*SUBSCHEMA_RULES, *WHOLE_SCHEMA_RULES)
 
 
 def lint_subschemas(schema: Json, path: str) -> Iterator[Finding]:
-    """What the rules find in each schema object of a schema, walked once."""
+    """The violations in each schema object of a schema, in one walk."""
     pending: list[tuple[str, Json]] = [(path, schema)]
     while pending:
         path, schema = pending.pop()
         if not isinstance(schema, dict):
             continue
         for rule in SUBSCHEMA_RULES:
-            for spot in rule.check(path, schema):
-                yield rule.finding(spot.path, spot.detail)
+            for violation in rule.check(path, schema):
+                yield rule.finding(violation.path, violation.detail)
         if not _SUBSCHEMA_KEYWORDS.isdisjoint(schema):
             pending.extend([(child.pointer, child.schema) for child in subschemas(schema, path)])
-
-
-# Strict mode also wants every object closed and every member required; hardly any tool is, so that is left unsaid.
-_IGNORED_KEYWORDS = frozenset({"additionalProperties", "required", "type", "default"})
-_STRICT_PREFIX = "openai/strict-"
 
 
 def _not_strict(subject: LintedTool) -> Iterator[Violation]:
@@ -184,24 +186,24 @@ def _not_strict(subject: LintedTool) -> Iterator[Violation]:
         strict_parameters(subject.tool.input)
     except NotStrict as refused:
         named = [
-            (each.path, each.rule.removeprefix(_STRICT_PREFIX))
-            for each in refused.findings
-            if _STRICT_PREFIX in each.rule
+            (finding.path, finding.rule.removeprefix(_STRICT_PREFIX))
+            for finding in refused.findings
+            if _STRICT_PREFIX in finding.rule
         ]
         yield from _one_violation([(path, keyword) for path, keyword in named if keyword not in _IGNORED_KEYWORDS])
 
 
 def _not_for_gemini(subject: LintedTool) -> Iterator[Violation]:
-    lost = [each for each in adapt_schema(subject.tool.input, gemini.TARGET).losses if each.widens and each.keyword]
+    losses = [loss for loss in adapt_schema(subject.tool.input, gemini.TARGET).losses if loss.widens and loss.keyword]
     yield from _one_violation(
-        [(f"/inputSchema{each.path}", each.keyword) for each in lost if each.keyword not in _IGNORED_KEYWORDS]
+        [(f"/inputSchema{loss.path}", loss.keyword) for loss in losses if loss.keyword not in _IGNORED_KEYWORDS]
     )
 
 
-def _one_violation(lost: list[tuple[str, str]]) -> Iterator[Violation]:
-    """One warning for all keywords of a tool, at the first of them."""
-    if lost:
-        yield Violation(lost[0][0], ", ".join(sorted({keyword for _, keyword in lost})))
+def _one_violation(located_keywords: list[tuple[str, str]]) -> Iterator[Violation]:
+    """One warning for all keywords of a tool, located at the first."""
+    if located_keywords:
+        yield Violation(located_keywords[0][0], ", ".join(sorted({keyword for _, keyword in located_keywords})))
 
 
 MODEL_API_RULES = (

@@ -1,7 +1,6 @@
 """Lint rules about texts: hidden characters, and wording that addresses the model (prompt injection).
 
-A text that breaks such a rule is a hint for whoever reviews a definition; one that breaks none may still be
-hostile.
+A violation is a hint for the reviewer of a definition; a text without any may still be hostile.
 """
 
 import re
@@ -14,7 +13,7 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u2065\u206a-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ue000-\uf8ff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff]"
 )
-# Emoji are joined and coloured with invisible characters, and some scripts need joiners and marks of direction.
+# Emoji sequences contain invisible characters, and some scripts need joiners and direction marks.
 _LEGITIMATE_INVISIBLE = re.compile(
     "(?<=[^\x00-\x7f\ufe00-\ufe0f])[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f\u20e3|(?<=[\u2190-\U0001faff\ufe0f])\u200d"
     "|(?<=[\u0590-\u0dff])[\u200c-\u200f]|[\u200e\u200f](?=[\u0590-\u0dff])"
@@ -70,7 +69,7 @@ _CREDENTIALS = re.compile(
 )
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{80}")
 _MAX_SLASHES = 6
-_MIN_WORDING_LENGTH = 4  # as long as the shortest text that a rule about words can find: `.ssh`
+_MIN_WORDING_LENGTH = 4  # the length of the shortest text that a wording rule can match: `.ssh`
 _GAP = re.compile(r"[ \t]{80}|(?:\n[ \t\r]{0,20}){12}")
 
 
@@ -79,11 +78,11 @@ def _has_invisible(text: str) -> bool:
 
 
 def _is_encoded(text: str) -> bool:
-    """A long run of letters and digits that is no word, no path and no number in hexadecimal."""
+    """A long run of letters and digits that is no word, no path and no hexadecimal number."""
     if len(text) < 80 or text.startswith("data:image/"):
         return False
-    for found in _ENCODED.finditer(text):
-        run = found[0]
+    for match in _ENCODED.finditer(text):
+        run = match[0]
         mixed = any(map(str.islower, run)) and any(map(str.isupper, run)) and any(map(str.isdigit, run))
         if mixed and run.count("/") <= _MAX_SLASHES:
             return True
@@ -91,8 +90,8 @@ def _is_encoded(text: str) -> bool:
 
 
 def _has_gap(text: str) -> bool:
-    found = _GAP.search(text) if len(text) > 12 else None
-    return found is not None and bool(text[found.end() :].strip())
+    match = _GAP.search(text) if len(text) > 12 else None
+    return match is not None and bool(text[match.end() :].strip())
 
 
 def _rule(name: str, summary: str, fix: str, pattern: re.Pattern[str]) -> TextRule:
@@ -103,13 +102,13 @@ _CHARACTER_RULES = (
     _rule("text/control", "A text holds control characters.", "remove the control characters", _CONTROL),
     TextRule(
         id="text/invisible",
-        summary="A text holds characters that nobody sees and a model reads.",
+        summary="A text holds invisible characters, which people do not see but a model reads.",
         fix="remove the invisible characters; a message may be hidden in them",
         breaks=_has_invisible,
     ),
     _rule(
         "text/direction",
-        "A text holds characters that turn the direction of writing, so that it reads otherwise than it is.",
+        "A text holds characters that change the writing direction, so that it looks different from what it is.",
         "remove the characters U+202A to U+202E and U+2066 to U+2069",
         _BIDI,
     ),
@@ -123,7 +122,7 @@ _CHARACTER_RULES = (
 _WORDING_RULES = (
     TextRule(
         id="text/gap",
-        summary="A text goes on after a large gap, where nobody looks.",
+        summary="A text continues after a large gap, where it is easily overlooked.",
         fix="remove the blanks or empty lines in the middle of the text",
         breaks=_has_gap,
     ),
@@ -135,7 +134,7 @@ _WORDING_RULES = (
     ),
     _rule(
         "poison/secrecy",
-        "A text asks to keep something from somebody.",
+        "A text asks the model to keep something secret.",
         "remove what asks the model to keep something from the person",
         _SECRECY,
     ),
@@ -174,8 +173,8 @@ TEXT_RULES = (*_CHARACTER_RULES, *_WORDING_RULES)
 
 
 def violated_rules(text: str) -> list[TextRule]:
-    """The rules that a text breaks; most texts are plain and short, and cost next to nothing."""
-    found = [] if text.isascii() and text.isprintable() else [rule for rule in _CHARACTER_RULES if rule.breaks(text)]
+    """The rules that a text violates; plain short texts, which are most, cost almost nothing."""
+    violated = [] if text.isascii() and text.isprintable() else [rule for rule in _CHARACTER_RULES if rule.breaks(text)]
     if len(text) >= _MIN_WORDING_LENGTH:
-        found.extend(rule for rule in _WORDING_RULES if rule.breaks(text))
-    return found
+        violated.extend(rule for rule in _WORDING_RULES if rule.breaks(text))
+    return violated

@@ -1,26 +1,32 @@
 """OpenAPI paths of API keys, grants, approvals, factors, secrets and linked accounts."""
 
 from toolhall.dialects.openapi.builders import (
+    EMPTY_BODY,
+    REMOVED,
     TEXT,
     TIMESTAMP,
+    accepted,
     array_schema,
-    error_responses,
-    json_response,
+    created,
     management_operation,
     nullable,
     object_schema,
+    ok,
+    path_parameter,
     query_parameter,
+    reference,
     request_body,
 )
 from toolhall.model.json import JsonObject
 
 _FLAG: JsonObject = {"type": "boolean"}
+_ID_SCHEMA: JsonObject = {**TEXT, "minLength": 1}
 _VISIBLE_TEXT: JsonObject = {"type": "string", "pattern": "^[\\x21-\\x7e]{1,256}$"}
 _KEY = {
-    "id": {**TEXT, "description": "Public; it is also the first part of the secret."},
-    "name": {**TEXT, "description": "The caller that its holder is."},
-    "owner": {**nullable(TEXT), "description": "The person who answers for it, if not of the same name."},
-    "shared": {**_FLAG, "description": "Several programs hold it, so it proves less."},
+    "id": {**TEXT, "description": "Not secret; it is also the first part of the key."},
+    "name": {**TEXT, "description": "The caller id that the key authenticates."},
+    "owner": {**nullable(TEXT), "description": "The person responsible for the key, if the name differs."},
+    "shared": {**_FLAG, "description": "Several programs use the key, so it proves less about the caller."},
     "scopes": array_schema(TEXT),
     "createdAt": TIMESTAMP,
     "expiresAt": nullable(TIMESTAMP),
@@ -30,7 +36,7 @@ _KEY = {
 }
 _CONDITION: JsonObject = {
     "type": "object",
-    "description": "The argument at this JSON pointer is that value, or one of those.",
+    "description": "The argument at this JSON pointer must equal the value, or one of the values.",
     "properties": {
         "path": {"type": "string", "pattern": "^(/([^~/\\u0000]|~[01])*){1,32}$", "maxLength": 256},
         "equals": {"$ref": "#/components/schemas/Json"},
@@ -44,8 +50,8 @@ _EFFECT: JsonObject = {"enum": ["permit", "forbid"]}
 _GRANT: dict[str, JsonObject] = {
     "id": TEXT,
     "effect": _EFFECT,
-    "callers": {**TEXT, "description": "A glob over the ids of callers."},
-    "tools": {**TEXT, "description": "A glob over the ids of tools; without a version it means all of them."},
+    "callers": {**TEXT, "description": "A glob that matches caller ids."},
+    "tools": {**TEXT, "description": "A glob that matches tool ids; without a version, all versions."},
     "conditions": array_schema(object_schema(path=TEXT, oneOf=array_schema({}))),
     "createdAt": TIMESTAMP,
     "by": TEXT,
@@ -53,7 +59,7 @@ _GRANT: dict[str, JsonObject] = {
 ACCESS_SCHEMAS: JsonObject = {"ApiKey": object_schema(**_KEY), "Grant": object_schema(**_GRANT)}
 _WARNINGS = {
     **array_schema(TEXT),
-    "description": "What is probably not meant: unknown names, conditions that change nothing.",
+    "description": "Probable mistakes: unknown names, conditions without effect.",
 }
 _CREATED_GRANT = object_schema(**_GRANT, warnings=_WARNINGS)
 _PLAIN_SCOPES = "admin|approve|act_as|trusted"
@@ -87,60 +93,54 @@ _NEW_GRANT: JsonObject = {
     "additionalProperties": False,
     "example": {"callers": "ci", "tools": "Calendar.*"},
 }
-_CREATED_KEY = object_schema(
-    **_KEY, secret={**TEXT, "description": "The key itself; it is told this once and never again."}
-)
+_CREATED_KEY = object_schema(**_KEY, secret={**TEXT, "description": "The key itself; it is never returned again."})
 
 
 def key_and_grant_paths() -> JsonObject:
-    """Every operation."""
-    key, grant = {"$ref": "#/components/schemas/ApiKey"}, {"$ref": "#/components/schemas/Grant"}
+    """Operations on API keys and grants."""
+    key, grant = reference("ApiKey"), reference("Grant")
+    key_id, grant_id = (path_parameter(name, _ID_SCHEMA, f"The {name}'s id.") for name in ("key", "grant"))
     return {
         "/api/keys": {
             "get": management_operation(
-                "keys", "Every API key, without its secret.", object_schema(keys=array_schema(key))
+                "keys",
+                "List all API keys, without their secrets.",
+                ok("The list of keys.", object_schema(keys=array_schema(key))),
             ),
-            "post": _create_operation("createKey", "Make an API key.", _NEW_KEY, _CREATED_KEY, ("revokeKey", "key")),
+            "post": management_operation(
+                "createKey",
+                "Create an API key.",
+                created("The new key, with its secret.", _CREATED_KEY, _undo_link("revokeKey", "key")),
+                body=request_body(_NEW_KEY),
+            ),
         },
         "/api/keys/{key}": {
             "delete": management_operation(
-                "revokeKey", "From now on this key opens nothing.", key, _id_parameter("key")
+                "revokeKey", "Revoke an API key; it is refused from now on.", ok("The revoked key.", key), key_id
             )
         },
         "/api/grants": {
-            "get": management_operation("grants", "Every grant.", object_schema(grants=array_schema(grant))),
-            "post": _create_operation(
+            "get": management_operation(
+                "grants", "List all grants.", ok("The list of grants.", object_schema(grants=array_schema(grant)))
+            ),
+            "post": management_operation(
                 "addGrant",
-                "Permit callers tools, or forbid them.",
-                _NEW_GRANT,
-                _CREATED_GRANT,
-                ("removeGrant", "grant"),
+                "Add a grant that permits or forbids callers the use of tools.",
+                created("The new grant, with warnings.", _CREATED_GRANT, _undo_link("removeGrant", "grant")),
+                body=request_body(_NEW_GRANT),
             ),
         },
         "/api/grants/{grant}": {
             "delete": management_operation(
-                "removeGrant", "Forget a grant.", object_schema(removed=TEXT), _id_parameter("grant")
+                "removeGrant", "Remove a grant.", ok("The id of the removed grant.", REMOVED), grant_id
             )
         },
     }
 
 
-def _id_parameter(name: str) -> JsonObject:
-    return {"name": name, "in": "path", "required": True, "description": "Its id.", "schema": {**TEXT, "minLength": 1}}
-
-
-def _create_operation(
-    name: str, description: str, body: JsonObject, result: JsonObject, undo: tuple[str, str]
-) -> JsonObject:
-    told = management_operation(name, description, result)
-    told["requestBody"] = request_body(body, required=True)
-    by, parameter = undo
-    link = {"operationId": f"management.{by}", "parameters": {parameter: "$response.body#/id"}}
-    told["responses"] = {
-        "201": {**json_response("It is made.", result), "links": {by: link}},
-        **error_responses(body=True),
-    }
-    return told
+def _undo_link(operation: str, parameter: str) -> JsonObject:
+    """The link from a created resource to the operation that removes it."""
+    return {operation: {"operationId": f"management.{operation}", "parameters": {parameter: "$response.body#/id"}}}
 
 
 _SHA256: JsonObject = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
@@ -149,7 +149,7 @@ _CODE: JsonObject = {
     "pattern": r"^[^\u0000]*$",
     "minLength": 1,
     "maxLength": 16,
-    "description": "Of the person's authenticator; each is good once.",
+    "description": "A code of the person's authenticator; each is valid once.",
 }
 _PERSON: JsonObject = {"type": "string", "pattern": r"^[^\u0000-\u001f]*$", "minLength": 1, "maxLength": 256}
 APPROVAL_SCHEMAS: JsonObject = {
@@ -157,12 +157,12 @@ APPROVAL_SCHEMAS: JsonObject = {
         id=TEXT,
         state={"enum": ["pending", "approved", "denied", "consumed", "expired"]},
         how={"enum": ["step_up", "approval", "second_person"]},
-        tool={**TEXT, "description": "With its version."},
+        tool={**TEXT, "description": "The tool id, with its version."},
         level={"type": "integer", "minimum": 0, "maximum": 10},
         effect=nullable(TEXT),
         caller=TEXT,
-        person={**TEXT, "description": "Who answers for the caller."},
-        actingFor={**nullable(TEXT), "description": "The user that it calls for."},
+        person={**TEXT, "description": "The person responsible for the caller."},
+        actingFor={**nullable(TEXT), "description": "The user for whom the caller acts."},
         dialect=TEXT,
         shown={**TEXT, "description": "The arguments, exactly as they will run, as JSON."},
         shownSha256=_SHA256,
@@ -170,15 +170,18 @@ APPROVAL_SCHEMAS: JsonObject = {
         definitionSha256=_SHA256,
         codeSha256={
             **TEXT,
-            "description": "Of the code that would run, in hexadecimal; empty for a tool server's tool.",
+            "description": "SHA-256 of the code that would run, in hexadecimal; empty for a tool of a tool server.",
         },
         createdAt=TIMESTAMP,
         expiresAt=TIMESTAMP,
         approver=nullable(TEXT),
         method=nullable({"enum": ["totp", "passkey", "terminal", "cli"]}),
         decidedAt=nullable(TIMESTAMP),
-        mayApprove={"type": "boolean", "description": "Whether you may; whoever sees it may deny it."},
-        url={**TEXT, "description": "The page for people."},
+        mayApprove={
+            "type": "boolean",
+            "description": "Whether you may approve it; everyone who can see it may deny it.",
+        },
+        url={**TEXT, "description": "The approval page."},
     ),
     "Factor": object_schema(
         id=TEXT,
@@ -195,7 +198,7 @@ _NEW_FACTOR: JsonObject = {
     "properties": {
         "kind": {"enum": ["totp", "passkey"]},
         "person": _PERSON,
-        "code": {**nullable(_CODE), "description": "Where the person has a factor already."},
+        "code": {**nullable(_CODE), "description": "Required if the person has a factor already."},
     },
     "required": ["kind", "person"],
     "additionalProperties": False,
@@ -214,83 +217,88 @@ _PROOF: JsonObject = {
     "additionalProperties": False,
 }
 _REMOVAL: JsonObject = {"type": "object", "properties": {"code": nullable(_CODE)}, "additionalProperties": False}
-_EMPTY_BODY: JsonObject = {"type": "object", "additionalProperties": False}
 _CREATED_FACTOR: JsonObject = {
     "type": "object",
     "properties": {
         "kind": {"enum": ["totp", "passkey"]},
         "person": TEXT,
-        "secret": {**TEXT, "description": "Of an authenticator; told this once."},
-        "uri": {**TEXT, "description": "The same as an otpauth address."},
-        "enrolment": {**TEXT, "description": "Send it back with the first code."},
-        "url": {**TEXT, "description": "Where one passkey can be added, once."},
+        "secret": {**TEXT, "description": "The secret of an authenticator; it is never returned again."},
+        "uri": {**TEXT, "description": "The secret as an otpauth: URI."},
+        "enrolment": {**TEXT, "description": "Send it with the first code to confirm the authenticator."},
+        "url": {**TEXT, "description": "The page on which one passkey can be added, once."},
         "expiresAt": TIMESTAMP,
     },
     "required": ["kind", "person"],
 }
-_ID_PARAMETER: JsonObject = {"name": "id", "in": "path", "required": True, "schema": {**TEXT, "minLength": 1}}
-_RATE_LIMITED: JsonObject = {"429": {"$ref": "#/components/responses/Limited"}}
 
 
 def approval_paths() -> JsonObject:
-    """Every operation."""
-    approval, factor = {"$ref": "#/components/schemas/Approval"}, {"$ref": "#/components/schemas/Factor"}
+    """Operations on approvals and on the factors that people verify themselves with."""
+    approval, factor = reference("Approval"), reference("Factor")
+    item_id = path_parameter("id", _ID_SCHEMA)
     return {
         "/api/approvals": {
             "get": management_operation(
-                "approvals", "What waits for you.", object_schema(approvals=array_schema(approval))
+                "approvals",
+                "List the approvals that wait for a decision of yours.",
+                ok("The list of approvals.", object_schema(approvals=array_schema(approval))),
             )
         },
         "/api/approvals/{id}/approve": {
-            "post": _rate_limited_operation(
-                "approve", "Let this call run, once; only its person may.", approval, _PROOF, _ID_PARAMETER
+            "post": management_operation(
+                "approve",
+                "Approve one call, to run once. Only the person that it waits for may do this.",
+                ok("The updated approval.", approval),
+                item_id,
+                body=request_body(_PROOF),
+                rate_limited=True,
             )
         },
         "/api/approvals/{id}/deny": {
-            "post": _rate_limited_operation(
-                "deny", "Do not let it run.", approval, _EMPTY_BODY, _ID_PARAMETER, required=False
+            "post": management_operation(
+                "deny",
+                "Deny one call.",
+                ok("The updated approval.", approval),
+                item_id,
+                body=request_body(EMPTY_BODY, required=False),
+                rate_limited=True,
             )
         },
         "/api/factors": {
             "get": management_operation(
                 "factors",
-                "What people prove themselves with.",
-                object_schema(factors=array_schema(factor)),
+                "List the factors of people: authenticators, passkeys and open invitations.",
+                ok("The list of factors.", object_schema(factors=array_schema(factor))),
                 query_parameter("person", {"type": "string"}),
             ),
-            "post": _as_created(
-                _rate_limited_operation(
-                    "addFactor", "Begin to add a factor for a person.", _CREATED_FACTOR, _NEW_FACTOR
-                )
+            "post": management_operation(
+                "addFactor",
+                "Start the enrolment of a factor for a person.",
+                created("What the person needs to finish the enrolment.", _CREATED_FACTOR),
+                body=request_body(_NEW_FACTOR),
+                rate_limited=True,
             ),
         },
         "/api/factors/confirm": {
-            "post": _as_created(
-                _rate_limited_operation("confirmFactor", "Keep an authenticator.", factor, _CONFIRMATION)
+            "post": management_operation(
+                "confirmFactor",
+                "Finish the enrolment of an authenticator with its first code.",
+                created("The new factor.", factor),
+                body=request_body(_CONFIRMATION),
+                rate_limited=True,
             )
         },
         "/api/factors/{id}": {
-            "delete": _rate_limited_operation(
-                "removeFactor", "Forget a factor.", object_schema(removed=TEXT), _REMOVAL, _ID_PARAMETER, required=False
+            "delete": management_operation(
+                "removeFactor",
+                "Remove a factor.",
+                ok("The id of the removed factor.", REMOVED),
+                item_id,
+                body=request_body(_REMOVAL, required=False),
+                rate_limited=True,
             )
         },
     }
-
-
-def _rate_limited_operation(
-    name: str, description: str, result: JsonObject, body: JsonObject, *parameters: JsonObject, required: bool = True
-) -> JsonObject:
-    told = management_operation(name, description, result, *parameters)
-    told["requestBody"] = request_body(body, required=required)
-    told["responses"] |= error_responses(body=True) | _RATE_LIMITED
-    return told
-
-
-def _as_created(operation: JsonObject) -> JsonObject:
-    """The same, where something new comes of it."""
-    schema = operation["responses"].pop("200")["content"]["application/json"]["schema"]
-    operation["responses"]["201"] = json_response("It is made.", schema)
-    return operation
 
 
 _USER: JsonObject = {"type": "string", "pattern": r"^[^\u0000]{1,256}$"}
@@ -298,18 +306,21 @@ _SCOPE: JsonObject = {"type": "string", "pattern": r"^[\x21\x23-\x5b\x5d-\x7e]{1
 CREDENTIAL_SCHEMAS: JsonObject = {
     "Secret": object_schema(
         name=TEXT,
-        user={**nullable(TEXT), "description": "Whose it is; null: the hall's, for everybody who has none."},
-        hint={**TEXT, "description": "Another one when the value is another; says nothing else of it."},
+        user={
+            **nullable(TEXT),
+            "description": "The owner; null for a secret of the hall, used for everyone without their own.",
+        },
+        hint={**TEXT, "description": "Changes when the value changes; reveals nothing else about it."},
         by=TEXT,
         createdAt=TIMESTAMP,
         changedAt=TIMESTAMP,
-        usable={"type": "boolean", "description": "False: it does not open; set it again."},
+        usable={"type": "boolean", "description": "False if it cannot be decrypted; set it again."},
     ),
     "Provider": object_schema(
         name=TEXT,
         issuer=TEXT,
-        scopes={**array_schema(TEXT), "description": "Always asked for, beside what a tool needs."},
-        redirect_uri={**nullable(TEXT), "description": "To be registered there; null while it cannot be found out."},
+        scopes={**array_schema(TEXT), "description": "Always requested, in addition to those that a tool needs."},
+        redirect_uri={**nullable(TEXT), "description": "Register it at the provider; null if it is not known yet."},
     ),
     "Account": object_schema(
         id=TEXT,
@@ -317,25 +328,28 @@ CREDENTIAL_SCHEMAS: JsonObject = {
         provider=TEXT,
         issuer=TEXT,
         scopes=array_schema(TEXT),
-        state={"enum": ["connected", "broken"], "description": "`broken`: it has to be linked again."},
+        state={"enum": ["connected", "broken"], "description": "`broken`: the account has to be linked again."},
         createdAt=TIMESTAMP,
         refreshedAt=nullable(TIMESTAMP),
-        expiresAt={**nullable(TIMESTAMP), "description": "Of the token at hand, which is renewed before."},
+        expiresAt={**nullable(TIMESTAMP), "description": "When the current token expires; it is refreshed before."},
     ),
 }
 _DEVICE_CODE = object_schema(
-    user_code={**TEXT, "description": "What the person enters."},
-    verification_uri={**TEXT, "description": "Where."},
+    user_code={**TEXT, "description": "The code that the person enters."},
+    verification_uri={**TEXT, "description": "The page on which the person enters the code."},
     verification_uri_complete=nullable(TEXT),
     interval={"type": "number"},
 )
 _LINK = object_schema(
     id=TEXT,
     url={**TEXT, "description": "The page on which the person links the account."},
-    check_url={**TEXT, "description": "Says pending, completed or failed."},
+    check_url={**TEXT, "description": "Returns the status: pending, completed or failed."},
     expiresAt=TIMESTAMP,
     device=nullable(_DEVICE_CODE),
-    authorize_url={**nullable(TEXT), "description": "Where the person goes who pastes the address afterwards."},
+    authorize_url={
+        **nullable(TEXT),
+        "description": "The provider's page, for a person who pastes the redirect address afterwards.",
+    },
 )
 _SECRET_VALUE: JsonObject = {
     "type": "object",
@@ -364,91 +378,100 @@ _PASTED_URL: JsonObject = {
 _PASTE_RESULT = object_schema(id=TEXT, status={"enum": ["completed"]})
 _REMOVED_ACCOUNT = object_schema(
     removed=TEXT,
-    unrevoked={**nullable(TEXT), "description": "Why the provider may still honour its tokens, if it may."},
+    unrevoked={
+        **nullable(TEXT),
+        "description": "Why the provider may still accept the tokens; null if they were revoked.",
+    },
 )
 
 
 def credential_paths() -> JsonObject:
-    """Every operation."""
+    """Operations on secrets, providers and linked accounts."""
     return {**_secret_paths(), **_account_paths()}
 
 
 def _secret_paths() -> JsonObject:
-    secret, user = {"$ref": "#/components/schemas/Secret"}, query_parameter("user", _USER)
-    name = _path_parameter("name", {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"})
-    of_user = {**user, "required": True}
+    secret, user = reference("Secret"), query_parameter("user", _USER)
+    name = path_parameter("name", {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_.-]{0,127}$"})
     return {
         "/api/secrets": {
             "get": management_operation(
-                "secrets", "Every secret, without its value.", object_schema(secrets=array_schema(secret))
+                "secrets",
+                "List all secrets, without their values.",
+                ok("The list of secrets.", object_schema(secrets=array_schema(secret))),
             ),
             "delete": management_operation(
-                "removeSecretsOf", "Forget all of one user's, with their keys.", object_schema(removed=TEXT), of_user
+                "removeSecretsOf",
+                "Remove all secrets of one user, with their encryption keys.",
+                ok("The user whose secrets were removed.", REMOVED),
+                {**user, "required": True},
             ),
         },
         "/api/secrets/{name}": {
-            "put": _with_request_body(
-                management_operation("setSecret", "Set it; no operation returns it.", secret, name, user), _SECRET_VALUE
+            "put": management_operation(
+                "setSecret",
+                "Set the value of a secret; no operation returns it.",
+                ok("The updated secret, without its value.", secret),
+                name,
+                user,
+                body=request_body(_SECRET_VALUE),
             ),
-            "delete": management_operation("removeSecret", "Forget it.", object_schema(removed=TEXT), name, user),
+            "delete": management_operation(
+                "removeSecret", "Remove a secret.", ok("The name of the removed secret.", REMOVED), name, user
+            ),
         },
         "/api/secrets/rotate": {
-            "post": _with_request_body(
-                management_operation(
-                    "rotateSecrets", "Seal all of them anew.", object_schema(rotated={"type": "integer"})
-                ),
-                _EMPTY_BODY,
+            "post": management_operation(
+                "rotateSecrets",
+                "Encrypt all secrets again with the current key.",
+                ok("The number of secrets that were encrypted again.", object_schema(rotated={"type": "integer"})),
+                body=request_body(EMPTY_BODY, required=False),
             )
         },
     }
 
 
 def _account_paths() -> JsonObject:
-    account, provider = ({"$ref": f"#/components/schemas/{each}"} for each in ("Account", "Provider"))
-    account_id, link_id = (_path_parameter(each, {**TEXT, "minLength": 1}) for each in ("id", "link"))
+    account, provider = reference("Account"), reference("Provider")
+    account_id, link_id = path_parameter("id", _ID_SCHEMA), path_parameter("link", _ID_SCHEMA)
     return {
         "/api/providers": {
             "get": management_operation(
-                "providers", "Where accounts can be linked.", object_schema(providers=array_schema(provider))
+                "providers",
+                "List the OAuth providers at which accounts can be linked.",
+                ok("The list of providers.", object_schema(providers=array_schema(provider))),
             )
         },
         "/api/accounts": {
             "get": management_operation(
                 "accounts",
-                "What is linked.",
-                object_schema(accounts=array_schema(account)),
+                "List the linked accounts.",
+                ok("The list of accounts.", object_schema(accounts=array_schema(account))),
                 query_parameter("user", _USER),
             ),
-            "post": _as_accepted(
-                _with_request_body(management_operation("linkAccount", "Begin to link an account.", _LINK), _NEW_LINK)
+            "post": management_operation(
+                "linkAccount",
+                "Start to link an account.",
+                accepted("The link request, which a person has to finish.", _LINK),
+                body=request_body(_NEW_LINK),
+                rate_limited=True,
             ),
         },
         "/api/accounts/{id}": {
-            "delete": management_operation("removeAccount", "Revoke and forget it.", _REMOVED_ACCOUNT, account_id)
+            "delete": management_operation(
+                "removeAccount",
+                "Revoke the tokens of an account at its provider, and remove it.",
+                ok("The id of the removed account.", _REMOVED_ACCOUNT),
+                account_id,
+            )
         },
         "/api/accounts/{link}/paste": {
-            "post": _with_request_body(
-                management_operation("pasteLink", "Finish a link.", _PASTE_RESULT, link_id), _PASTED_URL
+            "post": management_operation(
+                "pasteLink",
+                "Finish a link request with the redirect address that the person pasted.",
+                ok("The completed link request.", _PASTE_RESULT),
+                link_id,
+                body=request_body(_PASTED_URL),
             )
         },
     }
-
-
-def _path_parameter(name: str, schema: JsonObject) -> JsonObject:
-    return {"name": name, "in": "path", "required": True, "schema": schema}
-
-
-def _with_request_body(operation: JsonObject, body: JsonObject) -> JsonObject:
-    operation["requestBody"] = request_body(body, required=body is not _EMPTY_BODY)
-    operation["responses"] |= error_responses(body=True)
-    return operation
-
-
-def _as_accepted(operation: JsonObject) -> JsonObject:
-    """The same, where something is begun that a person finishes, if there is not too much of it already."""
-    schema = operation["responses"].pop("200")["content"]["application/json"]["schema"]
-    operation["responses"] |= {
-        "202": json_response("It is begun; a person does the rest.", schema),
-        "429": {"$ref": "#/components/responses/Limited"},
-    }
-    return operation

@@ -1,80 +1,21 @@
 """Builders for OpenAPI schemas, parameters, bodies and operations, and the wire limits added to tool schemas.
 
 Strict JSON has no U+0000, no integer of more than 20 digits and no key of more than 256 characters
-(`dialects/strict_json.py`). `with_wire_limits` writes that into a tool's schema, so that the description is true.
+(`dialects/strict_json.py`). `with_wire_limits` writes these limits into a tool's schema, so that clients and fuzzers
+that generate requests from the document stay within them.
 """
 
-from toolhall.dialects.error_details import headers_of, hints_of, problems_of, retry_after_of, row_and_message
 from toolhall.dialects.strict_json import MAX_DIGITS, MAX_KEY_LENGTH
-from toolhall.model import errors
-from toolhall.model.json import Json, JsonObject, encode
-from toolhall.model.messages import WireResponse
+from toolhall.model.json import Json, JsonObject
 
-MANAGEMENT_TAG_NAME = "management"  # the tag of all of them
-TEXT: JsonObject = {"type": "string", "pattern": r"^[^\u0000]*$"}
-TIMESTAMP: JsonObject = {"type": "string", "format": "date-time"}
-_BODY_ALLOWED = ("remove", "revoke")  # may have one, if it says nothing
-
-
-def object_schema(**properties: JsonObject) -> JsonObject:
-    """An object with all of these."""
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def array_schema(items: JsonObject) -> JsonObject:
-    """An array of these."""
-    return {"type": "array", "items": items}
-
-
-def nullable(schema: JsonObject) -> JsonObject:
-    """This, or nothing."""
-    return {"anyOf": [schema, {"type": "null"}]}
-
-
-def management_operation(name: str, description: str, result: JsonObject, *parameters: JsonObject) -> JsonObject:
-    """One operation of management, with everything that may come of it."""
-    return {
-        "operationId": f"management.{name}",
-        "tags": [MANAGEMENT_TAG_NAME],
-        "description": description,
-        **({"parameters": list(parameters)} if parameters else {}),
-        "responses": {
-            "200": json_response("It is so.", result),
-            **error_responses(body=name.startswith(_BODY_ALLOWED)),
-        },
-    }
-
-
-def query_parameter(name: str, schema: JsonObject, description: str = "") -> JsonObject:
-    """A parameter of the query."""
-    return {"name": name, "in": "query", **({"description": description} if description else {}), "schema": schema}
-
-
-def request_body(schema: JsonObject, *, required: bool) -> JsonObject:
-    """What is sent."""
-    return {"required": required, "content": {"application/json": {"schema": schema}}}
-
-
-def error_responses(*, body: bool) -> JsonObject:
-    """What may go wrong; more with a body."""
-    named = {"400": "Malformed", "403": "Denied", "404": "NotFound", "503": "Unavailable"}
-    named |= {"413": "TooLarge", "415": "WrongType"} if body else {}
-    found: JsonObject = {status: {"$ref": f"#/components/responses/{key}"} for status, key in named.items()}
-    if body:
-        found["409"] = json_response(
-            "Not with what is registered now, or not a definition that could be.",
-            {"$ref": "#/components/schemas/Error"},
-        )
-    return found
-
-
-def json_response(description: str, schema: JsonObject) -> JsonObject:
-    """What is answered."""
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-_MAX_INTEGER = 10**MAX_DIGITS - 1
+MANAGEMENT_TAG_NAME = "management"
 _TEXT_PATTERN = r"^[^\u0000]*$"
+TEXT: JsonObject = {"type": "string", "pattern": _TEXT_PATTERN}
+TIMESTAMP: JsonObject = {"type": "string", "format": "date-time"}
+EMPTY_BODY: JsonObject = {"type": "object", "additionalProperties": False}
+REMOVED: JsonObject = {"type": "object", "properties": {"removed": TEXT}, "required": ["removed"]}
+_OPTIONAL_BODY_PREFIXES = ("remove", "revoke")  # these operations accept an empty body
+_MAX_INTEGER = 10**MAX_DIGITS - 1
 _OWN_CONSTRAINTS = ("enum", "const", "pattern", "format")
 _LIST_KEYWORDS = ("anyOf", "oneOf", "allOf", "prefixItems")
 _SINGLE_KEYWORDS = (
@@ -90,21 +31,112 @@ _SINGLE_KEYWORDS = (
 _MAP_KEYWORDS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
 
+def object_schema(**properties: JsonObject) -> JsonObject:
+    """An object in which all of these properties are required."""
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def array_schema(items: JsonObject) -> JsonObject:
+    """An array of these items."""
+    return {"type": "array", "items": items}
+
+
+def nullable(schema: JsonObject) -> JsonObject:
+    """The schema, or null."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def reference(name: str) -> JsonObject:
+    """A reference to a schema of the document's components."""
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def query_parameter(name: str, schema: JsonObject, description: str = "") -> JsonObject:
+    """A parameter in the query string."""
+    return {"name": name, "in": "query", **({"description": description} if description else {}), "schema": schema}
+
+
+def path_parameter(name: str, schema: JsonObject, description: str = "") -> JsonObject:
+    """A parameter in the path."""
+    described = {"description": description} if description else {}
+    return {"name": name, "in": "path", "required": True, **described, "schema": schema}
+
+
+def request_body(schema: JsonObject, *, required: bool = True) -> JsonObject:
+    """A JSON request body."""
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
+
+
+def json_response(description: str, schema: JsonObject) -> JsonObject:
+    """A response with a JSON body."""
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def ok(description: str, schema: JsonObject) -> JsonObject:
+    """The responses of an operation that returns 200."""
+    return {"200": json_response(description, schema)}
+
+
+def created(description: str, schema: JsonObject, links: JsonObject | None = None) -> JsonObject:
+    """The responses of an operation that returns 201; `links` are operations on the new resource."""
+    return {"201": {**json_response(description, schema), **({"links": links} if links else {})}}
+
+
+def accepted(description: str, schema: JsonObject) -> JsonObject:
+    """The responses of an operation that returns 202: a person has to finish it."""
+    return {"202": json_response(description, schema)}
+
+
+def management_operation(
+    name: str,
+    description: str,
+    success: JsonObject,
+    *parameters: JsonObject,
+    body: JsonObject | None = None,
+    rate_limited: bool = False,
+) -> JsonObject:
+    """One management operation with all its responses; `success` comes from `ok`, `created` or `accepted`."""
+    return {
+        "operationId": f"management.{name}",
+        "tags": [MANAGEMENT_TAG_NAME],
+        "description": description,
+        **({"parameters": list(parameters)} if parameters else {}),
+        **({"requestBody": body} if body is not None else {}),
+        "responses": {
+            **success,
+            **error_responses(body=body is not None or name.startswith(_OPTIONAL_BODY_PREFIXES)),
+            **({"429": {"$ref": "#/components/responses/Limited"}} if rate_limited else {}),
+        },
+    }
+
+
+def error_responses(*, body: bool) -> JsonObject:
+    """The error responses of an operation; there are more if it takes a body."""
+    names = {"400": "Malformed", "403": "Denied", "404": "NotFound", "503": "Unavailable"}
+    names |= {"413": "TooLarge", "415": "WrongType"} if body else {}
+    responses: JsonObject = {status: {"$ref": f"#/components/responses/{name}"} for status, name in names.items()}
+    if body:
+        responses["409"] = json_response(
+            "The change conflicts with what is registered, or the definition is not valid.", reference("Error")
+        )
+    return responses
+
+
 def with_wire_limits(schema: Json) -> Json:
-    """The schema with the limits of the wire, where it says nothing itself."""
+    """The schema with the limits of strict JSON, where it has no constraint of its own."""
     if not isinstance(schema, dict):
         return schema
-    found: JsonObject = dict(schema)
+    limited: JsonObject = dict(schema)
     for key in _LIST_KEYWORDS:
-        if isinstance(found.get(key), list):
-            found[key] = [with_wire_limits(part) for part in found[key]]
+        if isinstance(limited.get(key), list):
+            limited[key] = [with_wire_limits(part) for part in limited[key]]
     for key in _SINGLE_KEYWORDS:
-        if key in found:
-            found[key] = with_wire_limits(found[key])
+        if key in limited:
+            limited[key] = with_wire_limits(limited[key])
     for key in _MAP_KEYWORDS:
-        if isinstance(found.get(key), dict):
-            found[key] = {name: with_wire_limits(part) for name, part in found[key].items()}
-    return found | _missing_limits(found)
+        if isinstance(limited.get(key), dict):
+            limited[key] = {name: with_wire_limits(part) for name, part in limited[key].items()}
+    return limited | _missing_limits(limited)
 
 
 def _missing_limits(schema: JsonObject) -> JsonObject:
@@ -121,41 +153,3 @@ def _missing_limits(schema: JsonObject) -> JsonObject:
     if "object" in kinds and schema.get("additionalProperties") is not False and "propertyNames" not in schema:
         limits["propertyNames"] = {"pattern": _TEXT_PATTERN, "maxLength": MAX_KEY_LENGTH}
     return limits
-
-
-TABLE: dict[type, tuple[int, str]] = {
-    errors.Malformed: (400, "malformed"),
-    errors.NotFound: (404, "not_found"),
-    errors.NotActive: (404, "not_active"),
-    errors.Retired: (410, "retired"),
-    errors.BadArguments: (422, "bad_arguments"),
-    errors.Unsupported: (400, "unsupported"),
-    errors.Unauthenticated: (401, "unauthenticated"),
-    errors.Denied: (403, "denied"),
-    errors.NeedsVerification: (403, "needs_verification"),
-    errors.NeedsRequirement: (403, "needs_requirement"),
-    errors.Limited: (429, "limited"),
-    # What a tool says of itself is no fault of the server: like a conflict, the caller may change something and retry.
-    errors.ToolFailed: (409, "tool_failed"),
-    errors.ToolError: (409, "tool_failed"),
-    errors.Crashed: (500, "crashed"),
-    errors.TimedOut: (504, "timed_out"),
-    errors.Cancelled: (500, "cancelled"),
-    errors.BadOutput: (500, "bad_output"),
-    errors.Unavailable: (503, "unavailable"),
-    errors.Broken: (500, "broken"),
-}
-
-
-def write_error(error: errors.ToolhallError) -> WireResponse:
-    """Any error; a subclass is said like its nearest listed ancestor."""
-    (status, code), message = row_and_message(TABLE, error)
-    body: JsonObject = {"code": code, "message": message}
-    details = hints_of(error)
-    if "can_retry" in details and (wait := retry_after_of(error)) is not None:
-        details["retry_after"] = wait
-    if problems := problems_of(error):
-        details["problems"] = problems
-    if details:
-        body["details"] = details
-    return WireResponse(encode({"error": body}), status, headers_of(error))

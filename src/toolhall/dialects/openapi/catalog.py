@@ -20,15 +20,24 @@ from toolhall.schema.adapt import AdaptedSchema, SchemaTarget, adapt_schema, ada
 from toolhall.schema.cost import BadSchema
 from toolhall.schema.validator import Validator
 
+name = "openapi"
+grouped = True
+INPUT_SUFFIX = ".input"  # suffix of the component names of input schemas
+_SIMPLE_KEYWORDS = frozenset(
+    {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
+)
+_ANY_NAME = re.compile(r".+", re.DOTALL)
+# OpenAPI 3.1 supports every keyword; recursive references stay, relative to the component.
+TARGET = SchemaTarget(name, adapt_subschemas, supports_recursion=True)
 ERROR_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "error": {
             "type": "object",
             "properties": {
-                "code": {"type": "string", "description": "What happened, in one word for programs."},
-                "message": {"type": "string", "description": "What happened, for people and models."},
-                "details": {"type": "object", "description": "More, where there is more to say."},
+                "code": {"type": "string", "description": "The kind of error, for programs."},
+                "message": {"type": "string", "description": "What went wrong, for people and models."},
+                "details": {"type": "object", "description": "Further information; absent if there is none."},
             },
             "required": ["code", "message"],
         }
@@ -38,39 +47,48 @@ ERROR_SCHEMA: JsonObject = {
 VERSION_PARAMETER: JsonObject = {
     "name": "version",
     "in": "query",
-    "description": "Which version of the tool to call; the newest one if left out.",
+    "description": "The version of the tool; the newest one if left out.",
     "schema": {"type": "string", "minLength": 1},
 }
 DIALECT_PARAMETER: JsonObject = {
     "name": "dialect",
     "in": "query",
-    "description": "Whose form the arguments have: of a strict function, null leaves a member out.",
+    "description": "The dialect of the arguments: in a strict function's, null stands for an absent member.",
     "schema": {"type": "string", "enum": ["openai@strict", "openai@responses-strict"]},
 }
 _ERRORS_BY_STATUS = {
-    "400": ("Malformed", "The message is malformed, or asks for what this interface cannot do."),
+    "400": ("Malformed", "The request is malformed, or needs a feature that this interface does not have."),
     "401": ("Unauthenticated", "A valid credential is required."),
-    "403": ("Denied", "This caller may not do this, or something has to be done first."),
-    "404": ("NotFound", "There is no such tool, or none that this caller may see."),
-    "409": ("ToolFailed", "The tool says that it could not do this, and why."),
-    "410": ("Retired", "The tool's last day is over; the message names what to call instead."),
-    "413": ("TooLarge", "The body is larger than this server takes."),
-    "415": ("WrongType", "The body is not sent as application/json, or is encoded."),
+    "403": ("Denied", "The caller may not do this, or a person has to verify, link or set something first."),
+    "404": ("NotFound", "There is no such tool or record, or the caller may not see it."),
+    "409": ("ToolFailed", "The tool reported a failure; the message says why."),
+    "410": ("Retired", "The tool was retired; the message names what to call instead."),
+    "413": ("TooLarge", "The body is larger than this server accepts."),
+    "415": ("WrongType", "The body is not application/json, or has a content encoding."),
     "422": ("BadArguments", "The arguments do not match the tool's input schema."),
     "429": ("Limited", "Too many calls; try again later."),
-    "500": ("Broken", "The tool crashed or broke its promise, or the server has a fault."),
-    "503": ("Unavailable", "What the tool runs on cannot be reached now."),
+    "500": ("Broken", "The tool crashed or returned an invalid result, or the server has a fault."),
+    "503": ("Unavailable", "The server is busy, or the tool cannot be reached now."),
     "504": ("TimedOut", "The tool did not finish in time."),
 }
 _RETRY_AFTER: JsonObject = {
-    "Retry-After": {"description": "In how many seconds.", "schema": {"type": "integer", "minimum": 1}},
+    "Retry-After": {"description": "Seconds until a retry may succeed.", "schema": {"type": "integer", "minimum": 1}},
 }
 _RESPONSE_HEADERS: JsonObject = {
     "Unauthenticated": {
-        "WWW-Authenticate": {"description": "How to prove who is calling.", "schema": {"type": "string"}},
+        "WWW-Authenticate": {"description": "The authentication scheme to use.", "schema": {"type": "string"}},
     },
     **dict.fromkeys(("ToolFailed", "Limited", "Unavailable"), _RETRY_AFTER),
 }
+
+
+class OpenApiInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Title, version and servers of the document."""
+
+    title: str = "Toolhall"
+    version: str = "1"
+    description: str | None = None
+    servers: tuple[str, ...] = ()
 
 
 def _error_response(key: str, description: str) -> JsonObject:
@@ -84,56 +102,21 @@ ERROR_RESPONSES: JsonObject = {
 }
 
 
-def operation_responses(output: Output, schema: str) -> JsonObject:
-    """Every answer of an operation; `schema` is where the schema of its result stands, if it has one."""
-    described = output.description or "The result."
-    content = {"application/json": {"schema": _result_schema(output, schema)}}
-    errors = {status: {"$ref": f"#/components/responses/{key}"} for status, (key, _) in _ERRORS_BY_STATUS.items()}
-    return {"200": {"description": described, "content": content}, **errors}
-
-
-def _result_schema(output: Output, schema: str) -> JsonObject:
-    """A tool that returns nothing answers null; one that does not say may answer anything."""
-    if output.kind == "none":
-        return {"type": "null"}
-    return {} if output.schema is None else {"$ref": schema}
-
-
-name = "openapi"
-grouped = True
-INPUT_SUFFIX = ".input"  # ends the name of every component that describes arguments
-_SIMPLE_KEYWORDS = frozenset(
-    {"$schema", "type", "title", "description", "properties", "required", "additionalProperties"}
-)
-_ANY_NAME = re.compile(r".+", re.DOTALL)
-# Every keyword is known; references stay where they recur, and are told where the schema stands.
-TARGET = SchemaTarget(name, adapt_subschemas, supports_recursion=True)
-
-
-class OpenApiInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What the document says of the whole interface."""
-
-    title: str = "Toolhall"
-    version: str = "1"
-    description: str | None = None
-    servers: tuple[str, ...] = ()
-
-
 def write(tools: tuple[Tool, ...], info: OpenApiInfo = OpenApiInfo()) -> WriteResult:  # noqa: B008 - immutable
-    """One document with an operation for each tool; of two with the same path, the first."""
+    """One document with an operation per tool; of two tools with the same path, the first."""
     paths: JsonObject = {}
     schemas: JsonObject = {"Error": ERROR_SCHEMA}
     losses: list[list[Loss]] = []
-    for tool, given in zip(tools, function_names(tools, _ANY_NAME), strict=True):
+    for tool, operation_id in zip(tools, function_names(tools, _ANY_NAME), strict=True):
         path = f"/tools/{quote(tool.id.toolkit, safe='')}/{quote(tool.id.tool, safe='')}"
         if path in paths:
             losses.append([Loss("", "another version of this tool has its path; call this one by its version")])
             continue
-        key = _free_key(given, schemas)
-        taken = _component(tool.input, key + INPUT_SUFFIX, schemas)
-        returned = None if tool.output.schema is None else _component(tool.output.schema, f"{key}.output", schemas)
-        paths[path] = {"post": _operation(tool, given, key)}
-        losses.append(_losses(tool, given, taken, returned))
+        key = _free_key(operation_id, schemas)
+        input_schema = _component(tool.input, key + INPUT_SUFFIX, schemas)
+        output_schema = None if tool.output.schema is None else _component(tool.output.schema, f"{key}.output", schemas)
+        paths[path] = {"post": _operation(tool, operation_id, key)}
+        losses.append(_losses(tool, operation_id, input_schema, output_schema))
     document: JsonObject = {
         "openapi": "3.1.1",
         "info": _info(info),
@@ -162,31 +145,31 @@ def _tags(tools: tuple[Tool, ...]) -> list[JsonObject]:
     return list(tags.values())
 
 
-def _free_key(given: str, schemas: JsonObject) -> str:
-    """A name under which components may stand (letters, digits, . - _), not taken yet."""
-    key = plain = re.sub(r"[^A-Za-z0-9._-]", "_", given)
+def _free_key(operation_id: str, schemas: JsonObject) -> str:
+    """A component name with the allowed characters (letters, digits, . - _) that is not taken."""
+    key = safe = re.sub(r"[^A-Za-z0-9._-]", "_", operation_id)
     count = 2
     while key + INPUT_SUFFIX in schemas:
-        key, count = f"{plain}_{count}", count + 1
+        key, count = f"{safe}_{count}", count + 1
     return key
 
 
 def _component(schema: JsonObject, key: str, schemas: JsonObject) -> AdaptedSchema:
-    reshaped = adapt_schema(schema, TARGET, f"#/components/schemas/{key}")
-    schemas[key] = reshaped.schema
-    return reshaped
+    adapted = adapt_schema(schema, TARGET, f"#/components/schemas/{key}")
+    schemas[key] = adapted.schema
+    return adapted
 
 
-def _operation(tool: Tool, given: str, key: str) -> JsonObject:
-    operation: JsonObject = {"operationId": given, "tags": [tool.id.toolkit]}
+def _operation(tool: Tool, operation_id: str, key: str) -> JsonObject:
+    operation: JsonObject = {"operationId": operation_id, "tags": [tool.id.toolkit]}
     if tool.title is not None:
         operation["summary"] = tool.title
     if tool.description is not None:
         operation["description"] = tool.description
     if tool.deprecation is not None:
         operation["deprecated"] = True
-        said = msgspec.to_builtins(tool.deprecation)
-        operation |= {f"x-{key}": said[key] for key in ("sunset", "successor") if key in said}
+        deprecation = msgspec.to_builtins(tool.deprecation)
+        operation |= {f"x-{key}": deprecation[key] for key in ("sunset", "successor") if key in deprecation}
     operation["parameters"] = [{"$ref": f"#/components/parameters/{name}"} for name in ("version", "dialect")]
     operation["requestBody"] = {
         "required": _needs_body(tool.input),
@@ -197,7 +180,7 @@ def _operation(tool: Tool, given: str, key: str) -> JsonObject:
 
 
 def _needs_body(schema: JsonObject) -> bool:
-    """Whether a call without arguments, which is one without a body, is refused."""
+    """True if a call without arguments, which has no body, is refused."""
     if _SIMPLE_KEYWORDS.issuperset(schema):
         return bool(schema.get("required"))
     try:
@@ -206,18 +189,37 @@ def _needs_body(schema: JsonObject) -> bool:
         return True
 
 
-def _losses(tool: Tool, given: str, accepted: AdaptedSchema, returned: AdaptedSchema | None) -> list[Loss]:
-    found = list(unsupported_members(tool, name))
-    exact = original_name(tool)
-    if given != exact:
-        found.append(Loss("/name", f"the operationId is the published name; written as {given} for {exact[:128]!r}"))
+def _losses(tool: Tool, operation_id: str, accepted: AdaptedSchema, returned: AdaptedSchema | None) -> list[Loss]:
+    losses = list(unsupported_members(tool, name))
+    original = original_name(tool)
+    if operation_id != original:
+        losses.append(
+            Loss("/name", f"the operationId is the published name; written as {operation_id} for {original[:128]!r}")
+        )
     if tool.tags:
-        found.append(Loss("/tags", "openapi's tags are the toolkits"))
+        losses.append(Loss("/tags", "openapi's tags are the toolkits"))
     about = tool.about
-    said = ToolkitInfo(title=None if about.description else about.title, description=about.description)
-    found.extend(
-        loss for loss in unsupported_toolkit_members(about, name) if getattr(said, loss.path.rpartition("/")[2]) is None
+    kept_info = ToolkitInfo(title=None if about.description else about.title, description=about.description)
+    losses.extend(
+        loss
+        for loss in unsupported_toolkit_members(about, name)
+        if getattr(kept_info, loss.path.rpartition("/")[2]) is None
     )
-    found.extend(schema_losses(accepted))
-    found.extend(schema_losses(returned, "/outputSchema") if returned is not None else ())
-    return found
+    losses.extend(schema_losses(accepted))
+    losses.extend(schema_losses(returned, "/outputSchema") if returned is not None else ())
+    return losses
+
+
+def operation_responses(output: Output, schema: str) -> JsonObject:
+    """All responses of an operation; `schema` is the reference to its output schema, if it has one."""
+    described = output.description or "The result."
+    content = {"application/json": {"schema": _result_schema(output, schema)}}
+    errors = {status: {"$ref": f"#/components/responses/{key}"} for status, (key, _) in _ERRORS_BY_STATUS.items()}
+    return {"200": {"description": described, "content": content}, **errors}
+
+
+def _result_schema(output: Output, schema: str) -> JsonObject:
+    """`null` for a tool that returns nothing; anything for a tool without an output schema."""
+    if output.kind == "none":
+        return {"type": "null"}
+    return {} if output.schema is None else {"$ref": schema}

@@ -4,21 +4,26 @@ from collections.abc import Sequence
 
 from toolhall.dialects.openapi import access_paths
 from toolhall.dialects.openapi.builders import (
+    EMPTY_BODY,
     MANAGEMENT_TAG_NAME,
+    REMOVED,
     TEXT,
     TIMESTAMP,
     array_schema,
-    error_responses,
+    created,
     json_response,
     management_operation,
     nullable,
     object_schema,
+    ok,
+    path_parameter,
     query_parameter,
+    reference,
     request_body,
 )
-from toolhall.model.json import Json, JsonObject
+from toolhall.model.json import JsonObject
 
-HALL_TAG: JsonObject = {"name": "hall", "description": "The hall itself: which tools there are, and how it is."}
+HALL_TAG: JsonObject = {"name": "hall", "description": "The hall itself: its tools and its health."}
 _TEXT: JsonObject = {"type": "string"}
 _HEALTH_STATE: JsonObject = {"enum": ["healthy", "degraded", "unhealthy"]}
 _TOOL_LISTING: JsonObject = {
@@ -29,7 +34,7 @@ _TOOL_LISTING: JsonObject = {
         "nextCursor": {"type": "string", "description": "Send it as `cursor` to get the next page."},
         "losses": {
             "type": "array",
-            "description": "What the dialect cannot say of a tool: a JSON pointer, and why.",
+            "description": "What the dialect cannot express of a tool: a JSON pointer, and the reason.",
             "items": {
                 "type": "object",
                 "properties": {"tool": _TEXT, "path": _TEXT, "reason": _TEXT},
@@ -38,7 +43,7 @@ _TOOL_LISTING: JsonObject = {
         },
         "refused": {
             "type": "array",
-            "description": "Tools that this dialect would change, and why.",
+            "description": "Tools that this dialect cannot express without changing them, and why.",
             "items": {
                 "type": "object",
                 "properties": {"tool": _TEXT, "reasons": {"type": "array", "items": _TEXT}},
@@ -58,67 +63,10 @@ _HEALTH: JsonObject = {
             "required": ["core", "tools"],
         },
         "uptime": {"type": "number", "description": "Seconds."},
-        "tools": {"type": "integer", "description": "How many tools there are."},
+        "tools": {"type": "integer", "description": "The number of tools."},
     },
-    "required": ["status", "uptime"],  # the rest is for whoever may manage the hall
+    "required": ["status", "uptime"],  # the others are returned only to callers with management rights
 }
-
-
-def hall_paths(dialects: Sequence[str]) -> JsonObject:
-    """Listing in any of these dialects, and health."""
-    return {
-        "/tools": {"get": _tools_operation(dialects)},
-        "/health": {"get": _health_operation("health", "The state of the hall and of its parts.", _HEALTH)},
-        "/health/live": {"get": _health_operation("live", "Whether the process answers.", _status_schema("alive"))},
-        "/health/ready": {
-            "get": _health_operation("ready", "Whether calls are taken.", _status_schema("ready", "stopping"))
-        },
-    }
-
-
-def _tools_operation(dialects: Sequence[str]) -> JsonObject:
-    return {
-        "operationId": "hall.tools",
-        "tags": [HALL_TAG["name"]],
-        "summary": "List tools",
-        "description": "Definitions in any dialect, searched and paged.",
-        "parameters": [
-            _query_parameter(
-                "dialect", "Which dialect's documents to give.", {"enum": list(dialects), "default": "mcp"}
-            ),
-            _query_parameter("query", "Words in names, descriptions, parameters and tags; the best match comes first."),
-            _query_parameter("toolkit", "Only the tools of this toolkit."),
-            _query_parameter("tool", "Only this tool: its published name, or its id with or without the version."),
-            _query_parameter("tag", "Only tools with this tag."),
-            _query_parameter("cursor", "The `nextCursor` of the page before."),
-        ],
-        "responses": {
-            "200": _response("One page.", _TOOL_LISTING),
-            "400": {"$ref": "#/components/responses/Malformed"},
-            "404": {"$ref": "#/components/responses/NotFound"},
-        },
-    }
-
-
-def _query_parameter(name: str, description: str, schema: Json = None) -> JsonObject:
-    return {"name": name, "in": "query", "description": description, "schema": schema or {"type": "string"}}
-
-
-def _health_operation(name: str, description: str, schema: JsonObject) -> JsonObject:
-    return {
-        "operationId": f"hall.{name}",
-        "tags": [HALL_TAG["name"]],
-        "description": description,
-        "responses": {"200": _response("It is.", schema), "503": _response("It is not.", schema)},
-    }
-
-
-def _status_schema(*words: str) -> JsonObject:
-    return {"type": "object", "properties": {"status": {"enum": list(words)}}, "required": ["status"]}
-
-
-def _response(description: str, schema: JsonObject) -> JsonObject:
-    return {"description": description, "content": {"application/json": {"schema": schema}}}
 
 
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -131,24 +79,24 @@ _TIME_FILTER: JsonObject = {
 }
 _RECORD_REQUIRED = ("log", "number", "at", "call", "caller", "dialect", "tool", "outcome")
 _RECORD_PROPERTIES = {
-    "log": {**TEXT, "description": "Which process wrote it: each has a log of its own."},
-    "number": {**_COUNT, "description": "Of the line in that log."},
+    "log": {**TEXT, "description": "The log that holds the record; each process has its own."},
+    "number": {**_COUNT, "description": "The number of the line in that log."},
     "at": TIMESTAMP,
     "call": TEXT,
     "caller": TEXT,
-    "person": {**TEXT, "description": "Who answers for the caller, if that is another name."},
+    "person": {**TEXT, "description": "The person responsible for the caller, if the name differs."},
     "actingFor": TEXT,
-    "dialect": {**TEXT, "description": "It ends with `/management` for a change of the hall itself."},
-    "tool": {**TEXT, "description": "Its id; of a tool that was not found, what it was called."},
+    "dialect": {**TEXT, "description": "Ends with `/management` for a change of the hall itself."},
+    "tool": {**TEXT, "description": "The tool id; for a tool that was not found, the requested name."},
     "definitionSha256": _SHA256,
     "argumentsSha256": _SHA256,
     "level": _LEVEL_SCHEMA,
     "verdict": {"enum": ["allow", "deny", "verify"]},
-    "grant": {**TEXT, "description": "What the verdict rests on."},
+    "grant": {**TEXT, "description": "The grant that decided the verdict."},
     "reason": TEXT,
     "approval": TEXT,
     "outcome": {**TEXT, "description": "`ok`, `tool_error`, `asked`, `intent`, or the name of the error."},
-    "phase": {"const": "intent", "description": "Before a side effect; left out once the call has ended."},
+    "phase": {"const": "intent", "description": "Written before a side effect; absent in the record of the outcome."},
     "durationUs": _COUNT,
     "bytesIn": _COUNT,
     "bytesOut": _COUNT,
@@ -159,46 +107,9 @@ AUDIT_SCHEMAS: JsonObject = {
 }
 
 
-def audit_paths() -> JsonObject:
-    """Look at records, and accept an audit that the store knows more of."""
-    accepted: JsonObject = {
-        "type": "object",
-        "properties": {"accepted": array_schema({**TEXT, "description": "What was wrong with the audit."})},
-        "required": ["accepted"],
-    }
-    found: JsonObject = {
-        "type": "object",
-        "properties": {"records": array_schema({"$ref": "#/components/schemas/Record"})},
-        "required": ["records"],
-    }
-    return {
-        "/api/audit": {
-            "get": management_operation(
-                "audit",
-                "The newest records that fit, the newest first.",
-                found,
-                query_parameter("caller", {"type": "string"}),
-                query_parameter("tool", {"type": "string"}, "An id, or `Toolkit.tool` for all versions."),
-                query_parameter("outcome", {"type": "string"}),
-                query_parameter("level", _LEVEL_SCHEMA, "At least this level."),
-                query_parameter("since", _TIME_FILTER, "A day or a time; without a zone it is UTC."),
-                query_parameter("until", _TIME_FILTER, "Not then any more."),
-                query_parameter("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}),
-            )
-        },
-        "/api/audit/accept": {
-            "post": management_operation(
-                "accept_audit",
-                "Take an audit that was cut off or replaced as it is, so that calls of level 4 and up run again.",
-                accepted,
-            )
-        },
-    }
-
-
 MANAGEMENT_TAG: JsonObject = {
     "name": MANAGEMENT_TAG_NAME,
-    "description": "What is registered, in which state, and every change of that.",
+    "description": "Registered tools, their states and changes, access rights and the audit.",
 }
 BEHAVIOURS = ("breaking", "feature")
 STATES = ("registered", "quarantined", "active", "inactive")
@@ -217,30 +128,35 @@ _DIGEST: JsonObject = {"type": "string", "pattern": "^sha256-[0-9a-f]{64}$"}
 _SUNSET_DATE: JsonObject = {
     "type": "string",
     "format": "date",
-    "description": "The first day without the tool, in UTC.",
+    "description": "The first day on which the tool is gone, in UTC.",
 }
-_SUMMARY: JsonObject = {"$ref": "#/components/schemas/RegisteredTool"}
-_FINDING: JsonObject = {"$ref": "#/components/schemas/Finding"}
+_SUMMARY = reference("RegisteredTool")
+_FINDING = reference("Finding")
 _TOOL = {
     "id": TEXT,
     "toolkit": TEXT,
     "tool": TEXT,
     "version": TEXT,
-    "name": {**TEXT, "description": "What it is published as."},
+    "name": {**TEXT, "description": "The published name."},
     "title": nullable(TEXT),
     "state": {"enum": list(STATES)},
     "origin": {"enum": list(ORIGINS)},
     "originDetail": TEXT,
-    "by": {**TEXT, "description": "Who registered it."},
+    "by": {**TEXT, "description": "The caller that registered it."},
     "registeredAt": TIMESTAMP,
     "changedAt": TIMESTAMP,
     "deprecatedAt": nullable(TIMESTAMP),
     "sunset": nullable(_SUNSET_DATE),
     "successor": nullable(TEXT),
-    "dialect": {**TEXT, "description": "What its document is written in; `toolhall` for tools that are code."},
+    "dialect": {**TEXT, "description": "The dialect of its document; `toolhall` for tools defined in code."},
     "digests": object_schema(shown=TEXT, contract=TEXT, document=_DIGEST),
     "served": {"type": "boolean", "description": "Whether it can be called now."},
-    "effectiveLevel": {"type": "integer", "minimum": 0, "maximum": 10, "description": "The level that counts."},
+    "effectiveLevel": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 10,
+        "description": "The security level that is enforced.",
+    },
 }
 MANAGEMENT_SCHEMAS: JsonObject = {
     "RegisteredTool": object_schema(**_TOOL),
@@ -265,7 +181,7 @@ MANAGEMENT_SCHEMAS: JsonObject = {
 }
 _TOOL_DETAILS = object_schema(
     **_TOOL,
-    document={"description": "As it came."},
+    document={"description": "The document as it was registered."},
     findings=array_schema(_FINDING),
     versions=array_schema(object_schema(id=TEXT, state={"enum": list(STATES)})),
 )
@@ -280,7 +196,7 @@ _CALLERS = object_schema(
             caller=TEXT, calls=_COUNT, last=TIMESTAMP, versions=array_schema(TEXT), dialects=array_schema(TEXT)
         )
     ),
-    others={**_COUNT, "description": "Calls of callers that are not named, because there are too many."},
+    others={**_COUNT, "description": "The number of calls by callers beyond those listed."},
 )
 _PAGE: JsonObject = {
     "type": "object",
@@ -290,18 +206,12 @@ _PAGE: JsonObject = {
     },
     "required": ["tools"],
 }
-_ID: JsonObject = {
-    "name": "id",
-    "in": "path",
-    "required": True,
-    "description": "`Toolkit.tool@1.2.0`, or `Toolkit.tool`, which means its newest version.",
-    "schema": {**TEXT, "minLength": 1},
-}
+_ID = path_parameter("id", {**TEXT, "minLength": 1}, "`Toolkit.tool@1.2.0`, or `Toolkit.tool` for its newest version.")
 _LIMIT: JsonObject = {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
 _ACTIVATION: JsonObject = {
     "type": "object",
     "properties": {
-        "seen": {"anyOf": [_DIGEST, {"type": "null"}], "description": "The document digest of what you saw."}
+        "seen": {"anyOf": [_DIGEST, {"type": "null"}], "description": "The digest of the document that you reviewed."}
     },
     "additionalProperties": False,
 }
@@ -309,11 +219,13 @@ _DEPRECATION: JsonObject = {
     "type": "object",
     "properties": {
         "sunset": nullable(_SUNSET_DATE),
-        "successor": {**nullable({**TEXT, "minLength": 1, "maxLength": 256}), "description": "What to call instead."},
+        "successor": {
+            **nullable({**TEXT, "minLength": 1, "maxLength": 256}),
+            "description": "The tool to call instead.",
+        },
     },
     "additionalProperties": False,
 }
-_EMPTY_BODY: JsonObject = {"type": "object", "additionalProperties": False}
 _DEFINITION: JsonObject = {
     "type": "object",
     "description": "A definition of that dialect.",
@@ -329,86 +241,207 @@ _EXAMPLE: JsonObject = {
         "required": ["harbour"],
     },
 }
-# What can be done next with what was registered.
+# Operations on a registered tool.
 _LINKS: JsonObject = {
     name: {"operationId": f"management.{name}", "parameters": {"id": "$response.body#/tools/0/id"}}
     for name in ("show", "activate", "deactivate", "deprecate", "rollback", "history", "callers", "remove")
 }
 
 
+def hall_paths(dialects: Sequence[str]) -> JsonObject:
+    """Operations that need no management rights: the list of tools in any of these dialects, and health."""
+    return {
+        "/tools": {"get": _tools_operation(dialects)},
+        "/health": {
+            "get": _health_operation(
+                "health",
+                "The health of the hall and its components.",
+                json_response("Healthy or degraded.", _HEALTH),
+                json_response("A component is unhealthy.", _HEALTH),
+            )
+        },
+        "/health/live": {
+            "get": _health_operation(
+                "live",
+                "Whether the process responds.",
+                json_response("The process responds.", _status_schema("alive")),
+                json_response("The process does not respond.", _status_schema("alive")),
+            )
+        },
+        "/health/ready": {
+            "get": _health_operation(
+                "ready",
+                "Whether the hall accepts calls.",
+                json_response("The hall accepts calls.", _status_schema("ready", "stopping")),
+                json_response("The hall is stopping.", _status_schema("ready", "stopping")),
+            )
+        },
+    }
+
+
+def _tools_operation(dialects: Sequence[str]) -> JsonObject:
+    text: JsonObject = {"type": "string"}
+    return {
+        "operationId": "hall.tools",
+        "tags": [HALL_TAG["name"]],
+        "summary": "List tools",
+        "description": "List or search tool definitions in any dialect, in pages.",
+        "parameters": [
+            query_parameter(
+                "dialect", {"enum": list(dialects), "default": "mcp"}, "The dialect of the returned definitions."
+            ),
+            query_parameter(
+                "query", text, "Words in names, descriptions, parameters and tags; the best match comes first."
+            ),
+            query_parameter("toolkit", text, "Only tools of this toolkit."),
+            query_parameter("tool", text, "Only this tool: its published name, or its id with or without the version."),
+            query_parameter("tag", text, "Only tools with this tag."),
+            query_parameter("cursor", text, "The `nextCursor` of the previous page."),
+        ],
+        "responses": {
+            "200": json_response("One page of tools.", _TOOL_LISTING),
+            "400": {"$ref": "#/components/responses/Malformed"},
+            "404": {"$ref": "#/components/responses/NotFound"},
+        },
+    }
+
+
+def _health_operation(name: str, description: str, healthy: JsonObject, unhealthy: JsonObject) -> JsonObject:
+    return {
+        "operationId": f"hall.{name}",
+        "tags": [HALL_TAG["name"]],
+        "description": description,
+        "responses": {"200": healthy, "503": unhealthy},
+    }
+
+
+def _status_schema(*states: str) -> JsonObject:
+    return {"type": "object", "properties": {"status": {"enum": list(states)}}, "required": ["status"]}
+
+
 def management_paths(readable: Sequence[str]) -> JsonObject:
-    """Every operation; definitions are read in these dialects."""
+    """All management operations; definitions are read in these dialects."""
+    summary, limit = ok("The updated record.", _SUMMARY), query_parameter("limit", _LIMIT)
+    no_body = request_body(EMPTY_BODY, required=False)
     return {
         "/api/tools": {"get": _list_operation(), "post": _register_operation(readable)},
         "/api/tools/{id}": {
             "get": management_operation(
-                "show", "One tool, with its document and all that lint says of it.", _TOOL_DETAILS, _ID
+                "show",
+                "Get one tool, with its document and all lint findings.",
+                ok("The tool, with its document, findings and versions.", _TOOL_DETAILS),
+                _ID,
             ),
             "delete": management_operation(
-                "remove", "Forget a tool; its history stays.", object_schema(removed=TEXT), _ID
+                "remove", "Remove a tool; its history is kept.", ok("The id of the removed tool.", REMOVED), _ID
             ),
         },
         "/api/tools/{id}/activate": {
-            "post": _change_operation(
-                "activate", "Serve it; what was quarantined only with the digest of its document.", _ACTIVATION
+            "post": management_operation(
+                "activate",
+                "Serve a tool; a quarantined one only with the digest of its document.",
+                summary,
+                _ID,
+                body=request_body(_ACTIVATION, required=False),
             )
         },
-        "/api/tools/{id}/deactivate": {"post": _change_operation("deactivate", "Serve it no longer.", _EMPTY_BODY)},
-        "/api/tools/{id}/deprecate": {"post": _change_operation("deprecate", "Say that it will go.", _DEPRECATION)},
+        "/api/tools/{id}/deactivate": {
+            "post": management_operation("deactivate", "Stop serving a tool.", summary, _ID, body=no_body)
+        },
+        "/api/tools/{id}/deprecate": {
+            "post": management_operation(
+                "deprecate",
+                "Announce that a tool will be removed.",
+                summary,
+                _ID,
+                body=request_body(_DEPRECATION, required=False),
+            )
+        },
         "/api/tools/{id}/rollback": {
-            "post": _change_operation(
-                "rollback", "Serve the version before again.", _EMPTY_BODY, object_schema(tools=array_schema(_SUMMARY))
+            "post": management_operation(
+                "rollback",
+                "Serve the previous version of a tool again.",
+                ok("The tools whose state changed.", object_schema(tools=array_schema(_SUMMARY))),
+                _ID,
+                body=no_body,
             )
         },
         "/api/tools/{id}/history": {
             "get": management_operation(
-                "history", "What happened to it, the newest first.", _EVENTS, _ID, query_parameter("limit", _LIMIT)
+                "history", "List the events of a tool, newest first.", ok("The list of events.", _EVENTS), _ID, limit
             )
         },
         "/api/tools/{id}/callers": {
-            "get": management_operation("callers", "Who called it; without a version, any of them.", _CALLERS, _ID)
+            "get": management_operation(
+                "callers",
+                "List the callers of a tool; without a version, of all its versions.",
+                ok("The list of callers.", _CALLERS),
+                _ID,
+            )
         },
         "/api/history": {
             "get": management_operation(
-                "events", "What happened to all tools.", _EVENTS, query_parameter("limit", _LIMIT)
+                "events", "List the events of all tools, newest first.", ok("The list of events.", _EVENTS), limit
             )
         },
         **access_paths.key_and_grant_paths(),
-        **audit_paths(),
+        **_audit_paths(),
         **access_paths.approval_paths(),
         **access_paths.credential_paths(),
     }
 
 
 def _list_operation() -> JsonObject:
-    parameters = (
+    return management_operation(
+        "list",
+        "List all registered tools, in pages.",
+        ok("One page of tools.", _PAGE),
         query_parameter("state", {"enum": list(STATES)}),
         query_parameter("toolkit", {"type": "string"}),
         query_parameter("cursor", {"type": "string"}),
     )
-    return management_operation("list", "Everything that is registered, in pages.", _PAGE, *parameters)
 
 
 def _register_operation(readable: Sequence[str]) -> JsonObject:
-    dialect = query_parameter(
-        "dialect", {"enum": list(readable)}, "What the definition is written in; else as it looks."
+    body = request_body(_DEFINITION)
+    body["content"]["application/json"]["example"] = _EXAMPLE
+    registered = object_schema(tools=array_schema(_SUMMARY), findings=array_schema(_FINDING))
+    return management_operation(
+        "register",
+        "Register a definition; it is quarantined until it is activated.",
+        created("The registered tools, with all lint findings.", registered, _LINKS),
+        query_parameter("dialect", {"enum": list(readable)}, "The definition's dialect; guessed if left out."),
+        query_parameter(
+            "behaviour",
+            {"enum": list(BEHAVIOURS)},
+            "A change of behaviour that the definition does not show; the version must be raised accordingly.",
+        ),
+        body=body,
     )
-    says = "What its author says of how it behaves, beyond what the definition can show; the version must say so too."
-    behaviour = query_parameter("behaviour", {"enum": list(BEHAVIOURS)}, says)
-    told = management_operation(
-        "register", "Register a definition; it is quarantined until somebody activates it.", {}, dialect, behaviour
-    )
-    told["requestBody"] = request_body(_DEFINITION, required=True)
-    told["requestBody"]["content"]["application/json"]["example"] = _EXAMPLE
-    created = json_response(
-        "It is registered.", object_schema(tools=array_schema(_SUMMARY), findings=array_schema(_FINDING))
-    )
-    told["responses"] = {"201": {**created, "links": _LINKS}, **error_responses(body=True)}
-    return told
 
 
-def _change_operation(name: str, description: str, body: JsonObject, result: JsonObject = _SUMMARY) -> JsonObject:
-    told = management_operation(name, description, result, _ID)
-    told["requestBody"] = request_body(body, required=False)
-    told["responses"] |= error_responses(body=True)
-    return told
+def _audit_paths() -> JsonObject:
+    problems = array_schema({**TEXT, "description": "A problem of the audit that was accepted."})
+    return {
+        "/api/audit": {
+            "get": management_operation(
+                "audit",
+                "List the audit records that match, newest first.",
+                ok("The list of records.", object_schema(records=array_schema(reference("Record")))),
+                query_parameter("caller", {"type": "string"}),
+                query_parameter("tool", {"type": "string"}, "An id, or `Toolkit.tool` for all versions."),
+                query_parameter("outcome", {"type": "string"}),
+                query_parameter("level", _LEVEL_SCHEMA, "At least this level."),
+                query_parameter("since", _TIME_FILTER, "A day or a time; UTC if it has no zone."),
+                query_parameter("until", _TIME_FILTER, "A day or a time, exclusive."),
+                query_parameter("limit", _LIMIT),
+            )
+        },
+        "/api/audit/accept": {
+            "post": management_operation(
+                "accept_audit",
+                "Accept an audit that was truncated or replaced, so that calls of level 4 and above run again.",
+                ok("The problems that were accepted.", object_schema(accepted=problems)),
+            )
+        },
+    }

@@ -15,7 +15,7 @@ import msgspec
 
 from toolhall.dialects import strict_json
 from toolhall.dialects.findings import BadDocument
-from toolhall.dialects.openapi.builders import write_error
+from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.call_records import AuditRecord

@@ -105,7 +105,7 @@ def test_diff_of_definitions_without_versions_refuses_breaking_changes(cli: CliR
     new = save(cli, "new.jsonl", mcp("b", description="Find it."))
     done = cli.run("diff", old, new)
     assert done.code == 1
-    assert done.out.splitlines()[:2] == ["breaking", "  /tools/a: the tool is gone"]
+    assert done.out.splitlines()[:2] == ["breaking", "  /tools/a: the tool was removed"]
     assert "without a version must not break" in done.error_line()
     assert cli.run("diff", new, old).code == 0
 

@@ -1,6 +1,6 @@
 """Canonical JSON of RFC 8785 (canonical_json), and the differences between two JSON values (diff_json).
 
-RFC 8785 is short enough to be written here: keys in the order of UTF-16, numbers as ECMAScript writes them, and
+RFC 8785 is short enough to be implemented here: keys in the order of UTF-16, numbers as ECMAScript writes them, and
 strings as Python's own encoder writes them. Equal values have equal bytes.
 """
 
@@ -15,24 +15,37 @@ import msgspec
 
 from toolhall.model.json import Json, escape_pointer
 
-_MAX_SAFE_INTEGER = 2**53  # whole numbers up to here are what they are in every program
-# Perhaps a number that is spelled in another way.
+_MAX_SAFE_INTEGER = 2**53  # integers up to here are exact in every program
+# Finds numbers that ECMAScript may spell differently from Python; false positives only cost time.
 _UNUSUAL_NUMBER = re.compile(r"(?:^|[:,\[])-?(?:[0-9]+[.e]|[0-9]{16}|NaN|Infinity)")
 _encode = JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 _LITERALS = {None: "null", True: "true", False: "false"}
 
 
+class JsonDifference(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One differing path; a side without a value there is UNSET."""
+
+    path: str
+    old: Json = msgspec.UNSET
+    new: Json = msgspec.UNSET
+
+
 def canonical_json(value: Json) -> bytes:
-    """The canonical bytes of a JSON value; texts that are no Unicode have bytes of their own too."""
-    # Where there are only ASCII and small whole numbers, Python's own encoder, ten times as fast, writes the same.
+    """The canonical bytes of a JSON value; strings with lone surrogates have distinct bytes too."""
+    # For ASCII and small integers, Python's own encoder writes the same and is ten times as fast.
     plain = _encode(value)
     if plain.isascii() and not _UNUSUAL_NUMBER.search(plain):
         return plain.encode()
     return _encode_value(value).encode("utf-8", "surrogatepass")
 
 
+def diff_json(old: Json, new: Json, ignored: Collection[str], limit: int) -> list[JsonDifference]:
+    """The first `limit` differences; 1 and 1.0 are equal, and paths in `ignored` are not compared."""
+    return list(islice(_differences(old, new, "", ignored), limit))
+
+
 def _encode_value(value: Json) -> str:
-    # In this order because schemas hold mostly texts and objects, and a start with thousands of tools waits for this.
+    # Most frequent types first: schemas hold mostly strings and objects, and a start with many tools waits for this.
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, dict):
@@ -49,7 +62,7 @@ def _encode_value(value: Json) -> str:
 
 
 def _sorted_keys(keys: Iterable[str]) -> list[str]:
-    """In the order of UTF-16, which differs from Python's only above the surrogates."""
+    """Keys in the order of UTF-16, which differs from Python's only above the surrogates."""
     ordered = sorted(keys)
     return ordered if all(map(str.isascii, ordered)) else sorted(ordered, key=_utf16)
 
@@ -59,7 +72,7 @@ def _utf16(key: str) -> bytes:
 
 
 def _encode_integer(value: int) -> str:
-    """RFC 8785 knows doubles only; a whole number that is none is a BigInt, or it would equal its neighbours."""
+    """RFC 8785 has doubles only; an integer that is none gets a suffix, or it would equal its neighbours."""
     if -_MAX_SAFE_INTEGER <= value <= _MAX_SAFE_INTEGER:
         return str(value)
     try:
@@ -72,7 +85,7 @@ def _encode_integer(value: int) -> str:
 def _encode_float(value: float) -> str:
     """As ECMAScript's Number::toString; Python finds the same shortest digits."""
     if not isfinite(value):
-        return "null"  # which is what every dialect writes
+        return "null"  # as every dialect writes it
     if value == 0:
         return "0"
     mantissa, _, power = repr(abs(value)).partition("e")
@@ -93,19 +106,6 @@ def _format_digits(digits: str, point: int) -> str:
         return "0." + "0" * -point + digits
     fraction = f".{digits[1:]}" if len(digits) > 1 else ""
     return f"{digits[0]}{fraction}e{point - 1:+d}"
-
-
-class JsonDifference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One place; a side that has nothing there is absent."""
-
-    path: str
-    old: Json = msgspec.UNSET
-    new: Json = msgspec.UNSET
-
-
-def diff_json(old: Json, new: Json, ignored: Collection[str], limit: int) -> list[JsonDifference]:
-    """The first of them; 1 and 1.0 are the same number, and what is hidden on either side is not compared."""
-    return list(islice(_differences(old, new, "", ignored), limit))
 
 
 def _differences(old: Json, new: Json, path: str, ignored: Collection[str]) -> Iterator[JsonDifference]:

@@ -1,11 +1,11 @@
-"""SHA-256 digests of a tool (compute_digests): one of what a model reads, one of what the contract promises.
+"""SHA-256 digests of a tool (compute_digests): `shown` for what a model reads, `contract` for what programs rely on.
 
-Both are computed over canonical JSON. What means the same has the same digests: the order of keys, the spelling of
-numbers, of empty parts and of tuples, and the dialect of the document do not matter.
+Both are computed over canonical JSON. Definitions that mean the same have the same digests: the order of keys, the
+spelling of numbers, of empty parts and of tuples, and the dialect of the document do not matter.
 
 A schema is split into texts, which a model reads, and constraints, by which a value is validated. Every part of a
-schema is on at least one side, so nothing can change unseen. Choices (`enum`, `const`, `default`) are on both, and
-so is every keyword that is not JSON Schema's own: whoever writes one may mean anything by it.
+schema is on at least one side, so nothing can change unnoticed. Choices (`enum`, `const`, `default`) are on both, and
+so is every keyword that is not JSON Schema's own, because its meaning is unknown.
 """
 
 import hashlib
@@ -35,88 +35,8 @@ _CONSTRAINT_KEYWORDS = frozenset({
     "deprecated", "$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", *REFERENCE_KEYWORDS,
 })  # fmt: skip
 _ONE_SCHEMA = SINGLE_SUBSCHEMA | {"additionalItems"}
-_SCHEMA_LIST = SUBSCHEMA_LIST | {"items"}  # before 2020-12 a list of schemas stood there too
+_SCHEMA_LIST = SUBSCHEMA_LIST | {"items"}  # a list of schemas before 2020-12
 _SCHEMA_MAP = SUBSCHEMA_MAP | {"dependencies", *DEFINITION_KEYWORDS}
-
-
-def schema_texts(schema: Json) -> JsonObject:
-    """What a schema says in words and choices, each where it says it; nothing where it says nothing."""
-    said: JsonObject = {}
-    for key, value in schema.items() if isinstance(schema, dict) else ():
-        held = _subschemas(key, value)
-        if held is None:
-            said |= {} if key in _CONSTRAINT_KEYWORDS else {key: value}
-        elif found := {name: inner for name, part in held.items() if (inner := schema_texts(part))}:
-            said[key] = found
-    return said
-
-
-def schema_constraints(schema: Json, *, tuples_as_written: bool = False) -> Json:
-    """What a schema demands; `{}` demands as little as `true`, and lists without an order have none.
-
-    A tuple that `maxItems` closes has `items: false`, whether or not its author wrote so; `literally`, it has what its
-    author wrote, as in digests that were made before both spellings counted as one, and in drafts without tuples.
-    """
-    if not isinstance(schema, dict):
-        return schema
-    kept: JsonObject = {}
-    tuples_as_written = tuples_as_written or ("$schema" in schema and not _is_no_op("$schema", schema["$schema"]))
-    for key, value in schema.items():
-        if key not in _TEXT_KEYWORDS and not _is_no_op(key, value):
-            kept[key] = _normalized(key, value, tuples_as_written=tuples_as_written)
-    if "prefixItems" in kept and "items" not in kept and not tuples_as_written and is_closed_tuple(schema):
-        kept["items"] = False
-    return kept or True
-
-
-def _subschemas(key: str, value: Json) -> dict[str, Json] | None:
-    """The schemas that a keyword holds, by name or number; None for one that holds none."""
-    if key in _SCHEMA_MAP and isinstance(value, dict):
-        return value
-    if key in _SCHEMA_LIST and isinstance(value, list):
-        return {str(number): part for number, part in enumerate(value)}
-    return {"": value} if key in _ONE_SCHEMA and isinstance(value, dict | bool) else None
-
-
-def _normalized(key: str, value: Json, *, tuples_as_written: bool) -> Json:
-    if key in _SCHEMA_MAP and isinstance(value, dict):
-        read = _sorted_set if key == "dependencies" else schema_constraints
-        return {name: read(part, tuples_as_written=tuples_as_written) for name, part in value.items()}
-    if key in _SCHEMA_LIST and isinstance(value, list):
-        return [schema_constraints(part, tuples_as_written=tuples_as_written) for part in value]
-    if key in _ONE_SCHEMA:
-        return schema_constraints(value, tuples_as_written=tuples_as_written)
-    return _UNORDERED[key](value) if key in _UNORDERED else value
-
-
-def _is_no_op(key: str, value: Json) -> bool:
-    if key == "$schema":
-        return isinstance(value, str) and DRAFTS.get(value.rstrip("#")) == LATEST_DRAFT
-    return value in ({}, []) and (key in _SCHEMA_MAP or key in ("required", "dependentRequired"))
-
-
-def _sorted_set(value: Json, *, tuples_as_written: bool = False) -> Json:
-    """A list in an order that says nothing; a schema that may stand in its place, as one."""
-    if not isinstance(value, list):
-        return schema_constraints(value, tuples_as_written=tuples_as_written)
-    return [part for _, part in sorted({canonical_json(part): part for part in value}.items())]
-
-
-def _normalized_type(value: Json) -> Json:
-    kinds = _sorted_set(value)
-    return kinds[0] if isinstance(kinds, list) and len(kinds) == 1 else kinds
-
-
-def _sorted_sets(value: Json) -> Json:
-    return {name: _sorted_set(part) for name, part in value.items()} if isinstance(value, dict) else value
-
-
-_UNORDERED: dict[str, Callable[[Json], Json]] = {
-    "type": _normalized_type,
-    "required": _sorted_set,
-    "enum": _sorted_set,
-    "dependentRequired": _sorted_sets,
-}
 DIGEST_PREFIX = "sha256-"
 _EFFECT_HINTS: dict[Effect | None, JsonObject] = {
     "reads": {"read_only": True},
@@ -138,14 +58,14 @@ def compute_digests(tool: Tool) -> Digests:
 
 
 def compute_legacy_digests(tool: Tool) -> Digests:
-    """The digests of one tool as stores and locks may still hold them: tuples counted as they were written."""
+    """The digests that older stores and locks may still hold: tuples counted as written."""
     return Digests(
         _digest({"shown": visible_members(tool)}), _digest({"contract": contract_members(tool, tuples_as_written=True)})
     )
 
 
 def visible_members(tool: Tool) -> JsonObject:
-    """Everything that is there to be read, by a model or by the person beside it."""
+    """Everything that a model, or the person using it, reads."""
     return _without_empty({
         "name": tool.name,
         "called": tool.stated,
@@ -162,7 +82,7 @@ def visible_members(tool: Tool) -> JsonObject:
 
 
 def contract_members(tool: Tool, *, tuples_as_written: bool = False) -> JsonObject:
-    """Everything that a tool promises and demands; `header_parameters` are in the input schema already."""
+    """Everything that a tool promises and requires; `header_parameters` are part of the input schema."""
     return _without_empty({
         "id": [tool.id.toolkit, tool.id.tool, tool.id.version],
         "input": schema_constraints(tool.input, tuples_as_written=tuples_as_written),
@@ -179,13 +99,13 @@ def contract_members(tool: Tool, *, tuples_as_written: bool = False) -> JsonObje
 
 
 def _hints(tool: Tool) -> JsonObject:
-    """What the effect says, and what the annotations say more exactly; most dialects know only those."""
-    said = {} if tool.annotations is None else msgspec.structs.asdict(tool.annotations)
-    return _EFFECT_HINTS.get(tool.effect, {}) | _without_empty(said | {"title": None})
+    """The effect as hints, refined by the annotations; most dialects have only those."""
+    stated = {} if tool.annotations is None else msgspec.structs.asdict(tool.annotations)
+    return _EFFECT_HINTS.get(tool.effect, {}) | _without_empty(stated | {"title": None})
 
 
 def _remainder_members(remainder: Remainder | None) -> list[Json]:
-    """What the document said that the model has no place for: not understood, so not to be changed either."""
+    """Members of the document that the model does not have: their meaning is unknown, so they must not change."""
     if remainder is None:
         return []
     changes = sorted((*remainder.group, *remainder.item), key=lambda change: change.path)
@@ -193,9 +113,94 @@ def _remainder_members(remainder: Remainder | None) -> list[Json]:
 
 
 def _without_empty(members: JsonObject) -> JsonObject:
-    """Without what says nothing."""
+    """The members that have content."""
     return {key: value for key, value in members.items() if value is not None and value not in ({}, [], ())}
 
 
 def _digest(value: Json) -> str:
     return DIGEST_PREFIX + hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def schema_texts(schema: Json) -> JsonObject:
+    """The texts and choices of a schema, in their places; empty if there are none."""
+    texts: JsonObject = {}
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        children = _subschemas(key, value)
+        if children is None:
+            texts |= {} if key in _CONSTRAINT_KEYWORDS else {key: value}
+        elif inner_texts := {name: text for name, part in children.items() if (text := schema_texts(part))}:
+            texts[key] = inner_texts
+    return texts
+
+
+def schema_constraints(schema: Json, *, tuples_as_written: bool = False) -> Json:
+    """The constraints of a schema, normalized: `{}` equals `true`, and sets are sorted.
+
+    A tuple that `maxItems` closes gets `items: false`, whether or not its author wrote so. With `tuples_as_written` it
+    stays as it is, as in drafts without tuples, and in digests made before both spellings counted as one.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    constraints: JsonObject = {}
+    tuples_as_written = tuples_as_written or ("$schema" in schema and not _is_no_op("$schema", schema["$schema"]))
+    for key, value in schema.items():
+        if key not in _TEXT_KEYWORDS and not _is_no_op(key, value):
+            constraints[key] = _normalized(key, value, tuples_as_written=tuples_as_written)
+    if (
+        "prefixItems" in constraints
+        and "items" not in constraints
+        and not tuples_as_written
+        and is_closed_tuple(schema)
+    ):
+        constraints["items"] = False
+    return constraints or True
+
+
+def _subschemas(key: str, value: Json) -> dict[str, Json] | None:
+    """The schemas that a keyword holds, by name or index; None if it holds none."""
+    if key in _SCHEMA_MAP and isinstance(value, dict):
+        return value
+    if key in _SCHEMA_LIST and isinstance(value, list):
+        return {str(index): part for index, part in enumerate(value)}
+    return {"": value} if key in _ONE_SCHEMA and isinstance(value, dict | bool) else None
+
+
+def _normalized(key: str, value: Json, *, tuples_as_written: bool) -> Json:
+    if key in _SCHEMA_MAP and isinstance(value, dict):
+        normalize = _sorted_set if key == "dependencies" else schema_constraints
+        return {name: normalize(part, tuples_as_written=tuples_as_written) for name, part in value.items()}
+    if key in _SCHEMA_LIST and isinstance(value, list):
+        return [schema_constraints(part, tuples_as_written=tuples_as_written) for part in value]
+    if key in _ONE_SCHEMA:
+        return schema_constraints(value, tuples_as_written=tuples_as_written)
+    return _UNORDERED[key](value) if key in _UNORDERED else value
+
+
+def _is_no_op(key: str, value: Json) -> bool:
+    if key == "$schema":
+        return isinstance(value, str) and DRAFTS.get(value.rstrip("#")) == LATEST_DRAFT
+    return value in ({}, []) and (key in _SCHEMA_MAP or key in ("required", "dependentRequired"))
+
+
+def _sorted_set(value: Json, *, tuples_as_written: bool = False) -> Json:
+    """A list whose order has no meaning, sorted; a schema, which `dependencies` may hold instead, as constraints."""
+    if not isinstance(value, list):
+        return schema_constraints(value, tuples_as_written=tuples_as_written)
+    return [part for _, part in sorted({canonical_json(part): part for part in value}.items())]
+
+
+def _normalized_type(value: Json) -> Json:
+    kinds = _sorted_set(value)
+    return kinds[0] if isinstance(kinds, list) and len(kinds) == 1 else kinds
+
+
+def _sorted_sets(value: Json) -> Json:
+    return {name: _sorted_set(part) for name, part in value.items()} if isinstance(value, dict) else value
+
+
+_UNORDERED: dict[str, Callable[[Json], Json]] = {
+    "type": _normalized_type,
+    "required": _sorted_set,
+    "enum": _sorted_set,
+    "dependentRequired": _sorted_sets,
+}

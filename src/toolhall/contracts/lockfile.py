@@ -1,4 +1,4 @@
-"""`tools.lock`: reads, writes and compares the digests of tools as they were when somebody reviewed them."""
+"""`tools.lock`: reads, writes and compares the digests of tools as they were when a person reviewed them."""
 
 import json
 import re
@@ -11,6 +11,7 @@ from toolhall.contracts.digest import DIGEST_PREFIX, Digests, compute_digests
 from toolhall.dialects.findings import BadDocument, DocumentReader, Finding, checked_json
 from toolhall.dialects.mcp.catalog import id_from_name, read_tool, write_tool
 from toolhall.dialects.mcp.protocol import REVISION_2026_07_28
+from toolhall.dialects.strict_json import duplicate_key
 from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.model.json_diff import diff_json
 from toolhall.model.tool import Remainder, Tool
@@ -28,14 +29,14 @@ _FIX = "write the lock anew with 'toolhall lock'"
 
 
 class Drift(msgspec.Struct, frozen=True):
-    """A tool that is not what it was, and what about it changed."""
+    """A tool that differs from its lock, and what changed."""
 
     tool: str
     kind: DriftKind
 
 
 class DuplicateTool(ValueError):
-    """Two tools with one id; one of them would go unseen."""
+    """Two tools have one id; the lock would cover only one of them."""
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
@@ -43,19 +44,19 @@ class DuplicateTool(ValueError):
 
 
 def build_lock(tools: Iterable[tuple[str, Digests]]) -> Lock:
-    """A lock of these tools."""
+    """A lock of these tools; raises DuplicateTool."""
     lock: dict[str, Digests] = {}
-    for tool, found in tools:
+    for tool, digests in tools:
         if tool in lock:
             raise DuplicateTool(tool)
-        lock[tool] = found
+        lock[tool] = digests
     return lock
 
 
 def compare_locks(lock: Lock, current: Lock, legacy: Lock | None = None) -> list[Drift]:
-    """Every tool that is not as it was locked, by id; `former` has the same tools' digests as older locks have them."""
-    same = {tool for tool, before in (legacy or {}).items() if lock.get(tool) == before}
-    tools = sorted({*lock, *current} - same)
+    """Every tool that differs from its lock, by id; `legacy` has the digests as older locks hold them."""
+    unchanged = {tool for tool, digests in (legacy or {}).items() if lock.get(tool) == digests}
+    tools = sorted({*lock, *current} - unchanged)
     return [Drift(tool, kind) for tool in tools if (kind := _drift_kind(lock.get(tool), current.get(tool)))]
 
 
@@ -65,19 +66,19 @@ def lock_document(lock: Lock) -> JsonObject:
 
 
 def write_lock(lock: Lock) -> bytes:
-    """The bytes of the file: plain ASCII, so that nothing hides from whoever reads it."""
+    """The bytes of the file: plain ASCII, so that no character in it is invisible."""
     return (json.dumps(lock_document(lock), indent=2) + "\n").encode("ascii")
 
 
 def read_lock(body: bytes) -> Lock:
-    """The lock in a file; BadDocument with the path and the fix of everything that is wrong."""
+    """Read a lock file; raises BadDocument with every finding."""
     reading = DocumentReader("lock")
     document = reading.object(_decoded(body), "")
     version = document.get("lock")
     if type(version) is not int or version != LOCK_FORMAT:
         newer = type(version) is int and version > LOCK_FORMAT
         fix = (
-            "this lock is of a newer toolhall; update yours"
+            "this lock was written by a newer toolhall; update yours"
             if newer
             else f'write {{"lock": {LOCK_FORMAT}, "tools": {{}}}}'
         )
@@ -119,17 +120,14 @@ def _decoded(body: bytes) -> Json:
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Json]]) -> JsonObject:
-    """A key that is there twice says one thing to a reader and another to a program."""
-    found: JsonObject = {}
-    for key, value in pairs:
-        if key in found:
-            raise BadDocument([Finding("", "lock/twice", f"{key[:64]!r} is there twice; {_FIX}")])
-        found[key] = value
-    return found
+    """A duplicate key tells a person one thing and a program another."""
+    if (key := duplicate_key(pairs)) is not None:
+        raise BadDocument([Finding("", "lock/twice", f"{key[:64]!r} occurs twice; {_FIX}")])
+    return dict(pairs)
 
 
 def lock_entry(document: Json, compute: Callable[[Tool], Digests] = compute_digests) -> tuple[str, Digests]:
-    """The id of a tool (its name where the server states none) and its digests; BadDocument if it cannot be read."""
+    """The id of an MCP tool (its name if it states none) and its digests; raises BadDocument if it cannot be read."""
     tool = read_tool(checked_json(document))
     return _lock_key(tool), compute(msgspec.structs.replace(tool, remainder=_unknown_members(tool, document)))
 
@@ -139,6 +137,6 @@ def _lock_key(tool: Tool) -> str:
 
 
 def _unknown_members(tool: Tool, document: Json) -> Remainder:
-    """Members that we do not know may mean something to others; null is how some servers leave one out."""
-    found = diff_json(write_tool(tool, REVISION_2026_07_28), document)
-    return Remainder("mcp", item=tuple(change for change in found if change.value is not None))
+    """Members that Toolhall does not know but others may; null counts as absent, as some servers send it."""
+    changes = diff_json(write_tool(tool, REVISION_2026_07_28), document)
+    return Remainder("mcp", item=tuple(change for change in changes if change.value is not None))

@@ -1,4 +1,4 @@
-"""Changes between two definitions beside the schemas: annotations, level, timeout, requirements and descriptions."""
+"""Changes between two definitions besides the schemas: annotations, level, timeout, requirements, descriptions."""
 
 from collections.abc import Iterator
 
@@ -11,91 +11,17 @@ from toolhall.model.tool import Annotations, Effect, Remainder, Tool
 
 _LISTED_REQUIREMENTS = {"authorization": "the account", "secrets": "the secret"}
 _UNPROVEN = "it could not be proven that no more is needed than before"
-
-
-def requirement_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
-    """More than before breaks callers that do not have it; less is a feature."""
-    before, after = old.requirements or {}, new.requirements or {}
-    for key, what in _LISTED_REQUIREMENTS.items():
-        yield from _list_changes(f"/requirements/{key}", what, _by_id(before.get(key)), _by_id(after.get(key)))
-    if bool(before.get("user_id")) != bool(after.get("user_id")):
-        path = "/requirements/user_id"
-        yield _needs_more(path, "the user's id") if after.get("user_id") else _needs_less(path, "the user's id")
-    for key in sorted((before.keys() | after.keys()) - _LISTED_REQUIREMENTS.keys() - {"user_id"}):
-        yield from _other_change(key, before.get(key), after.get(key))
-    yield from _set_changes("/permissions", "the permission", old.permissions or (), new.permissions or ())
-
-
-def _list_changes(path: str, what: str, before: dict[str, Json], after: dict[str, Json]) -> Iterator[DefinitionChange]:
-    yield from _set_changes(path, what, tuple(before), tuple(after))
-    for name in before.keys() & after.keys():
-        if before[name] != after[name]:
-            yield from _account_changes(path, before[name], after[name])
-
-
-def _account_changes(path: str, before: Json, after: Json) -> Iterator[DefinitionChange]:
-    """One that is needed as before, and described differently: perhaps with other scopes."""
-    mine, theirs = _scopes(before), _scopes(after)
-    if mine is None or theirs is None or _without_scopes(before) != _without_scopes(after):
-        yield DefinitionChange("breaking", path, _UNPROVEN)
-    else:
-        yield from _set_changes(path, "the scope", mine, theirs)
-
-
-def _set_changes(path: str, what: str, before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[DefinitionChange]:
-    for name in sorted(set(after) - set(before)):
-        yield _needs_more(path, f"{what} {quote_value(name)}")
-    for name in sorted(set(before) - set(after)):
-        yield _needs_less(path, f"{what} {quote_value(name)}")
-
-
-def _other_change(key: str, before: Json, after: Json) -> Iterator[DefinitionChange]:
-    if before == after:
-        return
-    path = f"/requirements/{escape_pointer(key)}"
-    if key.startswith("x-"):
-        yield DefinitionChange("fix", path, "something is said differently that Toolhall does not read")
-    elif after is None:
-        yield _needs_less(path, quote_value(key))
-    else:
-        yield DefinitionChange("breaking", path, _UNPROVEN)
-
-
-def _needs_more(path: str, what: str) -> DefinitionChange:
-    return DefinitionChange("breaking", path, f"needs {what}")
-
-
-def _needs_less(path: str, what: str) -> DefinitionChange:
-    return DefinitionChange("feature", path, f"no longer needs {what}")
-
-
-def _by_id(listed: Json) -> dict[str, Json]:
-    entries = listed if isinstance(listed, list) else []
-    return {str(each.get("id")): each for each in entries if isinstance(each, dict)}
-
-
-def _scopes(entry: JsonObject) -> tuple[str, ...] | None:
-    oauth = entry.get("oauth2")
-    found = oauth.get("scopes", []) if isinstance(oauth, dict) else []
-    return tuple(found) if isinstance(found, list) and all(isinstance(each, str) for each in found) else None
-
-
-def _without_scopes(entry: JsonObject) -> JsonObject:
-    oauth = entry.get("oauth2")
-    rest = {key: part for key, part in oauth.items() if key != "scopes"} if isinstance(oauth, dict) else oauth
-    return {**entry, "oauth2": rest or None}
-
-
-# Who states no level is judged as at most this before, and as at least that after: nobody knows the hall it comes to.
+_UNINTERPRETED = "a member changed that Toolhall does not interpret"
+# An unstated level depends on the hall: assume a low one before the change and a high one after it.
 _UNSTATED_BEFORE, _UNSTATED_AFTER = 1, 4
 _EFFECT_RANKS: dict[Effect | None, int] = {"reads": 0, "writes": 1, "destroys": 2, None: 2}
 _NO_ANNOTATIONS = Annotations()
 
 
 def metadata_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
-    """Everything but the schemas."""
+    """All changes but those of the schemas."""
     if old.name != new.name:
-        yield DefinitionChange("breaking", "/name", f"it is called {new.name!r} and not {old.name!r} any more")
+        yield DefinitionChange("breaking", "/name", f"it was renamed from {old.name!r} to {new.name!r}")
     yield from _effect_changes(old, new)
     yield from _level_changes(old, new)
     yield from requirement_changes(old, new)
@@ -110,7 +36,7 @@ def _effect_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
     hints = list(_hint_changes(before, after))
     yield from hints
     if before.title != after.title:
-        yield DefinitionChange("fix", "/annotations/title", "the title is another one")
+        yield DefinitionChange("fix", "/annotations/title", "the title changed")
     if hints or old.effect == new.effect:
         return
     ranks = _EFFECT_RANKS[old.effect], _EFFECT_RANKS[new.effect]
@@ -121,7 +47,7 @@ def _effect_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
 
 
 def _hint_changes(old: Annotations, new: Annotations) -> Iterator[DefinitionChange]:
-    """MCP: who says nothing may write, destroy, do it twice, and reach the outside world."""
+    """MCP's defaults: an absent hint means it may write, destroy, repeat effects and reach the outside world."""
     both_write = not old.read_only and not new.read_only
     rows = (
         ("readOnlyHint", old.read_only, new.read_only, False, True, "only to read"),
@@ -129,14 +55,14 @@ def _hint_changes(old: Annotations, new: Annotations) -> Iterator[DefinitionChan
         ("idempotentHint", old.idempotent, new.idempotent, False, both_write, "to do nothing more when called again"),
         ("openWorldHint", old.open_world, new.open_world, True, True, "to stay inside a closed world"),
     )
-    for name, before, after, unsaid, counts, promise in rows:
+    for name, before, after, default, is_relevant, promise in rows:
         if before is after:
             continue
-        was, is_now = (unsaid if hint is None else hint for hint in (before, after))
+        old_value, new_value = (default if hint is None else hint for hint in (before, after))
         path = f"/annotations/{name}"
-        if was == is_now or not counts:
-            yield DefinitionChange("fix", path, f"{name} is said differently and means the same")
-        elif is_now == unsaid:
+        if old_value == new_value or not is_relevant:
+            yield DefinitionChange("fix", path, f"{name} is stated differently but means the same")
+        elif new_value == default:
             yield DefinitionChange("breaking", path, f"no longer promises {promise}")
         else:
             yield DefinitionChange("feature", path, f"promises {promise}")
@@ -147,23 +73,23 @@ def _level_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
         return
     before = _UNSTATED_BEFORE if old.level is None else old.level
     after = _UNSTATED_AFTER if new.level is None else new.level
-    said = [("unstated" if level is None else str(level)) for level in (old.level, new.level)]
+    levels = [("unstated" if level is None else str(level)) for level in (old.level, new.level)]
     if after > before:
         yield DefinitionChange(
-            "breaking", "/level", f"the level rises from {said[0]} to {said[1]}: callers may be refused"
+            "breaking", "/level", f"the level rises from {levels[0]} to {levels[1]}: callers may be refused"
         )
     else:
         yield DefinitionChange(
-            "feature", "/level", f"the level falls from {said[0]} to {said[1]}: more callers may call it"
+            "feature", "/level", f"the level falls from {levels[0]} to {levels[1]}: more callers may call it"
         )
 
 
 def _timeout_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
     if old.timeout == new.timeout:
         return
-    said = [("the hall's own" if each is None else f"{each:g} s") for each in (old.timeout, new.timeout)]
+    timeouts = [("the hall's own" if timeout is None else f"{timeout:g} s") for timeout in (old.timeout, new.timeout)]
     shorter = new.timeout is not None and (old.timeout is None or new.timeout < old.timeout)
-    reason = f"the timeout was {said[0]} and is {said[1]}"
+    reason = f"the timeout was {timeouts[0]} and is {timeouts[1]}"
     unknown = old.timeout is None or new.timeout is None
     if shorter or unknown:
         reason += ": calls may be cut off" if shorter and not unknown else "; it could not be proven to be no shorter"
@@ -175,9 +101,9 @@ def _timeout_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
 def _resource_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
     before, after = (_by_name(tool.about.resources or ()) for tool in (old, new))
     for name in sorted(before.keys() - after.keys()):
-        yield DefinitionChange("breaking", "/resources", f"the resource {name!r} is gone")
+        yield DefinitionChange("breaking", "/resources", f"the resource {name!r} was removed")
     for name in sorted(after.keys() - before.keys()):
-        yield DefinitionChange("feature", "/resources", f"there is the resource {name!r}")
+        yield DefinitionChange("feature", "/resources", f"the resource {name!r} was added")
     if any(before[name] != after[name] for name in before.keys() & after.keys()):
         yield DefinitionChange("fix", "/resources", "a resource is described differently")
 
@@ -204,18 +130,91 @@ def _description_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
 
 
 def _remainder_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
-    """Members that only the tool's own dialect knows."""
+    """Changes of members that only the tool's own dialect has."""
     before, after = _remainder_members(old.remainder), _remainder_members(new.remainder)
     for path in sorted(before.keys() | after.keys()):
         if before.get(path, msgspec.UNSET) == after.get(path, msgspec.UNSET):
             continue
-        if path.startswith("/execution"):  # MCP: whether it must, may or must not be called as a task
+        if path.startswith("/execution"):  # MCP: whether a call must, may or must not be a task
             yield DefinitionChange("breaking", path, "it could not be proven that it can be called as before")
         else:
-            yield DefinitionChange("fix", path, "something is said differently that Toolhall does not read")
+            yield DefinitionChange("fix", path, _UNINTERPRETED)
 
 
 def _remainder_members(remainder: Remainder | None) -> dict[str, Json]:
     if remainder is None:
         return {}
     return {change.path: change.value for change in (*remainder.group, *remainder.item)}
+
+
+def requirement_changes(old: Tool, new: Tool) -> Iterator[DefinitionChange]:
+    """Changes of requirements and permissions; more than before is breaking, less is a feature."""
+    before, after = old.requirements or {}, new.requirements or {}
+    for key, what in _LISTED_REQUIREMENTS.items():
+        yield from _list_changes(f"/requirements/{key}", what, _by_id(before.get(key)), _by_id(after.get(key)))
+    if bool(before.get("user_id")) != bool(after.get("user_id")):
+        path = "/requirements/user_id"
+        yield _needs_more(path, "the user's id") if after.get("user_id") else _needs_less(path, "the user's id")
+    for key in sorted((before.keys() | after.keys()) - _LISTED_REQUIREMENTS.keys() - {"user_id"}):
+        yield from _other_change(key, before.get(key), after.get(key))
+    yield from _set_changes("/permissions", "the permission", old.permissions or (), new.permissions or ())
+
+
+def _list_changes(path: str, what: str, before: dict[str, Json], after: dict[str, Json]) -> Iterator[DefinitionChange]:
+    yield from _set_changes(path, what, tuple(before), tuple(after))
+    for name in before.keys() & after.keys():
+        if before[name] != after[name]:
+            yield from _account_changes(path, before[name], after[name])
+
+
+def _account_changes(path: str, before: Json, after: Json) -> Iterator[DefinitionChange]:
+    """Changes of an account that is still required: perhaps of its scopes."""
+    old_scopes, new_scopes = _scopes(before), _scopes(after)
+    if old_scopes is None or new_scopes is None or _without_scopes(before) != _without_scopes(after):
+        yield DefinitionChange("breaking", path, _UNPROVEN)
+    else:
+        yield from _set_changes(path, "the scope", old_scopes, new_scopes)
+
+
+def _set_changes(path: str, what: str, before: tuple[str, ...], after: tuple[str, ...]) -> Iterator[DefinitionChange]:
+    for name in sorted(set(after) - set(before)):
+        yield _needs_more(path, f"{what} {quote_value(name)}")
+    for name in sorted(set(before) - set(after)):
+        yield _needs_less(path, f"{what} {quote_value(name)}")
+
+
+def _other_change(key: str, before: Json, after: Json) -> Iterator[DefinitionChange]:
+    if before == after:
+        return
+    path = f"/requirements/{escape_pointer(key)}"
+    if key.startswith("x-"):
+        yield DefinitionChange("fix", path, _UNINTERPRETED)
+    elif after is None:
+        yield _needs_less(path, quote_value(key))
+    else:
+        yield DefinitionChange("breaking", path, _UNPROVEN)
+
+
+def _needs_more(path: str, what: str) -> DefinitionChange:
+    return DefinitionChange("breaking", path, f"needs {what}")
+
+
+def _needs_less(path: str, what: str) -> DefinitionChange:
+    return DefinitionChange("feature", path, f"no longer needs {what}")
+
+
+def _by_id(items: Json) -> dict[str, Json]:
+    entries = items if isinstance(items, list) else []
+    return {str(entry.get("id")): entry for entry in entries if isinstance(entry, dict)}
+
+
+def _scopes(entry: JsonObject) -> tuple[str, ...] | None:
+    oauth = entry.get("oauth2")
+    scopes = oauth.get("scopes", []) if isinstance(oauth, dict) else []
+    return tuple(scopes) if isinstance(scopes, list) and all(isinstance(scope, str) for scope in scopes) else None
+
+
+def _without_scopes(entry: JsonObject) -> JsonObject:
+    oauth = entry.get("oauth2")
+    rest = {key: part for key, part in oauth.items() if key != "scopes"} if isinstance(oauth, dict) else oauth
+    return {**entry, "oauth2": rest or None}

@@ -1,7 +1,7 @@
 """Diffs two definitions (diff, diff_toolkit) and checks whether the declared version bump suffices (check_release).
 
-Tools that are versioned together are checked together: the tools of a toolkit where they share a version, else each
-tool. A definition that states no version promises never to break.
+Tools that are versioned together are checked together: all tools of a toolkit if they share a version, else each tool
+alone. A definition without a version can never be raised, so it must never break.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,34 +27,11 @@ from toolhall.dialects.mcp.catalog import id_from_name
 from toolhall.model.json import escape_pointer
 from toolhall.model.tool import Tool
 
-
-def diff(old: Tool, new: Tool) -> list[DefinitionChange]:
-    """The changes from one definition of a tool to another, whatever versions they state; what breaks comes first."""
-    return sort_changes(
-        [*input_changes(old.input, new.input), *output_changes(old.output, new.output), *metadata_changes(old, new)]
-    )
-
-
-def diff_toolkit(old: Sequence[Tool], new: Sequence[Tool]) -> list[DefinitionChange]:
-    """The changes from one version of a toolkit to another: tools are known by their names in it."""
-    before, after = ({tool.id.tool: tool for tool in tools} for tools in (old, new))
-    found: list[DefinitionChange] = []
-    for name in sorted(before.keys() | after.keys()):
-        path = f"/capabilities/{escape_pointer(name)}"
-        if name not in after:
-            found.append(DefinitionChange("breaking", path, f"the tool {name!r} is gone"))
-        elif name not in before:
-            found.append(DefinitionChange("feature", path, f"there is the tool {name!r}"))
-        else:
-            found += prefix_paths(path, diff(before[name], after[name]))
-    return sort_changes(found)
-
-
 _BEHAVIOUR_REASON = "its author says that it behaves differently"
 
 
 class ReleaseCheck(msgspec.Struct, frozen=True):
-    """What changed, the bump that demands, the one that is declared, and the lowest version that would do."""
+    """The changes, the bump they require, the declared bump, and the lowest sufficient version if it is too low."""
 
     required: Bump
     declared: Bump
@@ -64,7 +41,7 @@ class ReleaseCheck(msgspec.Struct, frozen=True):
 
 
 class _ToolPair(msgspec.Struct, frozen=True):
-    """A tool as it was and as it is, and what to call it; None where there is none."""
+    """The old and new definition of a tool, and its path; None where the tool does not exist."""
 
     old: Tool | None
     new: Tool | None
@@ -72,85 +49,117 @@ class _ToolPair(msgspec.Struct, frozen=True):
 
 
 class _VersionedUnit(msgspec.Struct, frozen=True):
-    """Tools that share a version, with their changes; a version is None where none is stated."""
+    """Tools that share a version, with their changes; a version is None if none is stated."""
 
     old: str | None
     new: str | None
-    is_update: bool  # there were some, and there are some now
+    is_update: bool  # both sides have tools
     changes: list[DefinitionChange]
 
     def check(self) -> ReleaseCheck:
-        """What this unit alone demands and declares."""
-        demanded = required_bump(self.changes)
+        """The required and declared bump of this unit alone."""
+        required = required_bump(self.changes)
         if self.old is None or self.new is None or not self.is_update:
-            return ReleaseCheck(demanded, "none", demanded != "major", self.changes)
-        rise, ok = declared_bump(self.old, self.new), is_sufficient(demanded, self.old, self.new)
-        return ReleaseCheck(demanded, rise, ok, self.changes, None if ok else next_version(demanded, self.old))
-
-
-def check_release(old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKind | None = None) -> ReleaseCheck:
-    """All of it; `behaviour` is what the author says changed beyond what a definition can show."""
-    units = list(_units(old, new))
-    if behaviour is not None:
-        said = DefinitionChange(behaviour, "", _BEHAVIOUR_REASON)
-        risen = [unit for unit in units if unit.changes or unit.old != unit.new] or units
-        units = [
-            msgspec.structs.replace(unit, changes=[*unit.changes, said]) if unit in risen else unit for unit in units
-        ]
-    judged = [unit.check() for unit in units]
-    changes = sort_changes([change for each in judged for change in each.changes])
-    # The one that decides: the worst of those that declare too little, else the one that demands most.
-    deciding = max(judged, key=lambda each: (not each.ok, BUMPS.index(each.required)), default=_NO_CHANGE)
-    return msgspec.structs.replace(deciding, changes=changes)
+            return ReleaseCheck(required, "none", required != "major", self.changes)
+        declared, ok = declared_bump(self.old, self.new), is_sufficient(required, self.old, self.new)
+        return ReleaseCheck(required, declared, ok, self.changes, None if ok else next_version(required, self.old))
 
 
 _NO_CHANGE = ReleaseCheck("none", "none", True, [])
 
 
+def check_release(old: Sequence[Tool], new: Sequence[Tool], behaviour: ChangeKind | None = None) -> ReleaseCheck:
+    """Check a release; `behaviour` is a change that the author declares and that definitions cannot show."""
+    units = list(_units(old, new))
+    if behaviour is not None:
+        stated = DefinitionChange(behaviour, "", _BEHAVIOUR_REASON)
+        affected = [unit for unit in units if unit.changes or unit.old != unit.new] or units
+        units = [
+            msgspec.structs.replace(unit, changes=[*unit.changes, stated]) if unit in affected else unit
+            for unit in units
+        ]
+    checks = [unit.check() for unit in units]
+    changes = sort_changes([change for check in checks for change in check.changes])
+    # The deciding unit: the worst of those that declare too little, else the one that requires most.
+    deciding = max(checks, key=lambda check: (not check.ok, BUMPS.index(check.required)), default=_NO_CHANGE)
+    return msgspec.structs.replace(deciding, changes=changes)
+
+
+def diff(old: Tool, new: Tool) -> list[DefinitionChange]:
+    """The changes between two definitions of a tool, breaking ones first; the stated versions do not matter."""
+    return sort_changes(
+        [*input_changes(old.input, new.input), *output_changes(old.output, new.output), *metadata_changes(old, new)]
+    )
+
+
+def diff_toolkit(old: Sequence[Tool], new: Sequence[Tool]) -> list[DefinitionChange]:
+    """The changes between two versions of a toolkit; tools are matched by their names in it."""
+    before, after = ({tool.id.tool: tool for tool in tools} for tools in (old, new))
+    changes: list[DefinitionChange] = []
+    for name in sorted(before.keys() | after.keys()):
+        path = f"/capabilities/{escape_pointer(name)}"
+        if name not in after:
+            changes.append(DefinitionChange("breaking", path, f"the tool {name!r} was removed"))
+        elif name not in before:
+            changes.append(DefinitionChange("feature", path, f"the tool {name!r} was added"))
+        else:
+            changes += prefix_paths(path, diff(before[name], after[name]))
+    return sort_changes(changes)
+
+
 def _units(old: Sequence[Tool], new: Sequence[Tool]) -> Iterator[_VersionedUnit]:
     before, after = _newest(old), _newest(new)
     if len(before) == len(after) == 1:
-        (mine,), (theirs,) = before.values(), after.values()
-        yield _make_unit([_ToolPair(mine, theirs, "")])
+        (old_tool,), (new_tool,) = before.values(), after.values()
+        yield _make_unit([_ToolPair(old_tool, new_tool, "")])
         return
-    kits = sorted({kit for kit, _ in (*before, *after)})
-    for kit in kits:
-        names = sorted({name for each, name in (*before, *after) if each == kit})
-        rows = [
-            _ToolPair(before.get((kit, name)), after.get((kit, name)), _path(kit, name, alone=len(kits) == 1))
+    toolkits = sorted({toolkit for toolkit, _ in (*before, *after)})
+    for toolkit in toolkits:
+        names = sorted({name for other, name in (*before, *after) if other == toolkit})
+        pairs = [
+            _ToolPair(
+                before.get((toolkit, name)), after.get((toolkit, name)), _path(toolkit, name, alone=len(toolkits) == 1)
+            )
             for name in names
         ]
-        olds, news = {row.old.id.version for row in rows if row.old}, {row.new.id.version for row in rows if row.new}
-        yield from [_make_unit(rows)] if len(olds) <= 1 and len(news) <= 1 else [_make_unit([row]) for row in rows]
+        old_versions = {pair.old.id.version for pair in pairs if pair.old}
+        new_versions = {pair.new.id.version for pair in pairs if pair.new}
+        share_version = len(old_versions) <= 1 and len(new_versions) <= 1
+        yield from [_make_unit(pairs)] if share_version else [_make_unit([pair]) for pair in pairs]
 
 
 def _make_unit(pairs: list[_ToolPair]) -> _VersionedUnit:
-    """The changes of tools that are versioned together."""
-    found: list[DefinitionChange] = []
-    for row in pairs:
-        if row.old is None:
-            found.append(DefinitionChange("feature", row.path, "there is a new tool"))
-        elif row.new is None:
-            found.append(DefinitionChange("breaking", row.path, "the tool is gone"))
+    """The unit of tools that are versioned together."""
+    changes: list[DefinitionChange] = []
+    for pair in pairs:
+        if pair.old is None:
+            changes.append(DefinitionChange("feature", pair.path, "the tool was added"))
+        elif pair.new is None:
+            changes.append(DefinitionChange("breaking", pair.path, "the tool was removed"))
         else:
-            found += prefix_paths(row.path, diff(row.old, row.new))
-    olds, news = [row.old for row in pairs if row.old], [row.new for row in pairs if row.new]
-    return _VersionedUnit(_stated_version(olds or news), _stated_version(news or olds), bool(olds and news), found)
+            changes += prefix_paths(pair.path, diff(pair.old, pair.new))
+    old_tools, new_tools = [pair.old for pair in pairs if pair.old], [pair.new for pair in pairs if pair.new]
+    return _VersionedUnit(
+        _stated_version(old_tools or new_tools),
+        _stated_version(new_tools or old_tools),
+        bool(old_tools and new_tools),
+        changes,
+    )
 
 
 def _stated_version(tools: Iterable[Tool]) -> str | None:
-    """The version that these state; MCP and bare functions have no place for one but our own metadata."""
+    """The version that these tools state; in MCP and bare functions only Toolhall's own metadata can."""
     stated = [tool.id.version for tool in tools if tool.id != id_from_name(tool.name)]
     return stated[0] if stated else None
 
 
 def _newest(tools: Iterable[Tool]) -> dict[tuple[str, str], Tool]:
-    """The tools by their ids without the version; of several versions, the newest."""
+    """The newest version of each tool, by toolkit and name."""
     ranked = sorted(tools, key=lambda tool: precedence(tool.id.version))
     return {(tool.id.toolkit, tool.id.tool): tool for tool in ranked}
 
 
-def _path(kit: str, name: str, *, alone: bool) -> str:
+def _path(toolkit: str, name: str, *, alone: bool) -> str:
     if alone:
         return f"/capabilities/{escape_pointer(name)}"
-    return f"/tools/{escape_pointer(name if kit == name else f'{kit}.{name}')}"
+    return f"/tools/{escape_pointer(name if toolkit == name else f'{toolkit}.{name}')}"

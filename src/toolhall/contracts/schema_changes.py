@@ -1,4 +1,4 @@
-"""Changes between the schemas of two definitions: values accepted or returned, defaults, texts and other annotations."""
+"""Changes between the schemas of two definitions: accepted or returned values, defaults and annotations."""
 
 from collections.abc import Iterator
 
@@ -16,14 +16,92 @@ from toolhall.schema.adapt import SchemaLocation
 from toolhall.schema.keywords import DEFINITION_KEYWORDS, REFERENCE_KEYWORDS, subschemas
 from toolhall.schema.references import PointerParts
 
-# What is compared elsewhere, or only names parts of the document.
+# Keywords that the comparison of values covers, or that only name parts of the document.
 _COMPARED_ELSEWHERE = VALIDATION_KEYWORDS | frozenset({
-    *DEFINITION_KEYWORDS, *REFERENCE_KEYWORDS, "dependencies", "additionalItems", "$anchor", "$dynamicAnchor", "$recursiveAnchor",
+    *DEFINITION_KEYWORDS, *REFERENCE_KEYWORDS, "dependencies", "additionalItems", "$anchor", "$dynamicAnchor",
+    "$recursiveAnchor",
 })  # fmt: skip
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_ACCEPTS_LESS = "no longer accepts {}", "could not be proven to accept all that it accepted: {}"
+_ACCEPTS_MORE = "also accepts {}", "may accept more: {}"
+_RETURNS_LESS = "no longer returns {}", "may return less: {}"
+_RETURNS_MORE = "may now return {}", "could not be proven to return only what it returned: {}"
+_REWRITTEN = DefinitionChange("fix", "", "is written differently but means the same")
+
+
+def input_changes(old: JsonObject, new: JsonObject) -> list[DefinitionChange]:
+    """Changes of the input schema; refusing arguments that were accepted is breaking."""
+    if _encode(old) == _encode(new):
+        return []
+    documents, pair = (new, old), SchemaPair(old, new)
+    changes = [_to_change(gap, "breaking", _ACCEPTS_LESS, documents) for gap in pair.narrowings()]
+    changes += [_to_change(gap, "feature", _ACCEPTS_MORE, documents) for gap in pair.widenings()]
+    return prefix_paths("/inputSchema", _or_rewritten([*changes, *input_annotation_changes(old, new)], old, new))
+
+
+def output_changes(old: Output, new: Output) -> list[DefinitionChange]:
+    """Changes of the output schema; returning new values, or dropping declared members, is breaking."""
+    if old.kind != "schema" or new.kind != "schema":
+        return list(_output_kind_changes(old, new))
+    before, after = old.schema or {}, new.schema or {}
+    if _encode(before) == _encode(after):
+        return []
+    documents, pair = (after, before), SchemaPair(before, after)
+    changes = [_to_change(gap, _widening_kind(gap), _RETURNS_MORE, documents) for gap in pair.widenings()]
+    # A free-form object may still return the listed members, but no longer declares them.
+    changes += [
+        _to_change(gap, _narrowing_kind(gap), _RETURNS_LESS, documents) for gap in pair.narrowings(free_form=False)
+    ]
+    return prefix_paths(
+        "/outputSchema", _or_rewritten([*changes, *output_annotation_changes(before, after)], before, after)
+    )
+
+
+def _to_change(
+    gap: Incompatibility, kind: ChangeKind, templates: tuple[str, str], documents: tuple[Json, ...]
+) -> DefinitionChange:
+    if gap.about == "undeclared":  # observable, but neither version declared it
+        kind = "feature"
+    return DefinitionChange(kind, _pointer(gap.path, documents), templates[not gap.proven].format(gap.what))
+
+
+def _widening_kind(gap: Incompatibility) -> ChangeKind:
+    """A new member breaks no caller that had to expect others; a caller that had not may refuse it."""
+    return "feature" if gap.about == "member" else "breaking"
+
+
+def _narrowing_kind(gap: Incompatibility) -> ChangeKind:
+    """Members that callers read must stay; values that are never returned any more are no loss."""
+    return "breaking" if gap.about in ("member", "refused") else "feature"
+
+
+def _pointer(path: str, documents: tuple[Json, ...]) -> str:
+    """The path as far as it resolves in one of the documents: older drafts have other keywords."""
+    parts: PointerParts = tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
+    pointers = [SchemaLocation((parts,)).pointer(document) for document in documents]
+    return max(pointers, key=len)
+
+
+def _or_rewritten(changes: list[DefinitionChange], old: JsonObject, new: JsonObject) -> list[DefinitionChange]:
+    return changes if changes or canonical_json(old) == canonical_json(new) else [_REWRITTEN]
+
+
+def _output_kind_changes(old: Output, new: Output) -> Iterator[DefinitionChange]:
+    if old.kind == new.kind:
+        return
+    match old.kind, new.kind:
+        case "unstated", _:
+            yield DefinitionChange("feature", "/outputSchema", "the output is declared now")
+        case _, "unstated":
+            yield DefinitionChange("breaking", "/outputSchema", "the output is no longer declared")
+        case "none", _:
+            yield DefinitionChange("breaking", "/outputSchema", "a value is returned where nothing was")
+        case _:
+            yield DefinitionChange("breaking", "/outputSchema", "nothing is returned any more")
 
 
 def input_annotation_changes(old: JsonObject, new: JsonObject) -> Iterator[DefinitionChange]:
-    """What arguments are said to be: callers rely on defaults, and clients on headers."""
+    """Changes of annotations of arguments; callers rely on defaults, and clients on headers."""
     for path, key, before, after in _annotation_differences(old, new):
         match key:
             case "default":
@@ -39,19 +117,17 @@ def input_annotation_changes(old: JsonObject, new: JsonObject) -> Iterator[Defin
 
 
 def output_annotation_changes(old: JsonObject, new: JsonObject) -> Iterator[DefinitionChange]:
-    """What results are said to be."""
+    """Changes of annotations of results."""
     for path, key, _, after in _annotation_differences(old, new):
         yield _annotation_change(path, key, after)
 
 
 def _default_change(path: str, before: Json, after: Json) -> DefinitionChange:
     if before is None:
-        return DefinitionChange("feature", path, f"left out, it is {quote_value(after)}")
+        return DefinitionChange("feature", path, f"the default is {quote_value(after)} now")
     if after is None:
-        return DefinitionChange("breaking", path, f"left out, it is not said to be {quote_value(before)} any more")
-    return DefinitionChange(
-        "breaking", path, f"left out, it is {quote_value(after)} and not {quote_value(before)} any more"
-    )
+        return DefinitionChange("breaking", path, f"the default {quote_value(before)} was removed")
+    return DefinitionChange("breaking", path, f"the default changed from {quote_value(before)} to {quote_value(after)}")
 
 
 def _annotation_change(path: str, key: str, after: Json) -> DefinitionChange:
@@ -61,7 +137,7 @@ def _annotation_change(path: str, key: str, after: Json) -> DefinitionChange:
 
 
 def _annotation_differences(old: JsonObject, new: JsonObject) -> Iterator[tuple[str, str, Json, Json]]:
-    """Path, keyword, and both values, of every part that both schemas have at the same place; null says nothing."""
+    """Path, keyword and both values of each difference at a path that both schemas have; null means absent."""
     pending: list[tuple[JsonObject, JsonObject, str]] = [(old, new, "")]
     while pending:
         one, other, pointer = pending.pop()
@@ -74,82 +150,3 @@ def _annotation_differences(old: JsonObject, new: JsonObject) -> Iterator[tuple[
             their = theirs.get(child.pointer)
             if isinstance(child.schema, dict) and isinstance(their, dict) and encode(child.schema) != encode(their):
                 pending.append((child.schema, their, child.pointer))
-
-
-_encode = msgspec.json.Encoder(order="deterministic").encode
-_ACCEPTS_LESS = "no longer accepts {}", "could not be proven to accept all that it accepted: {}"
-_ACCEPTS_MORE = "also accepts {}", "may accept more: {}"
-_RETURNS_LESS = "no longer returns {}", "may return less: {}"
-_RETURNS_MORE = "may now return {}", "could not be proven to return only what it returned: {}"
-_REWRITTEN = DefinitionChange("fix", "", "is written differently and means the same")
-
-
-def input_changes(old: JsonObject, new: JsonObject) -> list[DefinitionChange]:
-    """What used to be accepted must stay accepted."""
-    if _encode(old) == _encode(new):
-        return []
-    documents, pair = (new, old), SchemaPair(old, new)
-    found = [_to_change(gap, "breaking", _ACCEPTS_LESS, documents) for gap in pair.narrowings()]
-    found += [_to_change(gap, "feature", _ACCEPTS_MORE, documents) for gap in pair.widenings()]
-    return prefix_paths("/inputSchema", _or_rewritten([*found, *input_annotation_changes(old, new)], old, new))
-
-
-def output_changes(old: Output, new: Output) -> list[DefinitionChange]:
-    """What may come back must not widen, and what did come back must still be there."""
-    if old.kind != "schema" or new.kind != "schema":
-        return list(_output_kind_changes(old, new))
-    before, after = old.schema or {}, new.schema or {}
-    if _encode(before) == _encode(after):
-        return []
-    documents, pair = (after, before), SchemaPair(before, after)
-    found = [_to_change(gap, _widening_kind(gap), _RETURNS_MORE, documents) for gap in pair.widenings()]
-    # A free-form object may still return what was listed, but nobody says so any more.
-    found += [
-        _to_change(gap, _narrowing_kind(gap), _RETURNS_LESS, documents) for gap in pair.narrowings(free_form=False)
-    ]
-    return prefix_paths(
-        "/outputSchema", _or_rewritten([*found, *output_annotation_changes(before, after)], before, after)
-    )
-
-
-def _to_change(
-    gap: Incompatibility, kind: ChangeKind, templates: tuple[str, str], documents: tuple[Json, ...]
-) -> DefinitionChange:
-    if gap.about == "undeclared":  # nobody promised anything, but who looks closely can tell
-        kind = "feature"
-    return DefinitionChange(kind, _pointer(gap.path, documents), templates[not gap.proven].format(gap.what))
-
-
-def _widening_kind(gap: Incompatibility) -> ChangeKind:
-    """A new member breaks nobody who had to expect others; one who did not may refuse it."""
-    return "feature" if gap.about == "member" else "breaking"
-
-
-def _narrowing_kind(gap: Incompatibility) -> ChangeKind:
-    """A member that callers read must stay; other values that never come any more are no loss."""
-    return "breaking" if gap.about in ("member", "refused") else "feature"
-
-
-def _pointer(path: str, documents: tuple[Json, ...]) -> str:
-    """The path where it leads to something; else the nearest thing around it, as older drafts spell differently."""
-    parts: PointerParts = tuple(part.replace("~1", "/").replace("~0", "~") for part in path.split("/")[1:])
-    found = [SchemaLocation((parts,)).pointer(document) for document in documents]
-    return max(found, key=len)
-
-
-def _or_rewritten(found: list[DefinitionChange], old: JsonObject, new: JsonObject) -> list[DefinitionChange]:
-    return found if found or canonical_json(old) == canonical_json(new) else [_REWRITTEN]
-
-
-def _output_kind_changes(old: Output, new: Output) -> Iterator[DefinitionChange]:
-    if old.kind == new.kind:
-        return
-    match old.kind, new.kind:
-        case "unstated", _:
-            yield DefinitionChange("feature", "/outputSchema", "says what comes back")
-        case _, "unstated":
-            yield DefinitionChange("breaking", "/outputSchema", "does not say any more what comes back")
-        case "none", _:
-            yield DefinitionChange("breaking", "/outputSchema", "something comes back where nothing did")
-        case _:
-            yield DefinitionChange("breaking", "/outputSchema", "nothing comes back any more")

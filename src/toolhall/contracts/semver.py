@@ -1,7 +1,7 @@
 """Changes by kind (DefinitionChange: breaking, feature, fix) and the semantic version bump that they require.
 
-semver.org 2.0.0. Below 1.0.0, as caret ranges read it: the first number that is not zero tells what breaks. Between
-pre-releases nothing is promised. Dates and counts have one number, so each one is a major version.
+semver.org 2.0.0. Below 1.0.0, as in caret ranges, the first number that is not zero is the breaking one. Between
+pre-releases nothing is promised. Dates and counters have one number, so each one is a major version.
 """
 
 import re
@@ -12,14 +12,19 @@ import msgspec
 
 from toolhall.model.versions import semantic_version
 
+Bump: TypeAlias = Literal["none", "patch", "minor", "major"]
 ChangeKind: TypeAlias = Literal["breaking", "feature", "fix"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = ("breaking", "feature", "fix")
+BUMPS: tuple[Bump, ...] = ("none", "patch", "minor", "major")
+_BUMP_FOR_KIND: dict[ChangeKind, Bump] = {"fix": "patch", "feature": "minor", "breaking": "major"}
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_STARTS_WITH_DIGIT = re.compile(r"\d", re.ASCII)
 
 
 class DefinitionChange(msgspec.Struct, frozen=True):
-    """A caller may have to do something (`breaking`), may use something new (`feature`), or reads it otherwise (`fix`).
+    """One change: callers may have to adapt (`breaking`), may use something new (`feature`), or neither (`fix`).
 
-    `path` is a JSON pointer in MCP's spelling, into the old definition or the new one.
+    `path` is a JSON pointer with MCP's member names, into the old definition or the new one.
     """
 
     kind: ChangeKind
@@ -28,24 +33,17 @@ class DefinitionChange(msgspec.Struct, frozen=True):
 
 
 def sort_changes(changes: list[DefinitionChange]) -> list[DefinitionChange]:
-    """What breaks first, each once."""
+    """Without duplicates, breaking changes first."""
     return sorted(dict.fromkeys(changes), key=lambda change: CHANGE_KINDS.index(change.kind))
 
 
 def prefix_paths(prefix: str, changes: list[DefinitionChange]) -> list[DefinitionChange]:
-    """The same, inside something larger."""
+    """The changes with a prefix before their paths."""
     return [DefinitionChange(change.kind, prefix + change.path, change.reason) for change in changes]
 
 
-Bump: TypeAlias = Literal["none", "patch", "minor", "major"]
-BUMPS: tuple[Bump, ...] = ("none", "patch", "minor", "major")
-_BUMP_FOR_KIND: dict[ChangeKind, Bump] = {"fix": "patch", "feature": "minor", "breaking": "major"}
-_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
-_STARTS_WITH_DIGIT = re.compile(r"\d", re.ASCII)
-
-
 class SemanticVersion(msgspec.Struct, frozen=True, order=True):
-    """A version that can be compared: its numbers, whether it is released, and the marks of a pre-release."""
+    """A comparable version: its numbers, whether it is a release, and its pre-release identifiers."""
 
     numbers: tuple[int, ...]
     released: bool
@@ -53,37 +51,37 @@ class SemanticVersion(msgspec.Struct, frozen=True, order=True):
 
 
 def required_bump(changes: Iterable[DefinitionChange]) -> Bump:
-    """The bump that these changes demand."""
-    demanded = {_BUMP_FOR_KIND[change.kind] for change in changes}
+    """The bump that these changes require."""
+    required = {_BUMP_FOR_KIND[change.kind] for change in changes}
     for bump in reversed(BUMPS):
-        if bump in demanded:
+        if bump in required:
             return bump
     return "none"
 
 
 def declared_bump(old: str, new: str) -> Bump:
-    """The bump from one version to another; a version that is not later declares none."""
+    """The bump between two versions; `none` if the new one is not later."""
     before, after = _parse_version(old), _parse_version(new)
     if before is None or after is None or not before < after:
         return "none"
-    for bump, mine, theirs in zip(("major", "minor"), before.numbers, after.numbers, strict=False):
-        if mine != theirs:
+    for bump, old_number, new_number in zip(("major", "minor"), before.numbers, after.numbers, strict=False):
+        if old_number != new_number:
             return "major" if bump == "major" else "minor"
     return "patch"
 
 
 def is_sufficient(required: Bump, old: str, new: str) -> bool:
-    """Whether a version rises as much as it must."""
-    before, rise = _parse_version(old), declared_bump(old, new)
+    """True if the declared bump is at least the required one."""
+    before, declared = _parse_version(old), declared_bump(old, new)
     if required == "none":
         return True
-    if rise == "none" or before is None:
+    if declared == "none" or before is None:
         return False
-    return not before.released or BUMPS.index(rise) >= BUMPS.index(_relaxed_bump(required, before))
+    return not before.released or BUMPS.index(declared) >= BUMPS.index(_relaxed_bump(required, before))
 
 
 def next_version(required: Bump, old: str) -> str:
-    """The lowest version that rises enough, without a pre-release."""
+    """The lowest sufficient version that is not a pre-release."""
     before = _parse_version(old)
     if before is None:
         return "1.0.0"
@@ -100,12 +98,12 @@ def next_version(required: Bump, old: str) -> str:
 
 
 def precedence(version: str) -> SemanticVersion:
-    """Something to order versions by; what is no version comes first."""
+    """The sort key of a version; anything that is no version sorts first."""
     return _parse_version(version) or SemanticVersion((), released=False)
 
 
 def _relaxed_bump(required: Bump, before: SemanticVersion) -> Bump:
-    """Before 1.0.0 everything counts one place further right, before 0.1.0 two."""
+    """Below 1.0.0 a lower bump suffices by one step, below 0.1.0 by two."""
     steps = 2 if before.numbers[:2] == (0, 0) else 1 if before.numbers[0] == 0 else 0
     return BUMPS[max(1, BUMPS.index(required) - steps)]
 
@@ -114,12 +112,14 @@ def _parse_version(version: str) -> SemanticVersion | None:
     if not _STARTS_WITH_DIGIT.match(version):
         return None
     full = semantic_version(_DATE.sub(r"\1\2\3", version) if _DATE.fullmatch(version) else version).partition("+")[0]
-    core, dash, marks = full.partition("-")
+    core, dash, identifiers = full.partition("-")
     return SemanticVersion(
-        tuple(map(int, core.split("."))), not dash, tuple(map(_prerelease_identifier, marks.split("."))) if dash else ()
+        tuple(map(int, core.split("."))),
+        not dash,
+        tuple(map(_prerelease_identifier, identifiers.split("."))) if dash else (),
     )
 
 
 def _prerelease_identifier(text: str) -> tuple[bool, int, str]:
-    """Numbers come before words, and are compared as numbers."""
+    """Numeric identifiers sort before words, and numerically."""
     return (False, int(text), "") if text.isdigit() else (True, 0, text)

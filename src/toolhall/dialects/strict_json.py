@@ -85,23 +85,31 @@ def optional_text(holder: JsonObject, key: str) -> str | None:
     return None if holder.get(key) is None else require_text(holder, key)
 
 
-def reject_duplicate_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
-    """An `object_pairs_hook` for `json.loads` that raises Malformed if an object has the same key twice."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise Malformed("an object has the same key twice")
-    return members
+def duplicate_key(pairs: list[tuple[str, Json]]) -> str | None:
+    """The first key that occurs twice among the members of an object."""
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            return key
+        seen.add(key)
+    return None
 
 
 def _check_escapes(body: bytes) -> None:
     r"""Compare every key and look for NUL: behind `\u` escapes, colons and NUL are invisible to the fast checks."""
     text = body.decode()
     try:
-        json.loads(text, object_pairs_hook=reject_duplicate_keys)
+        json.loads(text, object_pairs_hook=_reject_duplicate_keys)
     except RecursionError:
         raise Malformed(f"the JSON is nested more than {MAX_DEPTH} levels deep") from None
     if "\\u0000" in text.replace("\\\\", ""):
         raise Malformed("the character U+0000 is not allowed")
+
+
+def _reject_duplicate_keys(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    if duplicate_key(pairs) is not None:
+        raise Malformed("an object has the same key twice")
+    return dict(pairs)
 
 
 def _check_size(value: Json, max_depth: int) -> None:

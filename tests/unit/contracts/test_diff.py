@@ -35,11 +35,11 @@ def said(old: Tool, new: Tool) -> list[str]:
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ({"default": 1}, {"default": 2}, "breaking /default: left out, it is 2 and not 1 any more"),
-        ({"default": 1}, {"default": True}, "breaking /default: left out, it is true and not 1 any more"),
-        ({"default": 1}, {}, "breaking /default: left out, it is not said to be 1 any more"),
-        ({}, {"default": 2}, "feature /default: left out, it is 2"),
-        ({}, {"default": None}, "fix : is written differently and means the same"),
+        ({"default": 1}, {"default": 2}, "breaking /default: the default changed from 1 to 2"),
+        ({"default": 1}, {"default": True}, "breaking /default: the default changed from 1 to true"),
+        ({"default": 1}, {}, "breaking /default: the default 1 was removed"),
+        ({}, {"default": 2}, "feature /default: the default is 2 now"),
+        ({}, {"default": None}, "fix : is written differently but means the same"),
         ({"title": "A"}, {"title": "B"}, "fix /title: the title changed"),
         ({"examples": [1]}, {}, "fix /examples: the examples changed"),
         ({}, {"deprecated": True}, "feature /deprecated: is deprecated now"),
@@ -54,7 +54,7 @@ def said(old: Tool, new: Tool) -> list[str]:
             {},
             "feature /x-mcp-header: clients need not repeat this argument in a header any more",
         ),
-        ({"type": "string"}, {"type": ["string"]}, "fix : is written differently and means the same"),
+        ({"type": "string"}, {"type": ["string"]}, "fix : is written differently but means the same"),
     ],
 )
 def test_what_is_said_of_an_argument(before: Any, after: Any, expected: str) -> None:
@@ -74,10 +74,10 @@ def test_accepting_less_breaks_and_accepting_more_is_a_feature() -> None:
 
 def test_what_could_not_be_proven_breaks_and_says_so() -> None:
     old, new = (tool(input=arguments(a={"type": "string", "pattern": pattern})) for pattern in ("a", "^a"))
-    unproven = "could not be proven to accept all that it accepted: the pattern is another one, '^a'"
+    unproven = "could not be proven to accept all that it accepted: it is not known whether all texts match '^a'"
     assert said(old, new) == [
         f"breaking /inputSchema/properties/a/pattern: {unproven}",
-        "feature /inputSchema/properties/a/pattern: may accept more: the pattern is another one, 'a'",
+        "feature /inputSchema/properties/a/pattern: may accept more: it is not known whether all texts match 'a'",
     ]
 
 
@@ -132,7 +132,7 @@ def test_whether_anything_comes_back(old: Output, new: Output, kind: str) -> Non
 
 HINTS = Annotations
 PROMISES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-    ({"name": "a"}, {"name": "b"}, "breaking /name: it is called 'b' and not 'a' any more"),
+    ({"name": "a"}, {"name": "b"}, "breaking /name: it was renamed from 'a' to 'b'"),
     ({"annotations": HINTS(read_only=True)}, {}, "breaking /annotations/readOnlyHint: no longer promises only to read"),
     ({}, {"annotations": HINTS(read_only=True)}, "feature /annotations/readOnlyHint: promises only to read"),
     ({}, {"annotations": HINTS(read_only=False)}, "fix /annotations/readOnlyHint: "),
@@ -170,8 +170,8 @@ PROMISES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"icons": (Icon(src="a"),)}, {}, "fix /icons: "),
     ({"meta": {"a": 1}}, {}, "fix /_meta: the meta changed"),
     ({"about": ToolkitInfo(title="A")}, {"about": ToolkitInfo(title="B")}, "fix /toolkit/title: "),
-    ({"about": ToolkitInfo(resources=({"name": "r"},))}, {}, "breaking /resources: the resource 'r' is gone"),
-    ({}, {"about": ToolkitInfo(resources=({"name": "r"},))}, "feature /resources: there is the resource 'r'"),
+    ({"about": ToolkitInfo(resources=({"name": "r"},))}, {}, "breaking /resources: the resource 'r' was removed"),
+    ({}, {"about": ToolkitInfo(resources=({"name": "r"},))}, "feature /resources: the resource 'r' was added"),
     (
         {"about": ToolkitInfo(resources=({"name": "r"},))},
         {"about": ToolkitInfo(resources=({"name": "r", "uri": "u"},))},
@@ -219,8 +219,8 @@ def test_a_toolkit_by_the_names_of_its_tools() -> None:
     old = (tool("get"), tool("forecast"))
     new = (tool("get", description="Now."), tool("warn/all"))
     assert diff_toolkit(old, new) == [
-        DefinitionChange("breaking", "/capabilities/forecast", "the tool 'forecast' is gone"),
-        DefinitionChange("feature", "/capabilities/warn~1all", "there is the tool 'warn/all'"),
+        DefinitionChange("breaking", "/capabilities/forecast", "the tool 'forecast' was removed"),
+        DefinitionChange("feature", "/capabilities/warn~1all", "the tool 'warn/all' was added"),
         DefinitionChange("fix", "/capabilities/get/description", "the description changed"),
     ]
 

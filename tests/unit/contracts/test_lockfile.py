@@ -73,7 +73,7 @@ def test_anything_else_is_refused_with_path_and_fix(document: Any, path: str, fi
         (b"", "not JSON"),
         (b"\xff", "not JSON"),
         (b"[" * 100_000, "not JSON"),
-        (b'{"lock": 1, "tools": {"a": 1, "a": 2}}', "'a' is there twice"),
+        (b'{"lock": 1, "tools": {"a": 1, "a": 2}}', "'a' occurs twice"),
     ],
     ids=["empty", "binary", "deep", "twice"],
 )

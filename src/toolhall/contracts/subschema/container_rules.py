@@ -28,13 +28,13 @@ def _prefix_items(
 def _items(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """The items behind those that have a schema of their own in the target."""
+    """The items after those that have a schema of their own in the target."""
     del argument
-    start, most = len(node.schema.get("prefixItems", ())), facts.max_size("maxItems")
+    start, limit = len(node.schema.get("prefixItems", ())), facts.max_size("maxItems")
     for index in range(start, facts.prefix_count):
-        if index < most:
+        if index < limit:
             yield from comparison.compare_inner(facts.item(index), node.part("items"))
-    if max(start, facts.prefix_count) < most:
+    if max(start, facts.prefix_count) < limit:
         yield from comparison.compare_inner(facts.item(None), node.part("items"))
 
 
@@ -65,46 +65,47 @@ def _unique_items(
 def _contains(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """`contains` with its two bounds: as in the source, or proven by all items."""
+    """`contains` with its bounds: implied by the source's own, or by the schema of all items."""
     del argument
-    least, most = node.schema.get("minContains", 1), node.schema.get("maxContains")
+    minimum, maximum = node.schema.get("minContains", 1), node.schema.get("maxContains")
     part = node.part("contains")
     if (
-        most is not None
-        and facts.max_size("maxItems") > most
-        and not _source_limits_contains(comparison, facts, part, most)
+        maximum is not None
+        and facts.max_size("maxItems") > maximum
+        and not _source_limits_contains(comparison, facts, part, maximum)
     ):
-        yield unproven(node.pointer_to("maxContains"), f"at most {quote_value(most)} items may be such")
-    if least > 0 and not _source_ensures_contains(comparison, facts, part, least):
-        yield unproven(node.pointer_to("contains"), f"at least {quote_value(least)} of the items must be such")
+        yield unproven(node.pointer_to("maxContains"), f"at most {quote_value(maximum)} items may be such")
+    if minimum > 0 and not _source_ensures_contains(comparison, facts, part, minimum):
+        yield unproven(node.pointer_to("contains"), f"at least {quote_value(minimum)} of the items must be such")
 
 
 def _source_limits_contains(comparison: ComparisonContext, facts: ValueFacts, part: SchemaPart, limit: float) -> bool:
     return any(
-        mine.schema.get("maxContains", limit + 1) <= limit and is_equivalent(comparison, mine.part("contains"), part)
-        for mine in facts.nodes
-        if "contains" in mine.schema
+        source_node.schema.get("maxContains", limit + 1) <= limit
+        and is_equivalent(comparison, source_node.part("contains"), part)
+        for source_node in facts.nodes
+        if "contains" in source_node.schema
     )
 
 
 def _source_ensures_contains(
     comparison: ComparisonContext, facts: ValueFacts, part: SchemaPart, minimum: float
 ) -> bool:
-    for mine in facts.nodes:
-        if "contains" in mine.schema and mine.schema.get("minContains", 1) >= minimum:
-            opened = comparison.source.conjuncts(mine.part("contains"))
-            if not breaks_promise(comparison.compare_inner(Constraints(opened, comparison.source.scope(opened)), part)):
+    for source_node in facts.nodes:
+        if "contains" in source_node.schema and source_node.schema.get("minContains", 1) >= minimum:
+            nodes = comparison.source.conjuncts(source_node.part("contains"))
+            if not breaks_promise(comparison.compare_inner(Constraints(nodes, comparison.source.scope(nodes)), part)):
                 return True
     if facts.min_size("minItems") < minimum:
         return False
-    firsts = [comparison.compare_inner(facts.item(index), part) for index in range(facts.prefix_count)]
-    return not any(map(breaks_promise, [*firsts, comparison.compare_inner(facts.item(None), part)]))
+    prefix_gaps = [comparison.compare_inner(facts.item(index), part) for index in range(facts.prefix_count)]
+    return not any(map(breaks_promise, [*prefix_gaps, comparison.compare_inner(facts.item(None), part)]))
 
 
 def _unevaluated_items(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """Where the target has a schema for every item, none is left; else only the same words are known to be fine."""
+    """Nothing is unevaluated if the target has `items`; otherwise only an equal keyword is known to be fine."""
     del comparison, facts
     if "items" not in node.schema and argument not in (True, {}):
         yield unproven(node.pointer_to("unevaluatedItems"), "which items it is about depends on the rest of the schema")
@@ -124,7 +125,7 @@ ARRAY_RULES: dict[str, KeywordRule] = {
 def _properties(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """Members that the source does not speak of were never promised, so they may be what the target likes."""
+    """Compare the members that the source declares; others were never promised."""
     if not comparison.free_form and facts.nested and is_free_form(facts.nodes, facts.declared):
         yield Incompatibility(node.pointer_to("properties"), "members that are not listed", "undeclared")
     for name in argument:
@@ -140,8 +141,8 @@ def _pattern_properties(
         for name in sorted(facts.declared.names):
             if comparison.checker.matches(pattern, name) is not False:
                 yield from comparison.compare_inner(facts.member(name), part)
-        for mine in sorted(facts.declared.patterns):  # two patterns may match the same name
-            yield from comparison.compare_inner(facts.members_matching(mine), part)
+        for source_pattern in sorted(facts.declared.patterns):  # two patterns may match the same name
+            yield from comparison.compare_inner(facts.members_matching(source_pattern), part)
         if facts.declared.has_rest_schema:
             yield from comparison.compare_inner(facts.other_members(), part)
 
@@ -161,41 +162,43 @@ def _additional_properties(
     del argument
     listed, patterns = node.schema.get("properties", {}), node.schema.get("patternProperties", {})
 
-    def covered(name: str) -> bool:
+    def is_covered(name: str) -> bool:
         return name in listed or any(comparison.checker.matches(pattern, name) for pattern in patterns)
 
-    yield from _other_members(comparison, facts, node, "additionalProperties", covered)
+    yield from _other_members(comparison, facts, node, "additionalProperties", is_covered)
 
 
 def _unevaluated_properties(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
     del argument
-    opened = comparison.target.node_conjuncts(node)
-    always = [each for each in opened if each.pointer == node.pointer or "unevaluatedProperties" not in each.schema]
-    if any("additionalProperties" in each.schema for each in always):
+    nodes = comparison.target.node_conjuncts(node)
+    unconditional = [
+        each for each in nodes if each.pointer == node.pointer or "unevaluatedProperties" not in each.schema
+    ]
+    if any("additionalProperties" in each.schema for each in unconditional):
         return
-    names = frozenset().union(*(each.schema.get("properties", ()) for each in always))
-    patterns = frozenset().union(*(each.schema.get("patternProperties", ()) for each in always))
+    names = frozenset().union(*(each.schema.get("properties", ()) for each in unconditional))
+    patterns = frozenset().union(*(each.schema.get("patternProperties", ()) for each in unconditional))
 
-    def covered(name: str) -> bool:
+    def is_covered(name: str) -> bool:
         return name in names or any(comparison.checker.matches(pattern, name) for pattern in patterns)
 
-    yield from _other_members(comparison, facts, node, "unevaluatedProperties", covered)
+    yield from _other_members(comparison, facts, node, "unevaluatedProperties", is_covered)
 
 
 def _other_members(
-    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, key: str, covered: Callable[[str], bool]
+    comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, key: str, is_covered: Callable[[str], bool]
 ) -> Iterator[Incompatibility]:
-    """Members that the target has no schema for: it forbids them, or has one for all of them."""
+    """Members without a schema in the target: forbidden, or constrained by one schema for all of them."""
     part = node.part(key)
 
-    def compared(given: Constraints | None, gap: Incompatibility) -> Iterator[Incompatibility]:
-        if given is not None:
-            yield from [gap] if part.schema is False else comparison.compare_inner(given, part)
+    def compared(constraints: Constraints | None, gap: Incompatibility) -> Iterator[Incompatibility]:
+        if constraints is not None:
+            yield from [gap] if part.schema is False else comparison.compare_inner(constraints, part)
 
     for name in sorted(facts.declared.names):
-        if not covered(name):
+        if not is_covered(name):
             yield from compared(
                 facts.member(name),
                 Incompatibility(_member_pointer(facts, name, part.pointer), _member_text(name), "refused"),
@@ -206,8 +209,8 @@ def _other_members(
     if facts.declared.has_rest_schema:
         yield from compared(facts.other_members(), Incompatibility(part.pointer, "members that are not listed"))
     elif facts.is_open and comparison.target.conjuncts(part):
-        anything = facts.nested and is_free_form(facts.nodes, facts.declared)
-        yield Incompatibility(part.pointer, "members that are not listed", "value" if anything else "undeclared")
+        free_form = facts.nested and is_free_form(facts.nodes, facts.declared)
+        yield Incompatibility(part.pointer, "members that are not listed", "value" if free_form else "undeclared")
 
 
 def _property_names(
@@ -215,8 +218,8 @@ def _property_names(
 ) -> Iterator[Incompatibility]:
     del argument
     part = node.part("propertyNames")
-    opened = comparison.target.conjuncts(part)
-    refused = [name for name in sorted(facts.declared.names) if comparison.checker.accepts(name, opened) is not True]
+    nodes = comparison.target.conjuncts(part)
+    refused = [name for name in sorted(facts.declared.names) if comparison.checker.accepts(name, nodes) is not True]
     for name in refused:
         if facts.member(name) is not None:
             yield Incompatibility(_member_pointer(facts, name, part.pointer), _member_text(name), "refused")
@@ -226,10 +229,13 @@ def _property_names(
         or (facts.nested and is_free_form(facts.nodes, facts.declared))
     ):
         names = [
-            each for mine in facts.nodes if "propertyNames" in mine.schema for each in _name_conjuncts(facts, mine)
+            each
+            for source_node in facts.nodes
+            if "propertyNames" in source_node.schema
+            for each in _name_conjuncts(facts, source_node)
         ]
-        nodes = (NormalizedNode({"type": "string"}, "", "names"), *names)
-        yield from comparison.compare_inner(Constraints(nodes, comparison.source.scope(nodes)), part)
+        name_nodes = (NormalizedNode({"type": "string"}, "", "names"), *names)
+        yield from comparison.compare_inner(Constraints(name_nodes, comparison.source.scope(name_nodes)), part)
 
 
 def _name_conjuncts(facts: ValueFacts, node: NormalizedNode) -> Nodes:
@@ -259,12 +265,14 @@ def _dependent_required(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
     del comparison
-    for name, needed in argument.items():
+    for name, dependents in argument.items():
         if not facts.declares(name) or facts.member(name) is None:
             continue
-        given = facts.required.union(*(each.get(name, ()) for each in facts.keyword_values("dependentRequired")))
-        for other in needed:
-            if other not in given and other != name:
+        known_required = facts.required.union(
+            *(each.get(name, ()) for each in facts.keyword_values("dependentRequired"))
+        )
+        for other in dependents:
+            if other not in known_required and other != name:
                 what = f"objects with {quote_value(name)} and without {quote_value(other)}"
                 yield Incompatibility(node.pointer_to("dependentRequired", name), what)
 
@@ -275,37 +283,45 @@ def _dependent_schemas(
     for name in argument:
         if not facts.declares(name) or facts.member(name) is None:
             continue
-        there = [NormalizedNode({"required": [name]}, node.pointer, f"required {name}")]
-        for mine in facts.nodes:
-            if name in mine.schema.get("dependentSchemas", ()):
-                there += facts.document.conjuncts(mine.part("dependentSchemas", name))
-        yield from comparison.compare_same(facts.with_nodes(there), node.part("dependentSchemas", name))
+        added = [NormalizedNode({"required": [name]}, node.pointer, f"required {name}")]
+        for source_node in facts.nodes:
+            if name in source_node.schema.get("dependentSchemas", ()):
+                added += facts.document.conjuncts(source_node.part("dependentSchemas", name))
+        yield from comparison.compare_same(facts.with_nodes(added), node.part("dependentSchemas", name))
 
 
 def dropped_members(
     checker: ValueChecker,
     facts: ValueFacts,
-    mine: MemberDeclarations,
+    source_members: MemberDeclarations,
     targets: Nodes,
-    theirs: MemberDeclarations,
+    target_members: MemberDeclarations,
     *,
     free_form: bool,
 ) -> Iterator[Incompatibility]:
-    """Members that the source speaks of and the target does not, though it may still accept them.
+    """Members that the source declares and the target does not, though it may still accept them.
 
-    With `maps`, a target that takes anything under any name speaks of all of them.
+    With `free_form`, a target that accepts anything under any name declares all of them.
     """
     types = allowed_types(targets)
-    if "object" not in facts.types & types or not mine.names or theirs.has_rest_schema or facts.values is not None:
+    if (
+        "object" not in facts.types & types
+        or not source_members.names
+        or target_members.has_rest_schema
+        or facts.values is not None
+    ):
         return
-    if is_free_form(targets, theirs) and (
+    if is_free_form(targets, target_members) and (
         (free_form and facts.nested) or not any("type" in node.schema for node in targets)
     ):
         return
     if any(node.schema.get("additionalProperties") is False for node in targets):
-        return  # a gap already
-    for name in sorted(mine.names - theirs.names - facts.known_names):
-        if not any(checker.matches(pattern, name) for pattern in theirs.patterns) and facts.member(name) is not None:
+        return  # reported by the rule of additionalProperties
+    for name in sorted(source_members.names - target_members.names - facts.known_names):
+        if (
+            not any(checker.matches(pattern, name) for pattern in target_members.patterns)
+            and facts.member(name) is not None
+        ):
             yield Incompatibility(_member_pointer(facts, name, ""), _member_text(name), "member")
 
 
@@ -314,9 +330,11 @@ def _member_text(name: str) -> str:
 
 
 def _member_pointer(facts: ValueFacts, name: str, otherwise: str) -> str:
-    """Where the source speaks of a member."""
-    places = (node.pointer_to("properties", name) for node in facts.nodes if name in node.schema.get("properties", ()))
-    return next(places, facts.nodes[0].pointer if facts.nodes else otherwise)
+    """The pointer to a member's declaration in the source."""
+    pointers = (
+        node.pointer_to("properties", name) for node in facts.nodes if name in node.schema.get("properties", ())
+    )
+    return next(pointers, facts.nodes[0].pointer if facts.nodes else otherwise)
 
 
 OBJECT_RULES: dict[str, KeywordRule] = {

@@ -8,10 +8,11 @@ from toolhall.model.json import Json, JsonObject, escape_pointer
 from toolhall.schema.keywords import KEYWORD_TYPE, SUBSCHEMA_KEYWORDS, declared_draft, is_current, upgrade
 from toolhall.schema.references import ReferenceResolver
 
-# Keywords that judge a value; how a text is written (`format`, encodings) is promised too, though nobody checks it.
+# Keywords that constrain a value; `format` and encodings count too, though validators do not check them.
 VALIDATION_KEYWORDS = frozenset({"type", "enum", "const", "$ref"}) | SUBSCHEMA_KEYWORDS | KEYWORD_TYPE.keys()
 FALSE_SCHEMA: JsonObject = {"not": {}}
-INVALID_SCHEMA: JsonObject = {"$ref": None}  # a reference that leads nowhere, or what is no schema at all
+INVALID_SCHEMA: JsonObject = {"$ref": None}  # stands for an unresolvable reference, or for anything but a schema
+# Keywords whose subschemas apply to the same value.
 _IN_PLACE_ONE = ("if", "then", "else")
 _IN_PLACE_LIST = ("anyOf", "oneOf")
 _IN_PLACE = frozenset({*_IN_PLACE_ONE, *_IN_PLACE_LIST, "dependentSchemas"})
@@ -20,7 +21,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class SchemaPart(msgspec.Struct, frozen=True):
-    """A schema as it stands in a document, and the pointer to it."""
+    """A schema at a position of a document, and the pointer to it."""
 
     schema: Json
     pointer: str
@@ -31,25 +32,25 @@ class SchemaPart(msgspec.Struct, frozen=True):
 
 
 class NormalizedNode(msgspec.Struct, frozen=True):
-    """A schema object in the newest draft that a value must fit; `key` tells it from others made of the same one."""
+    """A schema object in the newest draft; `key` distinguishes it from others derived from the same object."""
 
     schema: JsonObject
     pointer: str
     key: str
 
     def part(self, *parts: str | int) -> SchemaPart:
-        """A schema that this one holds."""
-        found: Json = self.schema
-        for each in parts:
-            found = found[each]
-        return SchemaPart(found, self.pointer_to(*parts))
+        """A subschema."""
+        schema: Json = self.schema
+        for key in parts:
+            schema = schema[key]
+        return SchemaPart(schema, self.pointer_to(*parts))
 
     def pointer_to(self, *parts: str | int) -> str:
         """The pointer to something inside."""
         return self.pointer + "".join(f"/{escape_pointer(str(part))}" for part in parts)
 
     def without(self, *keys: str) -> "NormalizedNode":
-        """The same without some of its keywords."""
+        """The node without some of its keywords."""
         kept = {key: part for key, part in self.schema.items() if key not in keys}
         return NormalizedNode(kept, self.pointer, f"{self.key} -{keys[0]}")
 
@@ -58,16 +59,16 @@ Nodes = tuple[NormalizedNode, ...]
 
 
 class MemberDeclarations(msgspec.Struct, frozen=True):
-    """The members that schemas speak of: by name, by pattern, or all others by a schema of their own."""
+    """The members that schemas declare: by name, by pattern, or all others by a schema of their own."""
 
     names: frozenset[str] = frozenset()
     patterns: frozenset[str] = frozenset()
     has_rest_schema: bool = False
-    lists_members: bool = False  # there is a list of members, if only an empty one
+    lists_members: bool = False  # has `properties` or `patternProperties`, even if empty
 
 
 class MemberScope(msgspec.Struct, frozen=True):
-    """All that speaks of a value's members, whether it applies or not; `number` is the same for the same nodes."""
+    """All nodes that may declare a value's members, whether they apply or not; equal nodes have equal `number`."""
 
     nodes: Nodes
     declared: MemberDeclarations
@@ -75,20 +76,20 @@ class MemberScope(msgspec.Struct, frozen=True):
 
 
 class Constraints(msgspec.Struct, frozen=True):
-    """What a value must fit, and what speaks of its members."""
+    """The nodes that a value must satisfy, and the scope of its members."""
 
     nodes: Nodes
     scope: MemberScope
 
 
 class SchemaDocument:
-    """A schema and what was found out about its parts."""
+    """A schema, and caches of what was derived from it."""
 
     def __init__(self, root: Json) -> None:
         self.root = root
-        known = root if isinstance(root, dict) else {}
-        self.draft = declared_draft(known)
-        self._references = ReferenceResolver(known)
+        schema = root if isinstance(root, dict) else {}
+        self.draft = declared_draft(schema)
+        self._references = ReferenceResolver(schema)
         self._conjuncts: dict[str, Nodes] = {}
         self._declared_members: dict[tuple[str, bool], MemberDeclarations] = {}
         self._scopes: dict[tuple[str, ...], MemberScope] = {}
@@ -96,68 +97,68 @@ class SchemaDocument:
         self._encoded: dict[str, bytes] = {}
 
     def conjuncts(self, part: SchemaPart) -> Nodes:
-        """All schema objects that a value must fit; none where anything goes."""
-        found = self._conjuncts.get(part.pointer)
-        if found is None:
-            found = self._conjuncts[part.pointer] = tuple(self._find_conjuncts(part))
-        return found
+        """All schema objects that a value must satisfy; empty if anything is accepted."""
+        nodes = self._conjuncts.get(part.pointer)
+        if nodes is None:
+            nodes = self._conjuncts[part.pointer] = tuple(self._find_conjuncts(part))
+        return nodes
 
     def node_conjuncts(self, node: NormalizedNode) -> list[NormalizedNode]:
-        """A node, and all that it demands beside."""
+        """The node, and all other nodes that it requires."""
         return self._find_conjuncts(SchemaPart(node.schema, node.pointer))
 
     def declared_members(self, nodes: Iterable[NormalizedNode], *, alternatives: bool = True) -> MemberDeclarations:
-        """The members that these speak of, whatever else decides whether they apply; without `choices`, always."""
-        found = [self._node_members(node, alternatives) for node in nodes]
-        if len(found) == 1:
-            return found[0]
+        """The members that these nodes declare; without `alternatives`, those in `anyOf` and `oneOf` do not count."""
+        declarations = [self._node_members(node, alternatives) for node in nodes]
+        if len(declarations) == 1:
+            return declarations[0]
         return MemberDeclarations(
-            frozenset().union(*(each.names for each in found)),
-            frozenset().union(*(each.patterns for each in found)),
-            any(each.has_rest_schema for each in found),
-            any(each.lists_members for each in found),
+            frozenset().union(*(each.names for each in declarations)),
+            frozenset().union(*(each.patterns for each in declarations)),
+            any(each.has_rest_schema for each in declarations),
+            any(each.lists_members for each in declarations),
         )
 
     def scope(self, nodes: Nodes) -> MemberScope:
-        """Everything that may judge the value that these judge."""
+        """All nodes that may apply to the value that these nodes constrain."""
         keys = tuple([node.key for node in nodes])
-        found = self._scopes.get(keys)
-        if found is None:
-            found = MemberScope(self._with_in_place(nodes), self.declared_members(nodes), len(self._scopes))
-            self._scopes[keys] = found
-        return found
+        scope = self._scopes.get(keys)
+        if scope is None:
+            scope = MemberScope(self._with_in_place(nodes), self.declared_members(nodes), len(self._scopes))
+            self._scopes[keys] = scope
+        return scope
 
     def _with_in_place(self, nodes: Nodes) -> Nodes:
         if all(_IN_PLACE.isdisjoint(node.schema) for node in nodes):
             return nodes
-        found = {node.key: node for node in nodes}
+        nodes_by_key = {node.key: node for node in nodes}
         pending = list(nodes)
-        for node in pending:  # it grows
-            for each in self._in_place_nodes(node, alternatives=True):
-                if each.key not in found:
-                    found[each.key] = each
-                    pending.append(each)
-        return tuple(found.values())
+        for node in pending:  # grows while it is iterated
+            for inner in self._in_place_nodes(node, alternatives=True):
+                if inner.key not in nodes_by_key:
+                    nodes_by_key[inner.key] = inner
+                    pending.append(inner)
+        return tuple(nodes_by_key.values())
 
     def encoded(self, node: NormalizedNode) -> bytes:
-        """A node's own words, equal for equal ones; empty where they mean something only in this document."""
-        found = self._encoded.get(node.key)
-        if found is None:
+        """The node as text, equal for equal nodes; empty if it has references, which depend on the document."""
+        text = self._encoded.get(node.key)
+        if text is None:
             encoded = _encode(node.schema)
-            found = self._encoded[node.key] = b"" if b'ef":' in encoded else encoded  # $ref, $dynamicRef, $recursiveRef
-        return found
+            text = self._encoded[node.key] = b"" if b'ef":' in encoded else encoded  # $ref, $dynamicRef, $recursiveRef
+        return text
 
     def _find_conjuncts(self, part: SchemaPart) -> list[NormalizedNode]:
         nodes: list[NormalizedNode] = []
         pending, seen = [part], {part.pointer}
-        for each in pending:  # it grows
-            schema = self.normalized(each.schema)
-            for inner in self._conjoined_parts(schema, each):
+        for current in pending:  # grows while it is iterated
+            schema = self.normalized(current.schema)
+            for inner in self._conjoined_parts(schema, current):
                 if inner.pointer not in seen:
                     seen.add(inner.pointer)
                     pending.append(inner)
             if not VALIDATION_KEYWORDS.isdisjoint(schema):
-                nodes.append(NormalizedNode(schema, each.pointer, each.pointer))
+                nodes.append(NormalizedNode(schema, current.pointer, current.pointer))
         return [
             node
             for node in nodes
@@ -165,15 +166,15 @@ class SchemaDocument:
         ]
 
     def _conjoined_parts(self, schema: JsonObject, part: SchemaPart) -> list[SchemaPart]:
-        found = [
+        parts = [
             SchemaPart(each, part.pointer_to("allOf", index)) for index, each in enumerate(schema.get("allOf", ()))
         ]
         if schema is not INVALID_SCHEMA and "$ref" in schema:
-            found.append(self.resolve(schema["$ref"]) or SchemaPart(None, part.pointer_to("$ref")))
-        return found
+            parts.append(self.resolve(schema["$ref"]) or SchemaPart(None, part.pointer_to("$ref")))
+        return parts
 
     def resolve(self, reference: str) -> SchemaPart | None:
-        """What a reference refers to, if that is in the document."""
+        """The target of a reference; None if it is not in the document."""
         path = self._references.resolve(reference)
         return (
             None
@@ -184,17 +185,17 @@ class SchemaDocument:
     def normalized(self, schema: Json) -> JsonObject:
         """A schema object in the newest draft; `true` and `false` become objects too."""
         if type(schema) is dict:
-            if self.draft == "draft-07" and "$ref" in schema:  # where nothing beside $ref counts
+            if self.draft == "draft-07" and "$ref" in schema:  # draft 7 ignores the siblings of $ref
                 schema = {"$ref": schema["$ref"]}
             return schema if is_current(schema, self.draft) else upgrade(schema, self.draft, _ignore)
         return FALSE_SCHEMA if schema is False else {} if schema is True else INVALID_SCHEMA
 
     def _node_members(self, node: NormalizedNode, alternatives: bool) -> MemberDeclarations:
-        found = self._declared_members.get((node.key, alternatives))
-        if found is None:
-            self._declared_members[node.key, alternatives] = MemberDeclarations()  # for what refers to itself
-            found = self._declared_members[node.key, alternatives] = self._find_members(node, alternatives)
-        return found
+        declarations = self._declared_members.get((node.key, alternatives))
+        if declarations is None:
+            self._declared_members[node.key, alternatives] = MemberDeclarations()  # ends the recursion of cycles
+            declarations = self._declared_members[node.key, alternatives] = self._find_members(node, alternatives)
+        return declarations
 
     def _find_members(self, node: NormalizedNode, alternatives: bool) -> MemberDeclarations:
         schema = node.schema
@@ -204,10 +205,10 @@ class SchemaDocument:
             any(is_rest_schema(schema.get(key)) for key in ("additionalProperties", "unevaluatedProperties")),
             "properties" in schema or "patternProperties" in schema,
         )
-        beside = self._in_place_nodes(node, alternatives)
-        if not beside:
+        in_place = self._in_place_nodes(node, alternatives)
+        if not in_place:
             return own
-        inner = self.declared_members(beside, alternatives=alternatives)
+        inner = self.declared_members(in_place, alternatives=alternatives)
         return MemberDeclarations(
             own.names | inner.names,
             own.patterns | inner.patterns,
@@ -216,7 +217,7 @@ class SchemaDocument:
         )
 
     def _in_place_nodes(self, node: NormalizedNode, alternatives: bool) -> list[NormalizedNode]:
-        """What else may judge the same value: alternatives, conditions, what some members bring with them."""
+        """Other nodes that may apply to the same value: alternatives, conditions, dependent schemas."""
         schema = node.schema
         if _IN_PLACE.isdisjoint(schema):
             return []
@@ -228,7 +229,7 @@ class SchemaDocument:
 
 
 def is_rest_schema(schema: Json) -> bool:
-    """Whether a schema is more than a switch: it says what other members are like, so that they are promised."""
+    """True if a schema describes all other members, and is not only `true` or `false`."""
     return isinstance(schema, dict) and bool(schema)
 
 

@@ -19,7 +19,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.schema.keywords import SINGLE_SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP
 
 _UNORDERED = frozenset({"type", "required", "enum"})
-# Keywords that are read together with others; where only the names of those count, they stand in the second list.
+# Keywords that depend on siblings: those that must be equivalent too, and those of which only the names matter.
 _READ_TOGETHER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "if": (("if", "then", "else"), ()),
     "contains": (("contains", "minContains", "maxContains"), ()),
@@ -28,35 +28,47 @@ _READ_TOGETHER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 _UNEVALUATED = frozenset({"unevaluatedProperties", "unevaluatedItems"})
 PointerPairs = frozenset[tuple[str, str]]
+Side: TypeAlias = tuple[SchemaDocument, Nodes]
+_OBJECT = frozenset({"object"})
+_MAX_MEMBER_DEPTH = 3
+_STEP_COST = 5  # steps
+_EMPTY_SCOPE = MemberScope((), MemberDeclarations(), -1)
 
 
 def is_equivalent(
     comparison: ComparisonContext, one: SchemaPart, other: SchemaPart, assumed: PointerPairs = frozenset()
 ) -> bool:
-    """Whether a part of the source and one of the target say the same, whatever is written about it."""
+    """True if a part of the source and one of the target constrain values equally; annotations do not matter."""
     comparison.budget.spend()
     pair = (one.pointer, other.pointer)
     if pair in assumed:
-        return True  # nothing on the way here told them apart
-    mine, theirs = comparison.source.normalized(one.schema), comparison.target.normalized(other.schema)
+        return True  # coinduction: nothing has told them apart so far
+    source_schema, target_schema = comparison.source.normalized(one.schema), comparison.target.normalized(other.schema)
     return _same_node(
         comparison,
-        NormalizedNode(mine, one.pointer, one.pointer),
-        NormalizedNode(theirs, other.pointer, other.pointer),
+        NormalizedNode(source_schema, one.pointer, one.pointer),
+        NormalizedNode(target_schema, other.pointer, other.pointer),
         assumed | {pair},
     )
 
 
 def is_keyword_preserved(comparison: ComparisonContext, one: NormalizedNode, other: NormalizedNode, key: str) -> bool:
-    """Whether what a node of the target says by a keyword is said by a node of the source too."""
+    """True if the source's node has an equivalent of the target's keyword, with the siblings it depends on."""
     if key in _UNEVALUATED:
         return _same_node(comparison, one, other, frozenset())
-    words, names = _READ_TOGETHER.get(key, ((key,), ()))
+    keywords, name_keywords = _READ_TOGETHER.get(key, ((key,), ()))
     return (
-        all((word in one.schema) == (word in other.schema) for word in words)
-        and all(_names(one.schema, word) == _names(other.schema, word) for word in names)
-        and all(_same_keyword(comparison, one, other, word, frozenset()) for word in words if word in one.schema)
+        all((keyword in one.schema) == (keyword in other.schema) for keyword in keywords)
+        and all(_names(one.schema, keyword) == _names(other.schema, keyword) for keyword in name_keywords)
+        and all(
+            _same_keyword(comparison, one, other, keyword, frozenset()) for keyword in keywords if keyword in one.schema
+        )
     )
+
+
+def is_disjoint(comparison: ComparisonContext, one: Side, other: Side) -> bool:
+    """True if it is proven that no value satisfies both sides."""
+    return _is_disjoint(comparison.budget, one, other, 0)
 
 
 def _names(schema: JsonObject, key: str) -> object:
@@ -78,67 +90,68 @@ def _same_node(
 def _same_keyword(
     comparison: ComparisonContext, one: NormalizedNode, other: NormalizedNode, key: str, assumed: PointerPairs
 ) -> bool:
-    mine, theirs = one.schema[key], other.schema[key]
+    source_value, target_value = one.schema[key], other.schema[key]
     if key == "$ref":
-        source, target = comparison.source.resolve(mine), comparison.target.resolve(theirs)
-        return source is not None and target is not None and is_equivalent(comparison, source, target, assumed)
+        source_part, target_part = comparison.source.resolve(source_value), comparison.target.resolve(target_value)
+        return (
+            source_part is not None
+            and target_part is not None
+            and is_equivalent(comparison, source_part, target_part, assumed)
+        )
     if key in SINGLE_SUBSCHEMA:
         return is_equivalent(comparison, one.part(key), other.part(key), assumed)
     if key in SUBSCHEMA_LIST:
-        return len(mine) == len(theirs) and all(
+        return len(source_value) == len(target_value) and all(
             is_equivalent(comparison, one.part(key, index), other.part(key, index), assumed)
-            for index in range(len(mine))
+            for index in range(len(source_value))
         )
     if key in SUBSCHEMA_MAP:
-        return mine.keys() == theirs.keys() and all(
-            is_equivalent(comparison, one.part(key, name), other.part(key, name), assumed) for name in mine
+        return source_value.keys() == target_value.keys() and all(
+            is_equivalent(comparison, one.part(key, name), other.part(key, name), assumed) for name in source_value
         )
-    return _hashable_set(mine) == _hashable_set(theirs) if key in _UNORDERED else hashable(mine) == hashable(theirs)
+    return (
+        _hashable_set(source_value) == _hashable_set(target_value)
+        if key in _UNORDERED
+        else hashable(source_value) == hashable(target_value)
+    )
 
 
 def _hashable_set(value: Json) -> frozenset[object]:
     return frozenset(map(hashable, value if isinstance(value, list) else [value]))
 
 
-Side: TypeAlias = tuple[SchemaDocument, Nodes]
-_OBJECT = frozenset({"object"})
-_MAX_MEMBER_DEPTH = 3
-_STEP_COST = 5  # steps
-_EMPTY_SCOPE = MemberScope((), MemberDeclarations(), -1)
-
-
-def is_disjoint(comparison: ComparisonContext, one: Side, other: Side) -> bool:
-    """Whether nothing fits both."""
-    return _is_disjoint(comparison.budget, one, other, 0)
-
-
 def _is_disjoint(budget: ComparisonBudget, one: Side, other: Side, depth: int) -> bool:
     budget.spend(_STEP_COST)
-    mine, theirs = _facts_of(budget, one), _facts_of(budget, other)
-    if mine.is_impossible or theirs.is_impossible or not _with_numbers(mine) & _with_numbers(theirs):
+    facts, other_facts = _facts_of(budget, one), _facts_of(budget, other)
+    if facts.is_impossible or other_facts.is_impossible or not _with_numbers(facts) & _with_numbers(other_facts):
         return True
-    if _refuses_all(budget, other, mine) or _refuses_all(budget, one, theirs):
+    if _refuses_all(budget, other, facts) or _refuses_all(budget, one, other_facts):
         return True
-    if mine.types != _OBJECT or theirs.types != _OBJECT or depth >= _MAX_MEMBER_DEPTH:
+    if facts.types != _OBJECT or other_facts.types != _OBJECT or depth >= _MAX_MEMBER_DEPTH:
         return False
-    return any(_members_disjoint(budget, mine, theirs, name, depth) for name in sorted(mine.required & theirs.required))
+    return any(
+        _members_disjoint(budget, facts, other_facts, name, depth)
+        for name in sorted(facts.required & other_facts.required)
+    )
 
 
-def _members_disjoint(budget: ComparisonBudget, mine: ValueFacts, theirs: ValueFacts, name: str, depth: int) -> bool:
-    one, other = mine.member(name), theirs.member(name)
+def _members_disjoint(
+    budget: ComparisonBudget, facts: ValueFacts, other_facts: ValueFacts, name: str, depth: int
+) -> bool:
+    one, other = facts.member(name), other_facts.member(name)
     if one is None or other is None:
         return True
-    return _is_disjoint(budget, (mine.document, one.nodes), (theirs.document, other.nodes), depth + 1)
+    return _is_disjoint(budget, (facts.document, one.nodes), (other_facts.document, other.nodes), depth + 1)
 
 
 def _refuses_all(budget: ComparisonBudget, side: Side, facts: ValueFacts) -> bool:
     document, nodes = side
-    judge = ValueChecker(document, budget)
-    return facts.values is not None and all(judge.accepts(value, nodes) is False for value in facts.values)
+    checker = ValueChecker(document, budget)
+    return facts.values is not None and all(checker.accepts(value, nodes) is False for value in facts.values)
 
 
 def _with_numbers(facts: ValueFacts) -> frozenset[str]:
-    """The types, a whole number being one that `number` allows."""
+    """The types, with `integer` wherever `number` is allowed."""
     return facts.types | {"integer"} if "number" in facts.types and facts.values is None else facts.types
 
 

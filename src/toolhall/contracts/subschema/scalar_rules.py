@@ -1,4 +1,4 @@
-"""Rules for the keywords of plain values (types, enums, bounds, strings) and for combined schemas (anyOf, not, if)."""
+"""Rules for the keywords of scalar values (types, enums, bounds, strings) and for combinators (anyOf, not, if)."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from toolhall.contracts.subschema.relations import is_disjoint
 from toolhall.contracts.subschema.value_facts import ComparisonContext, KeywordRule, ValueFacts, allowed_types
 from toolhall.model.json import Json
 
-# Whoever writes the first writes the second too (RFC 3986, 3987, 6531, 5890; OpenAPI's formats of numbers).
+# Every text of the first format is one of the others too (RFC 3986, 3987, 6531, 5890; OpenAPI's number formats).
 _WIDER_FORMATS = {
     "uri": {"uri-reference", "iri", "iri-reference"},
     "uri-reference": {"iri-reference"},
@@ -38,7 +38,7 @@ def _type(
 def _enum(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    del comparison, argument  # a case with few values is judged by them
+    del comparison, argument  # the comparison itself checks finitely many values
     yield Incompatibility(
         node.pointer_to("enum" if "enum" in node.schema else "const"),
         f"{describe_types(facts.types)} that are not listed",
@@ -97,15 +97,15 @@ def _is_whole_multiple(number: float, of: float) -> bool:
 
 
 def _size_rule(key: str, what: str) -> KeywordRule:
-    """The rule of a size: `min...` wants more, `max...` less."""
+    """The rule of a size keyword, `min...` or `max...`."""
 
     def rule(
-        comparing: ComparisonContext, case: ValueFacts, node: NormalizedNode, argument: Json
+        comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
     ) -> Iterator[Incompatibility]:
-        del comparing
-        if key.startswith("min") and case.min_size(key) < argument:
+        del comparison
+        if key.startswith("min") and facts.min_size(key) < argument:
             yield Incompatibility(node.pointer_to(key), what.format(f"fewer than {quote_value(argument)}"))
-        if key.startswith("max") and case.max_size(key) > argument:
+        if key.startswith("max") and facts.max_size(key) > argument:
             yield Incompatibility(node.pointer_to(key), what.format(f"more than {quote_value(argument)}"))
 
     return rule
@@ -119,7 +119,7 @@ def _pattern(
     if argument in stated:
         return
     if stated:
-        yield unproven(node.pointer_to("pattern"), f"the pattern is another one, {quote_value(argument)}")
+        yield unproven(node.pointer_to("pattern"), f"it is not known whether all texts match {quote_value(argument)}")
     else:
         yield Incompatibility(node.pointer_to("pattern"), f"texts that do not match {quote_value(argument)}")
 
@@ -133,13 +133,13 @@ def _format(
 
 
 def _content_rule(key: str, what: str) -> KeywordRule:
-    """The rule of how a text holds something else: it must stay as it was."""
+    """The rule of an encoding or media type, which must stay equal."""
 
     def rule(
-        comparing: ComparisonContext, case: ValueFacts, node: NormalizedNode, argument: Json
+        comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
     ) -> Iterator[Incompatibility]:
-        del comparing
-        if argument not in case.keyword_values(key):
+        del comparison
+        if argument not in facts.keyword_values(key):
             yield Incompatibility(node.pointer_to(key), f"texts that are not {what} {quote_value(argument)}")
 
     return rule
@@ -166,7 +166,7 @@ SCALAR_RULES: dict[str, KeywordRule] = {
 def _any_of(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    if facts.has_alternatives:  # each of its alternatives is looked at by itself
+    if facts.has_alternatives:  # not proven here, so that each alternative of the source is compared by itself
         yield unproven(node.pointer_to("anyOf"), "there are other alternatives")
         return
     parts = [node.part("anyOf", index) for index in range(len(argument))]
@@ -174,40 +174,42 @@ def _any_of(
         return
     tried: list[list[Incompatibility]] = []
     for part in parts:
-        found = comparison.compare_branch(facts, part)
-        if not breaks_promise(found):
-            yield from found
+        gaps = comparison.compare_branch(facts, part)
+        if not breaks_promise(gaps):
+            yield from gaps
             return
-        tried.append(found)
+        tried.append(gaps)
     yield from _closest_alternative(comparison, facts, parts, tried, node.pointer_to("anyOf"))
 
 
 def _one_of(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """One must fit, and no other one may."""
+    """Exactly one alternative must accept the value."""
     if facts.has_alternatives:
         yield unproven(node.pointer_to("oneOf"), "there are other alternatives")
         return
     parts = [node.part("oneOf", index) for index in range(len(argument))]
     tried: list[list[Incompatibility]] = []
     for part in parts:
-        found = comparison.compare_branch(facts, part)
-        if not breaks_promise(found):
+        gaps = comparison.compare_branch(facts, part)
+        if not breaks_promise(gaps):
             if not all(_mutually_exclusive(comparison, facts, part, other) for other in parts if other is not part):
                 yield unproven(node.pointer_to("oneOf"), "a value may fit more than one of these")
-            yield from found
+            yield from gaps
             return
-        tried.append(found)
+        tried.append(gaps)
     yield from _closest_alternative(comparison, facts, parts, tried, node.pointer_to("oneOf"))
 
 
 def _mutually_exclusive(comparison: ComparisonContext, facts: ValueFacts, part: SchemaPart, other: SchemaPart) -> bool:
-    """Whether a value of this case, which fits the one, cannot fit the other."""
-    opened = comparison.target.conjuncts(other)
-    if is_disjoint(comparison, (comparison.source, facts.nodes), (comparison.target, opened)):
+    """True if a value that satisfies `part` cannot satisfy `other`."""
+    other_nodes = comparison.target.conjuncts(other)
+    if is_disjoint(comparison, (comparison.source, facts.nodes), (comparison.target, other_nodes)):
         return True
-    return is_disjoint(comparison, (comparison.target, comparison.target.conjuncts(part)), (comparison.target, opened))
+    return is_disjoint(
+        comparison, (comparison.target, comparison.target.conjuncts(part)), (comparison.target, other_nodes)
+    )
 
 
 def _closest_alternative(
@@ -217,14 +219,14 @@ def _closest_alternative(
     tried: list[list[Incompatibility]],
     path: str,
 ) -> Iterator[Incompatibility]:
-    """The gaps to the alternative that was most probably meant."""
-    fitting = [
+    """The incompatibilities with the alternative that was most probably meant."""
+    same_type = [
         gaps
         for part, gaps in zip(parts, tried, strict=True)
         if facts.types & allowed_types(comparison.target.conjuncts(part))
     ]
-    if fitting:
-        yield from min(fitting, key=len)
+    if same_type:
+        yield from min(same_type, key=len)
     else:
         yield Incompatibility(path, describe_types(facts.types))
 
@@ -235,15 +237,15 @@ def _not(
     if argument in ({}, True):
         yield Incompatibility(node.pointer, "any value")
         return
-    opened = comparison.target.conjuncts(node.part("not"))
-    if not is_disjoint(comparison, (comparison.source, facts.nodes), (comparison.target, opened)):
+    excluded = comparison.target.conjuncts(node.part("not"))
+    if not is_disjoint(comparison, (comparison.source, facts.nodes), (comparison.target, excluded)):
         yield unproven(node.pointer_to("not"), "some values are excluded")
 
 
 def _conditional(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, argument: Json
 ) -> Iterator[Incompatibility]:
-    """Where the condition holds `then` must be proven, and where it does not `else`."""
+    """`then` must hold where the condition may hold, and `else` where it may not."""
     del argument
     condition = comparison.target.conjuncts(node.part("if"))
     if "then" in node.schema and not is_disjoint(
@@ -257,7 +259,7 @@ def _conditional(
 def _under_condition(
     comparison: ComparisonContext, facts: ValueFacts, node: NormalizedNode, key: str
 ) -> Iterator[Incompatibility]:
-    """Nothing is taken from the condition itself, so a gap may be none."""
+    """Incompatibilities under a condition; not proven, because the condition itself adds no facts."""
     for gap in comparison.compare_same(facts, node.part(key)):
         yield gap if gap.about == "undeclared" else unproven(gap.path, f"{gap.what} may be excluded under a condition")
 
@@ -267,7 +269,7 @@ def _invalid_reference(
 ) -> Iterator[Incompatibility]:
     del comparison, facts
     if argument is None:
-        yield unproven(node.pointer, "this leads nowhere, or is no schema")
+        yield unproven(node.pointer, "this reference cannot be resolved, or this is no schema")
 
 
 COMBINATOR_RULES: dict[str, KeywordRule] = {

@@ -16,16 +16,19 @@ from toolhall.schema.keywords import KEYWORD_TYPE
 from toolhall.schema.merge import json_types_of
 from toolhall.schema.validator import Validator
 
-MAX_STEPS = 10_000  # about half a second
+MAX_STEPS = 10_000  # about half a second of CPU
 MAX_DEPTH = 40
+MaybeBool = bool | None  # None: not known
+_CONSTANT = frozenset({"const"})
+_COMPILE_COST = 10  # steps to compile a pattern
 
 
 class BudgetExhausted(Exception):
-    """There was too much to compare."""
+    """The comparison takes too many steps or nests too deeply."""
 
 
 class ComparisonBudget:
-    """Steps that are left, and how deep inside the value the comparison is."""
+    """The remaining steps of a comparison, and its current depth inside the value."""
 
     __slots__ = ("_left", "depth")
 
@@ -34,19 +37,14 @@ class ComparisonBudget:
         self.depth = 0
 
     def spend(self, steps: int = 1) -> None:
-        """Take some steps, or give up."""
+        """Take steps; raises BudgetExhausted if none are left or the comparison is too deep."""
         self._left -= steps
         if self._left < 0 or self.depth > MAX_DEPTH:
             raise BudgetExhausted
 
 
-MaybeBool = bool | None  # None: not known
-_CONSTANT = frozenset({"const"})
-_COMPILE_COST = 10  # steps that it costs
-
-
 def hashable(value: Json) -> object:
-    """A value that can be looked up: equal for what JSON Schema calls equal, where true is not 1 but 1.0 is."""
+    """A hashable form of a value, equal where JSON Schema's equality holds: true is not 1, but 1.0 is."""
     match value:
         case bool():
             return ("true",) if value else ("false",)
@@ -59,7 +57,7 @@ def hashable(value: Json) -> object:
 
 
 class ValueChecker:
-    """Judges values by the schemas of one document."""
+    """Checks values against the schemas of one document; three-valued, because not everything is known."""
 
     def __init__(self, document: SchemaDocument, budget: ComparisonBudget) -> None:
         self.document = document
@@ -69,11 +67,11 @@ class ValueChecker:
         self._patterns: dict[str, Validator | None] = {}
 
     def accepts(self, value: Json, nodes: Iterable[NormalizedNode]) -> MaybeBool:
-        """Whether a value fits all of them."""
+        """Whether a value satisfies all nodes."""
         return _all(self.satisfies(value, node, key) for node in nodes for key in node.schema)
 
     def matches(self, pattern: str, text: str) -> MaybeBool:
-        """Whether a text matches, as the validator sees it; None for a pattern that it cannot use."""
+        """Whether a text matches a pattern, by the validator's engine; None if it cannot use the pattern."""
         self._budget.spend()
         if pattern not in self._patterns:
             self._budget.spend(_COMPILE_COST)
@@ -82,7 +80,7 @@ class ValueChecker:
         return None if compiled is None else compiled.accepts(text)
 
     def satisfies(self, value: Json, node: NormalizedNode, key: str) -> MaybeBool:
-        """Whether a value fits one keyword."""
+        """Whether a value satisfies one keyword."""
         kind = KEYWORD_TYPE.get(key)
         if kind is not None and kind not in json_types_of(value):
             return True
@@ -96,38 +94,40 @@ class ValueChecker:
                 return hashable(value) in self._enum_values(node)
             case "anyOf" | "oneOf" | "not" | "if":
                 return self._check_combinator(value, node, key)
-            case _:  # inside of lists and objects nothing is judged
+            case _:  # the contents of arrays and objects are not checked
                 return None if kind in ("array", "object") or node.schema is INVALID_SCHEMA else True
 
     def _enum_values(self, node: NormalizedNode) -> frozenset[object]:
-        found = self._enums.get(node.key)
-        if found is None:
+        values = self._enums.get(node.key)
+        if values is None:
             self._budget.spend(len(node.schema["enum"]) // 10)
-            found = self._enums[node.key] = frozenset(map(hashable, node.schema["enum"]))
-        return found
+            values = self._enums[node.key] = frozenset(map(hashable, node.schema["enum"]))
+        return values
 
     def _check_combinator(self, value: Json, node: NormalizedNode, key: str) -> MaybeBool:
         if key == "if":
             return self._conditional(value, node)
         if key == "not":
             return _not(self._check_part(value, node.part("not")))
-        titled = self._constant_counts(node, key)
-        if titled is not None:
-            fitting = titled[hashable(value)]
-            return fitting > 0 if key == "anyOf" else fitting == 1
+        constants = self._constant_counts(node, key)
+        if constants is not None:
+            matches = constants[hashable(value)]
+            return matches > 0 if key == "anyOf" else matches == 1
         verdicts = [self._check_part(value, node.part(key, index)) for index in range(len(node.schema[key]))]
         if key == "anyOf":
-            return _not(_all(_not(each) for each in verdicts))
+            return _not(_all(_not(verdict) for verdict in verdicts))
         return None if None in verdicts else verdicts.count(True) == 1
 
     def _constant_counts(self, node: NormalizedNode, key: str) -> Counter[object] | None:
-        """How many alternatives are which value, where each is one: values that have titles are listed like this."""
-        place = f"{node.key} {key}"
-        if place not in self._constants:
+        """How often each value occurs, if all alternatives are constants: the form of enums with titles."""
+        cache_key = f"{node.key} {key}"
+        if cache_key not in self._constants:
             parts = node.schema[key]
-            constant = all(isinstance(part, dict) and VALIDATION_KEYWORDS & part.keys() == _CONSTANT for part in parts)
-            self._constants[place] = Counter(hashable(part["const"]) for part in parts) if constant else None
-        return self._constants[place]
+            all_constant = all(
+                isinstance(part, dict) and VALIDATION_KEYWORDS & part.keys() == _CONSTANT for part in parts
+            )
+            self._constants[cache_key] = Counter(hashable(part["const"]) for part in parts) if all_constant else None
+        return self._constants[cache_key]
 
     def _conditional(self, value: Json, node: NormalizedNode) -> MaybeBool:
         condition = self._check_part(value, node.part("if"))
@@ -149,12 +149,12 @@ def _compiled(pattern: str) -> Validator | None:
 
 
 def _all(verdicts: Iterable[MaybeBool]) -> MaybeBool:
-    known: MaybeBool = True
-    for each in verdicts:
-        if each is False:
+    result: MaybeBool = True
+    for verdict in verdicts:
+        if verdict is False:
             return False
-        known = known and each
-    return known
+        result = result and verdict
+    return result
 
 
 def _not(verdict: MaybeBool) -> MaybeBool:
@@ -162,7 +162,7 @@ def _not(verdict: MaybeBool) -> MaybeBool:
 
 
 def _is_multiple(value: float, of: float) -> MaybeBool:
-    return value % of == 0 if isinstance(of, int) else None  # fractions of two are not what they look like
+    return value % of == 0 if isinstance(of, int) else None  # binary fractions are inexact
 
 
 def _has_type(value: Json, stated: str | list[str]) -> bool:
@@ -172,12 +172,12 @@ def _has_type(value: Json, stated: str | list[str]) -> bool:
 _SCALAR_CHECKS: dict[str, Callable[[Json, Json], MaybeBool]] = {
     "type": _has_type,
     "const": lambda value, only: hashable(value) == hashable(only),
-    "minimum": lambda value, least: bool(value >= least),
-    "maximum": lambda value, most: bool(value <= most),
-    "exclusiveMinimum": lambda value, least: bool(value > least),
-    "exclusiveMaximum": lambda value, most: bool(value < most),
+    "minimum": lambda value, bound: bool(value >= bound),
+    "maximum": lambda value, bound: bool(value <= bound),
+    "exclusiveMinimum": lambda value, bound: bool(value > bound),
+    "exclusiveMaximum": lambda value, bound: bool(value < bound),
     "multipleOf": _is_multiple,
-    "minLength": lambda value, least: len(value) >= least,
-    "maxLength": lambda value, most: len(value) <= most,
-    "format": lambda value, name: None,  # noqa: ARG005 - nobody knows
+    "minLength": lambda value, bound: len(value) >= bound,
+    "maxLength": lambda value, bound: len(value) <= bound,
+    "format": lambda value, name: None,  # noqa: ARG005 - formats are not checked
 }

@@ -1,4 +1,4 @@
-"""What is known of a value that a schema accepts (ValueFacts), and the interface of keyword rules (KeywordRule)."""
+"""What is known about a value that a schema accepts (ValueFacts), and the interface of keyword rules (KeywordRule)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -26,25 +26,14 @@ ALL_TYPES = frozenset(TYPES)
 _FINITE_TYPES: dict[str, list[Json]] = {"boolean": [True, False], "null": [None]}
 _REST_KEYWORDS = ("additionalProperties", "unevaluatedProperties")
 PartFinder = Callable[[NormalizedNode], Iterator[SchemaPart]]
-Bound = tuple[float, bool]  # a bound, and whether it is itself left out
-
-
-def allowed_types(nodes: Iterable[NormalizedNode]) -> frozenset[str]:
-    """The types that all of these allow; whoever allows numbers allows whole ones."""
-    types = ALL_TYPES
-    for node in nodes:
-        stated = node.schema.get("type")
-        if stated is not None:
-            named = {stated} if isinstance(stated, str) else set(stated)
-            types &= named | {"integer"} if "number" in named else named
-    return types
+Bound = tuple[float, bool]  # a bound, and whether it is exclusive
 
 
 class ValueFacts:
-    """A value that fits all of these nodes of the source.
+    """What is known about a value that satisfies all these nodes of the source.
 
-    `scope` is all of the source that speaks of the value's members, `known` what the target speaks of in any case.
-    A value that is not `nested` is the arguments themselves.
+    `constraints.scope` is everything in the source that may declare the value's members, `known_names` are members that
+    the target declares in any case. `nested` is False for the arguments as a whole.
     """
 
     def __init__(
@@ -60,74 +49,78 @@ class ValueFacts:
         self.key = (tuple([node.key for node in self.nodes]), constraints.scope.number, known_names, nested)
 
     def with_nodes(self, nodes: Iterable[NormalizedNode]) -> "ValueFacts":
-        """The case that it fits these too."""
+        """The facts if the value also satisfies these nodes."""
         return self._copy(_unique(chain(self.nodes, nodes)), self.known_names)
 
     def with_known_names(self, names: frozenset[str]) -> "ValueFacts":
-        """The same, where the target speaks of these names too."""
+        """The facts if the target also declares these names."""
         return self if names <= self.known_names else self._copy(self.nodes, self.known_names | names)
 
     def alternatives(self) -> list["ValueFacts"]:
-        """Cases of which one must be; none where there is nothing to choose from."""
+        """Cases of which at least one holds; empty if there is nothing to choose from."""
         for node in self.nodes:
             for key in ("anyOf", "oneOf"):
                 if key in node.schema:
-                    ways = [self.document.conjuncts(node.part(key, index)) for index in range(len(node.schema[key]))]
-                    return [self._with_replacement(node, (key,), way) for way in ways]
+                    branches = [
+                        self.document.conjuncts(node.part(key, index)) for index in range(len(node.schema[key]))
+                    ]
+                    return [self._with_replacement(node, (key,), branch) for branch in branches]
             if "if" in node.schema and ("then" in node.schema or "else" in node.schema):
                 return self._conditional_alternatives(node)
         stated = any("type" in node.schema for node in self.nodes)
-        several = sorted(self.types - {"integer"} if "number" in self.types else self.types)
-        if not stated or len(several) == 1 or any(node.pointer == "type" for node in self.nodes):
+        types = sorted(self.types - {"integer"} if "number" in self.types else self.types)
+        if not stated or len(types) == 1 or any(node.pointer == "type" for node in self.nodes):
             return []
-        return [self.with_nodes([NormalizedNode({"type": kind}, "type", f"type {kind}")]) for kind in several]
+        return [self.with_nodes([NormalizedNode({"type": kind}, "type", f"type {kind}")]) for kind in types]
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """Whether it is one of several alternatives, and it is not known which."""
+        """True if one of several alternatives holds, and it is not known which."""
         return any("anyOf" in node.schema or "oneOf" in node.schema for node in self.nodes)
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """The types that it may have."""
+        """The possible types."""
         if self.values is not None:
             return frozenset(kind for value in self.values for kind in json_types_of(value)[:1])
         return allowed_types(self.nodes)
 
     @cached_property
     def values(self) -> list[Json] | None:
-        """All values it may be, where they are few; a value that its type contradicts was promised all the same."""
-        listing = [(node, key) for node in self.nodes for key in ("enum", "const") if key in node.schema]
-        if not listing:
+        """All possible values, if they are finitely many; enum values that contradict the type are included."""
+        enumerations = [(node, key) for node in self.nodes for key in ("enum", "const") if key in node.schema]
+        if not enumerations:
             types = allowed_types(self.nodes)
             return (
                 [value for kind in sorted(types) for value in _FINITE_TYPES[kind]]
                 if types <= _FINITE_TYPES.keys()
                 else None
             )
-        lists = [node.schema["enum"] if key == "enum" else [node.schema["const"]] for node, key in listing]
+        lists = [node.schema["enum"] if key == "enum" else [node.schema["const"]] for node, key in enumerations]
         fewest = min(lists, key=len)
-        if len(listing) == 1:
+        if len(enumerations) == 1:
             return fewest
-        return [value for value in fewest if all(self._checker.satisfies(value, node, key) for node, key in listing)]
+        return [
+            value for value in fewest if all(self._checker.satisfies(value, node, key) for node, key in enumerations)
+        ]
 
     @cached_property
     def is_impossible(self) -> bool:
-        """Whether there is no such value, as far as is seen at once."""
+        """True if it is evident that there is no such value."""
         return not self.types or any(node.schema.get("not") in ({}, True) for node in self.nodes)
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The members it must have."""
+        """The required members."""
         return frozenset().union(*(node.schema.get("required", ()) for node in self.nodes))
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether it may have members of which nothing is said."""
+        """True if undeclared members are allowed."""
         return not any(node.schema.get(key) is False for node in self.nodes for key in _REST_KEYWORDS)
 
     def keyword_values(self, key: str) -> Iterator[Json]:
-        """What each node says under a keyword."""
+        """The argument of a keyword in each node that has it."""
         return (node.schema[key] for node in self.nodes if key in node.schema)
 
     def min_size(self, key: str) -> float:
@@ -159,7 +152,7 @@ class ValueFacts:
         return -(floor(bound) + 1 if strict else ceil(bound)), False
 
     def declares(self, name: str) -> bool:
-        """Whether a member of this name was promised."""
+        """True if the source declares a member of this name."""
         declared = self.declared
         return (
             name in declared.names
@@ -168,17 +161,17 @@ class ValueFacts:
         )
 
     def member(self, name: str) -> Constraints | None:
-        """What a member of this name must fit; None if there can be none."""
+        """The constraints of a member; None if there can be none."""
         nodes = self._conjuncts(self.nodes, lambda node: self._members(node, name, _REST_KEYWORDS[:1]))
         return self._constraints(nodes, ("member", name), lambda node: self._members(node, name, _REST_KEYWORDS))
 
     def members_matching(self, pattern: str) -> Constraints | None:
-        """What members must fit whose names match a pattern of the source, as far as that says it."""
+        """The constraints that a pattern of the source puts on members whose names match it."""
         nodes = self._conjuncts(self.nodes, lambda node: _part_at(node, "patternProperties", pattern))
         return self._constraints(nodes, ("others", ""), _unnamed_member_parts)
 
     def other_members(self) -> Constraints | None:
-        """What members must fit of which nothing else is said."""
+        """The constraints of members that are matched by no name or pattern."""
         return self._constraints(
             self._conjuncts(self.nodes, lambda node: _part_at(node, "additionalProperties")),
             ("others", ""),
@@ -186,18 +179,18 @@ class ValueFacts:
         )
 
     def item(self, index: int | None) -> Constraints | None:
-        """What the item at an index must fit, or any item behind those that have a schema of their own."""
+        """The constraints of the item at an index; None as index: of any item after the prefix."""
         return self._constraints(
             self._conjuncts(self.nodes, lambda node: _item_part(node, index)), ("items", ""), _item_parts
         )
 
     @cached_property
     def prefix_count(self) -> int:
-        """How many items have a schema of their own."""
+        """The number of items with a schema of their own."""
         return max((len(first) for first in self.keyword_values("prefixItems")), default=0)
 
     def _constraints(self, nodes: Nodes, what: tuple[str, str], parts: PartFinder) -> Constraints | None:
-        """What a part of the value must fit; None if nothing can. What speaks of it is found once for all cases."""
+        """The constraints of a part of the value; None if nothing satisfies them. Scopes are cached for all cases."""
         if any(node.schema is FALSE_SCHEMA for node in nodes):
             return None
         key = (self._scope.number, *what)
@@ -211,24 +204,26 @@ class ValueFacts:
         return _unique(each for node in nodes for part in parts(node) for each in self.document.conjuncts(part))
 
     def _members(self, node: NormalizedNode, name: str, rest: tuple[str, ...]) -> Iterator[SchemaPart]:
-        """What a node says of a member; `rest` are the keywords about those that it does not name."""
+        """A node's schemas for a member; `rest` are the keywords for members that it does not name."""
         schema = node.schema
-        spoken = False
+        is_named = False
         if name in schema.get("properties", ()):
-            spoken = True
+            is_named = True
             yield node.part("properties", name)
         for pattern in schema.get("patternProperties", ()):
             verdict = self._checker.matches(pattern, name)
-            spoken = spoken or verdict is not False
+            is_named = is_named or verdict is not False
             if verdict:
                 yield node.part("patternProperties", pattern)
-        if not spoken:
+        if not is_named:
             yield from (node.part(key) for key in rest if key in schema)
 
     def _conditional_alternatives(self, node: NormalizedNode) -> list["ValueFacts"]:
         keys = ("if", "then", "else")
-        opened = {key: self.document.conjuncts(node.part(key)) if key in node.schema else () for key in keys}
-        return [self._with_replacement(node, keys, way) for way in ((*opened["if"], *opened["then"]), opened["else"])]
+        nodes = {key: self.document.conjuncts(node.part(key)) if key in node.schema else () for key in keys}
+        return [
+            self._with_replacement(node, keys, branch) for branch in ((*nodes["if"], *nodes["then"]), nodes["else"])
+        ]
 
     def _with_replacement(self, node: NormalizedNode, keys: tuple[str, ...], nodes: Nodes) -> "ValueFacts":
         kept = [node.without(*keys) if each is node else each for each in self.nodes]
@@ -238,14 +233,54 @@ class ValueFacts:
         return ValueFacts(self._checker, Constraints(nodes, self._scope), known_names, nested=self.nested)
 
 
+class ComparisonContext(Protocol):
+    """What keyword rules use of the comparison that they are part of."""
+
+    source: SchemaDocument
+    target: SchemaDocument
+    budget: ComparisonBudget
+    checker: ValueChecker  # of the target
+    free_form: bool  # whether a free-form target object counts as declaring every member
+
+    def compare_inner(self, constraints: Constraints | None, part: SchemaPart) -> list[Incompatibility]:
+        """Incompatibilities of a member or item of the current value; none if there can be no such value."""
+        ...
+
+    def compare_same(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
+        """Incompatibilities of the current value with another part of the target."""
+        ...
+
+    def is_repeated(self, facts: ValueFacts, part: SchemaPart) -> bool:
+        """True if the source contains all of `part` literally."""
+        ...
+
+    def compare_branch(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
+        """Incompatibilities of the current value with `part`, one of several alternatives of the target."""
+        ...
+
+
+KeywordRule: TypeAlias = Callable[[ComparisonContext, ValueFacts, NormalizedNode, Json], Iterator[Incompatibility]]
+
+
+def allowed_types(nodes: Iterable[NormalizedNode]) -> frozenset[str]:
+    """The types that all of these allow; `number` includes `integer`."""
+    types = ALL_TYPES
+    for node in nodes:
+        stated = node.schema.get("type")
+        if stated is not None:
+            names = {stated} if isinstance(stated, str) else set(stated)
+            types &= names | {"integer"} if "number" in names else names
+    return types
+
+
 def is_free_form(nodes: Iterable[NormalizedNode], declared: MemberDeclarations) -> bool:
-    """Whether an object of these may hold anything under any name, and lists none."""
-    closing = (node.schema.get("additionalProperties", True) for node in nodes)
-    return not declared.lists_members and not any(each is False or is_rest_schema(each) for each in closing)
+    """True if an object may hold anything under any name, and lists no members."""
+    rest_schemas = (node.schema.get("additionalProperties", True) for node in nodes)
+    return not declared.lists_members and not any(each is False or is_rest_schema(each) for each in rest_schemas)
 
 
 def _unnamed_member_parts(node: NormalizedNode) -> Iterator[SchemaPart]:
-    """What a node says of members without naming them."""
+    """A node's schemas for members that it does not name."""
     for pattern in node.schema.get("patternProperties", ()):
         yield node.part("patternProperties", pattern)
     for key in _REST_KEYWORDS:
@@ -261,49 +296,20 @@ def _item_part(node: NormalizedNode, index: int | None) -> Iterator[SchemaPart]:
 
 
 def _item_parts(node: NormalizedNode) -> Iterator[SchemaPart]:
-    """What a node says of items, wherever they stand."""
+    """A node's schemas for items at any index."""
     for index in range(len(node.schema.get("prefixItems", ()))):
         yield node.part("prefixItems", index)
     yield from _part_at(node, "items")
 
 
 def _part_at(node: NormalizedNode, *parts: str) -> Iterator[SchemaPart]:
-    found: Json = node.schema
+    schema: Json = node.schema
     for part in parts:
-        if part not in found:
+        if part not in schema:
             return
-        found = found[part]
+        schema = schema[part]
     yield node.part(*parts)
 
 
 def _unique(nodes: Iterable[NormalizedNode]) -> Nodes:
     return tuple({node.key: node for node in nodes}.values())
-
-
-class ComparisonContext(Protocol):
-    """What rules need of the comparison that they are part of."""
-
-    source: SchemaDocument
-    target: SchemaDocument
-    budget: ComparisonBudget
-    checker: ValueChecker  # of the target
-    free_form: bool  # whether a free-form target speaks of every member
-
-    def compare_inner(self, constraints: Constraints | None, part: SchemaPart) -> list[Incompatibility]:
-        """The gaps at another value, inside the one at hand; none where there is no such value."""
-        ...
-
-    def compare_same(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
-        """The gaps at the same value."""
-        ...
-
-    def is_repeated(self, facts: ValueFacts, part: SchemaPart) -> bool:
-        """Whether the source says all of `part` in the very same words."""
-        ...
-
-    def compare_branch(self, facts: ValueFacts, part: SchemaPart) -> list[Incompatibility]:
-        """The gaps at the same value, where `part` is one of several that it may fit."""
-        ...
-
-
-KeywordRule: TypeAlias = Callable[[ComparisonContext, ValueFacts, NormalizedNode, Json], Iterator[Incompatibility]]

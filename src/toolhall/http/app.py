@@ -42,10 +42,10 @@ _log = logging.getLogger("toolhall.http")
 
 
 class HttpApp:
-    """Mountable anywhere; the path below its mount decides, exactly as the server gives it.
+    """The ASGI application; it can be mounted below any path of another application.
 
-    A server that speaks ASGI's lifespan opens the hall before its first request. An application that the hall is
-    mounted in passes no such events on: there the first request opens it, unless the application did.
+    A server that sends lifespan events opens the hall before its first request. An application that the hall is mounted
+    in does not forward these events: there the first request opens the hall, unless the application did.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class HttpApp:
         startup: Callable[[], Awaitable[None]],
         challenges: AuthChallenges | None = None,
     ) -> None:
-        self.limiter = ConcurrencyLimiter()  # how many requests are answered at once
-        self.unauthenticated_audit: UnauthenticatedAudit | None = None  # records those who prove nobody
-        self.on_shutdown: Callable[[], Awaitable[None]] | None = None  # finishes what goes on by itself
-        self.on_mounted: Callable[[Scope], None] | None = None  # hears where the hall is mounted
-        self.open_on_request = startup  # for a request that comes before the hall was opened
+        self.limiter = ConcurrencyLimiter()  # of concurrent requests
+        self.unauthenticated_audit: UnauthenticatedAudit | None = None  # of rejected requests
+        self.on_shutdown: Callable[[], Awaitable[None]] | None = None  # ends background work
+        self.on_mounted: Callable[[Scope], None] | None = None  # gets the scope of a mounted hall
+        self.open_on_request = startup  # for the first request to a hall that is not open
         self.opened = False
         self._opening: asyncio.Task[bool] | None = None
         self._failed_at = -RETRY_SECONDS
@@ -75,51 +75,55 @@ class HttpApp:
         self._prefixes = {path: methods for path, methods in endpoints.items() if path.endswith("/")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection event of ASGI."""
+        """Serve one ASGI connection."""
         if scope["type"] != "http" or not self.opened or scope.get("root_path") or self._mounted_apps is not None:
-            request = await self._handle_special(scope, receive, send)
-            if request is None:
+            remaining = await self._handle_special(scope, receive, send)
+            if remaining is None:
                 return
-            scope = request
-        exchange, callers = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), self.limiter.callers
-        exchange.limiter = self.limiter
+            scope = remaining
+        request, callers = HttpRequest(scope["method"], {}, ANONYMOUS, receive, send), self.limiter.callers
+        request.limiter = self.limiter
         try:
-            exchange.scope, exchange.challenges, exchange.authenticator = scope, self._challenges, self._authenticator
-            headers = exchange.headers = self._validator.validate_headers(scope)
+            request.scope, request.challenges, request.authenticator = scope, self._challenges, self._authenticator
+            headers = request.headers = self._validator.validate_headers(scope)
             if b"traceparent" in headers:
                 set_trace_context(
                     headers[b"traceparent"].decode("latin-1"), headers.get(b"tracestate", b"").decode("latin-1")
                 )
             caller = self._authenticator.authenticate(scope, headers)
-            exchange.caller = caller if isinstance(caller, Caller) else await caller
-            exchange.path, exchange.query = scope["path"], scope.get("query_string", b"")
-            exchange.raw_path = scope.get("raw_path") or b""
-            methods = self.endpoints.get(exchange.path) or self._prefix_methods(exchange)
-            endpoint = methods.get(exchange.method)
-            own: ServerExtension | None = scope.get(SERVER_EXTENSION)
-            if (own is not None and not own.more_body) or not defer_slot_until_body(exchange):
-                caller = exchange.caller
-                if caller.proof != "none" and callers.try_acquire(caller.id):  # as most do
-                    exchange.slot, exchange.slot_key = callers, caller.id
+            request.caller = caller if isinstance(caller, Caller) else await caller
+            request.path, request.query = scope["path"], scope.get("query_string", b"")
+            request.raw_path = scope.get("raw_path") or b""
+            methods = self.endpoints.get(request.path) or self._prefix_methods(request)
+            endpoint = methods.get(request.method)
+            extension: ServerExtension | None = scope.get(SERVER_EXTENSION)
+            if (extension is not None and not extension.more_body) or not defer_slot_until_body(request):
+                caller = request.caller
+                if caller.proof != "none" and callers.try_acquire(caller.id):  # the common case
+                    request.slot, request.slot_key = callers, caller.id
                 else:
-                    await exchange.acquire_slot()
-            await (endpoint(exchange) if endpoint else _refuse_method(exchange, methods))
-        except RequestRejected as turned:
-            # The connection ends here: what is left of a refused body is not read as the next request.
-            await exchange.refuse(turned.status, turned.message, (b"connection", b"close"))
-        except AuthenticationFailed as unproven:
-            await exchange.reply(self._auth_error(unproven, scope), (b"connection", b"close"))
+                    await request.acquire_slot()
+            await (endpoint(request) if endpoint else _refuse_method(request, methods))
+        except RequestRejected as rejection:
+            # Close the connection: the rest of a rejected body must not be read as the next request.
+            await request.refuse(rejection.status, rejection.message, (b"connection", b"close"))
+        except AuthenticationFailed as failure:
+            await request.reply(self._auth_error(failure, scope), (b"connection", b"close"))
         except NoSlot:
-            await self._reject_busy(exchange)
+            await self._reject_busy(request)
         except OSError:
             _log.debug("the client went away")
         finally:
-            exchange.release_slot()  # unless the slot was given away, and is given back elsewhere
+            request.release_slot()  # unless it was detached, and is released elsewhere
 
     async def _handle_special(self, scope: Scope, receive: Receive, send: Send) -> Scope | None:
-        """Serve what is no request to an open hall at the root of a server; such a request, if there is one in it."""
-        if self._mounted_apps is not None and scope["type"] != "lifespan" and (found := self._mounted_apps.find(scope)):
-            app, below = found
+        """Serve everything but a request to an open hall at the root; return the scope of a request that remains."""
+        if (
+            self._mounted_apps is not None
+            and scope["type"] != "lifespan"
+            and (mounted := self._mounted_apps.find(scope))
+        ):
+            app, below = mounted
             await app(below, receive, send)
             return None
         if root := scope.get("root_path"):
@@ -137,7 +141,7 @@ class HttpApp:
         self._mounted_apps = MountedApps(routes, (*self.endpoints, *self._websockets)) if routes else None
 
     def _prefix_methods(self, request: HttpRequest) -> Methods:
-        """A path that ends with a slash serves everything below it."""
+        """Return the methods of the prefix (a path that ends with a slash) that the path is below; else 404."""
         for prefix, methods in self._prefixes.items():
             if request.path.startswith(prefix):
                 return methods
@@ -151,13 +155,13 @@ class HttpApp:
         return local
 
     async def _open(self) -> bool:
-        """Open the hall with a request; False if it cannot be opened, which is tried again a moment later."""
+        """Open the hall for a request; False if it cannot be opened, which is retried after a second."""
         loop = asyncio.get_running_loop()
         if self._opening is None or self._opening.done() or self._opening.get_loop() is not loop:
             if loop.time() - self._failed_at < RETRY_SECONDS:
                 return False
             self._opening = loop.create_task(self._open_and_log())
-        return await asyncio.shield(self._opening)  # a client that goes away does not stop it
+        return await asyncio.shield(self._opening)  # a disconnect does not stop it
 
     async def _open_and_log(self) -> bool:
         try:
@@ -174,11 +178,11 @@ class HttpApp:
         return True
 
     async def _reject_busy(self, request: HttpRequest) -> None:
-        """There is no slot for this caller."""
-        own: ServerExtension | None = request.scope.get(SERVER_EXTENSION)
+        """Send 503, and let the server pause reading from this client."""
+        extension: ServerExtension | None = request.scope.get(SERVER_EXTENSION)
         await request.reply(busy_response(request.path))
-        if own is not None:
-            own.pause_reading()
+        if extension is not None:
+            extension.pause_reading()
 
     async def _serve_other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -190,17 +194,17 @@ class HttpApp:
         try:
             headers = self._validator.validate_headers(scope)
             caller = await resolve_caller(self._authenticator.authenticate(scope, headers))
-            again = partial(self._authenticator.authenticate, scope, headers)
-            await self._websockets[scope["path"]].serve(caller, self.limiter, receive, send, again)
+            reauthenticate = partial(self._authenticator.authenticate, scope, headers)
+            await self._websockets[scope["path"]].serve(caller, self.limiter, receive, send, reauthenticate)
         except (RequestRejected, KeyError):
-            await send({"type": "websocket.close", "code": 1008})  # before it is accepted, this is a 403
-        except AuthenticationFailed as unproven:
-            await self._deny_websocket(unproven, scope, send)
+            await send({"type": "websocket.close", "code": 1008})  # before accept, the server makes it a 403
+        except AuthenticationFailed as failure:
+            await self._deny_websocket(failure, scope, send)
         except OSError:
             _log.debug("the client went away")
 
     async def _deny_websocket(self, failure: AuthenticationFailed, scope: Scope, send: Send) -> None:
-        """A WebSocket that is not accepted: as HTTP has it, where the server can say so."""
+        """Reject a WebSocket with an HTTP response where the server can, else with close code 1008."""
         wire = self._auth_error(failure, scope)
         if "websocket.http.response" not in scope.get("extensions", {}):
             await send({"type": "websocket.close", "code": 1008})
@@ -212,7 +216,7 @@ class HttpApp:
         await send({"type": "websocket.http.response.body", "body": wire.body})
 
     def _auth_error(self, failure: AuthenticationFailed, scope: Scope) -> WireResponse:
-        """What whoever is refused hears, once that is recorded."""
+        """Audit the failure and return its response."""
         if self.unauthenticated_audit is not None:
             self.unauthenticated_audit.record(call_for_path(scope["path"]), anonymous_caller(scope), failure.error)
         wire = error_response(scope["path"], failure.error)
@@ -234,8 +238,8 @@ class HttpApp:
 
 
 def _unavailable_response(path: str) -> WireResponse:
-    said = error_response(path, Unavailable("this server could not be opened; its log says why"))
-    return WireResponse(said.body, 503, said.headers)
+    error = error_response(path, Unavailable("this server could not be opened; its log says why"))
+    return WireResponse(error.body, 503, error.headers)
 
 
 async def _refuse_method(request: HttpRequest, methods: Methods) -> None:

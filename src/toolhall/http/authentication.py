@@ -24,12 +24,12 @@ from toolhall.model.messages import CallTool, WireResponse
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.stores.api_keys import KeyRing
 
-MAX_RECORDS = 20  # of one address within a minute: strangers must not fill a disk
+MAX_RECORDS = 20  # per address and minute: anonymous requests must not fill the disk
 _DIALECTS = ("mcp", "oxp", "hub", "machine")
 
 
 class _SuppressedRefusals(msgspec.Struct):
-    """What one address was refused without a record: the last of it, until when that is counted, and how many."""
+    """Refusals of one address that were only counted: the last call, the end of the window, and how many."""
 
     call: CallTool
     caller: Caller
@@ -38,7 +38,7 @@ class _SuppressedRefusals(msgspec.Struct):
 
 
 class UnauthenticatedAudit:
-    """What they asked for, as far as it was read."""
+    """Audits rejected requests, as far as they were read; at most 20 records per address and minute."""
 
     def __init__(self, dispatcher: Dispatcher, clock: Callable[[], float]) -> None:
         self._dispatcher = dispatcher
@@ -47,7 +47,7 @@ class UnauthenticatedAudit:
         self._suppressed: dict[str, _SuppressedRefusals] = {}
 
     def record(self, call: CallTool, caller: Caller, error: ToolhallError) -> None:
-        """Record this refusal; if there are enough of its address already, only count it."""
+        """Record this refusal, or only count it if its address has enough records."""
         address, now = caller.address or "", self._clock()
         if self._suppressed:
             self._flush(now)
@@ -56,42 +56,42 @@ class UnauthenticatedAudit:
             self._throttle.record(address)
             self._dispatcher.refuse(call, caller, error)
         else:
-            more = self._suppressed.setdefault(address, _SuppressedRefusals(call, caller, now + wait))
-            more.count += 1
+            suppressed = self._suppressed.setdefault(address, _SuppressedRefusals(call, caller, now + wait))
+            suppressed.count += 1
 
     def close(self) -> None:
-        """Record what was only counted so far."""
+        """Record the counts that are still open."""
         self._flush(float("inf"))
 
     def _flush(self, now: float) -> None:
-        """One record of each minute that is over; of every minute, where too many are counted."""
+        """Write one record per address whose window has ended; for all addresses if too many are counted."""
         if len(self._suppressed) > MAX_ADDRESSES:
             now = float("inf")
-        over = [address for address, more in self._suppressed.items() if more.until <= now]
-        for address in over:
-            more = self._suppressed.pop(address)
-            said = f"{more.count} more of this address within a minute, which are not recorded one by one"
-            self._dispatcher.record_refusal(more.call, more.caller, Unauthenticated(said))
+        expired = [address for address, suppressed in self._suppressed.items() if suppressed.until <= now]
+        for address in expired:
+            suppressed = self._suppressed.pop(address)
+            message = f"{suppressed.count} more of this address within a minute, which are not recorded one by one"
+            self._dispatcher.record_refusal(suppressed.call, suppressed.caller, Unauthenticated(message))
 
 
 def call_for_path(path: str) -> CallTool:
-    """A request that was not read: only its path is known, and by that its dialect; others are plain REST."""
+    """Return the audit entry of an unread request; the dialect follows from the path, REST by default."""
     first = path.split("/", 2)[1] if path.startswith("/") else ""
     return CallTool(path, {}, first if first in _DIALECTS else "openapi", 0)
 
 
 class ResourceMetadata:
-    """The metadata of the whole server and of `/mcp`; each names the resource that its own address means."""
+    """RFC 9728 metadata of the server and of `/mcp`; each document names the resource of its own address."""
 
     def __init__(self, name: str, resource: ProtectedResource, issuers: Sequence[str]) -> None:
         self._name = name
         self._resource = resource
         self._issuers = list(issuers)
-        # Of a public URL with a path: a proxy that strips it need not do so where it sends the well-known paths.
+        # The path of the public URL; a proxy that strips it elsewhere may keep it in well-known paths.
         self._prefix = unquote(urlsplit(resource.public_url or "").path)
 
     def endpoints(self) -> dict[str, Methods]:
-        """The two paths, and for a public URL with a path the two that RFC 9728 makes of it."""
+        """Return the two paths, and for a public URL with a path also the two that RFC 9728 derives from it."""
         paths = (
             RESOURCE_METADATA_PATH,
             RESOURCE_METADATA_PATH + MCP_PATH,
@@ -101,11 +101,11 @@ class ResourceMetadata:
         return {path: {"GET": self.metadata, "HEAD": self.metadata} for path in paths}
 
     async def metadata(self, request: HttpRequest) -> None:
-        """The document."""
+        """Send the metadata document."""
         path = request.path.removeprefix(RESOURCE_METADATA_PATH)
         path = path if path == MCP_PATH else path.removeprefix(self._prefix)
-        named = self._resource.identifier(path) or base_url(request.scope, request.headers) + path
-        document: JsonObject = {"resource": named}
+        resource = self._resource.identifier(path) or base_url(request.scope, request.headers) + path
+        document: JsonObject = {"resource": resource}
         if self._issuers:
             document["authorization_servers"] = self._issuers
         document |= {"scopes_supported": [ALL_TOOLS], "bearer_methods_supported": ["header"]}
@@ -113,29 +113,29 @@ class ResourceMetadata:
 
 
 class AuthComponents(NamedTuple):
-    """What the HTTP application is given."""
+    """The parts of authentication that the HTTP application needs."""
 
     authenticator: Authenticator
     challenges: AuthChallenges | None
     endpoints: dict[str, Methods]
-    accepts_credentials: Callable[[], bool] = bool  # whether any could be valid
+    accepts_credentials: Callable[[], bool] = bool  # whether any credential could be valid
 
 
 def build_auth(name: str, settings: AuthSettings, keys: KeyRing, clock: Callable[[], float]) -> AuthComponents:
-    """The entrance as the settings ask for it; where nobody needs a token, nobody is told where to get one."""
-    identity = build_authenticator(settings, keys, clock)
+    """Build authentication from the settings; without tokens, no challenge points to an authorization server."""
+    authenticator = build_authenticator(settings, keys, clock)
 
-    def takes_credentials() -> bool:
+    def accepts_credentials() -> bool:
         return bool(settings.issuers) or settings.oxp_secret is not None or len(keys) > 0
 
     if settings.profile == "local" and not settings.issuers:
-        return AuthComponents(identity, None, {}, takes_credentials)
+        return AuthComponents(authenticator, None, {}, accepts_credentials)
     resource = protected_resource(settings)
-    known = ResourceMetadata(name, resource, [issuer.issuer for issuer in settings.issuers])
-    return AuthComponents(identity, AuthChallenges(resource.public_url), known.endpoints(), takes_credentials)
+    metadata = ResourceMetadata(name, resource, [issuer.issuer for issuer in settings.issuers])
+    return AuthComponents(authenticator, AuthChallenges(resource.public_url), metadata.endpoints(), accepts_credentials)
 
 
 def public_hosts(settings: AuthSettings) -> frozenset[str]:
-    """The name that others use for this server."""
+    """Return the host of the public URL, as it appears in a Host header."""
     host = urlsplit(settings.public_url or "").hostname
     return frozenset({f"[{host}]" if ":" in host else host}) if host else frozenset()

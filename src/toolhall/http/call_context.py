@@ -34,10 +34,10 @@ _NOT_IN_USER_ID = re.compile(f"{INVISIBLE}|  ")  # no emoji styles either, for w
 
 
 def impersonate(caller: Caller, user_id: str | None) -> Caller:
-    """The caller, with the user it acts for; Denied where it may not, Malformed for an id that no person could tell.
+    """Return the caller acting for a user; Denied without the scope `act_as`, Malformed for an ambiguous id.
 
-    The id decides whose secrets and accounts a call uses, and a person reads it before approving: nothing in it may be
-    drawn as nothing, or be spelled in two ways. Letters of different scripts that look alike are different letters.
+    The id decides whose secrets and accounts a call uses, and a person reads it before approving: no part of it may be
+    invisible, or have two spellings. Letters of different scripts that look alike are different letters.
     """
     if user_id is None or user_id in caller.names:
         return caller
@@ -65,23 +65,23 @@ def _is_canonical_unicode(user_id: str) -> bool:
 
 
 class NoInteractionLink:
-    """Unlike a tool that runs in nobody's call, one that asks here is refused, as by any client that cannot answer."""
+    """The client link of dialects without notifications and questions; a tool that asks a question is refused."""
 
     def emit(self, event: CallEvent) -> None:
-        """There is no way to tell."""
+        """Drop the event."""
 
     def can(self, feature: str) -> bool:  # noqa: ARG002 - none
-        """Nothing."""
+        """Support nothing."""
         return False
 
     async def ask(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Refuse the call for what it needs first."""
+        """Raise Unsupported for the first question."""
         for question in questions.values():
             raise Unsupported(required_capability(question))
         return {}
 
     async def detach(self, retry_ms: int) -> None:
-        """There is no coming back."""
+        """Do nothing: the client cannot resume."""
 
 
 NO_INTERACTION = NoInteractionLink()

@@ -14,7 +14,7 @@ from toolhall.model.errors import Cancelled
 
 T = TypeVar("T")
 _MAX_IDLE_MESSAGES = 3
-# The caller, the line (two programs of one caller may use the same ids, each on a line of its own), and the call's id.
+# Caller, connection (two programs of one caller may use the same ids on two connections) and call id.
 CallKey: TypeAlias = tuple[str, str, str | int]
 
 
@@ -85,7 +85,7 @@ class DisconnectWatch:
 
 
 class _CancellableCall:
-    """A call, and the task that waits for it once it has to wait."""
+    """A call with its cancellation keys, and its task once it is suspended."""
 
     __slots__ = ("cancelled", "keys", "task")
 
@@ -96,18 +96,18 @@ class _CancellableCall:
 
 
 class CancellableCalls:
-    """Knows the calls that wait; one that answers at once cannot be cancelled and costs nothing."""
+    """Suspended calls by key; a call that finishes without suspending is not registered and cannot be cancelled."""
 
     def __init__(self) -> None:
         self._waiting: dict[CallKey, list[_CancellableCall]] = {}
 
     async def run(self, keys: Sequence[CallKey], work: Awaitable[T]) -> T:
-        """Await work that can be cancelled under each of these keys; raises Cancelled when a message did."""
+        """Await work that can be cancelled by each of these keys; raises Cancelled if a message cancelled it."""
         call = _CancellableCall(keys)
         try:
             return await OnFirstSuspend(work, lambda: self._register(call))
         except asyncio.CancelledError:
-            # Whoever else cancels the task ends more than this one call.
+            # A cancellation by another party ends more than this call.
             if call.cancelled and call.task is not None and call.task.cancelling() == 1:
                 raise Cancelled from None
             raise
@@ -116,14 +116,14 @@ class CancellableCalls:
                 self._unregister(call, call.task)
 
     def cancel(self, key: CallKey) -> bool:
-        """Cancel a caller's own calls of this key; False if none waits (any more)."""
-        found = self._waiting.get(key, ())
-        for call in found:
-            # Once is enough: a second time would end what the tool does to clean up.
+        """Cancel the calls of this key; False if none is suspended."""
+        calls = self._waiting.get(key, ())
+        for call in calls:
+            # Only once: a second cancellation would interrupt the cleanup of the tool.
             if call.task is not None and not call.cancelled:
                 call.cancelled = True
                 call.task.cancel()
-        return bool(found)
+        return bool(calls)
 
     def _register(self, call: _CancellableCall) -> None:
         call.task = asyncio.current_task()

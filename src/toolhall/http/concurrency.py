@@ -33,8 +33,8 @@ from typing import Protocol
 from toolhall.model.caller import LOCAL, Caller
 
 MAX_CONCURRENT_REQUESTS = 256
-WAIT_SECONDS = 0.05  # a refusal comes soon, so that a client can go elsewhere
-OVERLOADED_SECONDS = 15.0  # so long it matters that somebody was turned away
+WAIT_SECONDS = 0.05  # short, so that a client can go elsewhere
+OVERLOADED_SECONDS = 15.0  # how long a rejection counts as overload
 RESERVED_SLOTS = 32
 RESERVED_HEALTH_SLOTS = 8
 MAX_ANONYMOUS_BODIES = 64
@@ -43,7 +43,7 @@ _HEALTH_PATHS = ("/health", "/oxp/health")
 
 
 class FairSlots:
-    """Counted slots, shared by key: nobody takes more than are left for the others, or than `per_key`."""
+    """Counted slots, shared by key: a key holds at most as many as remain free, and at most `per_key`."""
 
     __slots__ = ("_held", "_per_key", "in_use", "limit")
 
@@ -56,35 +56,35 @@ class FairSlots:
         self._held: dict[str, int] = {}
 
     def try_acquire(self, key: str) -> bool:
-        """Take a slot, if this key may have one more."""
-        mine, free = self._held.get(key, 0), self.limit - self.in_use
-        if (mine >= free and (key != LOCAL.id or not free)) or mine >= self._per_key:
+        """Take a slot if this key may have one more."""
+        held, free = self._held.get(key, 0), self.limit - self.in_use
+        if (held >= free and (key != LOCAL.id or not free)) or held >= self._per_key:
             return False
-        self._held[key] = mine + 1
+        self._held[key] = held + 1
         self.in_use += 1
         return True
 
     def release(self, key: str) -> None:
-        """Give a slot back."""
-        left = self._held[key] - 1
-        if left:
-            self._held[key] = left
+        """Return a slot of this key."""
+        remaining = self._held[key] - 1
+        if remaining:
+            self._held[key] = remaining
         else:
             del self._held[key]
         self.in_use -= 1
 
     def held_by(self, key: str) -> int:
-        """How many slots this key has."""
+        """Return how many slots this key holds."""
         return self._held.get(key, 0)
 
     @property
     def holders(self) -> int:
-        """How many keys hold slots; the others are not remembered."""
+        """How many keys hold slots; other keys take no memory."""
         return len(self._held)
 
 
 class SlotPool(FairSlots):
-    """Slots with a queue of those who wait for one."""
+    """FairSlots with a bounded FIFO queue."""
 
     __slots__ = ("_queue", "_wait_seconds", "_waiting")
 
@@ -100,29 +100,29 @@ class SlotPool(FairSlots):
         return self._waiting.in_use >= self._waiting.limit
 
     async def acquire(self, key: str) -> bool:
-        """A slot that comes free in a moment; False if none does."""
+        """Wait up to `wait_seconds` for a slot; False if none became free or the queue is full."""
         if not self._waiting.try_acquire(key):
             return False
         loop = asyncio.get_running_loop()
-        coming: asyncio.Future[bool] = loop.create_future()
-        timer = loop.call_later(self._wait_seconds, _time_out, coming)
-        self._queue[coming] = key
+        granted: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(self._wait_seconds, _time_out, granted)
+        self._queue[granted] = key
         try:
-            return await coming
+            return await granted
         except asyncio.CancelledError:
-            if coming.done() and not coming.cancelled() and coming.result():
-                self.release(key)  # it came too late
+            if granted.done() and not granted.cancelled() and granted.result():
+                self.release(key)  # it was granted just before the cancellation
             raise
         finally:
             timer.cancel()
-            self._queue.pop(coming, None)
+            self._queue.pop(granted, None)
             self._waiting.release(key)
 
     def release(self, key: str) -> None:
-        """Give a slot back; the first in the queue whose share allows it has it next."""
-        left = self._held[key] - 1  # as above, without the cost of asking there: every request comes by
-        if left:
-            self._held[key] = left
+        """Return a slot; it goes to the first in the queue whose share allows it."""
+        remaining = self._held[key] - 1  # inlined from FairSlots.release: every request comes by
+        if remaining:
+            self._held[key] = remaining
         else:
             del self._held[key]
         self.in_use -= 1
@@ -130,35 +130,35 @@ class SlotPool(FairSlots):
             self._wake_next()
 
     def _wake_next(self) -> None:
-        for coming, key in self._queue.items():
-            if not coming.done() and self.try_acquire(key):  # who has given up may not have noticed yet
-                del self._queue[coming]
-                coming.set_result(True)
+        for granted, key in self._queue.items():
+            if not granted.done() and self.try_acquire(key):  # a waiter that timed out may still be in the queue
+                del self._queue[granted]
+                granted.set_result(True)
                 return
 
 
 class NoSlot(Exception):
-    """There is no slot for this caller now: it is told when to come back."""
+    """No slot is free for this caller; the client is told when to retry."""
 
 
 class ReleasableSlot(Protocol):
-    """Counted slots of one kind, one of which a request has."""
+    """The pool that a request holds a slot of."""
 
     def release(self, key: str) -> None:
-        """Give it back."""
+        """Return the slot of this key."""
         ...
 
 
 class Droppable(Protocol):
-    """A request whose body is incomplete."""
+    """A request with an incomplete body; `http.request`, which imports this module, implements it."""
 
     def drop(self) -> None:
-        """End it and its connection."""
+        """End the request and its connection."""
         ...
 
 
 class IncompleteBodies:
-    """Requests whose body is incomplete; of strangers, the oldest of the busiest address makes way for a new one."""
+    """Requests with incomplete bodies; the oldest anonymous one of the busiest address makes way for a new one."""
 
     def __init__(self, limit: int, anonymous_limit: int) -> None:
         self.callers = FairSlots(limit)
@@ -167,11 +167,11 @@ class IncompleteBodies:
 
     @property
     def anonymous(self) -> int:
-        """How many are of strangers."""
+        """How many of them are anonymous."""
         return len(self._anonymous)
 
     def add_anonymous(self, key: str, request: Droppable) -> None:
-        """Count one more of a stranger; another one is dropped for it where there are too many."""
+        """Count one more anonymous request; drop another one if there are too many."""
         if len(self._anonymous) >= self._anonymous_limit:
             oldest = self._oldest_of_busiest(key)
             del self._anonymous[oldest]
@@ -179,22 +179,22 @@ class IncompleteBodies:
         self._anonymous[request] = key
 
     def remove_anonymous(self, request: Droppable) -> None:
-        """It is complete, or gone."""
+        """Forget a request whose body is complete, or that has ended."""
         self._anonymous.pop(request, None)
 
     def _oldest_of_busiest(self, newcomer: str) -> Droppable:
         counts: dict[str, int] = {newcomer: 1}
         for key in self._anonymous.values():
             counts[key] = counts.get(key, 0) + 1
-        most = max(counts.values())
+        highest = max(counts.values())
         for request, key in self._anonymous.items():
-            if counts[key] == most:
+            if counts[key] == highest:
                 return request
-        return next(iter(self._anonymous))  # only a newcomer that is alone has more, and it has none in here
+        return next(iter(self._anonymous))  # only if the newcomer alone is the busiest
 
 
 class ConcurrencyLimiter:
-    """The limiter of one process; see the top of this module for how it works."""
+    """Limits concurrent requests of one process; the module docstring explains how."""
 
     def __init__(
         self,
@@ -211,22 +211,22 @@ class ConcurrencyLimiter:
         self.health = FairSlots(RESERVED_HEALTH_SLOTS)
         self.bodies = IncompleteBodies(limit, MAX_ANONYMOUS_BODIES)
         self._clock = clock
-        self._last_full_at: float | None = None  # when somebody last found no slot
+        self._last_full_at: float | None = None  # when an authenticated caller last found none
 
     @property
     def running(self) -> int:
-        """How many requests have a slot."""
+        """How many requests hold a slot."""
         return self.callers.in_use + self.anonymous.in_use + self.reserve.in_use + self.health.in_use
 
     @property
     def is_overloaded(self) -> bool:
-        """Whether proven callers hold every slot, or did so lately when somebody asked for one."""
+        """Whether authenticated callers hold every slot, or did within 15 seconds when one more was needed."""
         if self.callers.in_use >= self.callers.limit:
             return True
         return self._last_full_at is not None and self._clock() - self._last_full_at < OVERLOADED_SECONDS
 
     def try_acquire(self, caller: Caller, path: str) -> ReleasableSlot | None:
-        """Take a slot; returns where, None if this caller may have none now."""
+        """Take a slot and return its pool; None if this caller may have none now."""
         if caller.proof == "none":
             key = caller.rate_limit_key
             if self.anonymous.try_acquire(key):
@@ -241,12 +241,12 @@ class ConcurrencyLimiter:
         return None
 
     async def acquire(self, caller: Caller) -> ReleasableSlot | None:
-        """A slot that comes free in a moment; returns where, None if none does."""
+        """Wait a moment for a slot and return its pool; None if none became free."""
         pool = self.anonymous if caller.proof == "none" else self.callers
         return pool if await pool.acquire(slot_key(caller)) else None
 
     def rejects(self, path: str) -> bool:
-        """Whether a request is refused whoever sent it: every slot is taken, and nobody more may wait."""
+        """Whether any request to this path is rejected unread: every slot is taken, and the queue is full."""
         callers = self.callers
         if callers.in_use < callers.limit or not callers.is_queue_full or path.startswith(_RESERVED_PATHS):
             return False
@@ -255,7 +255,7 @@ class ConcurrencyLimiter:
 
 
 def slot_key(caller: Caller) -> str:
-    """What is counted as one caller: whoever proved nothing is told apart by its address."""
+    """Return the key that slots are counted by: the caller id, or the address of an anonymous caller."""
     return caller.id if caller.address is None else caller.rate_limit_key
 
 

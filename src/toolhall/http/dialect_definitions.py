@@ -31,7 +31,7 @@ _CURSOR_DIGITS = 9
 
 
 class ToolkitDocument(msgspec.Struct, frozen=True):
-    """One toolkit as it is listed."""
+    """An encoded document of one toolkit version."""
 
     toolkit: str
     version: str
@@ -39,7 +39,7 @@ class ToolkitDocument(msgspec.Struct, frozen=True):
 
 
 class DialectDefinitions:
-    """Registers in one dialect; lists only what is served, because models read these lists."""
+    """Registers definitions in one dialect, and lists the active tools of a caller as documents of that dialect."""
 
     def __init__(self, dispatcher: Dispatcher, registration: RegistrationService, catalog: Catalog) -> None:
         self._dispatcher = dispatcher
@@ -48,54 +48,58 @@ class DialectDefinitions:
         self._cached: tuple[Snapshot, list[ToolkitDocument]] | None = None
 
     async def register(self, definition: Json, caller: Caller) -> ToolRecord:
-        """Validate a definition and keep it, in quarantine until somebody activates it. The first of its tools."""
-        change = AdminOperation(f"register {_declared_name(definition)}", self._catalog.name, definition)
+        """Register a definition, quarantined until an operator activates it; return its first tool."""
+        operation = AdminOperation(f"register {_declared_name(definition)}", self._catalog.name, definition)
         source = RegistrationSource("http", caller.id, time.time())
         register = self._registration.register
-        kept = await self._dispatcher.admin(change, caller, lambda: register(definition, self._catalog.name, source))
-        return kept[0]
+        records = await self._dispatcher.admin(
+            operation, caller, lambda: register(definition, self._catalog.name, source)
+        )
+        return records[0]
 
     async def unregister(self, name: str, version: str | None, caller: Caller) -> None:
-        """Forget a toolkit that was registered, or one version of it."""
-        what = name if version is None else f"{name}@{version}"
-        change = AdminOperation(f"unregister {what}", self._catalog.name, {"name": name, "version": version})
-        await self._dispatcher.admin(change, caller, lambda: self._remove(name, version, caller.id))
+        """Remove a registered toolkit, or one version of it."""
+        target = name if version is None else f"{name}@{version}"
+        operation = AdminOperation(f"unregister {target}", self._catalog.name, {"name": name, "version": version})
+        await self._dispatcher.admin(operation, caller, lambda: self._remove(name, version, caller.id))
 
     def page(self, caller: Caller, cursor: str | None) -> JsonObject:
-        """A page of documents: what this caller may see of what is served."""
+        """Return a page of documents of the tools that this caller may see."""
         start = 0 if cursor is None else _offset(cursor)
-        served = self._documents(self._dispatcher.visible_snapshot(caller))
-        chosen: list[msgspec.Raw] = []
+        documents = self._documents(self._dispatcher.visible_snapshot(caller))
+        page: list[msgspec.Raw] = []
         size = 0
-        for document in islice(served, start, start + PAGE):
+        for document in islice(documents, start, start + PAGE):
             size += len(document.body)
-            if chosen and size > PAGE_BYTES:
+            if page and size > PAGE_BYTES:
                 break
-            chosen.append(msgspec.Raw(document.body))
-        end = start + len(chosen)
-        return {"tools": chosen, **({"nextCursor": str(end)} if end < len(served) else {})}
+            page.append(msgspec.Raw(document.body))
+        end = start + len(page)
+        return {"tools": page, **({"nextCursor": str(end)} if end < len(documents) else {})}
 
     def document(self, name: str, version: str | None, caller: Caller) -> msgspec.Raw | None:
-        """The newest document of a toolkit, or that of one version, if this caller may see it."""
-        found = [
+        """Return the document of a version of a toolkit, the newest by default; None if the caller sees none."""
+        matches = [
             each
             for each in self._documents(self._dispatcher.visible_snapshot(caller))
             if each.toolkit == name and version in (None, each.version)
         ]
-        newest = max(found, key=lambda each: precedence(each.version), default=None)
+        newest = max(matches, key=lambda each: precedence(each.version), default=None)
         return None if newest is None else msgspec.Raw(newest.body)
 
     async def _remove(self, name: str, version: str | None, by: str) -> None:
-        found = [
-            kept for kept in self._registration.all_records if kept.toolkit == name and version in (None, kept.version)
+        records = [
+            record
+            for record in self._registration.all_records
+            if record.toolkit == name and version in (None, record.version)
         ]
-        if not found:
+        if not records:
             raise NotFound("nothing of that name and version was registered here; see what is listed")
-        for kept in found:
-            await self._registration.remove(kept.id, by)
+        for record in records:
+            await self._registration.remove(record.id, by)
 
     def _documents(self, view: Snapshot) -> list[ToolkitDocument]:
-        """Written once for each snapshot."""
+        """Encode the documents once per snapshot."""
         if self._cached is None or self._cached[0] is not view:
             self._cached = (view, [_document(group, self._catalog) for group in group_by_toolkit(view.tools)])
         return self._cached[1]
@@ -103,14 +107,14 @@ class DialectDefinitions:
 
 def _document(tools: tuple[Tool, ...], catalog: Catalog) -> ToolkitDocument:
     document = lossless.write(tools, catalog)
-    # The hub lists every declaration in its wrapper; it may have been registered without.
+    # The hub lists every declaration inside `tool`, also one that was registered without it.
     if catalog is hub and "tool" not in document:
         document = {"tool": document}
     return ToolkitDocument(tools[0].id.toolkit, tools[0].id.version, encode(document))
 
 
 def _declared_name(definition: Json) -> str:
-    """What a definition calls itself, as far as it can be told before it is read."""
+    """Return NAME@VERSION of an unread definition for the audit, with ? for what is missing."""
     inner = definition.get("tool", definition) if isinstance(definition, dict) else None
     if not isinstance(inner, dict):
         return "?"

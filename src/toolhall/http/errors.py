@@ -27,7 +27,7 @@ from toolhall.model.errors import Limited, ToolhallError
 from toolhall.model.messages import WireResponse
 
 BUSY_RETRY_SECONDS = 1.0
-_BUSY_STATUS = 503  # not 429: this caller need not have sent too much
+_BUSY_STATUS = 503  # not 429: the caller need not have sent too many
 MCP_PATH = "/mcp"
 _WWW_AUTHENTICATE = b"www-authenticate"
 _BEARER = b"Bearer"
@@ -37,7 +37,7 @@ _INVALID_TOKEN = b'Bearer error="invalid_token"'
 
 
 class MessageIds:
-    """UUIDs that are random at the start and counted from there; times of which the second is written once."""
+    """Makes message ids (a random UUID prefix and a counter) and timestamps (formatted once per second)."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class MessageIds:
         self._second_text = ""
 
     def new(self) -> MessageStamp:
-        """One that no other message has."""
+        """Return a new id with the current time."""
         now = self._clock()
         second = int(now)
         if second != self._second:
@@ -61,7 +61,7 @@ _new_stamp = MessageIds(time.time).new
 
 
 def error_response(path: str, error: ToolhallError) -> WireResponse:
-    """The reply; paths of no dialect speak plain REST."""
+    """Return the error in the path's dialect, REST by default."""
     first = path.split("/", 2)[1] if path.startswith("/") else ""
     return _ERROR_WRITERS.get(first, write_rest)(error)
 
@@ -75,7 +75,7 @@ _ERROR_WRITERS: dict[str, Callable[[ToolhallError], WireResponse]] = {
 
 
 def busy_error() -> Limited:
-    """What is wrong."""
+    """Return the error of a request that found no slot."""
     error = Limited(BUSY_RETRY_SECONDS)
     error.message = (
         "this server answers as many requests as it can, and of one caller half of them: try again in a second"
@@ -84,34 +84,36 @@ def busy_error() -> Limited:
 
 
 def busy_response(path: str) -> WireResponse:
-    """What a client of this path understands; its message was not looked at, so the answer names none."""
-    said = error_response(path, busy_error())
-    return WireResponse(said.body, _BUSY_STATUS, said.headers)
+    """Return 503 in the path's dialect; the message was not read, so the response has no message id."""
+    error = error_response(path, busy_error())
+    return WireResponse(error.body, _BUSY_STATUS, error.headers)
 
 
 class AuthChallenges:
-    """Completes what a dialect says, which knows of no URLs."""
+    """Completes the `WWW-Authenticate` headers of dialects, which know no URLs."""
 
     def __init__(self, public_url: str | None) -> None:
         self._public_url = public_url
 
     def with_metadata(self, wire: WireResponse, scope: Scope, headers: Headers) -> WireResponse:
-        """The same reply, with the address of the metadata (RFC 9728) and with scopes in its challenge."""
+        """Return the response with the resource metadata URL (RFC 9728) and the scope in its challenge."""
         if not any(name == _WWW_AUTHENTICATE for name, _ in wire.headers):
             return wire
         base = self._public_url or base_url(scope, headers)
-        of_path = MCP_PATH if scope["path"] == MCP_PATH else ""
-        metadata = f'resource_metadata="{base}{RESOURCE_METADATA_PATH}{of_path}"'.encode("latin-1", "replace")
-        return _map_challenge(wire, lambda said: _add_parameters(said, metadata, _required_scope(scope["path"])))
+        resource_path = MCP_PATH if scope["path"] == MCP_PATH else ""
+        metadata = f'resource_metadata="{base}{RESOURCE_METADATA_PATH}{resource_path}"'.encode("latin-1", "replace")
+        return _map_challenge(
+            wire, lambda challenge: _add_parameters(challenge, metadata, _required_scope(scope["path"]))
+        )
 
 
 def with_invalid_token(wire: WireResponse) -> WireResponse:
-    """The same reply to a request that brought a credential; RFC 6750 tells the two apart."""
-    return _map_challenge(wire, lambda said: _INVALID_TOKEN if said == _BEARER else said)
+    """Return the response with `error="invalid_token"`, for a request that sent a credential (RFC 6750)."""
+    return _map_challenge(wire, lambda challenge: _INVALID_TOKEN if challenge == _BEARER else challenge)
 
 
 def _map_challenge(wire: WireResponse, change: Callable[[bytes], bytes]) -> WireResponse:
-    headers = tuple((name, change(said) if name == _WWW_AUTHENTICATE else said) for name, said in wire.headers)
+    headers = tuple((name, change(value) if name == _WWW_AUTHENTICATE else value) for name, value in wire.headers)
     return msgspec.structs.replace(wire, headers=headers)
 
 
@@ -121,8 +123,8 @@ def _add_parameters(challenge: bytes, metadata: bytes, required_scope: str) -> b
 
 
 def _required_scope(path: str) -> str:
-    """What a path needs, as far as it says; where the body names the tool, nobody has read it yet, so all of them."""
+    """Return the scope that a path needs; all tools where only the unread body names one."""
     if path.startswith(_ADMIN_PATHS):
         return ADMIN
-    named = _TOOL_PATH.fullmatch(path)
-    return call_scope(named[1]) if named else ALL_TOOLS
+    match = _TOOL_PATH.fullmatch(path)
+    return call_scope(match[1]) if match else ALL_TOOLS

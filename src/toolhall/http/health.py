@@ -22,16 +22,16 @@ _STARTED_AT = time.monotonic()
 _ALIVE = WireResponse(b'{"status":"alive"}')
 _READY = WireResponse(b'{"status":"ready"}')
 _STOPPING = WireResponse(b'{"status":"stopping"}', 503)
-_ADMIN_ONLY = "these figures are for callers with the scope 'admin'; 'public_metrics' shows them to everybody"
+_ADMIN_ONLY = "metrics are for callers with the scope 'admin'; set 'public_metrics' to show them to everybody"
 
 
 def always_healthy() -> str:
-    """The state of a core that nothing is wrong with."""
+    """The core state of a hall without problems."""
     return HEALTHY
 
 
 class ComponentHealth(msgspec.Struct, frozen=True):
-    """How toolkits are that can tell, and how tool servers are."""
+    """States of toolkits with health checks, and of tool servers."""
 
     toolkits: Mapping[str, str] = {}
     servers: Mapping[str, str] = {}
@@ -41,52 +41,52 @@ ComponentCheck: TypeAlias = Callable[[], Awaitable[ComponentHealth]]
 
 
 async def no_components() -> ComponentHealth:
-    """Nothing can tell how it is."""
+    """Report no components."""
     return ComponentHealth()
 
 
 def health_report(snapshot: Snapshot, core: str, components: ComponentHealth) -> JsonObject:
-    """The state of the whole and of its parts: the worst part's state is the whole's."""
+    """Return the overall state, which is the worst of all parts, and the states of the parts."""
     toolkits = dict.fromkeys(entry.tool.id.toolkit for entry in snapshot.entries)
     tools = {toolkit: components.toolkits.get(toolkit, HEALTHY) for toolkit in toolkits}
     whole = worst_state([core, *tools.values(), *components.servers.values()])
-    servers = {"servers": dict(components.servers)} if components.servers else {}  # which the hub itself does not know
+    servers = {"servers": dict(components.servers)} if components.servers else {}  # an extension of the hub protocol
     return {"status": whole, "components": {"core": core, "tools": tools, **servers}}
 
 
 class HealthEndpoint:
-    """Answers anybody, so that a balancer can ask; what the hall is made of is told to whoever may manage it."""
+    """`/health`, `/health/live` and `/health/ready` for everybody; components and counts for administrators."""
 
     def __init__(
         self, dispatcher: Dispatcher, state: Callable[[], str], check_components: ComponentCheck = no_components
     ) -> None:
         self._dispatcher = dispatcher
         self._check_components = check_components
-        self._state = state  # the core's own: degraded while records cannot be written, unhealthy once it stops
+        self._state = state  # of the core: degraded while audit records cannot be written, unhealthy while stopping
 
     async def __call__(self, request: HttpRequest) -> None:
-        """`/health`: 503 when a part is unhealthy."""
+        """`/health`: 503 if a part is unhealthy."""
         snapshot = self._dispatcher.registry.snapshot
-        found = health_report(snapshot, self._state(), await self._check_components()) | {
+        report = health_report(snapshot, self._state(), await self._check_components()) | {
             "uptime": round(time.monotonic() - _STARTED_AT, 3)
         }
         if self._dispatcher.admin.is_allowed(request.caller):
-            found["tools"] = len(snapshot.entries)
+            report["tools"] = len(snapshot.entries)
         else:
-            del found["components"]
-        await request.reply(WireResponse(encode(found), 503 if found["status"] == UNHEALTHY else 200))
+            del report["components"]
+        await request.reply(WireResponse(encode(report), 503 if report["status"] == UNHEALTHY else 200))
 
     async def live(self, request: HttpRequest) -> None:
-        """`/health/live`: the process answers."""
+        """`/health/live`: the process responds."""
         await request.reply(_ALIVE)
 
     async def ready(self, request: HttpRequest) -> None:
-        """`/health/ready`: calls are taken."""
+        """`/health/ready`: calls are accepted."""
         await request.reply(_STOPPING if self._state() == UNHEALTHY else _READY)
 
 
 class MetricsEndpoint:
-    """Answers with every figure."""
+    """`GET /metrics` in the Prometheus text format."""
 
     def __init__(self, dispatcher: Dispatcher, telemetry: Telemetry, *, public: bool) -> None:
         self._dispatcher = dispatcher
@@ -94,7 +94,7 @@ class MetricsEndpoint:
         self._public = public
 
     async def __call__(self, request: HttpRequest) -> None:
-        """`GET /metrics`."""
+        """Send all metrics; 403 unless the caller is an administrator or metrics are public."""
         if not self._public and not self._dispatcher.admin.is_allowed(request.caller):
             await request.refuse(403, _ADMIN_ONLY)
             return

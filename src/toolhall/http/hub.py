@@ -22,12 +22,12 @@ from toolhall.pipeline.admin import AdminOperation
 from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.service import RegistrationService
 
-COMPONENTS = ("core", "tools", "servers", "all")  # the hub itself knows no servers
+COMPONENTS = ("core", "tools", "servers", "all")  # `servers` is an extension
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 class HubHandler:
-    """Answers messages, whatever brings them."""
+    """Answers hub messages from any transport."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class HubHandler:
             "register_tool": self._register,
             "health_check": self._health,
             "update_config": self._update_config,
-            # Extensions of ours: the hub's written API has no way to list, look up, remove or cancel.
+            # Extensions: the hub's written API has no way to list, look up, remove or cancel.
             "list_tools": self._list,
             "get_tool": self._get,
             "unregister_tool": self._unregister,
@@ -60,7 +60,7 @@ class HubHandler:
     async def answer(
         self, body: bytes | None, caller: Caller, connection: str = "", peer: HubPeer = UNKNOWN_PEER
     ) -> WireResponse:
-        """The one reply to a message (None: too large); `line` is what it came on, where many come on one."""
+        """Return the response to a message (None: too large); `connection` names the socket or stream it came on."""
         try:
             message = messages.read_message(body)
         except messages.HubDecodeError as unreadable:
@@ -83,7 +83,7 @@ class HubHandler:
         raise TypeError("this dialect has no way to ask a caller back")
 
     def busy_response(self, body: bytes) -> WireResponse:
-        """What a message is told for which there is no place, on a line on which others must be read behind it."""
+        """Return the busy error for a message on a connection whose later messages must still be read."""
         error = busy_error()
         try:
             message = messages.read_message(body)
@@ -94,7 +94,7 @@ class HubHandler:
         return messages.write_tool_error(message, error)
 
     def _refuse_unreadable(self, unreadable: messages.HubDecodeError, caller: Caller, size: int) -> ToolhallError:
-        """What would have run a tool is recorded and counts, as far as it could be read."""
+        """Audit an unreadable message that would have called a tool, as far as it could be read."""
         if unreadable.kind != "tool_response":
             return unreadable.error
         call = CallTool(".".join(unreadable.names.values()), {}, catalog.name, size)
@@ -115,7 +115,7 @@ class HubHandler:
         return self._not_found_error(request, caller, answer) if type(answer) is NotFound else answer
 
     def _not_found_error(self, request: messages.HubToolRequest, caller: Caller, unknown: NotFound) -> ToolhallError:
-        """What exactly is not there, as far as this caller may know."""
+        """Tell whether toolkit, method or version is missing, as far as the caller may know."""
         methods = {
             tool.id.tool for tool in self._dispatcher.visible_snapshot(caller).tools if tool.id.toolkit == request.tool
         }
@@ -146,24 +146,24 @@ class HubHandler:
         return await method(request.params, caller)
 
     async def _register(self, params: JsonObject, caller: Caller) -> Json:
-        kept = await self._definitions.register(params, caller)
-        return {"tool_id": f"{kept.toolkit}@{kept.version}", "status": "registered", "state": kept.state}
+        record = await self._definitions.register(params, caller)
+        return {"tool_id": f"{record.toolkit}@{record.version}", "status": "registered", "state": record.state}
 
     async def _health(self, params: JsonObject, caller: Caller) -> Json:
-        wanted = params.get("components", ["all"])
-        if not isinstance(wanted, list) or not all(each in COMPONENTS for each in wanted):
+        selected = params.get("components", ["all"])
+        if not isinstance(selected, list) or not all(each in COMPONENTS for each in selected):
             raise Malformed(f"components is a list of {', '.join(COMPONENTS)}")
-        vitals = await self._check_components()
-        if not self._dispatcher.admin.is_allowed(caller):  # which servers there are is nobody else's business
-            vitals = ComponentHealth(vitals.toolkits)
-        whole = health_report(self._dispatcher.visible_snapshot(caller), self._state(), vitals)
-        if "all" in wanted:
-            return whole
-        return {**whole, "components": {key: whole["components"].get(key, {}) for key in wanted}}
+        components = await self._check_components()
+        if not self._dispatcher.admin.is_allowed(caller):  # only administrators see the servers
+            components = ComponentHealth(components.toolkits)
+        report = health_report(self._dispatcher.visible_snapshot(caller), self._state(), components)
+        if "all" in selected:
+            return report
+        return {**report, "components": {key: report["components"].get(key, {}) for key in selected}}
 
     async def _update_config(self, params: JsonObject, caller: Caller) -> Json:
-        change = AdminOperation("configure", catalog.name, params)
-        applied = await self._dispatcher.admin(change, caller, lambda: self._apply(params))
+        operation = AdminOperation("configure", catalog.name, params)
+        applied = await self._dispatcher.admin(operation, caller, lambda: self._apply(params))
         return {"status": "updated", "applied_changes": applied}
 
     async def _apply(self, params: JsonObject) -> list[str]:
@@ -179,10 +179,10 @@ class HubHandler:
         return self._definitions.page(caller, cursor)
 
     async def _get(self, params: JsonObject, caller: Caller) -> Json:
-        found = self._definitions.document(*_name_and_version(params), caller)
-        if found is None:
+        document = self._definitions.document(*_name_and_version(params), caller)
+        if document is None:
             raise NotFound("there is no such tool; list_tools names them")
-        return found
+        return document
 
     async def _unregister(self, params: JsonObject, caller: Caller) -> Json:
         await self._definitions.unregister(*_name_and_version(params), caller)
@@ -191,12 +191,12 @@ class HubHandler:
     def _cancel(self, request_id: Json, caller: Caller, connection: str) -> Json:
         if not messages.is_id(request_id):
             raise Malformed("id is that of the request to cancel")
-        done = self._running_calls.cancel((caller.id, connection, request_id))
-        return {"status": "cancelled" if done else "not_running"}
+        cancelled = self._running_calls.cancel((caller.id, connection, request_id))
+        return {"status": "cancelled" if cancelled else "not_running"}
 
 
 class HubHttp:
-    """`POST /hub`: one message, one reply."""
+    """`POST /hub`: one message, one response."""
 
     def __init__(self, hub: HubHandler, validator: RequestValidator) -> None:
         self._hub = hub
@@ -205,14 +205,14 @@ class HubHttp:
     async def __call__(self, request: HttpRequest) -> None:
         """Answer one message."""
         body = await self._validator.read_body(request.headers, request.receive)
-        sender = HttpPeer(request.scope, request.headers, request.authenticator)
-        wire = await cancel_on_disconnect(request, self._hub.answer(body, request.caller, peer=sender))
+        http_peer = HttpPeer(request.scope, request.headers, request.authenticator)
+        wire = await cancel_on_disconnect(request, self._hub.answer(body, request.caller, peer=http_peer))
         if wire is not None:
             await request.reply(wire)
 
 
 def _name_and_version(params: JsonObject) -> tuple[str, str | None]:
-    """Which tool is meant, and which version of it; None means any."""
+    """Return the name and version parameters; the version None means any."""
     name, version = params.get("name"), params.get("version")
     if not isinstance(name, str) or not isinstance(version, str | None):
         raise Malformed("send the name of a tool, and its version as a text if only one is meant")
@@ -220,7 +220,7 @@ def _name_and_version(params: JsonObject) -> tuple[str, str | None]:
 
 
 def apply_runtime_config(config: JsonObject) -> list[str]:
-    """Apply the settings that may change while the hall runs: the log's level; which were applied."""
+    """Apply the settings that can change at run time (the log level); return the names of those applied."""
     logging_part = config.get("logging")
     if set(config) != {"logging"} or not isinstance(logging_part, dict) or set(logging_part) != {"level"}:
         raise Malformed('only {"logging": {"level": "INFO"}} can change while the hall runs')

@@ -29,7 +29,7 @@ _ACCEPTED = WireResponse(b"", 202)
 
 
 class MemoryGauge:
-    """The most that the whole process has held; what one call takes in a shared process cannot be told."""
+    """The peak memory of the process; the memory of one call in a shared process cannot be measured."""
 
     def __init__(self, timer: Callable[[], float]) -> None:
         self._timer = timer
@@ -37,7 +37,7 @@ class MemoryGauge:
         self._bytes = 0
 
     def peak_bytes(self) -> int:
-        """Bytes, no more than a second old; 0 where the system does not say."""
+        """Return the peak in bytes, at most a second old; 0 on platforms that do not report it."""
         now = self._timer()
         if now >= self._next:
             self._next = now + 1
@@ -47,7 +47,7 @@ class MemoryGauge:
 
 
 class MachineHandler:
-    """Answers messages, whatever brings them: HTTP or lines."""
+    """Answers Machine Context messages from HTTP or stdio."""
 
     def __init__(self, dispatcher: Dispatcher, registration: RegistrationService) -> None:
         self._dispatcher = dispatcher
@@ -64,25 +64,25 @@ class MachineHandler:
         connection: str = "",
         authenticate: Callable[[str | None], AuthResult] | None = None,
     ) -> WireResponse:
-        """The one reply to a message (None: too large), empty where none is due; `line` is what many came on.
+        """Return the response to a message (None: too large), empty for one-way messages.
 
-        `prove` tells who sends it, where that depends on the token inside.
+        `connection` names the stream that many messages share; `authenticate` finds the caller of the message's token.
         """
         size = len(body or b"")
         try:
             message = messages.read_message(body)
         except messages.MachineDecodeError as unreadable:
-            # HTTP always replies; on a line, what is one-way gets nothing back.
+            # HTTP always gets a response; on stdio, a one-way message gets none.
             if connection and unreadable.header.is_one_way:
                 return _ACCEPTED
             return messages.write_error(unreadable.header, unreadable.error, self.new_stamp())
         if authenticate is not None:
             try:
                 caller = await resolve_caller(authenticate(message.token))
-            except AuthenticationFailed as unproven:
-                self.unauthenticated_audit.record(_audited_call(message.payload, size), caller, unproven.error)
-                wire = messages.write_error(message.header, unproven.error, self.new_stamp())
-                return with_invalid_token(wire) if unproven.credential_sent else wire
+            except AuthenticationFailed as failure:
+                self.unauthenticated_audit.record(_audited_call(message.payload, size), caller, failure.error)
+                wire = messages.write_error(message.header, failure.error, self.new_stamp())
+                return with_invalid_token(wire) if failure.credential_sent else wire
             except NoSlot:
                 return messages.write_error(message.header, busy_error(), self.new_stamp())
         return await self._answer(message, caller, connection, size)
@@ -90,18 +90,18 @@ class MachineHandler:
     async def _answer(
         self, message: messages.MachineMessage, caller: Caller, connection: str, size: int
     ) -> WireResponse:
-        """The reply to whoever has been proven."""
-        asked = message.payload
-        if isinstance(asked, messages.ExecuteRequest):
-            keys = _cancel_keys(message.id, asked, caller, connection)
-            return await self._execute(message.header, asked, keys, self._run(asked, caller, size))
-        if isinstance(asked, messages.CancelNotification):
-            self._running_calls.cancel((caller.id, connection, asked.request_id))
+        """Answer an authenticated message."""
+        payload = message.payload
+        if isinstance(payload, messages.ExecuteRequest):
+            keys = _cancel_keys(message.id, payload, caller, connection)
+            return await self._execute(message.header, payload, keys, self._run(payload, caller, size))
+        if isinstance(payload, messages.CancelNotification):
+            self._running_calls.cancel((caller.id, connection, payload.request_id))
             return _ACCEPTED
-        if isinstance(asked, messages.MalformedExecution):
-            refused = self._dispatcher.refuse(_audited_call(asked, size), caller, asked.error)
+        if isinstance(payload, messages.MalformedExecution):
+            refused = self._dispatcher.refuse(_audited_call(payload, size), caller, payload.error)
             return messages.write_error(message.header, refused, self.new_stamp())
-        return await self._manage(message.header, asked, caller)
+        return await self._manage(message.header, payload, caller)
 
     async def _execute(
         self,
@@ -110,14 +110,14 @@ class MachineHandler:
         keys: tuple[CallKey, ...],
         work: Awaitable[Answer],
     ) -> WireResponse:
-        started, cpu = time.perf_counter(), time.thread_time()
+        started, cpu_started = time.perf_counter(), time.thread_time()
         try:
             answer = await self._running_calls.run(keys, work)
         except ToolhallError as error:
             answer = error
-        taken, used = time.perf_counter() - started, time.thread_time() - cpu
+        elapsed, cpu_seconds = time.perf_counter() - started, time.thread_time() - cpu_started
         return self._execution_response(
-            header, execute, answer, messages.ExecutionUsage(taken, used, self._memory.peak_bytes())
+            header, execute, answer, messages.ExecutionUsage(elapsed, cpu_seconds, self._memory.peak_bytes())
         )
 
     def _execution_response(
@@ -148,13 +148,13 @@ class MachineHandler:
             return messages.write_error(header, error, self.new_stamp())
 
     def page(self, caller: Caller, cursor: str | None = None) -> JsonObject:
-        """A page of definitions of what is served."""
+        """Return a page of definitions."""
         return self._definitions.page(caller, cursor)
 
     async def register(self, definition: Json, caller: Caller) -> JsonObject:
-        """Validate a definition and keep it; somebody must look at it before it is active."""
-        kept = await self._definitions.register(definition, caller)
-        return {"id": kept.toolkit, "version": kept.version, "state": kept.state}
+        """Register a definition, quarantined until an operator activates it."""
+        record = await self._definitions.register(definition, caller)
+        return {"id": record.toolkit, "version": record.version, "state": record.state}
 
     async def _run(self, execute: messages.ExecuteRequest, sender: Caller, size: int) -> Answer:
         try:
@@ -173,7 +173,7 @@ class MachineHandler:
 
 
 class MachineHttp:
-    """The three routes of Machine Context over HTTP."""
+    """Machine Context over HTTP: `POST /machine`, `GET` and `POST /machine/tools`."""
 
     def __init__(
         self,
@@ -188,16 +188,18 @@ class MachineHttp:
     async def message(self, request: HttpRequest) -> None:
         """`POST /machine`."""
         body = await self._validator.read_body(request.headers, request.receive)
-        caller, speakers = request.caller, self._message_authenticator
+        caller, authenticator = request.caller, self._message_authenticator
 
-        async def prove(token: str | None) -> Caller:
-            if speakers is None:
+        async def authenticate(token: str | None) -> Caller:
+            if authenticator is None:
                 return caller
-            found = await resolve_caller(speakers.authenticate_message(token, caller, request.scope, request.headers))
-            await request.switch_caller(found)  # a slot of strangers was good until here
-            return found
+            sender = await resolve_caller(
+                authenticator.authenticate_message(token, caller, request.scope, request.headers)
+            )
+            await request.switch_caller(sender)  # from the anonymous slots to its own
+            return sender
 
-        wire = await cancel_on_disconnect(request, self._machine.answer(body, caller, authenticate=prove))
+        wire = await cancel_on_disconnect(request, self._machine.answer(body, caller, authenticate=authenticate))
         if wire is not None:
             await request.reply(wire)
 
@@ -222,12 +224,12 @@ class MachineHttp:
 
 
 def _named_call(execute: messages.ExecuteRequest, size: int) -> CallTool:
-    """As the message names it."""
+    """Return the call by the name in the message."""
     return CallTool(f"{execute.tool}.{execute.capability}", execute.parameters, catalog.name, size)
 
 
 def _audited_call(payload: object, size: int) -> CallTool:
-    """What a message wants, for its record."""
+    """Return the call of a message for its audit record."""
     if isinstance(payload, messages.MalformedExecution):
         return CallTool(payload.tool, {}, catalog.name, size)
     return _named_call(payload, size) if isinstance(payload, messages.ExecuteRequest) else call_for_path("/machine")
@@ -236,7 +238,7 @@ def _audited_call(payload: object, size: int) -> CallTool:
 def _cancel_keys(
     message_id: str, execute: messages.ExecuteRequest, caller: Caller, connection: str
 ) -> tuple[CallKey, ...]:
-    """What a cancellation may name: the message, or the request in its context."""
-    named = (caller.id, connection, message_id)
+    """Return the keys by which the call can be cancelled: the message id, and the request id of its context."""
+    by_message = (caller.id, connection, message_id)
     request_id = execute.request_id
-    return (named,) if request_id in (None, message_id) else (named, (caller.id, connection, request_id))
+    return (by_message,) if request_id in (None, message_id) else (by_message, (caller.id, connection, request_id))

@@ -9,7 +9,6 @@ from functools import partial
 
 import msgspec
 
-from toolhall.auth.authenticator import Headers
 from toolhall.dialects.catalogs import write_documents
 from toolhall.dialects.oxp import catalog, messages
 from toolhall.execution.health_checks import UNHEALTHY
@@ -17,7 +16,7 @@ from toolhall.http.call_context import NO_INTERACTION, impersonate
 from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.health import always_healthy
 from toolhall.http.request import HttpRequest
-from toolhall.http.request_guard import RequestValidator
+from toolhall.http.request_guard import RequestValidator, has_body
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError, Unavailable
 from toolhall.model.messages import Answer, CallTool, CompletedCall, WireResponse
@@ -28,18 +27,18 @@ from toolhall.pipeline.dispatcher import Dispatcher
 MAX_KEPT = 10_000
 MAX_KEPT_BYTES = 64 * 1024 * 1024
 KEPT_SECONDS = 600.0
-# The tool ran, or may have. Whatever else was answered, it did not: the same call may be tried again under its id.
+# The tool ran, or may have run. With any other status it did not, and the call may be retried under the same id.
 _FINAL = (200, 500)
 _READY = WireResponse(b'{"status":"ok"}')
 _NOT_READY = WireResponse(b'{"status":"unavailable"}', 503)
 
 
 class CallIdReused(Exception):
-    """The id belongs to another request."""
+    """The call id was used for a different request."""
 
 
 class _CachedResponse(msgspec.Struct, frozen=True):
-    """A request as its digest, its answer, and when that was given."""
+    """The digest of a request, its response, and when it was given."""
 
     request: bytes
     wire: WireResponse
@@ -47,7 +46,7 @@ class _CachedResponse(msgspec.Struct, frozen=True):
 
 
 class IdempotencyCache:
-    """By whoever asks and call id; the same id with another request is refused."""
+    """Responses by caller and call id, for ten minutes; the same id with a different request is refused."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -62,19 +61,19 @@ class IdempotencyCache:
         answer: Callable[[], Awaitable[WireResponse]],
         authorize_repeat: Callable[[], Awaitable[None]],
     ) -> WireResponse:
-        """The answer of the first call with this key and this digest; a repeat waits for it.
+        """Return the response of the first call with this key; a repeat waits for it. CallIdReused for another digest.
 
-        `again` comes before each repeat, and raises where the answer may not be had any more.
+        `authorize_repeat` runs before each repeat, and raises if the caller may not have the response any more.
         """
         self._evict()
         if running := self._running.get(key):
             _check_same(running[0], request)
             await authorize_repeat()
             return await _wait_for_first(running[1])
-        if kept := self._finished.get(key):
-            _check_same(kept.request, request)
+        if cached := self._finished.get(key):
+            _check_same(cached.request, request)
             await authorize_repeat()
-            return kept.wire
+            return cached.wire
         future: asyncio.Future[WireResponse] = asyncio.get_running_loop().create_future()
         self._running[key] = (request, future)
         try:
@@ -106,7 +105,7 @@ def _check_same(known: bytes, request: bytes) -> None:
 
 
 async def _wait_for_first(future: "asyncio.Future[WireResponse]") -> WireResponse:
-    """Wait for the first call; whoever waits may leave without ending it."""
+    """Wait for the first call, which goes on if the waiting request is cancelled."""
     await asyncio.wait([future])
     if future.cancelled():
         raise Unavailable("the first call with this call_id was broken off; send it again")
@@ -114,7 +113,7 @@ async def _wait_for_first(future: "asyncio.Future[WireResponse]") -> WireRespons
 
 
 class OxpHttp:
-    """The three operations of OXP; each call goes through the hall like any other."""
+    """The operations of OXP over HTTP: health, list and call."""
 
     def __init__(
         self,
@@ -131,13 +130,13 @@ class OxpHttp:
         self._idempotency = IdempotencyCache(time.monotonic)
 
     async def health(self, request: HttpRequest) -> None:
-        """200 while calls are taken."""
+        """Send 200 while calls are accepted, else 503."""
         await request.reply(_NOT_READY if self._state() == UNHEALTHY else _READY)
 
     async def tools(self, request: HttpRequest) -> None:
-        """Every definition this caller may see."""
+        """Send every definition that the caller may see."""
         try:
-            if _has_body(request.headers):
+            if has_body(request.headers):
                 messages.check_list(await self._validator.read_body(request.headers, request.receive))
             wire = WireResponse(self._list(request.caller))
         except ToolhallError as error:
@@ -161,7 +160,7 @@ class OxpHttp:
             if request.call_id is None:
                 wire = await cancel_on_disconnect(http_request, self._answer(request, http_request.caller, len(body)))
             else:
-                # Whoever comes back with the same id wants this answer, so it does not end with the connection.
+                # The client may retry with the same id to get this response, so a disconnect does not cancel the call.
                 wire = await self._once(request, http_request.caller, len(body))
         except messages.OxpDecodeError as unreadable:
             call = CallTool(unreadable.tool_id, {}, catalog.name, len(body))
@@ -172,25 +171,25 @@ class OxpHttp:
             await http_request.reply(wire)
 
     async def _once(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> WireResponse:
-        """The answer under its id, for this caller with a credential that may do the same."""
+        """Run the call once per call id, caller and scopes."""
         key = (caller.rate_limit_key, caller.scopes, request.call_id)
-        work, again = (
+        work, authorize_repeat = (
             partial(self._answer, request, caller, size),
             partial(self._authorize_repeat, request, caller, size),
         )
         try:
-            return await self._idempotency.run_once(key, _digest(request), work, again)
+            return await self._idempotency.run_once(key, _digest(request), work, authorize_repeat)
         except CallIdReused:
             call = CallTool(request.tool_id, request.input, catalog.name, size)
             error = Malformed("this call_id was used for another request; use a new one")
             return messages.write_error(request.call_id, self._dispatcher.refuse(call, caller, error))
 
     async def _authorize_repeat(self, request: messages.OxpCallRequest, sender: Caller, size: int) -> None:
-        """A known answer is only for whoever would still get a new one, and is recorded like one."""
+        """Authorize and audit a repeat like a new call, so that a cached response needs the same permission."""
         try:
             caller = impersonate(sender, request.user_id)
         except (Denied, Malformed):
-            caller = sender  # the known answer is that refusal
+            caller = sender  # the cached response is that refusal
         error = await self._dispatcher.record_repeat(self._resolve_call(request, caller, size), caller)
         if error is not None:
             raise _with_hint(error)
@@ -217,30 +216,26 @@ class OxpHttp:
         return _with_hint(answer) if isinstance(answer, ToolhallError) else answer
 
     def _resolve_call(self, request: messages.OxpCallRequest, caller: Caller, size: int) -> CallTool:
-        """By the id of the tool that is meant; one that the caller does not see is called as it was named."""
+        """Return the call by tool id; a tool that the caller cannot see keeps the name it was called by."""
         name = (request.toolkit, request.tool)
         entry = self._dispatcher.registry.dialect_names.find(catalog.name, name, request.version)
-        meant = entry.id if entry is not None and self._dispatcher.find(entry.id, caller) else request.tool_id
-        # OXP: a tool without requirements is called without extra information; what comes all the same is left aside.
-        brought = request.credentials if entry is None or entry.requirements is not None else None
-        return CallTool(meant, request.input, catalog.name, size, brought)
+        tool_id = entry.id if entry is not None and self._dispatcher.find(entry.id, caller) else request.tool_id
+        # OXP: a tool without requirements gets no extra information; credentials that come anyway are ignored.
+        credentials = request.credentials if entry is None or entry.requirements is not None else None
+        return CallTool(tool_id, request.input, catalog.name, size, credentials)
 
 
 def _with_hint(error: ToolhallError) -> ToolhallError:
-    """The same, and where to look instead."""
+    """Add to a NotFound where the tools are listed."""
     return NotFound(f"{error.message}; GET /oxp/tools lists them") if type(error) is NotFound else error
 
 
-def _has_body(headers: Headers) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
-
-
 def _digest(request: messages.OxpCallRequest) -> bytes:
-    """The same for the same call, however it is spaced and ordered; only its trace may be another."""
-    brought = request.credentials or CallerCredentials()
-    credentials = (_digests(brought.secrets), _digests(brought.tokens))
-    asked = (request.tool_id, request.input, request.context, credentials)
-    return hashlib.sha256(msgspec.json.encode(asked, order="deterministic")).digest()
+    """Return a digest that is equal for equal calls, whatever their spacing and member order; the trace is ignored."""
+    sent = request.credentials or CallerCredentials()
+    credentials = (_digests(sent.secrets), _digests(sent.tokens))
+    identity = (request.tool_id, request.input, request.context, credentials)
+    return hashlib.sha256(msgspec.json.encode(identity, order="deterministic")).digest()
 
 
 def _digests(secrets: Mapping[str, Secret]) -> dict[str, str]:

@@ -25,9 +25,7 @@ from toolhall.auth.authenticator import (
 )
 from toolhall.http.concurrency import ConcurrencyLimiter, IncompleteBodies, NoSlot, ReleasableSlot, slot_key
 from toolhall.http.errors import AuthChallenges
-from toolhall.http.request_guard import (
-    RequestRejected,
-)
+from toolhall.http.request_guard import RequestRejected, has_body
 from toolhall.model.caller import Caller
 from toolhall.model.json import encode
 from toolhall.model.messages import WireResponse
@@ -48,32 +46,32 @@ _ERROR_CODES = {
 }
 _JSON_TYPE = (b"content-type", b"application/json")
 _JSON_HEADERS = b"content-type: application/json\r\ncontent-length: %d\r\n"
-SERVER_EXTENSION = "toolhall.own"  # in a scope: what our own server can do besides what ASGI says
+SERVER_EXTENSION = "toolhall.own"  # the key in an ASGI scope
 _CHALLENGED = (401, 403)
-ANONYMOUS_BODY_SECONDS = 5.0  # for the whole body of somebody who proved nothing
+ANONYMOUS_BODY_SECONDS = 5.0  # for the whole body
 _BODY_METHODS = ("POST", "PUT", "PATCH")
 
 
 class ServerExtension(Protocol):
-    """Our own server's side of a request."""
+    """What Toolhall's own server offers beyond ASGI, in the scope under SERVER_EXTENSION."""
 
-    more_body: bool  # whether a part of the body has not come yet
+    more_body: bool  # whether the body is incomplete
 
     def send_complete(self, status: int, header_lines: bytes, body: bytes) -> bool:
-        """Send a reply that is there whole, with these lines of headers; whether it could."""
+        """Send a complete response with these raw header lines in one write; False if it could not."""
         ...
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> None:
-        """Call this once the client is gone; None: no longer."""
+        """Call this when the client disconnects; None removes the callback."""
         ...
 
     def pause_reading(self) -> None:
-        """Read nothing more for a moment: the client was told to come back later, and some do not listen."""
+        """Read nothing from the client for a moment; it was told to retry later, and may not obey."""
         ...
 
 
 class HttpRequest:
-    """What came, from whom, and the way back."""
+    """One HTTP request: headers, caller, concurrency slot, and the methods that send the response."""
 
     __slots__ = (
         "_send",
@@ -98,42 +96,42 @@ class HttpRequest:
         self.caller = caller
         self.receive = receive
         self.path = ""
-        self.raw_path = b""  # before anything was unescaped; empty where the server does not tell
+        self.raw_path = b""  # before unescaping; empty if the server does not provide it
         self.query = b""
-        self.limiter: ConcurrencyLimiter | None = None  # None: there is no bound
-        self.slot: ReleasableSlot | None = None  # of which kind it holds one, in the name of `slot_key`
+        self.limiter: ConcurrencyLimiter | None = None  # None: no limit
+        self.slot: ReleasableSlot | None = None  # the pool that it holds a slot of, under `slot_key`
         self.scope: Scope = {}
-        self.challenges: AuthChallenges | None = None  # what is said to whoever may not
-        self.authenticator: RequestAuthenticator | None = None  # what proved the caller
+        self.challenges: AuthChallenges | None = None  # completes 401 and 403
+        self.authenticator: RequestAuthenticator | None = None  # of the caller
         self._send = send
 
     @property
     def parameters(self) -> dict[str, str]:
-        """The query's parameters; one that is there twice could be read in two ways, so it is refused."""
+        """The query parameters; RequestRejected if one is there twice, because readers would disagree on it."""
         try:
             pairs = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_QUERY_PARAMETERS)
         except ValueError:
             raise RequestRejected(400, f"the query has more than {MAX_QUERY_PARAMETERS} parameters") from None
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        parameters = dict(pairs)
+        if len(parameters) != len(pairs):
             raise RequestRejected(400, "a parameter of the query is there twice; leave out one")
-        return found
+        return parameters
 
     def path_segments(self, prefix: str) -> list[str]:
-        """The parts of the path below a prefix as the client cut it: a slash that it escaped belongs to a name."""
+        """Return the segments below a prefix, split before unescaping: `%2F` is a part of a name."""
         raw = self.raw_path.decode("latin-1")
-        # A server need not tell, or the hall is mounted below another path.
+        # The server need not provide the raw path, or the hall is mounted below another one.
         if "%" not in raw or unquote(raw) != self.path:
             return self.path.removeprefix(prefix).split("/")
         return [unquote(part) for part in raw.removeprefix(prefix).split("/")]
 
     def hold_slot(self, slot: ReleasableSlot) -> None:
-        """Note that it has taken one of these in its caller's name."""
+        """Note that the request holds a slot of this pool under its caller's key."""
         caller = self.caller
         self.slot, self.slot_key = slot, caller.id if caller.address is None else caller.rate_limit_key
 
     async def acquire_slot(self) -> None:
-        """Take a slot, after a moment if need be; NoSlot if there is none for its caller."""
+        """Take a slot, waiting a moment if necessary; NoSlot if there is none for the caller."""
         if self.limiter is None:
             return
         slot = self.limiter.try_acquire(self.caller, self.path) or await self.limiter.acquire(self.caller)
@@ -142,32 +140,32 @@ class HttpRequest:
         self.hold_slot(slot)
 
     async def switch_caller(self, caller: Caller) -> None:
-        """Exchange the slot for one of this caller, whom the message proved; NoSlot if there is none for it."""
+        """Replace the slot by one of this caller, whom the message authenticated; NoSlot if there is none."""
         if slot_key(caller) != slot_key(self.caller):
             self.release_slot()
             self.caller = caller
             await self.acquire_slot()
 
     def detach_slot(self) -> Callable[[], None]:
-        """The slot of this request goes to what outlives it, or lasts long; returns how to give it back."""
+        """Transfer the slot to work that outlives the request; return the function that releases it."""
         slot, self.slot = self.slot, None
         return _noop if slot is None else partial(slot.release, self.slot_key)
 
     def release_slot(self) -> None:
-        """Give the slot of this request back, if it still has one."""
+        """Release the slot, if the request still holds one."""
         slot, self.slot = self.slot, None
         if slot is not None:
             slot.release(self.slot_key)
 
     async def reply(self, wire: WireResponse, *extra: tuple[bytes, bytes]) -> None:
-        """Send a complete reply; whoever reads it may ask again at once, and finds the slot free."""
+        """Send a complete response; the slot is released first, so that the next request finds it free."""
         self.release_slot()
         if wire.status in _CHALLENGED and self.challenges is not None:
             wire = self.challenges.with_metadata(wire, self.scope, self.headers)
         body = wire.body
         if not (wire.headers or extra) and body:
-            own: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
-            if own is not None and own.send_complete(wire.status, _JSON_HEADERS % len(body), body):
+            extension: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
+            if extension is not None and extension.send_complete(wire.status, _JSON_HEADERS % len(body), body):
                 return
         headers = [_JSON_TYPE, (b"content-length", b"%d" % len(body)), *wire.headers, *extra]
         start = {"type": "http.response.start", "status": wire.status, "headers": headers if body else headers[1:]}
@@ -175,13 +173,13 @@ class HttpRequest:
         await self._send({"type": "http.response.body", "body": body})
 
     async def refuse(self, status: int, message: str, *extra: tuple[bytes, bytes]) -> None:
-        """Send an error outside any dialect, in the words of plain REST."""
+        """Send an error outside any dialect, in REST's error format."""
         await self.reply(
             WireResponse(encode({"error": {"code": _ERROR_CODES[status], "message": message}}), status), *extra
         )
 
     async def is_still_authenticated(self) -> bool:
-        """Whether its credential is good now: one may end, or be revoked, while a stream is open."""
+        """Whether the credential is still valid; it may expire or be revoked while a stream is open."""
         try:
             return self.authenticator is None or bool(
                 await resolve_caller(self.authenticator.authenticate(self.scope, self.headers))
@@ -190,11 +188,11 @@ class HttpRequest:
             return False
 
     def on_disconnect(self, callback: Callable[[], None] | None) -> bool:
-        """Call this once the client is gone (None: no longer), where the server can; a task that waits costs more."""
-        own: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
-        if own is not None:
-            own.on_disconnect(callback)
-        return own is not None
+        """Call this on disconnect (None: no longer); False if the server cannot, and a task must watch instead."""
+        extension: ServerExtension | None = self.scope.get(SERVER_EXTENSION)
+        if extension is not None:
+            extension.on_disconnect(callback)
+        return extension is not None
 
     async def send_headers(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
         """Send the status line and the headers."""
@@ -206,7 +204,7 @@ class HttpRequest:
 
 
 def _noop() -> None:
-    """Where nothing was taken, nothing is given back."""
+    """Release nothing."""
 
 
 Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[None]]
@@ -214,8 +212,8 @@ Methods: TypeAlias = Mapping[str, Endpoint]  # by HTTP method
 
 
 def defer_slot_until_body(request: HttpRequest) -> bool:
-    """Let the slot be taken once the body is whole; False where none is to come. NoSlot if too many are arriving."""
-    if request.method not in _BODY_METHODS or not _has_body(request.headers) or request.limiter is None:
+    """Take the slot when the body is complete; False if there is no body to wait for. NoSlot if too many arrive."""
+    if request.method not in _BODY_METHODS or not has_body(request.headers) or request.limiter is None:
         return False
     bodies = request.limiter.bodies
     if request.caller.proof == "none":
@@ -229,7 +227,7 @@ def defer_slot_until_body(request: HttpRequest) -> bool:
 
 
 class _AuthenticatedBody:
-    """Of a proven caller; the server's own deadline for a body applies."""
+    """The body of an authenticated caller; the server's own body timeout applies."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -237,7 +235,7 @@ class _AuthenticatedBody:
         self._complete = False
 
     async def __call__(self) -> AsgiMessage:
-        """The next part; with the last one, a slot."""
+        """Receive the next part; with the last one, take a slot."""
         message = await self._receive()
         if not self._complete and not message.get("more_body"):
             self._complete = True
@@ -247,7 +245,7 @@ class _AuthenticatedBody:
 
 
 class _AnonymousBody:
-    """Of somebody who proved nothing: dropped after a few seconds, or when others need its place."""
+    """The body of an anonymous caller: dropped after ANONYMOUS_BODY_SECONDS, or when newer ones need its place."""
 
     def __init__(self, request: HttpRequest, bodies: IncompleteBodies) -> None:
         self._request = request
@@ -260,7 +258,7 @@ class _AnonymousBody:
         bodies.add_anonymous(request.caller.rate_limit_key, self)
 
     async def __call__(self) -> AsgiMessage:
-        """The next part; with the last one, a slot."""
+        """Receive the next part; with the last one, take a slot."""
         if self._complete:
             return await self._receive()
         message = await self._next()
@@ -270,13 +268,13 @@ class _AnonymousBody:
             await self._request.acquire_slot()
         return message
 
-    def release(self, key: str) -> None:  # noqa: ARG002 - one of several things that an exchange can hold
-        """It is whole, or its request has ended."""
+    def release(self, key: str) -> None:  # noqa: ARG002 - of ReleasableSlot
+        """Stop the timer: the body is complete, or the request has ended."""
         self._timer.cancel()
         self._bodies.remove_anonymous(self)
 
     def drop(self) -> None:
-        """Its request ends with 408."""
+        """End the request with 408."""
         self._dropped = True
         if self._pending is not None:
             self._pending.cancel()
@@ -296,7 +294,3 @@ class _AnonymousBody:
 
 def _too_slow() -> RequestRejected:
     return RequestRejected(408, "the body did not arrive in time; send it again, and faster, or with a credential")
-
-
-def _has_body(headers: Headers) -> bool:
-    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"

@@ -14,7 +14,7 @@ from toolhall.auth.authenticator import AsgiApp, Headers, Receive, Scope
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://((\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?)", re.IGNORECASE)
-# A second one of these would let two readers of the same request disagree.
+# Two of these would let two readers of the same request disagree.
 _UNIQUE_HEADERS = (
     b"host",
     b"origin",
@@ -24,16 +24,17 @@ _UNIQUE_HEADERS = (
     b"content-encoding",
     b"mcp-",
 )
-_CROSS_SITE = (b"cross-site", b"same-site")  # another port of this machine is of the same site
+_CROSS_SITE = (b"cross-site", b"same-site")  # `same-site`: another port of this machine
 _SAFE_METHODS = ("GET", "HEAD")
 _MAX_CACHED_HOSTS = 64
 MAX_HEADERS = 100
+_BODY_HEADERS = {b"content-type", b"content-encoding", b"transfer-encoding"}
 RESOURCE_METADATA_PATH = "/.well-known/oauth-protected-resource"
 _ROUTE_PATH = re.compile(r"(/[^/?#%]+)+")
 
 
 class RequestRejected(Exception):
-    """A request that goes no further; the message says what to change."""
+    """The request is rejected with this status; the message says what to change."""
 
     def __init__(self, status: int, message: str) -> None:
         self.status = status
@@ -42,16 +43,16 @@ class RequestRejected(Exception):
 
 
 class RequestValidator:
-    """Checks what every request must pass before its body is read."""
+    """Checks headers and bodies of all requests before any dialect reads them."""
 
     def __init__(self, hosts: frozenset[str] = LOOPBACK_HOSTS, *, max_body: int = 1024 * 1024) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
-        self._origins = self._hosts - LOOPBACK_HOSTS  # any program of this machine can serve pages at one of its ports
+        self._origins = self._hosts - LOOPBACK_HOSTS  # any local program can serve pages at a loopback port
         self._max_body = max_body
         self._known_hosts: set[bytes] = set()
 
     def validate_headers(self, scope: Scope) -> Headers:
-        """The headers of a request that may be served."""
+        """Return the headers as a dict; RequestRejected for too many, duplicates, or a foreign host or origin."""
         headers = dict(scope["headers"])
         if len(scope["headers"]) > MAX_HEADERS:
             raise RequestRejected(431, f"there are more than {MAX_HEADERS} headers; send fewer")
@@ -65,9 +66,9 @@ class RequestValidator:
         return headers
 
     async def read_body(self, headers: Headers, receive: Receive) -> bytes:
-        """The whole body, or Turned before more than the limit has been read."""
-        kind = headers.get(b"content-type", b"")
-        if kind != b"application/json" and kind.split(b";")[0].strip().lower() != b"application/json":
+        """Return the whole JSON body; RequestRejected before more than the limit is read."""
+        content_type = headers.get(b"content-type", b"")
+        if content_type != b"application/json" and content_type.split(b";")[0].strip().lower() != b"application/json":
             raise RequestRejected(415, "send the body as Content-Type: application/json")
         if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
             raise RequestRejected(415, "send the body without Content-Encoding")
@@ -88,24 +89,24 @@ class RequestValidator:
         return body
 
     def _check_host(self, host: bytes) -> None:
-        found = _AUTHORITY.fullmatch(host.decode("latin-1"))
-        if not found:
+        match = _AUTHORITY.fullmatch(host.decode("latin-1"))
+        if not match:
             raise RequestRejected(400, "the Host header is missing or malformed")
-        if found[1].lower() not in self._hosts:
+        if match[1].lower() not in self._hosts:
             raise RequestRejected(
-                421, f"this server does not answer for {found[1][:64]!r}; allow it with allowed_hosts in toolhall.toml"
+                421, f"this server does not answer for {match[1][:64]!r}; allow it with allowed_hosts in toolhall.toml"
             )
         if len(self._known_hosts) < _MAX_CACHED_HOSTS:
             self._known_hosts.add(host)
 
     def _check_origin(self, scope: Scope, headers: Headers) -> None:
-        """A browser sends this: for a page of our own, for one that is listed, or because somebody follows a link."""
-        elsewhere = headers.get(b"sec-fetch-site") in _CROSS_SITE
+        """Accept own pages, listed origins, and navigation by a link; reject other requests of browsers."""
+        is_cross_site = headers.get(b"sec-fetch-site") in _CROSS_SITE
         if b"origin" in headers:
-            found = _ORIGIN.fullmatch(headers[b"origin"].decode("latin-1").lower())
-            if found and found[1] == headers[b"host"].decode("latin-1").lower() and not elsewhere:
+            match = _ORIGIN.fullmatch(headers[b"origin"].decode("latin-1").lower())
+            if match and match[1] == headers[b"host"].decode("latin-1").lower() and not is_cross_site:
                 return
-            if found and not self._origins.isdisjoint((found[1], found[2])):
+            if match and not self._origins.isdisjoint((match[1], match[2])):
                 return
         elif scope.get("method") in _SAFE_METHODS and headers.get(b"sec-fetch-mode") == b"navigate":
             return
@@ -124,12 +125,12 @@ def _merge_headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
 
 
 def strip_root_path(scope: Scope, root: str) -> Scope:
-    """The same connection as the hall sees it: its own path, and in `root_path` the prefix of its links."""
+    """Return the scope as the hall sees it: its own path, and in `root_path` the prefix of its links."""
     root = root.rstrip("/")
     raw, inner = scope.get("raw_path") or b"", root
-    outer = scope.get("app_root_path", "").rstrip("/")  # Starlette's: of the whole application, without the mount
+    outer = scope.get("app_root_path", "").rstrip("/")  # Starlette's: of the application, without the mount
     if outer and not f"{scope['path']}/".startswith(f"{root}/"):
-        inner = root.removeprefix(outer)  # the proxy stripped that part, and the server did not put it back
+        inner = root.removeprefix(outer)  # a proxy stripped it, and the server did not restore it
     path = _strip_prefix(scope["path"], inner)
     before, mark, after = root.partition(RESOURCE_METADATA_PATH)
     if mark and (not after or after.startswith("/")):
@@ -139,9 +140,9 @@ def strip_root_path(scope: Scope, root: str) -> Scope:
             "raw_path": b"",
             "root_path": before + after,
         }
-    for begins in (quote(inner).encode(), inner.encode("utf-8", "replace")):
-        if raw.startswith(begins + b"/"):
-            raw = raw[len(begins) :]
+    for prefix in (quote(inner).encode(), inner.encode("utf-8", "replace")):
+        if raw.startswith(prefix + b"/"):
+            raw = raw[len(prefix) :]
             break
     else:
         raw = raw if unquote(raw.decode("latin-1")) == path else b""
@@ -149,9 +150,19 @@ def strip_root_path(scope: Scope, root: str) -> Scope:
 
 
 def base_url(scope: Scope, headers: Headers) -> str:
-    """The address that the client used for the hall, with the prefix; the shield has checked the host."""
+    """Return the URL by which the client addressed the hall; RequestValidator has checked the host."""
     origin = f"{scope.get('scheme', 'http')}://{headers.get(b'host', b'').decode('latin-1')}"
     return origin + quote(scope.get("root_path", ""))
+
+
+def has_body(headers: Headers) -> bool:
+    """Whether the headers announce a body that is not empty."""
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+
+def omits_body(headers: Headers) -> bool:
+    """Whether there is no body and no header that describes one; only then may Content-Type be missing."""
+    return not headers.keys() & _BODY_HEADERS and headers.get(b"content-length", b"0") == b"0"
 
 
 def _strip_prefix(path: str, root: str) -> str:
@@ -161,19 +172,19 @@ def _strip_prefix(path: str, root: str) -> str:
 
 
 class MountedApps:
-    """The author's own ASGI applications, each at a path and at all below it."""
+    """The operator's own ASGI applications, each at a path and everything below it."""
 
     def __init__(self, routes: Mapping[str, AsgiApp], reserved_paths: Collection[str]) -> None:
         for path in routes:
             if not _ROUTE_PATH.fullmatch(path):
                 raise ValueError(f"routes: {path!r} is no path; write it like '/webhook', without a slash at its end")
-            theirs = next((own for own in reserved_paths if _overlaps(path, own.rstrip("/"))), None)
-            if theirs is not None:
-                raise ValueError(f"routes: {path!r} is in the way of the hall's own {theirs}; choose another path")
+            taken = next((own for own in reserved_paths if _overlaps(path, own.rstrip("/"))), None)
+            if taken is not None:
+                raise ValueError(f"routes: {path!r} is in the way of the hall's own {taken}; choose another path")
         self._apps = dict(sorted(routes.items(), key=lambda route: -len(route[0])))
 
     def find(self, scope: Scope) -> tuple[AsgiApp, Scope] | None:
-        """The application of this path, and the connection as it sees it: mounted, as ASGI has it."""
+        """Return the application of this path with the scope as ASGI mounts it; None if there is none."""
         root = scope.get("root_path", "").rstrip("/")
         path = strip_root_path(scope, root)["path"] if root else scope["path"]
         for route, app in self._apps.items():

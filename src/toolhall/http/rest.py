@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolhall.auth.authenticator import Headers
 from toolhall.dialects import strict_json
 from toolhall.dialects.base import WriteResult
 from toolhall.dialects.catalogs import DIALECTS, READABLE_DIALECTS, writable_catalog
@@ -24,7 +23,7 @@ from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.call_context import NO_INTERACTION
 from toolhall.http.cancellation import cancel_on_disconnect
 from toolhall.http.request import HttpRequest
-from toolhall.http.request_guard import RequestValidator
+from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.caller import Caller
 from toolhall.model.errors import Malformed, NotFound, ToolFailed, ToolhallError
 from toolhall.model.json import JsonObject, encode
@@ -41,18 +40,17 @@ _PARAMETERS = {"dialect", "query", "toolkit", "tool", "tag", "cursor"}
 
 
 class RestEndpoint:
-    """The body is the arguments, the reply is the value."""
+    """`POST /tools/{toolkit}/{tool}`: the body holds the arguments, the response the tool's value."""
 
     def __init__(self, dispatcher: Dispatcher, validator: RequestValidator, prefix: Callable[[], str] = str) -> None:
         self._dispatcher = dispatcher
-        self._prefix = prefix  # of the hall's paths, where it is mounted
+        self._prefix = prefix  # the path that the hall is mounted at
         self._validator = validator
 
     async def call(self, request: HttpRequest) -> None:
         """Run one tool."""
-        body = (
-            b"" if _has_no_body(request.headers) else await self._validator.read_body(request.headers, request.receive)
-        )
+        headers = request.headers
+        body = b"" if omits_body(headers) else await self._validator.read_body(headers, request.receive)
         answer = await cancel_on_disconnect(request, self._answer(request, body))
         if answer is not None:
             await request.reply(_response(answer, self._prefix))
@@ -88,7 +86,7 @@ def _arguments(body: bytes) -> JsonObject:
 
 
 def _call_options(parameters: dict[str, str]) -> tuple[str | None, str | None]:
-    """Which version, and the dialect of the arguments; what else is asked for would be ignored without notice."""
+    """Return version and dialect of the query; Malformed for other parameters, which would be ignored silently."""
     version, dialect = parameters.get("version"), parameters.get("dialect")
     if version == "":
         raise Malformed("version is empty; name one such as 1.0.0, or leave it out for the newest")
@@ -99,26 +97,20 @@ def _call_options(parameters: dict[str, str]) -> tuple[str | None, str | None]:
     return version, dialect
 
 
-def _has_no_body(headers: Headers) -> bool:
-    """Whether a request has no body at all; then it need not say of which type."""
-    stated = headers.keys() & {b"content-type", b"content-encoding", b"transfer-encoding"}
-    return not stated and headers.get(b"content-length", b"0") == b"0"
-
-
 def _deprecation_headers(tool: Tool, prefix: Callable[[], str]) -> tuple[tuple[bytes, bytes], ...]:
-    """What HTTP says of a tool that will go: since when (RFC 9745), when (RFC 8594), what to call then (RFC 5829)."""
+    """Return Deprecation (RFC 9745), Sunset (RFC 8594) and a successor-version Link (RFC 5829) of a tool."""
     if tool.deprecation is None:
         return ()
-    said = [(b"deprecation", b"@%d" % tool.deprecation.since)] if tool.deprecation.since is not None else []
+    headers = [(b"deprecation", b"@%d" % tool.deprecation.since)] if tool.deprecation.since is not None else []
     if tool.deprecation.sunset is not None:
         day = datetime.combine(date.fromisoformat(tool.deprecation.sunset), datetime.min.time(), UTC)
-        said.append((b"sunset", format_datetime(day, usegmt=True).encode()))
+        headers.append((b"sunset", format_datetime(day, usegmt=True).encode()))
     if tool.deprecation.successor is not None:
         key, _, version = tool.deprecation.successor.partition("@")
         path = "/".join(quote(part, safe="") for part in key.rpartition(".")[::2])
-        asked = f"?version={quote(version, safe='')}" if version else ""
-        said.append((b"link", f'<{prefix()}{TOOLS_PREFIX}{path}{asked}>; rel="successor-version"'.encode()))
-    return tuple(said)
+        query = f"?version={quote(version, safe='')}" if version else ""
+        headers.append((b"link", f'<{prefix()}{TOOLS_PREFIX}{path}{query}>; rel="successor-version"'.encode()))
+    return tuple(headers)
 
 
 def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
@@ -132,7 +124,7 @@ def _response(answer: Answer, prefix: Callable[[], str]) -> WireResponse:
 
 
 class ToolListEndpoint:
-    """The tools this caller may see, as documents of the dialect it names."""
+    """`GET /tools`: the tools that the caller may see, as documents of a dialect."""
 
     def __init__(self, dispatcher: Dispatcher, page_size: int) -> None:
         self._dispatcher = dispatcher
@@ -140,7 +132,7 @@ class ToolListEndpoint:
         self._search = SnapshotSearch()
 
     async def __call__(self, request: HttpRequest) -> None:
-        """One page."""
+        """Send one page."""
         try:
             wire = WireResponse(encode(self._page(request)))
         except ToolhallError as error:
@@ -148,40 +140,44 @@ class ToolListEndpoint:
         await request.reply(wire)
 
     def _page(self, request: HttpRequest) -> JsonObject:
-        asked = request.parameters
-        unknown = min(asked.keys() - _PARAMETERS, default=None)
+        parameters = request.parameters
+        unknown = min(parameters.keys() - _PARAMETERS, default=None)
         if unknown is not None:
             raise Malformed(f"there is no parameter {unknown[:32]!r}; use {', '.join(sorted(_PARAMETERS))}")
-        dialect = writable_catalog(asked.get("dialect", DEFAULT_DIALECT)).name
-        found = (entry for entry in self._ranked(request.caller, asked.get("query")) if _matches(entry.tool, asked))
-        page = _snapshot_page(Snapshot(found, self._page_size), asked.get("cursor"))
+        dialect = writable_catalog(parameters.get("dialect", DEFAULT_DIALECT)).name
+        matches = (
+            entry for entry in self._ranked(request.caller, parameters.get("query")) if _matches(entry.tool, parameters)
+        )
+        page = _snapshot_page(Snapshot(matches, self._page_size), parameters.get("cursor"))
         more = {} if page.next_cursor is None else {"nextCursor": page.next_cursor}
         return {"dialect": dialect, **_render(dialect, page.tools), **more}
 
     def _ranked(self, caller: Caller, query: str | None) -> Sequence[Entry]:
-        """Everything, or what a query finds, best first."""
+        """Return all visible tools, or the matches of a query, best first."""
         view = self._dispatcher.visible_snapshot(caller)
         if not query:
             return view.entries
-        seen = {entry.tool.id: entry for entry in view.entries}
-        found = self._search.find(self._dispatcher.registry.snapshot, query, len(seen), lambda tool: tool.id in seen)
-        return [seen[tool.id] for tool in found]
+        visible = {entry.tool.id: entry for entry in view.entries}
+        matches = self._search.find(
+            self._dispatcher.registry.snapshot, query, len(visible), lambda tool: tool.id in visible
+        )
+        return [visible[tool.id] for tool in matches]
 
 
 def _snapshot_page(snapshot: Snapshot, cursor: str | None) -> ToolPage:
     try:
         return snapshot.page(cursor)
     except Malformed as error:
-        raise NotFound(error.message) from None  # to REST, a page that is not there
+        raise NotFound(error.message) from None  # in REST, a page that does not exist
 
 
 def _render(dialect: str, tools: Sequence[Tool]) -> JsonObject:
-    """The documents; tools that the dialect would change (OpenAI's strict mode) are named with the reasons instead."""
+    """Return the documents; tools that the dialect cannot express (OpenAI's strict mode) are listed with reasons."""
     try:
         return _documents(dialect, tools)
     except BadDocument:
-        kept, refused = partition_expressible(dialect, tools)
-        return {**_documents(dialect, kept), "refused": refused}
+        expressible, refused = partition_expressible(dialect, tools)
+        return {**_documents(dialect, expressible), "refused": refused}
 
 
 def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
@@ -194,7 +190,7 @@ def _documents(dialect: str, tools: Sequence[Tool]) -> JsonObject:
 
 
 def _matches(tool: Tool, query: dict[str, str]) -> bool:
-    """Whether it is one of those that were asked for by name or tag."""
+    """Whether the tool fits the filters by toolkit, tool and tag."""
     if query.get("toolkit", tool.id.toolkit) != tool.id.toolkit:
         return False
     if query.get("tool", tool.name) not in (tool.name, str(tool.id), f"{tool.id.toolkit}.{tool.id.tool}"):
@@ -203,23 +199,23 @@ def _matches(tool: Tool, query: dict[str, str]) -> bool:
 
 
 class OpenApiEndpoint:
-    """One document with the hall's own operations and one for every tool; written once per snapshot."""
+    """`GET /openapi.json`: the operations of the hall and of every tool; encoded once per snapshot."""
 
     def __init__(self, dispatcher: Dispatcher, info: OpenApiInfo, prefix: Callable[[], str] = str) -> None:
         self._dispatcher = dispatcher
-        self._prefix = prefix  # of every path, where the hall is mounted
+        self._prefix = prefix  # the path that the hall is mounted at
         self._info = info
 
     async def __call__(self, request: HttpRequest) -> None:
-        """The document."""
+        """Send the document; management operations are for administrators."""
         view = self._dispatcher.visible_snapshot(request.caller)
-        manages = self._dispatcher.admin.is_allowed(request.caller)
+        is_admin = self._dispatcher.admin.is_allowed(request.caller)
         prefix = self._prefix()
-        key = f"{catalog.name}, {paths.MANAGEMENT_TAG['name']}" if manages else catalog.name
+        key = f"{catalog.name}, {paths.MANAGEMENT_TAG['name']}" if is_admin else catalog.name
         key = f"{key} {prefix}" if prefix else key
         body = view.encoded.get(key)
         if body is None:
-            body = view.encoded[key] = encode(self._document(_default_versions(view), prefix, is_admin=manages))
+            body = view.encoded[key] = encode(self._document(_default_versions(view), prefix, is_admin=is_admin))
         await request.reply(WireResponse(body))
 
     def _document(self, tools: tuple[Tool, ...], prefix: str, *, is_admin: bool) -> JsonObject:
@@ -239,5 +235,5 @@ class OpenApiEndpoint:
 
 
 def _default_versions(view: Snapshot) -> tuple[Tool, ...]:
-    """The versions that a call without one reaches."""
+    """Return the versions that a call without a version reaches."""
     return tuple(entry.tool for entry in view.listed)

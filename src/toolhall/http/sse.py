@@ -16,25 +16,25 @@ import msgspec
 from toolhall.http.request import HttpRequest
 
 MAX_BUFFERED = 256
-MAX_BUFFERED_BYTES = 256 * 1024  # of notices: an answer is kept whatever its size
+MAX_BUFFERED_BYTES = 256 * 1024  # of notifications: the final response is kept whatever its size
 KEEP_ALIVE_SECONDS = 15.0
 _SSE_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),  # proxies must pass events on as they come
+    (b"x-accel-buffering", b"no"),  # nginx must not buffer events
 )
 PermissionCheck: TypeAlias = Callable[[], Awaitable[bool]]
 
 
 class StreamItem(msgspec.Struct, frozen=True):
-    """One message and its place in the stream; an empty one says only that the stream lives."""
+    """A message with its number in the stream; an empty message is a keep-alive."""
 
     number: int
     message: bytes
 
 
 class EventStream:
-    """Written by one call, read by one connection at a time; a slow reader loses notices, never the answer."""
+    """A bounded message buffer, written by one call and read by one connection at a time; see the module docstring."""
 
     def __init__(self) -> None:
         self._name = ""
@@ -48,20 +48,20 @@ class EventStream:
 
     @property
     def name(self) -> str:
-        """What the ids of its events start with: random, so that no other stream's ids can be derived from one.
+        """The prefix of its event ids, random so that no other stream's ids can be derived from it.
 
-        It is made when it is first asked for: most calls are answered by a plain reply, which has no event ids.
+        It is made on first use: most calls get a plain response, which has no event ids.
         """
         if not self._name:
             self._name = secrets.token_hex(16)
         return self._name
 
     def has_name(self, name: str) -> bool:
-        """Whether this is its name; a stream that never needed one has none."""
+        """Whether this is its name, compared in constant time; a stream without event ids has none."""
         return bool(self._name) and secrets.compare_digest(self._name.encode(), name.encode())
 
     def send(self, message: bytes) -> None:
-        """Add a message."""
+        """Append a message; the oldest are dropped when the buffer is full."""
         if self.finished:
             return
         self.last_number += 1
@@ -72,37 +72,37 @@ class EventStream:
         self._changed.set()
 
     def finish(self, answer: bytes | None = None) -> None:
-        """Add the answer, if there is one, and end."""
+        """Append the final response, if any, and end the stream."""
         if answer is not None:
             self.send(answer)
         self.finished = True
         self._changed.set()
 
     def disconnect_reader(self, retry_ms: int) -> None:
-        """Send the present reader away; it may come back after this time."""
+        """End the current connection; the client may resume after this time."""
         self.retry_ms = retry_ms
         self._disconnects += 1
         self._changed.set()
 
     @property
     def has_only_answer(self) -> bool:
-        """Nothing but the answer has been sent, and no reader was sent away: a plain reply will do."""
+        """Whether the final response is the only message so far, so that a plain response suffices."""
         return self.finished and self.last_number <= 1 and not self._disconnects
 
     async def wait_until_started(self) -> None:
-        """Wait until there is something to send, or nothing more will come."""
+        """Wait until there is a message to send, or the stream has ended."""
         while not (self._items or self.finished or self._disconnects):
             await self._wait(None)
 
     async def read(self, after: int = 0, *, resumed: bool = False) -> AsyncGenerator[StreamItem, None]:
-        """Messages after this place, as they come; an empty item when there was none for a while."""
+        """Yield messages after this number as they come, and an empty item after 15 seconds without one."""
         seen = self._disconnects if resumed else 0
         while True:
             for item in [item for item in self._items if item.number > after]:
                 after = item.number
                 yield item
             if self.last_number > after:
-                continue  # more came while these were written; to wait now would be to miss it
+                continue  # more came while these were written; waiting now would miss it
             if self.finished or self._disconnects > seen:
                 return
             if not await self._wait(KEEP_ALIVE_SECONDS):
@@ -119,7 +119,7 @@ class EventStream:
 
 
 class ResumePoint(msgspec.Struct, frozen=True):
-    """From where a stream is read, and what its event ids start with (empty: events have no ids)."""
+    """Where a connection starts to read a stream, and the prefix of its event ids (empty: no ids)."""
 
     id_prefix: str = ""
     after: int = 0
@@ -130,7 +130,7 @@ FROM_START = ResumePoint()
 
 
 async def start_events(request: HttpRequest) -> None:
-    """Begin a reply that is a stream of events."""
+    """Send the headers of an event stream."""
     await request.send_headers(200, _SSE_HEADERS)
 
 
@@ -141,7 +141,7 @@ async def write_events(
     *,
     is_permitted: PermissionCheck | None = None,
 ) -> None:
-    """Write every message as an event, then end the reply; `permitted` is asked before each one and ends it early."""
+    """Write every message as an event, then end the response; `is_permitted` is asked before each, and can end it."""
     async with aclosing(stream.read(resume_point.after, resumed=resume_point.resumed)) as items:
         async for item in items:
             if is_permitted is not None and not await is_permitted():
@@ -149,9 +149,9 @@ async def write_events(
             await request.send_body(
                 _format_event(item, resume_point.id_prefix) if item.message else b": keep-alive\n\n", more=True
             )
-    # MCP 2025-11-25: who closes a connection before its stream has ended SHOULD say when to come back.
-    sent_away = stream.retry_ms is not None and not stream.finished
-    await request.send_body(f"retry: {stream.retry_ms}\n\n".encode() if sent_away else b"", more=False)
+    # MCP 2025-11-25: a server that closes a connection before the stream ends SHOULD send `retry`.
+    disconnected = stream.retry_ms is not None and not stream.finished
+    await request.send_body(f"retry: {stream.retry_ms}\n\n".encode() if disconnected else b"", more=False)
 
 
 async def serve_events(
@@ -161,7 +161,7 @@ async def serve_events(
     *,
     is_permitted: PermissionCheck | None = None,
 ) -> None:
-    """Write events until the stream ends or the client hangs up."""
+    """Write events until the stream ends or the client disconnects."""
     writing = write_events(request, stream, resume_point, is_permitted=is_permitted)
     tasks = [asyncio.create_task(writing), asyncio.create_task(wait_for_disconnect(request))]
     try:
@@ -173,13 +173,13 @@ async def serve_events(
 
 
 async def wait_for_disconnect(request: HttpRequest) -> None:
-    """Return once the client is gone, or the reply is complete."""
+    """Return when the client has disconnected, or the response is complete."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def priming_event(event_id: str, retry_ms: int | None) -> bytes:
-    """An event without data, by whose id a client can resume before it has seen any message."""
+    """Return an event without data, from whose id a client can resume before the first message."""
     retry = f"retry: {retry_ms}\n" if retry_ms is not None else ""
     return f"id: {event_id}\n{retry}data: \n\n".encode()
 

@@ -19,11 +19,11 @@ _CHUNK = 64 * 1024
 _HIGH_WATER = 1024 * 1024
 MAX_CONCURRENT_MESSAGES = 256
 DRAIN_SECONDS = 2.0
-_CONNECTION = "stdio"  # there is only this one
+_CONNECTION = "stdio"  # the only connection
 
 
 class StdioLines:
-    """Reads lines from one file descriptor and writes lines to another, without ever blocking the loop."""
+    """Reads lines from one file descriptor and writes lines to another, without blocking the event loop."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: "asyncio.StreamWriter | _FileWriter", max_line: int = MAX_LINE
@@ -33,41 +33,41 @@ class StdioLines:
         self._max_line = max_line
 
     def write(self, message: bytes) -> None:
-        """Send one line; nothing, once the other side reads no more."""
+        """Write one line; do nothing if the peer has closed its end."""
         if not self._writer.is_closing():
             self._writer.write(message + b"\n")
 
     @property
     def is_congested(self) -> bool:
-        """Whether much waits to be read by the other side."""
+        """Whether the peer reads so slowly that more than 1 MiB is buffered."""
         return isinstance(self._writer, asyncio.StreamWriter) and (
             self._writer.transport.get_write_buffer_size() > _HIGH_WATER
         )
 
     async def drain(self) -> None:
-        """Wait while the other side reads more slowly than we write."""
+        """Wait while the write buffer is full."""
         await self._writer.drain()
 
     async def read(self) -> AsyncIterator[bytes | None]:
-        """Every line; None for one that was too long to keep."""
-        waiting, skipping = b"", False
+        """Yield every line that is not blank; None for one that is too long."""
+        buffer, skipping = b"", False
         while chunk := await self._reader.read(_CHUNK):
-            *lines, waiting = (waiting + chunk).split(b"\n")
+            *lines, buffer = (buffer + chunk).split(b"\n")
             for line in lines:
                 if not skipping and line.strip():
                     yield line
                 skipping = False
-            if len(waiting) > self._max_line:
-                waiting = b""
+            if len(buffer) > self._max_line:
+                buffer = b""
                 if not skipping:
                     yield None
                 skipping = True
-        if waiting.strip() and not skipping:
-            yield waiting
+        if buffer.strip() and not skipping:
+            yield buffer
 
 
 class _FileWriter:
-    """A file never makes us wait."""
+    """Writes to a regular file, which never blocks."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -83,7 +83,7 @@ class _FileWriter:
 
 
 async def open_stdio(max_line: int) -> StdioLines:
-    """This process's own input and output; whatever a tool prints goes to the error output from now on."""
+    """Take over this process's stdin and stdout; what tools print goes to stderr from now on."""
     private = os.dup(1)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
@@ -102,7 +102,7 @@ async def _reader(descriptor: int) -> asyncio.StreamReader:
 
 
 def _is_pollable(descriptor: int) -> bool:
-    """A pipe, a socket or a terminal; a file is always ready, and uvloop aborts when it is to wait for one."""
+    """Whether it is a pipe, socket or terminal; a regular file is always ready, and uvloop aborts on polling it."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
@@ -126,17 +126,17 @@ async def _writer(descriptor: int) -> "asyncio.StreamWriter | _FileWriter":
 async def serve_stdio(
     lines: StdioLines, answer: Callable[[bytes | None, Caller, str], Awaitable[WireResponse]], max_body: int
 ) -> None:
-    """Answer every line until the input ends, then give running calls a moment."""
-    crowd = BoundedTaskGroup(MAX_CONCURRENT_MESSAGES)
+    """Answer every line until the input ends, then give running calls two seconds to finish."""
+    tasks = BoundedTaskGroup(MAX_CONCURRENT_MESSAGES)
 
-    async def one(line: bytes | None) -> None:
+    async def answer_line(line: bytes | None) -> None:
         wire = await answer(line, LOCAL, _CONNECTION)
         if wire.body:
             lines.write(wire.body)
 
     try:
         async for line in lines.read():
-            await crowd.start(one(None if line is None or len(line) > max_body else line))
+            await tasks.start(answer_line(None if line is None or len(line) > max_body else line))
             await lines.drain()
     finally:
-        await crowd.shutdown(DRAIN_SECONDS)
+        await tasks.shutdown(DRAIN_SECONDS)

@@ -8,10 +8,10 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -24,8 +24,8 @@ from toolhall.auth.authenticator import (
     Scope,
     Send,
     client_address,
-    resolve_caller,
 )
+from toolhall.concurrency import BackgroundTasks
 from toolhall.dialects.hub import catalog
 from toolhall.dialects.hub.call_messages import HEALTH, write_request
 from toolhall.dialects.hub.lease_messages import JOIN, LEAVE
@@ -44,39 +44,35 @@ from toolhall.pipeline.dispatcher import Dispatcher
 from toolhall.registration.records import DefinitionDocument, RegistrationSource
 from toolhall.registration.service import RegistrationService
 
-_SCOPE_KEYS = ("type", "path", "method", "client")  # of a scope, which also holds its connection
+_SCOPE_KEYS = ("type", "path", "method", "client")  # the rest of the scope refers to the connection
 MAX_TOOLKITS = 100
 REACH_SECONDS = 2.0
-ConnectTransport: TypeAlias = Callable[
-    [str, Secret, IpAddress | None], Transport
-]  # to a url, by a token, from an address
+ConnectTransport: TypeAlias = Callable[[str, Secret, IpAddress | None], Transport]  # url, token, peer address
 _SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SERVE_PREFIX = serve_scope("")
 _SECRET_TEXT = re.compile(r"[A-Za-z0-9._~+/=-]{16,256}")
 
 
 class CredentialRecheck:
-    """Of one caller, by what proves it `again`; a key that was revoked, or a token that ran out, is none any more."""
+    """Tells whether the credential of a tool server is still valid: not revoked, not expired."""
 
     def __init__(self, reauthenticate: Callable[[], AuthResult]) -> None:
         self._reauthenticate = reauthenticate
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = BackgroundTasks()
 
     def __call__(self) -> bool | None:
-        """None where that is not known: who has to be asked first is asked, and known the next time."""
+        """Return whether it is valid; None if that takes a fetch, which runs now and is cached for the next check."""
         try:
-            found = self._reauthenticate()
+            result = self._reauthenticate()
         except AuthenticationFailed:
             return False
-        if isinstance(found, Caller):
+        if isinstance(result, Caller):
             return True
-        asking = asyncio.get_running_loop().create_task(_ignore_failure(resolve_caller(found)))
-        self._tasks.add(asking)
-        asking.add_done_callback(self._tasks.discard)
+        self._tasks.start(_ignore_failure(result))
         return None
 
 
-async def _ignore_failure(pending: Any) -> None:
+async def _ignore_failure(pending: Awaitable[Caller]) -> None:
     try:
         await pending
     except AuthenticationFailed:
@@ -84,7 +80,7 @@ async def _ignore_failure(pending: Any) -> None:
 
 
 class HubPeer:
-    """One connection's, for as long as it lasts."""
+    """The sender of hub messages on one connection."""
 
     __slots__ = ("_max_bytes", "_on_close", "_reauthenticate", "_send", "_socket")
 
@@ -95,18 +91,18 @@ class HubPeer:
         max_bytes: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self._send = send
-        self._reauthenticate = reauthenticate  # proves anew who it is
+        self._reauthenticate = reauthenticate  # verifies the credential again
         self._max_bytes = max_bytes
         self._socket: PeerSocket | None = None
         self._on_close: dict[str, Callable[[], None]] = {}
 
     @property
     def address(self) -> IpAddress | None:
-        """Where it is; None where nobody knows."""
+        """The IP address of the peer; None if unknown."""
         return None
 
     def transport(self, replica: str) -> WebSocketTransport | None:
-        """The line on which a tool server is called that opened this socket; None where there is no socket."""
+        """Return the transport to call a replica on this WebSocket; None without a WebSocket."""
         if self._send is None:
             return None
         if self._socket is None:
@@ -114,23 +110,23 @@ class HubPeer:
         return self._socket.transport_for(replica)
 
     def handle_report(self, body: bytes) -> bool:
-        """Whether this was said about a call that was made on the line."""
+        """Whether the message belongs to a call over this transport, which has received it."""
         return self._socket is not None and self._socket.handle_frame(body)
 
     def on_close(self, key: str, callback: Callable[[], None]) -> None:
-        """Let somebody hear when the socket is closed, in place of what was said for them before."""
+        """Call this when the WebSocket is closed; replaces the callback of the same key."""
         self._on_close[key] = callback
 
     def remove_on_close(self, key: str) -> None:
-        """They need not hear of it any more."""
+        """Remove the callback of this key."""
         self._on_close.pop(key, None)
 
     def credential_check(self) -> Callable[[], bool | None]:
-        """What tells later whether what it brought is still good; None where that is not known."""
+        """Return a function that tells later whether the credential is still valid; it returns None if unknown."""
         return _always_valid if self._reauthenticate is None else CredentialRecheck(self._reauthenticate)
 
     def close(self) -> None:
-        """The socket is closed: what runs on it is lost."""
+        """The WebSocket is closed: fail the calls on it and run the callbacks."""
         if self._socket is not None:
             self._socket.on_closed()
         for callback in tuple(self._on_close.values()):
@@ -149,7 +145,7 @@ UNKNOWN_PEER = HubPeer()
 
 
 class HttpPeer(HubPeer):
-    """Whoever posts one message; hardly any message asks where that is."""
+    """The sender of one posted message."""
 
     __slots__ = ("_authenticator", "_headers", "_scope")
 
@@ -161,7 +157,7 @@ class HttpPeer(HubPeer):
 
     @property
     def address(self) -> IpAddress | None:
-        """Of the connection itself; where a proxy speaks for somebody else, nobody knows where that is."""
+        """The address of the connection; None if a proxy forwarded the request."""
         if not FORWARDING_HEADERS.isdisjoint(self._headers):
             return None
         try:
@@ -170,7 +166,7 @@ class HttpPeer(HubPeer):
             return None
 
     def credential_check(self) -> Callable[[], bool | None]:
-        """By the same headers, from the same address."""
+        """Check the same headers from the same address again."""
         if self._authenticator is None:
             return _always_valid
         scope = {name: self._scope[name] for name in _SCOPE_KEYS if name in self._scope}
@@ -178,20 +174,20 @@ class HttpPeer(HubPeer):
 
 
 class _JoinRequest(msgspec.Struct):
-    """What a tool server sends to join."""
+    """The parameters of `join`."""
 
     server: str
     replica: str
     tools: list[JsonObject]
-    url: str | None = None  # where it listens; None: it is called on the socket that it opened
-    token: str | None = None  # what the hall proves itself by, there
+    url: str | None = None  # where it listens; None: it is called over its WebSocket
+    token: str | None = None  # the credential of the hall there
 
     def __repr__(self) -> str:
         return f"_Join({self.server!r})"
 
 
 class JoinEndpoint:
-    """The hub's methods join, heartbeat and leave."""
+    """The hub methods join, heartbeat and leave."""
 
     def __init__(
         self, dispatcher: Dispatcher, registration: RegistrationService, leases: LeaseManager, connect: ConnectTransport
@@ -202,23 +198,23 @@ class JoinEndpoint:
         self._connect = connect
 
     async def join(self, params: JsonObject, caller: Caller, peer: HubPeer) -> Json:
-        """Keep what it declares, and call it from now on; what is new and not trusted is quarantined."""
-        asked = parse_join(params)
-        papers = [DefinitionDocument(document, catalog.name, asked.server) for document in asked.tools]
-        change = AdminOperation(f"{JOIN} {asked.server}", catalog.name, params | {"token": None}, personal=True)
-        return await self._dispatcher.admin(change, caller, lambda: self._join(asked, papers, caller, peer))
+        """Register the declared toolkits and start calling the replica; untrusted new tools are quarantined."""
+        request = parse_join(params)
+        documents = [DefinitionDocument(document, catalog.name, request.server) for document in request.tools]
+        operation = AdminOperation(f"{JOIN} {request.server}", catalog.name, params | {"token": None}, personal=True)
+        return await self._dispatcher.admin(operation, caller, lambda: self._join(request, documents, caller, peer))
 
     async def heartbeat(self, params: JsonObject, caller: Caller) -> Json:
-        """It is still there, and hears how its tools are."""
+        """Renew the lease and return the states of its tools."""
         lease, status = _lease_id(params), params.get("status", "healthy")
         replica = self._leases.heartbeat(lease, caller.id, str(status))
         return {"status": "ok", "tools": self._states(replica.info)}
 
     async def leave(self, params: JsonObject, caller: Caller) -> Json:
-        """It gets no new calls; answered when none runs any more."""
+        """Send no new calls; respond when none is running any more."""
         lease = _lease_id(params)
-        change = AdminOperation(LEAVE, catalog.name, {}, personal=True)
-        running = await self._dispatcher.admin(change, caller, lambda: self._leases.leave(lease, caller.id))
+        operation = AdminOperation(LEAVE, catalog.name, {}, personal=True)
+        running = await self._dispatcher.admin(operation, caller, lambda: self._leases.leave(lease, caller.id))
         return {"status": "left", "running": running}
 
     async def _join(
@@ -226,29 +222,29 @@ class JoinEndpoint:
     ) -> Json:
         if self._registration.write_lock.read_only_reason is not None:
             raise Denied(self._registration.write_lock.read_only_reason)
-        kits = frozenset((tool.id.toolkit, tool.id.version) for paper in documents for tool in paper.tools)
-        joined = ReplicaInfo(request.server, request.replica, caller.id, kits, request.url is not None)
-        self._check_may_serve(joined, caller)
-        line = self._transport(request, peer)
+        toolkits = frozenset((tool.id.toolkit, tool.id.version) for document in documents for tool in document.tools)
+        replica = ReplicaInfo(request.server, request.replica, caller.id, toolkits, request.url is not None)
+        self._check_may_serve(replica, caller)
+        transport = self._transport(request, peer)
         try:
-            if joined.listens:
-                await _probe(line, request.url or "")
-            await self._enroll(documents, joined, caller)
-            lease = self._leases.join(joined, line, peer.credential_check())
+            if replica.listens:
+                await _probe(transport, request.url or "")
+            await self._enroll(documents, replica, caller)
+            lease = self._leases.join(replica, transport, peer.credential_check())
         except BaseException:
-            if joined.listens:  # nobody else has it
-                line.close()
+            if replica.listens:  # not in use yet
+                transport.close()
             raise
-        if not joined.listens:
+        if not replica.listens:
             peer.on_close(request.replica, lambda: self._leases.on_socket_closed(lease.id))
             lease.on_end = lambda: peer.remove_on_close(request.replica)
-        terms = {"heartbeat": HEARTBEAT_SECONDS, "expires": EXPIRY_SECONDS}
-        return {"lease": lease.id, **terms, "tools": self._states(joined)}
+        intervals = {"heartbeat": HEARTBEAT_SECONDS, "expires": EXPIRY_SECONDS}
+        return {"lease": lease.id, **intervals, "tools": self._states(replica)}
 
     async def _enroll(self, documents: list[DefinitionDocument], replica: ReplicaInfo, caller: Caller) -> None:
         trusted = not caller.scopes.isdisjoint((ADMIN, TRUSTED_SERVER))
         source = RegistrationSource("tool-server", caller.id, time.time(), replica.server)
-        # Somebody else may have registered the same toolkit meanwhile: that is known once it is our turn.
+        # Checked again under the write lock: another caller may have registered the toolkit meanwhile.
         await self._registration.register_declared(
             documents, source, lambda: self._check_may_serve(replica, caller), trusted=trusted
         )
@@ -258,7 +254,7 @@ class JoinEndpoint:
             self._check_may_serve_toolkit(toolkit, caller)
 
     def _check_may_serve_toolkit(self, toolkit: str, caller: Caller) -> None:
-        """Who may run everything may not take over what somebody else has registered."""
+        """Raise Denied unless the scopes allow it; `serve:*` does not cover toolkits that another caller registered."""
         explicit, owners = serve_scope(toolkit), self._registration.index.owners(toolkit)
         if ADMIN in caller.scopes or explicit in caller.scopes:
             return
@@ -269,10 +265,10 @@ class JoinEndpoint:
 
     def _transport(self, request: _JoinRequest, peer: HubPeer) -> Transport:
         if request.url is None:
-            line = peer.transport(request.replica)
-            if line is None:
+            transport = peer.transport(request.replica)
+            if transport is None:
                 raise Malformed("give the url where the tool server listens, or join over a WebSocket to /hub")
-            return line
+            return transport
         if request.token is None or not _SECRET_TEXT.fullmatch(request.token):
             raise Malformed("token is a secret of 16 to 256 letters and digits that the hall sends with every call")
         try:
@@ -281,46 +277,48 @@ class JoinEndpoint:
             raise Malformed(f"the hall does not call there: {refused}") from None
 
     def _states(self, replica: ReplicaInfo) -> JsonObject:
-        ledger = self._registration.index
-        return {name: state for kit in sorted(replica.toolkits) for name, state in ledger.tool_states(*kit).items()}
+        index = self._registration.index
+        return {
+            name: state for toolkit in sorted(replica.toolkits) for name, state in index.tool_states(*toolkit).items()
+        }
 
 
 def may_serve(caller: Caller) -> bool:
-    """Whether there is anything that it may run for the hall."""
+    """Whether the caller may serve any toolkit for the hall."""
     return any(scope == ADMIN or scope.startswith(_SERVE_PREFIX) for scope in caller.scopes)
 
 
 async def _probe(transport: Transport, url: str) -> None:
-    """Raise Malformed unless a tool server answers there: it gets no call before that."""
+    """Raise Malformed unless a tool server responds at the URL; it gets no call before that."""
     probe_id = f"h{secrets.token_hex(8)}"
     try:
         async with asyncio.timeout(REACH_SECONDS):
             await transport.request(write_request(probe_id, HEALTH, {}), probe_id)
     except CallLost as lost:
-        why = lost.reason
+        reason = lost.reason
     except TimeoutError:
-        why = f"no answer to {HEALTH} within {REACH_SECONDS:g} seconds"
+        reason = f"no answer to {HEALTH} within {REACH_SECONDS:g} seconds"
     else:
         return
     raise Malformed(
-        f"the hall cannot reach {display_url(url)}: {why}; is it the address that the hall sees?"
+        f"the hall cannot reach {display_url(url)}: {reason}; is it the address that the hall sees?"
         " Give another one with --advertise"
     )
 
 
 def parse_join(params: JsonObject) -> _JoinRequest:
-    """The params of `join`; Malformed for what cannot be."""
+    """Parse the parameters of `join`; Malformed names the parameter that is wrong."""
     try:
-        asked = msgspec.convert(params, _JoinRequest)
+        request = msgspec.convert(params, _JoinRequest)
     except msgspec.ValidationError as error:
         raise Malformed(f"join cannot be read: {error}") from None
-    if not _SERVER_NAME.fullmatch(asked.server):
+    if not _SERVER_NAME.fullmatch(request.server):
         raise Malformed("server is a name of at most 64 letters, digits, '.', '_' and '-'")
-    if not _SECRET_TEXT.fullmatch(asked.replica):
+    if not _SECRET_TEXT.fullmatch(request.replica):
         raise Malformed("replica is a random text of 16 to 256 letters and digits, new in every process")
-    if not 0 < len(asked.tools) <= MAX_TOOLKITS:
+    if not 0 < len(request.tools) <= MAX_TOOLKITS:
         raise Malformed(f"tools is a list of 1 to {MAX_TOOLKITS} declarations")
-    return asked
+    return request
 
 
 def _lease_id(params: JsonObject) -> str:

@@ -11,6 +11,7 @@ from toolhall.http.api.base import (
     error_response,
     iso_time,
     json_response,
+    optional_time,
     parse_body,
     query_parameters,
     read_json,
@@ -30,7 +31,7 @@ GRANTS_PREFIX = "/api/grants/"
 
 
 class KeysApi:
-    """For callers who may manage the hall."""
+    """`/api/keys`, for administrators."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
@@ -38,7 +39,7 @@ class KeysApi:
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of keys."""
+        """Return the routes of keys."""
         return {"/api/keys": {"GET": self.list, "POST": self.create}, KEYS_PREFIX: {"DELETE": self.revoke}}
 
     async def list(self, request: HttpRequest) -> None:
@@ -64,26 +65,24 @@ class KeysApi:
 
     async def _create(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        wanted = parse_body(given, NewKey)
+        body = await read_json(request, self._validator)
+        new_key = parse_body(body, NewKey)
 
         async def apply() -> tuple[ApiKey, str]:
-            return await self._keys.create(wanted, request.caller.id)
+            return await self._keys.create(new_key, request.caller.id)
 
-        key, secret = await self._context.change(f"create key {wanted.name}", given, request.caller, apply)
+        key, secret = await self._context.change(f"create key {new_key.name}", body, request.caller, apply)
         return json_response({**_key_json(key), "secret": secret}, 201)
 
     async def _revoke(self, request: HttpRequest, key_id: str) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        parse_body(given, EmptyBody)
+        body = await read_json(request, self._validator)
+        parse_body(body, EmptyBody)
 
         async def apply() -> ApiKey:
             return await self._keys.revoke(key_id)
 
-        return json_response(
-            _key_json(await self._context.change(f"revoke key {key_id}", given, request.caller, apply))
-        )
+        return json_response(_key_json(await self._context.change(f"revoke key {key_id}", body, request.caller, apply)))
 
 
 def _key_json(key: ApiKey) -> JsonObject:
@@ -94,19 +93,15 @@ def _key_json(key: ApiKey) -> JsonObject:
         "shared": key.shared,
         "scopes": [*key.scopes],
         "createdAt": iso_time(key.created_at),
-        "expiresAt": _optional_time(key.expires_at),
-        "lastUsedAt": _optional_time(key.last_used_at),
-        "revokedAt": _optional_time(key.revoked_at),
+        "expiresAt": optional_time(key.expires_at),
+        "lastUsedAt": optional_time(key.last_used_at),
+        "revokedAt": optional_time(key.revoked_at),
         "by": key.by,
     }
 
 
-def _optional_time(seconds: float | None) -> str | None:
-    return None if seconds is None else iso_time(seconds)
-
-
 class GrantsApi:
-    """For callers who may manage the hall."""
+    """`/api/grants`, for administrators."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
@@ -114,7 +109,7 @@ class GrantsApi:
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of grants."""
+        """Return the routes of grants."""
         return {"/api/grants": {"GET": self.list, "POST": self.add}, GRANTS_PREFIX: {"DELETE": self.remove}}
 
     async def list(self, request: HttpRequest) -> None:
@@ -140,32 +135,32 @@ class GrantsApi:
 
     async def _add(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        wanted = parse_body(given, NewGrant)
+        body = await read_json(request, self._validator)
+        new_grant = parse_body(body, NewGrant)
 
         async def apply() -> Grant:
-            return await self._grants.add(wanted, request.caller.id)
+            return await self._grants.add(new_grant, request.caller.id)
 
-        what = f"{wanted.effect} {wanted.callers} {wanted.tools}"
-        made = await self._context.change(what, given, request.caller, apply)
-        return json_response({**_grant_json(made), "warnings": self._warnings(made)}, 201)
+        action = f"{new_grant.effect} {new_grant.callers} {new_grant.tools}"
+        grant = await self._context.change(action, body, request.caller, apply)
+        return json_response({**_grant_json(grant), "warnings": self._warnings(grant)}, 201)
 
     def _warnings(self, grant: Grant) -> Sequence[str]:
         callers = {key.name for key in self._context.access.keys.all}
-        tools = {kept.id for kept in self._context.registration.all_records}
+        tools = {record.id for record in self._context.registration.all_records}
         tools.update(entry.id for entry in self._context.dispatcher.registry.snapshot.entries)
         return grant_warnings(grant, self._grants.all, callers, tools)
 
     async def _remove(self, request: HttpRequest, grant_id: str) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        parse_body(given, EmptyBody)
+        body = await read_json(request, self._validator)
+        parse_body(body, EmptyBody)
 
         async def apply() -> Grant:
             return await self._grants.remove(grant_id)
 
-        gone = await self._context.change(f"remove grant {grant_id}", given, request.caller, apply)
-        return json_response({"removed": gone.id})
+        removed = await self._context.change(f"remove grant {grant_id}", body, request.caller, apply)
+        return json_response({"removed": removed.id})
 
 
 def _grant_json(grant: Grant) -> JsonObject:

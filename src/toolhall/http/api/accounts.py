@@ -15,6 +15,7 @@ from toolhall.http.api.base import (
     dispatch_below,
     iso_time,
     json_response,
+    optional_time,
     parse_body,
     parse_sensitive_body,
     query_parameters,
@@ -43,7 +44,7 @@ _OTHERS_ACCOUNTS = "these accounts are another person's; you see your own, and t
 
 
 class NewLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which account to link, and how: on the page, by a code for another device, or by the address that is pasted."""
+    """The account to link, and how: by the web page, a device code, or a pasted redirect URL."""
 
     provider: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     scopes: Annotated[tuple[_Scope, ...], msgspec.Meta(max_length=100)] = ()
@@ -51,7 +52,7 @@ class NewLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PastedUrl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The address that the browser was led to; it holds a code."""
+    """The URL that the provider redirected the browser to; it holds a code."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=16_384)]
 
@@ -60,7 +61,7 @@ class PastedUrl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AccountsApi:
-    """For everybody who is proven to be somebody, about their own; for callers who may manage the hall, about all."""
+    """`/api/accounts` and `/api/providers`: people manage their own accounts, administrators see everybody's."""
 
     def __init__(self, context: ManagementContext, broker: Broker, validator: RequestValidator) -> None:
         self._context = context
@@ -68,7 +69,7 @@ class AccountsApi:
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of accounts."""
+        """Return the routes of accounts."""
         return {
             "/api/providers": {"GET": self.providers},
             "/api/accounts": {"GET": self.list, "POST": self.begin},
@@ -101,9 +102,11 @@ class AccountsApi:
     async def _providers(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
         _require_person(request.caller)
-        found = self._broker.providers()
-        back = await asyncio.gather(*map(self._broker.redirect_uri, found))
-        listed = [_provider_json(each, redirect_uri) for each, redirect_uri in zip(found, back, strict=True)]
+        providers = self._broker.providers()
+        redirect_uris = await asyncio.gather(*map(self._broker.redirect_uri, providers))
+        listed = [
+            _provider_json(each, redirect_uri) for each, redirect_uri in zip(providers, redirect_uris, strict=True)
+        ]
         return json_response({"providers": listed})
 
     async def _list(self, request: HttpRequest) -> WireResponse:
@@ -117,15 +120,15 @@ class AccountsApi:
 
     async def _begin(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        wanted = parse_sensitive_body(given, NewLink, '{"provider": "google", "scopes": ["..."], "how": "browser"}')
+        body = await read_json(request, self._validator)
+        new_link = parse_sensitive_body(body, NewLink, '{"provider": "google", "scopes": ["..."], "how": "browser"}')
         _require_person(request.caller)
 
         async def apply() -> JsonObject:
-            link = await self._broker.start_link(request.caller, wanted.provider, wanted.scopes, None, wanted.how)
+            link = await self._broker.start_link(request.caller, new_link.provider, new_link.scopes, None, new_link.how)
             return {**self._link_json(link), **await self._next_step(link, request.caller)}
 
-        return json_response(await self._change(request, f"begin to connect {wanted.provider}", given, apply), 202)
+        return json_response(await self._change(request, f"begin to connect {new_link.provider}", body, apply), 202)
 
     def _link_json(self, link: AccountLink) -> JsonObject:
         return {
@@ -136,7 +139,7 @@ class AccountsApi:
         }
 
     async def _next_step(self, link: AccountLink, caller: Caller) -> JsonObject:
-        """What whoever asks shows to the person, who goes on elsewhere."""
+        """Return what the client shows to the person: a device code, or a URL to visit."""
         device, url = None, None
         if link.how == "device":
             device = _device_json(await self._broker.start_device(link))
@@ -147,13 +150,13 @@ class AccountsApi:
     async def _paste(self, request: HttpRequest, link_id: str) -> WireResponse:
         """`POST /api/accounts/{link}/paste`."""
         query_parameters(request)
-        said = parse_sensitive_body(await read_json(request, self._validator), PastedUrl, '{"url": "..."}')
+        pasted = parse_sensitive_body(await read_json(request, self._validator), PastedUrl, '{"url": "..."}')
 
         async def apply() -> AccountLink:
-            return await self._broker.finish_pasted(link_id, request.caller, said.url)
+            return await self._broker.finish_pasted(link_id, request.caller, pasted.url)
 
-        done = await self._change(request, f"link by pasting {link_id}", {}, apply)
-        return json_response({"id": done.id, "status": done.state})
+        link = await self._change(request, f"link by pasting {link_id}", {}, apply)
+        return json_response({"id": link.id, "status": link.state})
 
     async def _disconnect(self, request: HttpRequest, account_id: str) -> WireResponse:
         """`DELETE /api/accounts/{id}`."""
@@ -163,13 +166,13 @@ class AccountsApi:
         async def apply() -> UnlinkResult:
             return await self._broker.disconnect(account_id, request.caller)
 
-        gone = await self._change(request, f"disconnect {account_id}", {}, apply)
-        return json_response({"removed": gone.account.id, "unrevoked": gone.revocation_error})
+        result = await self._change(request, f"disconnect {account_id}", {}, apply)
+        return json_response({"removed": result.account.id, "unrevoked": result.revocation_error})
 
     async def _change(
         self, request: HttpRequest, action: str, payload: JsonObject, apply: Callable[[], Awaitable[T]]
     ) -> T:
-        """Recorded like any change; who may is said by what is done."""
+        """Make and audit a change; the operation itself checks permission."""
 
         async def allowed() -> T:
             if self._context.access.write_lock.read_only_reason is not None:
@@ -187,7 +190,7 @@ class AccountsApi:
 
 
 def _require_person(caller: Caller) -> str:
-    """Whose accounts are meant; whoever proves nobody has none."""
+    """Return the person of the caller; Denied if it has none."""
     if caller.user is None:
         raise Denied(_NO_PERSON)
     return caller.user
@@ -220,10 +223,6 @@ def _account_json(account: Account) -> JsonObject:
         "scopes": [*account.scopes],
         "state": account.state,
         "createdAt": iso_time(account.created_at),
-        "refreshedAt": _optional_time(account.refreshed_at),
-        "expiresAt": _optional_time(account.expires_at),
+        "refreshedAt": optional_time(account.refreshed_at),
+        "expiresAt": optional_time(account.expires_at),
     }
-
-
-def _optional_time(seconds: float | None) -> str | None:
-    return None if seconds is None else iso_time(seconds)

@@ -11,6 +11,7 @@ from toolhall.http.api.base import (
     error_response,
     iso_time,
     json_response,
+    optional_time,
     parse_body,
     parse_sensitive_body,
     query_parameters,
@@ -33,13 +34,13 @@ _METHOD: ApprovalMethod = "cli"
 
 
 class ApprovalCode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What proves that the person is there now."""
+    """A code of the person's authenticator."""
 
     code: Annotated[str, msgspec.Meta(min_length=1, max_length=16)]
 
 
 class ApprovalsApi:
-    """The same as the page, for people who sit at a terminal."""
+    """`/api/approvals`: the approval page for terminals."""
 
     def __init__(self, decisions: ApprovalDecisions, factors: SecondFactors, validator: RequestValidator) -> None:
         self._decisions = decisions
@@ -47,7 +48,7 @@ class ApprovalsApi:
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of approvals."""
+        """Return the routes of approvals."""
         return {"/api/approvals": {"GET": self.list}, PREFIX: {"POST": self.decide}}
 
     async def list(self, request: HttpRequest) -> None:
@@ -62,17 +63,17 @@ class ApprovalsApi:
             case [str(approval_id), "deny"] if approval_id:
                 await respond(request, self._deny(request, approval_id))
             case _:
-                nothing = "there is nothing here; below /api/approvals/ID are approve and deny"
-                await request.reply(error_response(NotFound(nothing)))
+                message = "there is message here; below /api/approvals/ID are approve and deny"
+                await request.reply(error_response(NotFound(message)))
 
     async def _list(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
         caller = request.caller
         try:
-            found = await self._decisions.pending_for(caller)
+            approvals = await self._decisions.pending_for(caller)
         except StoreFailed as failed:
             raise _unavailable(failed) from None
-        return json_response({"approvals": [self._approval_json(each, caller) for each in found]})
+        return json_response({"approvals": [self._approval_json(each, caller) for each in approvals]})
 
     async def _approve(self, request: HttpRequest, approval_id: str) -> WireResponse:
         query_parameters(request)
@@ -86,23 +87,23 @@ class ApprovalsApi:
             await self._factors.check_code(person, code)
 
         try:
-            done = await self._decisions.approve(approval_id, request.caller, MANAGEMENT_DIALECT, _METHOD, prove)
+            approval = await self._decisions.approve(approval_id, request.caller, MANAGEMENT_DIALECT, _METHOD, prove)
         except TooLate as late:
             raise StateConflict(late.message) from None
         except StoreFailed as failed:
             raise _unavailable(failed) from None
-        return json_response(self._approval_json(done, request.caller))
+        return json_response(self._approval_json(approval, request.caller))
 
     async def _deny(self, request: HttpRequest, approval_id: str) -> WireResponse:
         query_parameters(request)
         parse_body(await read_json(request, self._validator), EmptyBody)
         try:
-            done = await self._decisions.deny(approval_id, request.caller, MANAGEMENT_DIALECT, _METHOD)
+            approval = await self._decisions.deny(approval_id, request.caller, MANAGEMENT_DIALECT, _METHOD)
         except TooLate as late:
             raise StateConflict(late.message) from None
         except StoreFailed as failed:
             raise _unavailable(failed) from None
-        return json_response(self._approval_json(done, request.caller))
+        return json_response(self._approval_json(approval, request.caller))
 
     def _approval_json(self, approval: Approval, caller: Caller) -> JsonObject:
         return {
@@ -125,7 +126,7 @@ class ApprovalsApi:
             "expiresAt": iso_time(approval.expires),
             "approver": approval.approver,
             "method": approval.method,
-            "decidedAt": None if approval.decided_at is None else iso_time(approval.decided_at),
+            "decidedAt": optional_time(approval.decided_at),
             "mayApprove": can_approve(caller, approval),
             "url": self._decisions.approvals.url_for(approval.id),
         }

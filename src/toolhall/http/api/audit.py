@@ -31,7 +31,7 @@ _NOT_FOUND = {"NotFound", "NotActive"}
 
 @dataclass
 class CallerStats:
-    """What one caller did."""
+    """Counts of one caller."""
 
     calls: int = 0
     last: float = 0.0
@@ -40,40 +40,40 @@ class CallerStats:
 
 
 class CallerReport:
-    """Counts calls by caller; however many there are, it remembers a thousand or two, those who came last."""
+    """Counts calls by caller; names the 1,000 most recent callers, and remembers at most twice as many."""
 
     def __init__(self) -> None:
         self._stats: dict[str, CallerStats] = {}
         self._others = 0
 
     def add(self, record: AuditRecord) -> None:
-        """Count one record, if it is one of a call that found the tool; a refused one counts too."""
+        """Count a record of a call that found the tool, refused or not."""
         if record.dialect.endswith(_MANAGEMENT) or not _reached_tool(record):
             return
-        tally = self._stats.setdefault(record.caller, CallerStats())
-        tally.calls += 1
-        tally.last = max(tally.last, record.time)
-        _add_bounded(tally.versions, record.tool.rpartition("@")[2])
-        _add_bounded(tally.dialects, record.dialect)
+        stats = self._stats.setdefault(record.caller, CallerStats())
+        stats.calls += 1
+        stats.last = max(stats.last, record.time)
+        _add_bounded(stats.versions, record.tool.rpartition("@")[2])
+        _add_bounded(stats.dialects, record.dialect)
         if len(self._stats) > 2 * MAX_CALLERS:
             self._evict()
 
     def to_json(self) -> JsonObject:
-        """Those who called last first; `others` is how many calls came from callers that are not named."""
+        """Return the callers, most recent first; `others` counts the calls of callers that are not named."""
         self._evict()
         return {
-            "callers": [_stats_json(caller, tally) for caller, tally in self._stats.items()],
+            "callers": [_stats_json(caller, stats) for caller, stats in self._stats.items()],
             "others": self._others,
         }
 
     def _evict(self) -> None:
         ranked = sorted(self._stats.items(), key=lambda each: -each[1].last)
         self._stats = dict(ranked[:MAX_CALLERS])
-        self._others += sum(tally.calls for _, tally in ranked[MAX_CALLERS:])
+        self._others += sum(stats.calls for _, stats in ranked[MAX_CALLERS:])
 
 
 def _reached_tool(record: AuditRecord) -> bool:
-    """Whether the record's tool is an id: what was never found is only called as somebody called it."""
+    """Whether the record's tool is an id; of a tool that was not found, it is only the name in the call."""
     return record.grant is not None or record.outcome not in _NOT_FOUND
 
 
@@ -93,14 +93,14 @@ def _stats_json(caller: str, stats: CallerStats) -> JsonObject:
 
 
 class AuditApi:
-    """Records can be read here, and changed nowhere; an operator accepts an audit that the store knows more of."""
+    """`/api/audit`, for administrators: search of records, and acceptance of a mismatch with the anchors."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of the audit."""
+        """Return the routes of the audit."""
         return {"/api/audit": {"GET": self.search}, "/api/audit/accept": {"POST": self.accept}}
 
     async def search(self, request: HttpRequest) -> None:
@@ -113,22 +113,22 @@ class AuditApi:
 
     async def _accept(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        parse_body(given, EmptyBody)
-        anchoring, by = self._context.journal.anchor_sync, request.caller.id
+        body = await read_json(request, self._validator)
+        parse_body(body, EmptyBody)
+        anchor_sync, by = self._context.journal.anchor_sync, request.caller.id
 
         async def apply() -> tuple[str, ...]:
-            return () if anchoring is None else await asyncio.to_thread(anchoring.accept, by)
+            return () if anchor_sync is None else await asyncio.to_thread(anchor_sync.accept, by)
 
-        found = await self._context.change("accept audit", given, request.caller, apply)
-        return json_response({"accepted": list(found)})
+        accepted = await self._context.change("accept audit", body, request.caller, apply)
+        return json_response({"accepted": list(accepted)})
 
     async def _search(self, request: HttpRequest) -> WireResponse:
         self._context.require_admin(request.caller)
-        asked = query_parameters(request, (*FILTER_NAMES, "limit"))
+        parameters = query_parameters(request, (*FILTER_NAMES, "limit"))
         try:
-            wanted = parse_query(asked)
+            query = parse_query(parameters)
         except InvalidQuery as error:
             raise Malformed(str(error)) from None
-        found = await self._context.journal.search(wanted, limit_parameter(asked))
-        return json_response({"records": [record_document(each) for each in found]})
+        records = await self._context.journal.search(query, limit_parameter(parameters))
+        return json_response({"records": [record_document(each) for each in records]})

@@ -17,7 +17,7 @@ from toolhall.dialects import strict_json
 from toolhall.dialects.findings import BadDocument
 from toolhall.dialects.openapi.errors import write_error
 from toolhall.http.request import HttpRequest, Methods
-from toolhall.http.request_guard import RequestValidator
+from toolhall.http.request_guard import RequestValidator, omits_body
 from toolhall.model.call_records import AuditRecord
 from toolhall.model.caller import ADMIN, Caller
 from toolhall.model.errors import Denied, Malformed, NotFound, ToolhallError
@@ -41,38 +41,35 @@ TOOL_PREFIX = "/api/tools/"
 MAX_EVENTS = 1_000
 DEFAULT_EVENTS = 100
 _DIGEST = r"^sha256-[0-9a-f]{64}$"
-_BODY_HEADERS = {b"content-type", b"content-encoding", b"transfer-encoding"}
 StructT = TypeVar("StructT", bound=msgspec.Struct)
-ItemHandler: TypeAlias = Callable[
-    [HttpRequest, str], Coroutine[Any, Any, WireResponse]
-]  # what is done with the one that is named
+ItemHandler: TypeAlias = Callable[[HttpRequest, str], Coroutine[Any, Any, WireResponse]]  # with the id of the item
 ItemHandlers: TypeAlias = Mapping[str, ItemHandler]  # by HTTP method
 
 
 class StateConflict(Malformed):
-    """The request is sound, but not with what is registered now."""
+    """A valid request that contradicts what is registered now; 409."""
 
 
 class ReadableJournal(Protocol):
-    """Records that can be read again; `anchoring` compares them with what the store knows, if they are in a folder."""
+    """The audit records of a process, in a folder or in memory."""
 
     @property
     def anchor_sync(self) -> AnchorSync | None:
-        """What an operator accepts."""
+        """Compares the records with the anchors in the store; None for records in memory."""
         ...
 
     async def read(self, tool: str, callback: Callable[[AuditRecord], None]) -> None:
-        """Hand over every record about a tool id, or about all versions of a `Toolkit.tool`."""
+        """Call back with every record about a tool id, or about all versions of `Toolkit.tool`."""
         ...
 
     async def search(self, query: AuditQuery, limit: int) -> list[FoundRecord]:
-        """The newest records that fit, the newest first."""
+        """Return the newest matching records, newest first."""
         ...
 
 
 @dataclass
 class ManagementContext:
-    """One hall with what is registered in it; `origin` and `detail` say where new definitions come from."""
+    """The services of the management API; `origin` and `detail` are recorded with new definitions."""
 
     dispatcher: Dispatcher
     registration: RegistrationService
@@ -84,12 +81,12 @@ class ManagementContext:
     detail: str = ""
 
     def require_admin(self, caller: Caller) -> None:
-        """Raise Denied for whoever may not change the hall: they see nothing of it either."""
+        """Raise Denied unless the caller is an administrator; others see nothing of management."""
         if not self.dispatcher.admin.is_allowed(caller):
             raise Denied(ADMIN_ONLY)
 
     async def change(self, action: str, payload: Json, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
-        """Make a change, recorded however it ends; what is refused only because of the present state says so."""
+        """Make and audit a change; a Malformed of the operation itself is about the present state: StateConflict."""
         try:
             return await self.dispatcher.admin(AdminOperation(action, MANAGEMENT_DIALECT, payload), caller, apply)
         except BadDocument:
@@ -99,26 +96,26 @@ class ManagementContext:
 
 
 def json_response(value: Json, status: int = 200) -> WireResponse:
-    """A value, as JSON."""
+    """Return a JSON response."""
     return WireResponse(encode(value), status)
 
 
 def error_response(error: ToolhallError) -> WireResponse:
-    """Any error; what contradicts what is registered is no fault of the request alone, so it is a conflict.
+    """Return an error response; StateConflict and BadDocument become 409.
 
-    Nor is a definition that cannot be registered: the request that brings it is as it should be.
+    A request with a definition that cannot be registered is itself well-formed, so its status is not 400.
     """
     wire = write_error(error)
     if not isinstance(error, BadDocument | StateConflict):
         return wire
-    said = msgspec.json.decode(wire.body)
-    bad = isinstance(error, BadDocument) and not isinstance(error, BrokenPromise)
-    said["error"]["code"] = "bad_definition" if bad else "conflict"
-    return WireResponse(encode(said), CONFLICT, wire.headers)
+    document = msgspec.json.decode(wire.body)
+    is_bad_definition = isinstance(error, BadDocument) and not isinstance(error, BrokenPromise)
+    document["error"]["code"] = "bad_definition" if is_bad_definition else "conflict"
+    return WireResponse(encode(document), CONFLICT, wire.headers)
 
 
 async def respond(request: HttpRequest, work: Coroutine[Any, Any, WireResponse]) -> None:
-    """Reply with what comes of the work, also if that is a refusal."""
+    """Send the result of the work, or its error."""
     if not _is_same_origin(request):
         work.close()
         await request.reply(error_response(Denied("management takes no requests from pages of another origin")))
@@ -133,23 +130,23 @@ async def respond(request: HttpRequest, work: Coroutine[Any, Any, WireResponse])
 
 
 def _is_same_origin(request: HttpRequest) -> bool:
-    """Whether a browser sent this for a page of our own, if one did: any program on this machine serves pages."""
+    """Whether the Origin, if any, is that of this server: any local program can serve pages on this machine."""
     origin = request.headers.get(b"origin")
     return origin is None or origin.partition(b"://")[2] == request.headers.get(b"host")
 
 
 class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`{}`, or no body at all."""
+    """`{}`, or no body."""
 
 
 class ActivateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which text the person saw who activates it."""
+    """The digest of the document that the activating person has seen."""
 
     seen: Annotated[str, msgspec.Meta(pattern=_DIGEST)] | None = None
 
 
 class DeprecateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first day without the tool, and what to call instead."""
+    """The first day without the tool, and its successor."""
 
     sunset: date | None = None
     successor: Annotated[str, msgspec.Meta(min_length=1, max_length=256)] | None = None
@@ -167,17 +164,17 @@ _BODY_EXAMPLES: dict[type[Body], str] = {
 
 
 def query_parameters(request: HttpRequest, known: Collection[str] = ()) -> dict[str, str]:
-    """The query's parameters; one that nobody knows would be ignored, and the caller would not notice."""
-    asked = request.parameters
-    unknown = min(asked.keys() - set(known), default=None)
+    """Return the query parameters; Malformed for an unknown one, which would be ignored silently."""
+    parameters = request.parameters
+    unknown = min(parameters.keys() - set(known), default=None)
     if unknown is not None:
-        instead = f"use {', '.join(sorted(known))}" if known else "leave it out"
-        raise Malformed(f"there is no parameter {unknown[:32]!r} here; {instead}")
-    return asked
+        fix = f"use {', '.join(sorted(known))}" if known else "leave it out"
+        raise Malformed(f"there is no parameter {unknown[:32]!r} here; {fix}")
+    return parameters
 
 
 def limit_parameter(parameters: dict[str, str]) -> int:
-    """How many events are asked for."""
+    """Return `limit`, from 1 to MAX_EVENTS."""
     text = parameters.get("limit", str(DEFAULT_EVENTS))
     if text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= MAX_EVENTS:
         return int(text)
@@ -185,15 +182,14 @@ def limit_parameter(parameters: dict[str, str]) -> int:
 
 
 async def read_json(request: HttpRequest, validator: RequestValidator) -> Json:
-    """The body's value, of strict JSON; a request without a body need not say of which type it is."""
-    headers = request.headers
-    if not headers.keys() & _BODY_HEADERS and headers.get(b"content-length", b"0") == b"0":
+    """Return the body as strict JSON; `{}` without a body, which then needs no Content-Type."""
+    if omits_body(request.headers):
         return {}
-    return strict_json.decode(await validator.read_body(headers, request.receive))
+    return strict_json.decode(await validator.read_body(request.headers, request.receive))
 
 
 def parse_body(body: Json, kind: type[B]) -> B:
-    """The body as an action wants it; Malformed says what to write instead."""
+    """Convert a body to its type; Malformed shows an example."""
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
@@ -201,7 +197,7 @@ def parse_body(body: Json, kind: type[B]) -> B:
 
 
 def parse_sensitive_body(body: Json, kind: type[StructT], example: str) -> StructT:
-    """The body as an action wants it; Malformed says what to write instead, and repeats nothing of a code."""
+    """Convert a body to its type; Malformed shows an example, and repeats nothing of the body, which may hold codes."""
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError:
@@ -209,22 +205,27 @@ def parse_sensitive_body(body: Json, kind: type[StructT], example: str) -> Struc
 
 
 def dispatch_below(find: Callable[[HttpRequest], tuple[str, ItemHandlers] | None], not_found_message: str) -> Methods:
-    """Every method leads to what `find` says of the path: whom it names, and what can be done; or there is nothing."""
+    """Return methods for a prefix: `find` maps a request to an item and its handlers, None for 404."""
 
-    async def serve(exchange: HttpRequest) -> None:
-        found = find(exchange)
-        if found is None:
-            await exchange.reply(error_response(NotFound(not_found_message)))
+    async def serve(request: HttpRequest) -> None:
+        item = find(request)
+        if item is None:
+            await request.reply(error_response(NotFound(not_found_message)))
             return
-        name, actions = found
-        if exchange.method in actions:
-            await respond(exchange, actions[exchange.method](exchange, name))
+        item_id, handlers = item
+        if request.method in handlers:
+            await respond(request, handlers[request.method](request, item_id))
         else:
-            await exchange.refuse(405, f"use {' or '.join(actions)}", (b"allow", ", ".join(actions).encode()))
+            await request.refuse(405, f"use {' or '.join(handlers)}", (b"allow", ", ".join(handlers).encode()))
 
     return {method.value: serve for method in HTTPMethod}
 
 
 def iso_time(seconds: float) -> str:
-    """A time in UTC, as ISO 8601 writes it."""
+    """Return a time as ISO 8601 in UTC, with milliseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def optional_time(seconds: float | None) -> str | None:
+    """Return a time as ISO 8601 in UTC; None for None."""
+    return None if seconds is None else iso_time(seconds)

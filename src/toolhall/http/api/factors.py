@@ -13,6 +13,7 @@ from toolhall.http.api.base import (
     error_response,
     iso_time,
     json_response,
+    optional_time,
     parse_sensitive_body,
     query_parameters,
     read_json,
@@ -36,7 +37,7 @@ _Person: TypeAlias = Annotated[
 
 
 class NewFactor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What to add for whom; `code` is one of a factor that the person has already."""
+    """The factor to add; `code` is one of a factor that the person already has."""
 
     kind: Literal["totp", "passkey"]
     person: _Person
@@ -51,13 +52,13 @@ class FactorConfirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class FactorRemoval(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`code` is one of the person whose factor it is."""
+    """`code` is one of the factor's person."""
 
     code: _Code | None = None
 
 
 class FactorsApi:
-    """For callers who may manage the hall: whoever could add a factor with a key alone could approve with it."""
+    """`/api/factors`, for administrators; an API key alone cannot add a second factor to a person who has one."""
 
     def __init__(
         self,
@@ -74,7 +75,7 @@ class FactorsApi:
         self._enroll_url = enroll_url
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of factors."""
+        """Return the routes of factors."""
         return {
             "/api/factors": {"GET": self.list, "POST": self.add},
             "/api/factors/confirm": {"POST": self.confirm},
@@ -108,54 +109,54 @@ class FactorsApi:
 
     async def _add(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        wanted = parse_sensitive_body(given, NewFactor, '{"kind": "totp", "person": "alice"}')
+        body = await read_json(request, self._validator)
+        new_factor = parse_sensitive_body(body, NewFactor, '{"kind": "totp", "person": "alice"}')
 
         async def apply() -> JsonObject:
-            await self._check_existing_factor(wanted.person, wanted.code)
-            return await self._create(wanted, request.caller.id)
+            await self._check_existing_factor(new_factor.person, new_factor.code)
+            return await self._create(new_factor, request.caller.id)
 
-        made = await self._change(request, f"add {wanted.kind} {wanted.person}", apply)
-        return json_response({"kind": wanted.kind, "person": wanted.person, **made}, 201)
+        created = await self._change(request, f"add {new_factor.kind} {new_factor.person}", apply)
+        return json_response({"kind": new_factor.kind, "person": new_factor.person, **created}, 201)
 
     async def _create(self, new_factor: NewFactor, by: str) -> JsonObject:
         if new_factor.kind == "passkey":
-            word, until = await self._factors.invite(new_factor.person, by)
-            return {"url": self._enroll_url(word), "expiresAt": iso_time(until)}
-        secret, address, sealed = await self._factors.start_enrolment(new_factor.person, by, self._name)
-        return {"secret": secret, "uri": address, "enrolment": sealed}
+            token, expires = await self._factors.invite(new_factor.person, by)
+            return {"url": self._enroll_url(token), "expiresAt": iso_time(expires)}
+        secret, uri, enrolment = await self._factors.start_enrolment(new_factor.person, by, self._name)
+        return {"secret": secret, "uri": uri, "enrolment": enrolment}
 
     async def _confirm(self, request: HttpRequest) -> WireResponse:
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        said = parse_sensitive_body(given, FactorConfirmation, '{"enrolment": "...", "code": "123456"}')
+        body = await read_json(request, self._validator)
+        confirmation = parse_sensitive_body(body, FactorConfirmation, '{"enrolment": "...", "code": "123456"}')
 
         async def apply() -> Factor:
-            return await self._factors.confirm_enrolment(said.enrolment, said.code)
+            return await self._factors.confirm_enrolment(confirmation.enrolment, confirmation.code)
 
         return json_response(_factor_json(await self._change(request, "confirm factor", apply)), 201)
 
     async def _remove(self, request: HttpRequest, factor_id: str) -> WireResponse:
         query_parameters(request)
-        said = parse_sensitive_body(
+        removal = parse_sensitive_body(
             await read_json(request, self._validator), FactorRemoval, '{"code": "123456"}, or {}'
         )
 
         async def apply() -> str:
-            found = await self._factors.store.find(factor_id)
-            if found is None:
+            factor = await self._factors.store.find(factor_id)
+            if factor is None:
                 raise NotFound("there is no such factor; see toolhall factor list")
-            if found.kind != "invitation":
-                await self._check_existing_factor(found.person, said.code)
+            if factor.kind != "invitation":
+                await self._check_existing_factor(factor.person, removal.code)
             await self._factors.store.remove(factor_id)
-            return found.id
+            return factor.id
 
         return json_response({"removed": await self._change(request, f"remove factor {factor_id}", apply)})
 
     async def _check_existing_factor(self, person: str, code: str | None) -> None:
-        """Who has a factor is asked for it before another counts; whoever owns the folder of the hall is trusted."""
-        known = [] if self._context.origin == "cli" else await self._factors.factors_of(person)
-        if not known:
+        """Require a code of a factor that the person has; the owner of the data directory (CLI) is trusted."""
+        existing = [] if self._context.origin == "cli" else await self._factors.factors_of(person)
+        if not existing:
             return
         if code is None:
             raise Denied(
@@ -164,7 +165,7 @@ class FactorsApi:
         await self._factors.check_code(person, code)
 
     async def _change(self, request: HttpRequest, action: str, apply: Callable[[], Awaitable[T]]) -> T:
-        """Recorded without what was sent, because that holds codes."""
+        """Make and audit a change; the body is not recorded, because it holds codes."""
         try:
             return await self._context.change(action, {}, request.caller, apply)
         except StoreFailed as failed:
@@ -178,6 +179,6 @@ def _factor_json(factor: Factor) -> JsonObject:
         "kind": factor.kind,
         "by": factor.by,
         "createdAt": iso_time(factor.created_at),
-        "usedAt": None if factor.used_at is None else iso_time(factor.used_at),
-        "expiresAt": None if factor.expires is None else iso_time(factor.expires),
+        "usedAt": optional_time(factor.used_at),
+        "expiresAt": optional_time(factor.expires),
     }

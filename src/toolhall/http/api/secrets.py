@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is set; on its way to the vault it is in no text that could be shown."""
+    """The new value of a secret; its repr hides it."""
 
     value: Annotated[str, msgspec.Meta(min_length=MIN_SECRET_LENGTH, max_length=MAX_SECRET_BYTES)]
 
@@ -42,7 +42,7 @@ class SecretValue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SecretsApi:
-    """For callers who may manage the hall."""
+    """`/api/secrets`, for administrators."""
 
     def __init__(self, context: ManagementContext, vault: Vault, validator: RequestValidator) -> None:
         self._context = context
@@ -50,16 +50,16 @@ class SecretsApi:
         self._validator = validator
 
     def endpoints(self) -> dict[str, Methods]:
-        """The paths of secrets."""
-        nothing = "there is nothing here; /api/secrets/NAME is a secret"
+        """Return the routes of secrets."""
+        message = "there is message here; /api/secrets/NAME is a secret"
         return {
             "/api/secrets": {"GET": self.list, "DELETE": self.shred},
-            PREFIX: dispatch_below(self._actions, nothing),
+            PREFIX: dispatch_below(self._actions, message),
         }
 
     def _actions(self, request: HttpRequest) -> tuple[str, ItemHandlers] | None:
         match request.path_segments(PREFIX):
-            case ["rotate"]:  # so no secret is called that here
+            case ["rotate"]:  # no secret can have this name here
                 return "", {"POST": self._rotate}
             case [str(name)] if name:
                 return name, {"PUT": self._set, "DELETE": self._remove}
@@ -83,12 +83,12 @@ class SecretsApi:
         """`PUT /api/secrets/{name}`."""
         user = _user_parameter(request)
         validate_name(name)
-        said = parse_sensitive_body(
+        body = parse_sensitive_body(
             await read_json(request, self._validator),
             SecretValue,
             f'{{"value": "..."}} of {MIN_SECRET_LENGTH} or more letters',
         )
-        value = Secret(said.value)
+        value = Secret(body.value)
 
         async def apply() -> SecretInfo:
             await self._vault.set(name, value, user, request.caller.id)
@@ -111,7 +111,7 @@ class SecretsApi:
         return json_response({"removed": name})
 
     async def _shred(self, request: HttpRequest) -> WireResponse:
-        """Everything of one user who goes; never of the hall, whose secrets many need."""
+        """Delete everything of one user; never the hall's own secrets, which many users need."""
         user = _user_parameter(request)
         parse_body(await read_json(request, self._validator), EmptyBody)
         if user is None:
@@ -131,9 +131,9 @@ class SecretsApi:
         return json_response({"rotated": await self._change(request, "rotate secrets", self._vault.rotate)})
 
     async def _change(self, request: HttpRequest, action: str, apply: Callable[[], Awaitable[T]]) -> T:
-        """Recorded by its name alone: from the digest of a value, somebody could guess the value."""
+        """Make and audit a change by its name alone: a digest of the value would allow to guess it."""
 
-        async def kept() -> T:
+        async def apply_writable() -> T:
             if self._context.access.write_lock.read_only_reason is not None:
                 raise Denied(self._context.access.write_lock.read_only_reason)
             try:
@@ -141,11 +141,11 @@ class SecretsApi:
             except (StoreFailed, Stale) as failed:
                 raise Unavailable(f"nothing was changed: {failed}", detail=str(failed)) from None
 
-        return await self._context.change(action, {}, request.caller, kept)
+        return await self._context.change(action, {}, request.caller, apply_writable)
 
 
 def _user_parameter(request: HttpRequest) -> str | None:
-    """Whose it is; of the hall itself, if nobody is named."""
+    """Return the user of the secret; None for the hall itself."""
     return validate_user(query_parameters(request, ("user",)).get("user"))
 
 

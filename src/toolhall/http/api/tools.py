@@ -6,11 +6,10 @@ pages neither skip nor repeat a tool.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
-from http import HTTPMethod
 from itertools import chain, islice
-from typing import Any, TypeAlias, cast
+from typing import cast
 
 import msgspec
 
@@ -28,11 +27,14 @@ from toolhall.http.api.base import (
     ActivateBody,
     DeprecateBody,
     EmptyBody,
+    ItemHandler,
+    ItemHandlers,
     ManagementContext,
-    error_response,
+    dispatch_below,
     iso_time,
     json_response,
     limit_parameter,
+    optional_time,
     parse_body,
     query_parameters,
     read_json,
@@ -41,7 +43,7 @@ from toolhall.http.api.base import (
 from toolhall.http.request import HttpRequest, Methods
 from toolhall.http.request_guard import RequestValidator
 from toolhall.model.caller import effective_level
-from toolhall.model.errors import Malformed, NotFound
+from toolhall.model.errors import Malformed
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.messages import WireResponse
 from toolhall.model.versions import precedence
@@ -53,23 +55,21 @@ MAX_FINDINGS = 1_000
 PAGE_BYTES = 4 * 1024 * 1024
 LIST_PARAMETERS = ("state", "toolkit", "cursor")
 TOOL_STATES: tuple[ToolState, ...] = ("registered", "quarantined", "active", "inactive")
-# What is done with one tool: the tool's id is the second argument.
-ToolAction: TypeAlias = Callable[[HttpRequest, str], Coroutine[Any, Any, WireResponse]]
 _ITSELF = ""
 
 
 def tool_summary(record: ToolRecord, registration: RegistrationService) -> JsonObject:
-    """One tool, without its document."""
+    """Return one tool as JSON, without its document."""
     return _tool_summary(record, record.document_digest, registration)
 
 
 def tool_summaries(records: Iterable[ToolRecord], registration: RegistrationService) -> Iterator[JsonObject]:
-    """One for each; the tools of one document come together, and its digest is made once."""
+    """Yield tools as JSON; tools of one document are adjacent, and its digest is computed once."""
     document, digest = b"", ""
-    for kept in records:
-        if kept.document is not document:
-            document, digest = kept.document, kept.document_digest
-        yield _tool_summary(kept, digest, registration)
+    for record in records:
+        if record.document is not document:
+            document, digest = record.document, record.document_digest
+        yield _tool_summary(record, digest, registration)
 
 
 def _tool_summary(record: ToolRecord, digest: str, registration: RegistrationService) -> JsonObject:
@@ -87,7 +87,7 @@ def _tool_summary(record: ToolRecord, digest: str, registration: RegistrationSer
         "by": record.by,
         "registeredAt": iso_time(record.registered_at),
         "changedAt": iso_time(record.changed_at),
-        "deprecatedAt": None if record.deprecated_at is None else iso_time(record.deprecated_at),
+        "deprecatedAt": optional_time(record.deprecated_at),
         "sunset": record.sunset,
         "successor": record.successor,
         "dialect": record.dialect,
@@ -98,7 +98,7 @@ def _tool_summary(record: ToolRecord, digest: str, registration: RegistrationSer
 
 
 def event_json(event: ToolEvent) -> JsonObject:
-    """One line of a history."""
+    """Return one event of a history as JSON."""
     return {
         "at": iso_time(event.at),
         "by": event.by,
@@ -109,7 +109,7 @@ def event_json(event: ToolEvent) -> JsonObject:
 
 
 def record_findings(record: ToolRecord, other_names: Collection[str]) -> list[JsonObject]:
-    """What lint says of a tool's document; a tool of the operator's own code is looked at as MCP shows it."""
+    """Return the lint findings of a tool's document; a tool defined in code is linted as MCP shows it."""
     if record.dialect == CODE_DIALECT:
         mcp = readable_catalog("mcp")
         return lint_findings(lossless.write((tool_from_record(record),), mcp), mcp.name, other_names)
@@ -117,14 +117,14 @@ def record_findings(record: ToolRecord, other_names: Collection[str]) -> list[Js
 
 
 def lint_findings(document: Json, dialect: str, other_names: Collection[str]) -> list[JsonObject]:
-    """What lint says of a document, whose every text a model may get to read beside tools of these names."""
+    """Return the lint findings of a document among tools of these names."""
     linter = Linter[None](dialect)
-    found = chain(linter.lint(document, "", None), (each for _, each in linter.finish(other_names)))
-    return [msgspec.structs.asdict(each) for each in islice(found, MAX_FINDINGS)]
+    findings = chain(linter.lint(document, "", None), (each for _, each in linter.finish(other_names)))
+    return [msgspec.structs.asdict(each) for each in islice(findings, MAX_FINDINGS)]
 
 
 class ToolPager:
-    """Sorted once for each change."""
+    """Pages of registered tools, sorted by id once per change."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -133,37 +133,37 @@ class ToolPager:
         self._ids: list[str] = []
 
     def page(self, registration: RegistrationService, parameters: dict[str, str]) -> JsonObject:
-        """One page of summaries; a cursor is the id of the last one seen."""
+        """Return one page of summaries; a cursor is the id of the last tool of the page before."""
         if parameters.get("state", TOOL_STATES[0]) not in TOOL_STATES:
             raise Malformed(f"there is no such state; use one of {', '.join(TOOL_STATES)}")
         self._sort(registration.all_records)
-        chosen: list[msgspec.Raw] = []
+        page: list[msgspec.Raw] = []
         size, last = 0, ""
-        for told in tool_summaries(self._matching(parameters), registration):
-            written = encode(told)
-            size += len(written)
-            if chosen and (len(chosen) == self._size or size > PAGE_BYTES):
-                return {"tools": chosen, "nextCursor": last}
-            chosen.append(msgspec.Raw(written))
-            last = told["id"]
-        return {"tools": chosen}
+        for summary in tool_summaries(self._matching(parameters), registration):
+            encoded = encode(summary)
+            size += len(encoded)
+            if page and (len(page) == self._size or size > PAGE_BYTES):
+                return {"tools": page, "nextCursor": last}
+            page.append(msgspec.Raw(encoded))
+            last = summary["id"]
+        return {"tools": page}
 
-    def _sort(self, known: tuple[ToolRecord, ...]) -> None:
-        if known != self._known:  # quick: what is the same is the same object
-            self._known = known
-            self._sorted = sorted(known, key=lambda kept: kept.id)
-            self._ids = [kept.id for kept in self._sorted]
+    def _sort(self, records: tuple[ToolRecord, ...]) -> None:
+        if records != self._known:  # cheap: unchanged records are the same objects
+            self._known = records
+            self._sorted = sorted(records, key=lambda record: record.id)
+            self._ids = [record.id for record in self._sorted]
 
     def _matching(self, parameters: dict[str, str]) -> Iterator[ToolRecord]:
         state, toolkit = parameters.get("state"), parameters.get("toolkit")
         for number in range(bisect_right(self._ids, parameters.get("cursor", "")), len(self._sorted)):
-            kept = self._sorted[number]
-            if state in (None, kept.state) and toolkit in (None, kept.toolkit):
-                yield kept
+            record = self._sorted[number]
+            if state in (None, record.state) and toolkit in (None, record.toolkit):
+                yield record
 
 
 class ToolQueries:
-    """For callers who may manage the hall; to all others it says no, whatever they ask for."""
+    """Read operations on tools, for administrators."""
 
     def __init__(self, context: ManagementContext) -> None:
         self._context = context
@@ -176,50 +176,53 @@ class ToolQueries:
         return json_response(self._pages.page(self._registration, query_parameters(request, LIST_PARAMETERS)))
 
     async def tool(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`GET /api/tools/{id}`: with its document as it came, and all that lint says of it."""
+        """`GET /api/tools/{id}`: with its original document and all lint findings."""
         self._context.require_admin(request.caller)
         query_parameters(request)
-        kept = self._registration.find(tool_id)
-        # A large document takes a while to look through, and the hall has others to serve.
-        findings = await asyncio.to_thread(record_findings, kept, self._registration.published_names)
-        document = msgspec.Raw(kept.document)
-        versions = self._versions(kept)
+        record = self._registration.find(tool_id)
+        # Linting a large document takes a while; do not block the loop.
+        findings = await asyncio.to_thread(record_findings, record, self._registration.published_names)
+        document = msgspec.Raw(record.document)
+        versions = self._versions(record)
         return json_response(
-            {**tool_summary(kept, self._registration), "document": document, "findings": findings, "versions": versions}
+            {
+                **tool_summary(record, self._registration),
+                "document": document,
+                "findings": findings,
+                "versions": versions,
+            }
         )
 
     async def history(self, request: HttpRequest, tool_id: str | None = None) -> WireResponse:
-        """`GET /api/history`, or that of one tool, which outlives it."""
+        """`GET /api/history`, or that of one tool, which remains after its removal."""
         self._context.require_admin(request.caller)
         limit = limit_parameter(query_parameters(request, ("limit",)))
         events = await self._registration.history(tool_id, limit)
         if tool_id is not None and not events:
-            known = self._registration.find(
-                tool_id
-            )  # by a published name; or it says that there is none, and what to do
-            events = await self._registration.history(known.key, limit)
+            record = self._registration.find(tool_id)  # by a published name; raises NotFound with a hint
+            events = await self._registration.history(record.key, limit)
         return json_response({"events": [event_json(each) for each in events]})
 
     async def callers(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`GET /api/tools/{id}/callers`: who called it; without a version, who called any of them."""
+        """`GET /api/tools/{id}/callers`: its callers; of all versions if the id has none."""
         self._context.require_admin(request.caller)
         query_parameters(request)
-        found = CallerReport()
-        await self._context.journal.read(tool_id, found.add)
-        told = found.to_json()
-        if not told["callers"]:
+        report = CallerReport()
+        await self._context.journal.read(tool_id, report.add)
+        document = report.to_json()
+        if not document["callers"]:
             self._registration.find(tool_id)
-        return json_response(told)
+        return json_response(document)
 
     def _versions(self, record: ToolRecord) -> list[JsonObject]:
-        """All versions of the tool, the newest first."""
-        same = [each for each in self._registration.all_records if each.key == record.key]
-        same.sort(key=lambda each: precedence(each.version), reverse=True)
-        return [{"id": each.id, "state": each.state} for each in same]
+        """Return all versions of the tool, newest first."""
+        records = [each for each in self._registration.all_records if each.key == record.key]
+        records.sort(key=lambda each: precedence(each.version), reverse=True)
+        return [{"id": each.id, "state": each.state} for each in records]
 
 
 class ToolChanges:
-    """Reads what is asked for, and has it done by the hall's own door for changes."""
+    """Write operations on tools, each audited."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self._context = context
@@ -227,9 +230,9 @@ class ToolChanges:
         self._validator = validator
 
     async def register(self, request: HttpRequest) -> WireResponse:
-        """`POST /api/tools`: a definition, in the dialect that is named or that it looks like."""
-        asked = query_parameters(request, ("dialect", "behaviour"))
-        stated, behaviour = asked.get("dialect"), _behaviour(asked.get("behaviour"))
+        """`POST /api/tools`: a definition in the given dialect, or in the detected one."""
+        parameters = query_parameters(request, ("dialect", "behaviour"))
+        stated, behaviour = parameters.get("dialect"), _behaviour(parameters.get("behaviour"))
         dialect = None if stated is None else readable_catalog(stated).name
         document = await read_json(request, self._validator)
 
@@ -237,78 +240,80 @@ class ToolChanges:
             source = self._source(request, behaviour)
             return await self._registration.register(document, dialect or _detect_dialect(document), source)
 
-        what = f"register {_declared_name(document)}"
-        kept = await self._context.change(what, document, request.caller, apply)
-        beside = self._registration.published_names
-        found = await asyncio.to_thread(lint_findings, document, kept[0].dialect, beside)  # others are served meanwhile
-        return json_response({"tools": list(tool_summaries(kept, self._registration)), "findings": found}, 201)
+        action = f"register {_declared_name(document)}"
+        records = await self._context.change(action, document, request.caller, apply)
+        other_names = self._registration.published_names
+        findings = await asyncio.to_thread(lint_findings, document, records[0].dialect, other_names)
+        return json_response({"tools": list(tool_summaries(records, self._registration)), "findings": findings}, 201)
 
     async def activate(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`POST /api/tools/{id}/activate`: serve it; what was quarantined only by who has seen its text."""
+        """`POST /api/tools/{id}/activate`: serve it; a quarantined tool needs the digest of the seen document."""
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        seen, by = parse_body(given, ActivateBody).seen, request.caller.id
+        body = await read_json(request, self._validator)
+        seen, by = parse_body(body, ActivateBody).seen, request.caller.id
 
         async def apply() -> ToolRecord:
             return await self._registration.activate(tool_id, by, seen)
 
-        return self._record_response(await self._context.change(f"activate {tool_id}", given, request.caller, apply))
+        return self._record_response(await self._context.change(f"activate {tool_id}", body, request.caller, apply))
 
     async def deactivate(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`POST /api/tools/{id}/deactivate`: serve it no longer."""
-        given = await self._read_empty_body(request)
+        """`POST /api/tools/{id}/deactivate`: stop serving it."""
+        body = await self._read_empty_body(request)
 
         async def apply() -> ToolRecord:
             return await self._registration.deactivate(tool_id, request.caller.id)
 
-        return self._record_response(await self._context.change(f"deactivate {tool_id}", given, request.caller, apply))
+        return self._record_response(await self._context.change(f"deactivate {tool_id}", body, request.caller, apply))
 
     async def deprecate(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`POST /api/tools/{id}/deprecate`: say that it will go."""
+        """`POST /api/tools/{id}/deprecate`: announce its end."""
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        ending = parse_body(given, DeprecateBody)
+        body = await read_json(request, self._validator)
+        deprecation = parse_body(body, DeprecateBody)
 
         async def apply() -> ToolRecord:
-            self._check_sunset(ending)
-            return await self._registration.deprecate(tool_id, request.caller.id, ending.sunset, ending.successor)
+            self._check_sunset(deprecation)
+            return await self._registration.deprecate(
+                tool_id, request.caller.id, deprecation.sunset, deprecation.successor
+            )
 
-        return self._record_response(await self._context.change(f"deprecate {tool_id}", given, request.caller, apply))
+        return self._record_response(await self._context.change(f"deprecate {tool_id}", body, request.caller, apply))
 
     async def roll_back(self, request: HttpRequest, tool_id: str) -> WireResponse:
-        """`POST /api/tools/{id}/rollback`: serve the version before again."""
-        given = await self._read_empty_body(request)
+        """`POST /api/tools/{id}/rollback`: serve the previous version again."""
+        body = await self._read_empty_body(request)
 
         async def apply() -> tuple[ToolRecord, ...]:
             return await self._registration.roll_back(tool_id, request.caller.id)
 
-        kept = await self._context.change(f"roll back {tool_id}", given, request.caller, apply)
-        return json_response({"tools": list(tool_summaries(kept, self._registration))})
+        records = await self._context.change(f"roll back {tool_id}", body, request.caller, apply)
+        return json_response({"tools": list(tool_summaries(records, self._registration))})
 
     async def remove(self, request: HttpRequest, tool_id: str) -> WireResponse:
         """`DELETE /api/tools/{id}`."""
-        given = await self._read_empty_body(request)
+        body = await self._read_empty_body(request)
 
         async def apply() -> str:
-            found = self._registration.find(tool_id).id
-            await self._registration.remove(found, request.caller.id)
-            return found
+            record_id = self._registration.find(tool_id).id
+            await self._registration.remove(record_id, request.caller.id)
+            return record_id
 
-        return json_response({"removed": await self._context.change(f"remove {tool_id}", given, request.caller, apply)})
+        return json_response({"removed": await self._context.change(f"remove {tool_id}", body, request.caller, apply)})
 
     def _record_response(self, record: ToolRecord) -> WireResponse:
         return json_response(tool_summary(record, self._registration))
 
     async def _read_empty_body(self, request: HttpRequest) -> Json:
-        """The body of a request that has nothing to say."""
+        """Read the body of an operation without parameters."""
         query_parameters(request)
-        given = await read_json(request, self._validator)
-        parse_body(given, EmptyBody)
-        return given
+        body = await read_json(request, self._validator)
+        parse_body(body, EmptyBody)
+        return body
 
     def _source(self, request: HttpRequest, behaviour: ChangeKind | None) -> RegistrationSource:
-        managed = self._context
-        return RegistrationSource(managed.origin, request.caller.id, managed.clock(), managed.detail, behaviour)
+        context = self._context
+        return RegistrationSource(context.origin, request.caller.id, context.clock(), context.detail, behaviour)
 
     def _check_sunset(self, deprecation: DeprecateBody) -> None:
         today = datetime.fromtimestamp(self._context.clock(), UTC).date()
@@ -317,7 +322,7 @@ class ToolChanges:
 
 
 def _behaviour(text: str | None) -> ChangeKind | None:
-    """What the author says of the change beyond what a definition can show."""
+    """Return the kind of change that the author declares beyond what the definition shows."""
     if text is None or text in BEHAVIOURS:
         return cast("ChangeKind | None", text)
     raise Malformed(f"behaviour is one of {', '.join(BEHAVIOURS)}; leave it out if nothing changed but the definition")
@@ -333,21 +338,21 @@ def _detect_dialect(document: Json) -> str:
 
 
 def _declared_name(document: Json) -> str:
-    """What a definition calls itself, for the record, as far as it can be told before it is read."""
+    """Return the name of an unread definition for the audit; ? if it has none."""
     inner = document.get("tool", document.get("function", document)) if isinstance(document, dict) else None
     name = inner.get("id", inner.get("name")) if isinstance(inner, dict) else None
     return name if isinstance(name, str) else "?"
 
 
 class ManagementApi:
-    """Answers callers who may manage the hall; every change goes through the hall's own door for changes."""
+    """All routes of the management API, for administrators."""
 
     def __init__(self, context: ManagementContext, validator: RequestValidator) -> None:
         self.context = context
         self._views, changes = ToolQueries(context), ToolChanges(context, validator)
         self._register = changes.register
         self._other_apis = (KeysApi(context, validator), GrantsApi(context, validator), AuditApi(context, validator))
-        self._actions: dict[str, dict[str, ToolAction]] = {
+        self._actions: dict[str, dict[str, ItemHandler]] = {
             _ITSELF: {"GET": self._views.tool, "DELETE": changes.remove},
             "activate": {"POST": changes.activate},
             "deactivate": {"POST": changes.deactivate},
@@ -358,12 +363,12 @@ class ManagementApi:
         }
 
     def endpoints(self) -> dict[str, Methods]:
-        """Every path of management; below a tool, each action has methods of its own."""
+        """Return all routes; below a tool, each action has methods of its own."""
         others = {path: methods for each in self._other_apis for path, methods in each.endpoints().items()}
         return {
             **others,
             "/api/tools": {"GET": self._list, "POST": self._add},
-            "/api/tools/": {method.value: self._below for method in HTTPMethod},
+            TOOL_PREFIX: dispatch_below(self._find_item, self._not_found_message()),
             "/api/history": {"GET": self._history},
         }
 
@@ -376,20 +381,14 @@ class ManagementApi:
     async def _history(self, request: HttpRequest) -> None:
         await respond(request, self._views.history(request))
 
-    async def _below(self, request: HttpRequest) -> None:
+    def _find_item(self, request: HttpRequest) -> tuple[str, ItemHandlers] | None:
         match request.path_segments(TOOL_PREFIX):
             case [str(tool_id)] if tool_id:
-                methods = self._actions[_ITSELF]
-            case [str(tool_id), str(action)] if tool_id and action:
-                methods = self._actions.get(action, {})
+                return tool_id, self._actions[_ITSELF]
+            case [str(tool_id), str(action)] if tool_id and action in self._actions and action:
+                return tool_id, self._actions[action]
             case _:
-                tool_id, methods = "", {}
-        if not methods:
-            await request.reply(error_response(NotFound(self._not_found_message())))
-        elif request.method in methods:
-            await respond(request, methods[request.method](request, tool_id))
-        else:
-            await request.refuse(405, f"use {' or '.join(methods)}", (b"allow", ", ".join(methods).encode()))
+                return None
 
     def _not_found_message(self) -> str:
         below = ", ".join(filter(None, self._actions))

@@ -9,8 +9,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.judges import accepts, check_anthropic, check_gemini, check_losses, check_openai, check_strict
-from tests.unit.dialects.sample_tools import tool
+from tests.unit.dialects.model_apis.api_checks import (
+    accepts,
+    check_anthropic,
+    check_gemini,
+    check_losses,
+    check_openai,
+    check_strict,
+)
+from tests.unit.dialects.model_apis.sample_tools import tool
 from tests.unit.schema.random_schemas import closed_choices, fitting, garbage, old_roots, roots
 from toolhall.dialects.model_apis.anthropic import TARGET as ANTHROPIC
 from toolhall.dialects.model_apis.function import schema_losses

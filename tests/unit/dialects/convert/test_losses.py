@@ -11,7 +11,7 @@ from toolhall.dialects.convert.export import write_tools
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
 
 

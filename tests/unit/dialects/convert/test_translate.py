@@ -16,7 +16,7 @@ from toolhall.dialects.convert.translate import LOSS_RECORD_VERSION, detach_loss
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 FILES = sorted(file for file in VECTORS.glob("*/*.json") if not file.stem.startswith("messages"))
 
 

@@ -8,7 +8,7 @@ from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Annotations, Icon, Output, Tool, ToolkitInfo
 
-CORPORA = Path(__file__).parents[4] / "shared" / "accept" / "corpora"
+CORPORA = Path(__file__).parents[5] / "shared" / "accept" / "corpora"
 
 FORECAST = Tool(
     id=ToolId("Weather", "forecast", "1.2.0"),

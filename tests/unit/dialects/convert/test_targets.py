@@ -13,7 +13,7 @@ from toolhall.dialects.convert.targets import ConversionResult
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.errors import Malformed
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
 FREE_FORM = {  # an object whose members are not known: strict mode would refuse them all
     "name": "label",

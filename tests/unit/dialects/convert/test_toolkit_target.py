@@ -11,7 +11,7 @@ from toolhall.dialects.convert.converter import Converter
 from toolhall.dialects.convert.targets import ConversionResult
 from toolhall.dialects.findings import BadDocument
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 CALCULATOR = json.loads((VECTORS / "machine/calculator.json").read_text())
 FILES = json.loads((VECTORS / "hub/names_only.json").read_text())
 MCP = "mcp@2026-07-28"

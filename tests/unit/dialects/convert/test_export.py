@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.dialects.sample_tools import FORECAST, MOVE, SAMPLES
+from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, SAMPLES
 from toolhall.dialects.catalogs import CATALOGS, DIALECTS
 from toolhall.dialects.convert.export import write_tools
 from toolhall.dialects.model_apis.function import losses_by_tool

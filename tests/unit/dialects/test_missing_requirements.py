@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.dialects.kit import CANARY
-from tests.unit.dialects.test_error_messages import WAYS
+from tests.unit.dialects.test_error_tables import WAYS
 from toolhall.dialects.mcp.protocol import REVISIONS
 from toolhall.model.errors import NeedsRequirement
 from toolhall.model.requirements import AccountRequirement, MissingRequirement

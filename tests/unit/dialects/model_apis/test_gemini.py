@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.judges import GEMINI_NAME, accepts, as_json_schema, check_gemini, check_losses
-from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
+from tests.unit.dialects.model_apis.api_checks import GEMINI_NAME, accepts, as_json_schema, check_gemini, check_losses
+from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import closed_choices, fitting, roots
 from toolhall.dialects.base import Loss
 from toolhall.dialects.model_apis import gemini

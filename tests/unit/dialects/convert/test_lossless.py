@@ -13,7 +13,7 @@ from toolhall.dialects.convert import lossless
 from toolhall.dialects.findings import BadDocument
 from toolhall.model.tool import ToolkitInfo
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 FILES = sorted(file for file in VECTORS.glob("*/*.json") if not file.stem.startswith("messages"))
 MODERN, JUNE = CATALOGS["mcp@2026-07-28"], CATALOGS["mcp@2025-06-18"]
 MACHINE, HUB, OXP = CATALOGS["machine"], CATALOGS["hub"], CATALOGS["oxp"]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.judges import accepts, check_losses
-from tests.unit.dialects.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
+from tests.unit.dialects.model_apis.api_checks import accepts, check_losses
+from tests.unit.dialects.model_apis.sample_tools import FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
 from toolhall.dialects.base import Loss
 from toolhall.dialects.openapi import catalog
-from toolhall.dialects.openapi.errors import TABLE
 from toolhall.dialects.openapi.catalog import OpenApiInfo
+from toolhall.dialects.openapi.errors import TABLE
 from toolhall.model.json import Json, JsonObject
 from toolhall.model.names import ToolId
 from toolhall.model.tool import Output, Tool, ToolkitInfo

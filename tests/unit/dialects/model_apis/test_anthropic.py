@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.unit.dialects.judges import NAME, check_anthropic, check_losses
-from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
+from tests.unit.dialects.model_apis.api_checks import NAME, check_anthropic, check_losses
+from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, SAMPLES, TREE, corpora, tool
 from toolhall.dialects.base import Loss
 from toolhall.dialects.model_apis import anthropic
 from toolhall.model.tool import Tool

@@ -10,7 +10,7 @@ import pytest
 from toolhall.dialects.findings import Finding
 from toolhall.dialects.lint.linter import ALL_RULES, Linter
 
-VECTORS = Path(__file__).parents[2] / "vectors"
+VECTORS = Path(__file__).parents[3] / "vectors"
 AT = "/inputSchema/properties/place"
 SAYS = "Find the weather of a place."
 PLACE = {"type": "string", "description": "Name of a city or a village"}

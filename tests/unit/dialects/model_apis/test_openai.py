@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from tests.unit.dialects.judges import NAME, check_losses, check_openai
-from tests.unit.dialects.sample_tools import FIND, FORECAST, MOVE, NOTHING, OLD, SAMPLES, TREE, corpora, tool
+from tests.unit.dialects.model_apis.api_checks import NAME, check_losses, check_openai
+from tests.unit.dialects.model_apis.sample_tools import FIND, FORECAST, MOVE, NOTHING, OLD, SAMPLES, TREE, corpora, tool
 from toolhall.dialects.base import Loss
 from toolhall.dialects.model_apis.openai import CHAT, RESPONSES
 from toolhall.model.json import JsonObject

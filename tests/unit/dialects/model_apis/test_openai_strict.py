@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.dialects.judges import accepts, check_losses, check_strict
-from tests.unit.dialects.sample_tools import FORECAST, NOTHING, TREE, corpora, tool
+from tests.unit.dialects.model_apis.api_checks import accepts, check_losses, check_strict
+from tests.unit.dialects.model_apis.sample_tools import FORECAST, NOTHING, TREE, corpora, tool
 from tests.unit.schema.random_schemas import fitting, roots
 from toolhall.dialects.base import Loss
 from toolhall.dialects.model_apis.openai import RESPONSES_STRICT, STRICT

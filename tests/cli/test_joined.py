@@ -7,11 +7,13 @@ import json
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
+from tests.harness.cli import KIT, CliRunner
 from tests.harness.patience import patience
 from tests.unit.toolserver.calling import MEANS
 from tests.unit.toolserver.tools import Kit
@@ -111,3 +113,10 @@ async def test_joined_socket_closed_leaves_no_error_behind(hall: Hall) -> None:
         await next_join(hall, task)
     gc.collect()
     assert stray == []
+
+
+async def test_join_command_refused_for_want_of_a_key_names_the_key_options(hall: Hall, tmp_path: Path) -> None:
+    hall.refusals = [401]
+    done = await asyncio.to_thread(CliRunner(tmp_path).run_process, "serve", KIT, "--join", hall.url, "--socket")
+    assert done.code == 1
+    assert "it needs a key; set TOOLHALL_KEY or name a file with --key-file" in done.err

@@ -112,7 +112,7 @@ async def test_the_person_may_say_no(action: Literal["decline", "cancel"]) -> No
 
 async def test_a_reply_that_does_not_fit_the_form_is_refused() -> None:
     async with Client(order, answers=lambda _, __: Filled("accept", {"size": "gigantic"})) as client:
-        with pytest.raises(ToolhallError, match="the reply does not fit the form") as caught:
+        with pytest.raises(ToolhallError, match="the reply does not match the form") as caught:
             await client.call(order)
     assert "gigantic" not in str(caught.value)
 

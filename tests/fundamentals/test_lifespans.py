@@ -239,7 +239,9 @@ def test_an_ordinary_context_manager_is_refused_unless_it_is_also_asynchronous()
 
         async def __aexit__(self, *_: object) -> None: ...
 
-    with pytest.raises(BadDeclaration, match="'Ordinary' has __enter__ or __exit__, which no hall calls: write 'async"):
+    with pytest.raises(
+        BadDeclaration, match="'Ordinary' has __enter__ or __exit__, which are never called: write 'async"
+    ):
         Toolhall(Ordinary())
     Toolhall(Both()).close()
 

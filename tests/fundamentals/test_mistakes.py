@@ -207,7 +207,7 @@ MISTAKES: list[tuple[Callable[[], None], str]] = [
     (hints_as_dict, "annotations is {'read_only': True}; use Annotations(...)"),
     (icon_from_anywhere, "icon 'javascript:alert(1)': use an https: address or a data:image/ one"),
     (icon_as_text, "icons is ['https://example.org/a.png']; use a list of Icon(...)"),
-    (unknown_option, "@tool does not know 'colour'; it takes name, title, "),
+    (unknown_option, "@tool has no option 'colour'; it takes name, title, "),
     (input_not_an_object, "input is {'type': 'string'}; use a JSON Schema of an object"),
     (input_with_named_parameters, "a tool with input=... takes its arguments as '**arguments'"),
     (input_that_leaves_the_document, "input schema cannot be served: /properties/a/$ref: only references inside"),
@@ -252,7 +252,7 @@ def test_the_mark_goes_below_other_decorators() -> None:
         ({"version": 1}, "toolkit 'Weather': 1 is not a semantic version"),
         ({"isolated": 1}, "toolkit 'Weather': isolated is 1; use True or False"),
         ({"name": "the weather"}, "toolkit 'Weather': 'the weather' is not a name"),
-        ({"colour": "red"}, "toolkit 'Weather': the class line does not know 'colour'; it takes name, version"),
+        ({"colour": "red"}, "toolkit 'Weather': a Toolkit has no option 'colour'; it takes name, version"),
     ],
     ids=str,
 )
@@ -275,7 +275,7 @@ async def test_what_holds_no_tool_cannot_be_served() -> None:
     def plain() -> None: ...
 
     with pytest.raises(
-        BadDeclaration, match="holds no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
+        BadDeclaration, match="contains no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
     ):
         async with Client(plain):
             pass
@@ -334,7 +334,7 @@ def test_a_method_needs_self() -> None:
 
 
 def test_tags_are_a_list() -> None:
-    with pytest.raises(BadDeclaration, match=r"test_mistakes\.py: toolkit 'Kit': tags is a text"):
+    with pytest.raises(BadDeclaration, match=r"test_mistakes\.py: toolkit 'Kit': tags is a string"):
 
         class Kit(Toolkit, tags="abc"):  # type: ignore[arg-type]
             pass

@@ -266,7 +266,9 @@ async def test_a_path_arrives_as_a_path() -> None:
         assert await client.call(parent, pathlib.Path("a/b.txt")) == pathlib.Path("/srv/a")
         found = await client.call_named("parent", {"file": "a/b", "others": ["c"], "root": "/", "pure": "d"})
         assert found.encoded == b'"/a"'
-        with pytest.raises(BadArguments, match="/file: a path holds no NUL character; /others/0: a path holds no NUL"):
+        with pytest.raises(
+            BadArguments, match="/file: a path cannot contain a NUL character; /others/0: a path cannot contain a NUL"
+        ):
             await client.call_named("parent", {"file": "a\0b", "others": ["\0"]})
 
 

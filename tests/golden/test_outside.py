@@ -96,6 +96,10 @@ def signature(each: object) -> str:
     except (TypeError, ValueError):
         return ""
     text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Za-z_])", "", text)
+    # The order of a set differs between processes.
+    text = re.sub(
+        r"frozenset\(\{([^}]*)\}\)", lambda found: f"frozenset({{{', '.join(sorted(found[1].split(', ')))}}})", text
+    )
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 

@@ -1,4 +1,4 @@
-"""BaseTool, a tool with methods as the hub specification defines it, and its methods as declarations."""
+"""BaseTool, a tool with methods as the hub specification defines it, and the Declarations of its methods."""
 
 import inspect
 import sys
@@ -18,21 +18,26 @@ from toolhall.model.versions import version_problem
 from toolhall.schema.types import to_json
 
 _RESPONSE_MEMBERS = {"type", "id", "result", "error"}
+_HANDLER_PREFIX = "_handle_"
+# Options of @tool that a method cannot have: it runs in `handle_request`, and has the version of its tool.
+_NOT_METHOD_OPTIONS = ("name", "version", "isolated", "input", "returns")
+_METHOD_OPTIONS = ("name", "params", *(name for name in option_names(ToolOptions) if name not in _NOT_METHOD_OPTIONS))
+_NO_METHODS = "it declares no methods: set capabilities = {'methods': ['NAME']}, or write coroutines named _handle_NAME"
 
 
 class ToolRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to a tool: the method that is called, and its parameters."""
+    """A request to a BaseTool: the method and its parameters."""
 
     method: str
     params: JsonObject = {}
     tool: str = ""
     id: str | int | None = None
     type: Literal["tool_request"] = "tool_request"
-    context: Context = msgspec.field(default_factory=Context)  # progress, questions, secrets: the way to the caller
+    context: Context = msgspec.field(default_factory=Context)  # progress, questions, secrets
 
 
 class ToolResponse(msgspec.Struct, frozen=True):
-    """What a tool answers: a result, or an error; its type and id are filled in by whoever sends it."""
+    """The response of a BaseTool: a result or an error; the hall fills in the type and the id."""
 
     result: Json = None
     error: JsonObject | str | ToolFailed | None = None
@@ -41,7 +46,7 @@ class ToolResponse(msgspec.Struct, frozen=True):
 
 
 class BaseTool:
-    """A tool with methods: write `handle_request`; `capabilities` or coroutines `_handle_NAME` say which there are."""
+    """A tool with methods: implement `handle_request`, and list the methods in `capabilities` or as `_handle_NAME`."""
 
     capabilities: ClassVar[Mapping[str, Any] | None] = None  # {"methods": [...], "resources": [...]}: names, or objects
 
@@ -50,18 +55,18 @@ class BaseTool:
         self.version = version
 
     async def handle_request(self, request: ToolRequest) -> ToolResponse:
-        """Answer one request; only methods that the tool has come here."""
+        """Answer one request; it is called only with methods that the tool declares."""
         raise NotImplementedError(f"{type(self).__name__} has no handle_request")
 
     async def health_check(self) -> dict[str, Any]:
-        """How the tool is: `status` is healthy, degraded or unhealthy."""
+        """The health of the tool: `status` is healthy, degraded or unhealthy."""
         return {"status": "healthy"}
 
 
 def response_result(response: object) -> object:
-    """The value of a response, whether the tool made a ToolResponse, a dict that is one, or only the value itself.
+    """The result of a response: of a ToolResponse, of a dict in its form, or the returned value itself.
 
-    Raises the ToolError that the response holds.
+    Raises the error of the response as a ToolError.
     """
     match response:
         case ToolResponse(result, None):
@@ -77,7 +82,7 @@ def response_result(response: object) -> object:
 
 
 def as_object(value: object) -> object:
-    """The result of a hub tool is an object: nothing is an empty one, and what else is none is wrapped."""
+    """The result as the object that the hub requires: None becomes `{}`, other values become `{"result": value}`."""
     if isinstance(value, Reply):
         return msgspec.structs.replace(value, value=as_object(None if value.value is msgspec.UNSET else value.value))
     listed = value if isinstance(value, list | tuple) else (value,)
@@ -90,31 +95,22 @@ def as_object(value: object) -> object:
 
 
 def _as_tool_error(error: object) -> ToolFailed:
-    """Whatever an author puts where an error belongs."""
+    """The error of a response, in any form that an author may use."""
     match error:
         case ToolFailed():
             return error
         case dict():
             message, code, details = (error.get(name) for name in ("message", "code", "details"))
-            told = ToolError(message if isinstance(message, str) else None)
-            told.code = code if isinstance(code, str) else told.code
-            told.details = details if isinstance(details, dict) else {}
-            return told
+            tool_error = ToolError(message if isinstance(message, str) else None)
+            tool_error.code = code if isinstance(code, str) else tool_error.code
+            tool_error.details = details if isinstance(details, dict) else {}
+            return tool_error
         case _:
             return ToolError(str(error))
 
 
-_HANDLER_PREFIX = "_handle_"
-# A method is called by its tool's own `handle_request`, here, and has the version of its tool.
-_NOT_METHOD_OPTIONS = ("name", "version", "isolated", "input", "returns")
-_METHOD_OPTIONS = ("name", "params", *(name for name in option_names(ToolOptions) if name not in _NOT_METHOD_OPTIONS))
-_NO_METHODS = (
-    "it states no methods: set capabilities = {'methods': ['NAME']}, or write coroutines that are named _handle_NAME"
-)
-
-
 def methods_of(instance: BaseTool) -> Iterator[tuple[Declaration, Any]]:
-    """Every method as a declaration, and the function to call; BadDeclaration names the class and the fix."""
+    """Every method as a Declaration with the function to call; BadDeclaration names the class and the fix."""
     _check_base_tool(instance)
     listed = _capability_list(instance, "methods")
     methods = (
@@ -125,13 +121,13 @@ def methods_of(instance: BaseTool) -> Iterator[tuple[Declaration, Any]]:
     names = [method.get("name") for method in methods]
     for name in names:
         if names.count(name) > 1:
-            raise base_tool_error(instance, f"capabilities lists the method {name!r} twice; leave out one")
+            raise base_tool_error(instance, f"capabilities lists the method {name!r} twice; remove one")
     for method in methods:
         yield _declare_method(instance, method)
 
 
 def resources_of(instance: BaseTool) -> tuple[JsonObject, ...] | None:
-    """What the tool says of its resources; nobody can read them by the hub, so they are told and no more."""
+    """The resources in the tool's capabilities; they are only published, because the hub has no way to read them."""
     listed = _capability_list(instance, "resources")
     if listed is None:
         return None
@@ -141,7 +137,7 @@ def resources_of(instance: BaseTool) -> tuple[JsonObject, ...] | None:
 
 
 def base_tool_error(instance: BaseTool, problem: str) -> BadDeclaration:
-    """Names the file and the class."""
+    """A BadDeclaration that names the file and the class."""
     kind = type(instance)
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or kind.__module__
     return BadDeclaration(f"{file}: tool '{kind.__name__}': {problem}")
@@ -155,24 +151,24 @@ def _check_base_tool(instance: BaseTool) -> None:
     if problem:
         raise base_tool_error(instance, problem)
     if type(instance).handle_request is BaseTool.handle_request:
-        raise base_tool_error(instance, "it answers nothing: write 'async def handle_request(self, request)'")
+        raise base_tool_error(instance, "it answers no requests: write 'async def handle_request(self, request)'")
 
 
 def _capability_list(instance: BaseTool, part: str) -> list[Any] | None:
-    """A list of the capabilities; None where the tool does not say."""
-    stated: Any = instance.capabilities  # the author's word for it
-    if stated is None:
+    """A list in the tool's capabilities; None if there is none."""
+    capabilities: Any = instance.capabilities  # not checked yet
+    if capabilities is None:
         return None
-    if not isinstance(stated, Mapping):
-        raise base_tool_error(instance, "capabilities is no dict; write {'methods': ['NAME'], 'resources': []}")
-    listed = stated.get(part)
+    if not isinstance(capabilities, Mapping):
+        raise base_tool_error(instance, "capabilities is not a dict; write {'methods': ['NAME'], 'resources': []}")
+    listed = capabilities.get(part)
     if not isinstance(listed, list | tuple | None):
-        raise base_tool_error(instance, f"capabilities[{part!r}] is no list; list names, or objects with a name")
+        raise base_tool_error(instance, f"capabilities[{part!r}] is not a list; list names, or objects with a name")
     return None if listed is None else list(listed)
 
 
 def _handler_methods(kind: type[BaseTool]) -> Iterator[JsonObject]:
-    """The coroutines that handle a method each, in the order in which they are written."""
+    """A method for each coroutine `_handle_NAME`, in the order of the source."""
     for name in dict.fromkeys(name for parent in kind.__mro__[::-1] for name in vars(parent)):
         if name.startswith(_HANDLER_PREFIX) and inspect.iscoroutinefunction(getattr(kind, name)):
             yield _with_docstring(kind, {"name": name.removeprefix(_HANDLER_PREFIX)})
@@ -184,29 +180,31 @@ def _method_entry(instance: BaseTool, listed: object) -> JsonObject:
     method = _checked_object(instance, listed, "method")
     unknown = sorted(set(method) - set(_METHOD_OPTIONS))
     if unknown:
-        raise base_tool_error(instance, f"a method does not know {unknown[0]!r}; it takes {', '.join(_METHOD_OPTIONS)}")
+        raise base_tool_error(instance, f"a method has no option {unknown[0]!r}; it takes {', '.join(_METHOD_OPTIONS)}")
     if not isinstance(method.get("name"), str):
         raise base_tool_error(instance, "a method in capabilities has no name; write {'name': 'NAME'}")
     return _with_docstring(type(instance), method)
 
 
-def _checked_object(instance: BaseTool, listed: object, what: str) -> JsonObject:
+def _checked_object(instance: BaseTool, listed: object, kind: str) -> JsonObject:
     if isinstance(listed, dict):
         return listed
-    raise base_tool_error(instance, f"capabilities lists a {what} that is neither a name nor an object with one")
+    raise base_tool_error(instance, f"capabilities lists a {kind} that is neither a name nor an object with one")
 
 
 def _with_docstring(kind: type[BaseTool], method: JsonObject) -> JsonObject:
-    """A method that says nothing of itself is described where it is written."""
-    written = getattr(kind, f"{_HANDLER_PREFIX}{method['name']}", None)
-    said = None if written is None else inspect.getdoc(written)
-    return method if said is None or method.get("description") is not None else {**method, "description": said}
+    """The method, described by the docstring of its handler if it has no description."""
+    handler = getattr(kind, f"{_HANDLER_PREFIX}{method['name']}", None)
+    docstring = None if handler is None else inspect.getdoc(handler)
+    if docstring is None or method.get("description") is not None:
+        return method
+    return {**method, "description": docstring}
 
 
 def _declare_method(instance: BaseTool, method: JsonObject) -> tuple[Declaration, Any]:
     params = method.get("params")
-    options: Any = {name: said for name, said in method.items() if name != "params" and said is not None}
-    # A method that says nothing of its parameters takes any.
+    options: Any = {name: value for name, value in method.items() if name != "params" and value is not None}
+    # A method without declared parameters accepts any.
     options["input"] = {"type": "object", **params} if isinstance(params, dict) else params or {"type": "object"}
     options["returns"] = dict[str, Any]
     call = _make_function(instance, method["name"])
@@ -216,12 +214,12 @@ def _declare_method(instance: BaseTool, method: JsonObject) -> tuple[Declaration
         raise base_tool_error(instance, f"method {method['name']!r}: {error.problem}") from None
     declaration = declaration_of(call)
     if declaration is None:
-        raise TypeError("a marked function has a declaration")
+        raise TypeError("a decorated function has a declaration")
     return declaration, call
 
 
 def _make_function(instance: BaseTool, method: str) -> Callable[..., Any]:
-    """A function for one method: what `handle_request` gets and gives is the hub's, not Python's."""
+    """A function for one method, which calls `handle_request` with a ToolRequest and unwraps the response."""
 
     def request(context: Context, params: JsonObject) -> ToolRequest:
         return ToolRequest(id=uuid.uuid4().hex, tool=instance.name, method=method, params=params, context=context)

@@ -1,4 +1,4 @@
-"""Context, a running tool's access to its caller, credentials and outbound HTTP; unconnected, it does nothing."""
+"""Context, a running tool's access to its client, its credentials and outbound HTTP, and MCP elicitation forms."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -26,7 +26,7 @@ _FORM_TYPES = ("string", "number", "integer", "boolean")
 
 
 class LinkedAccount:
-    """An account of the user at a provider, for as long as the call runs."""
+    """The user's account at an OAuth provider, for the duration of the call."""
 
     __slots__ = ("_account", "_egress")
 
@@ -36,21 +36,21 @@ class LinkedAccount:
 
     @property
     def provider(self) -> str:
-        """As the tool declared it."""
+        """The provider's id, as the tool declares it."""
         return self._account.provider
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the user agreed to."""
+        """The scopes that the user granted."""
         return self._account.scopes
 
     @property
     def token(self) -> str:
-        """The access token; send it to the provider and to nobody else."""
+        """The access token; send it to the provider only."""
         return self._account.token.reveal()
 
     def client(self, base_url: str, **options: Any) -> "httpx2.AsyncClient":
-        """An HTTP client that brings the token to `base_url`, and to no other host."""
+        """An HTTP client that sends the token to the origin of `base_url` only; see `Context.http`."""
         from toolhall.egress.client import BearerAuth  # lazy: httpx2
 
         auth = BearerAuth(base_url, self._account.token)
@@ -61,7 +61,7 @@ class LinkedAccount:
 
 
 class Given(Generic[T]):
-    """What a person replied to a form; `value` is there only if they accepted."""
+    """A person's reply to a form; it has a `value` only if the person accepted."""
 
     def __init__(self, action: Literal["accept", "decline", "cancel"], value: T | None = None) -> None:
         self.action = action
@@ -81,18 +81,18 @@ class Given(Generic[T]):
 
 
 class PausableDeadline(Protocol):
-    """What can wait while a person thinks."""
+    """The deadline of a call, which can be paused while a person answers."""
 
     def hold(self) -> AbstractContextManager[None]:
-        """Hold the tool's deadline for as long as this lasts."""
+        """Pause the deadline inside the context manager."""
         ...
 
 
 class _NoDeadline:
-    """Nothing to hold: an unconnected context has no deadline."""
+    """The deadline of a context without a call: there is none."""
 
     def hold(self) -> AbstractContextManager[None]:
-        """Nothing."""
+        """Do nothing."""
         return nullcontext()
 
 
@@ -101,7 +101,10 @@ _DEFAULT_EGRESS = LazyEgressClient()
 
 
 class Context:
-    """Hidden from the tool's schema; declare it as the first parameter to use it."""
+    """Declare it as the first parameter of a tool; it is not part of the tool's schema.
+
+    A context without a client, `Context()`, drops events and gets no replies, so that tools can be called directly.
+    """
 
     def __init__(
         self,
@@ -119,14 +122,14 @@ class Context:
         self._credentials = equipment
         self._egress = outside
         self.caller = caller
-        self.cancelled = False  # becomes True while a tool in a thread still runs for nobody
+        self.cancelled = False  # becomes True when the call was cancelled, but the tool's thread still runs
 
     def can(self, feature: Feature) -> bool:
-        """Whether the caller's program can do this."""
+        """Whether the client supports a feature."""
         return self._link.can(feature)
 
     def need(self, feature: Feature) -> None:
-        """Refuse the call, in the caller's dialect, unless its program can do this."""
+        """Refuse the call with Unsupported if the client does not support a feature."""
         if self._link is not NULL_LINK and not self._link.can(feature):
             raise Unsupported(feature)
 
@@ -146,7 +149,7 @@ class Context:
 
     @property
     def user_id(self) -> str | None:
-        """Who is called for, as proven; always there for a tool that declares `user_id=True`."""
+        """The authenticated user of the call; never None for a tool that declares `user_id=True`."""
         return self.caller.user if self._credentials is None else self._credentials.user_id or self.caller.user
 
     def http(self, **options: Any) -> "httpx2.AsyncClient":
@@ -154,12 +157,12 @@ class Context:
         return self._egress.http_client(**options)
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the caller how far the work has come; `done` must rise."""
+        """Report progress to the client; `done` must increase."""
         self._link.emit(ProgressEvent(done, total, message))
 
     def log(self, message: Json, level: LogLevel = "info") -> None:
-        """Tell the caller something while the tool runs."""
-        to_json(message)  # what cannot be written fails here, also where nobody listens
+        """Send a log message to the client while the tool runs."""
+        to_json(message)  # raise for an unencodable message, also if no client listens
         self._link.emit(LogEvent(level, message, self._tool or None))
 
     @overload
@@ -167,9 +170,9 @@ class Context:
     @overload
     async def ask(self, message: str, form: JsonObject, *, key: str | None = None) -> Given[JsonObject]: ...
     async def ask(self, message: str, form: Any, *, key: str | None = None) -> Given[Any]:
-        """Ask the person to fill in a few fields: a flat dataclass, struct or schema. Never ask for a secret.
+        """Ask the person to fill in a form: a flat dataclass, struct or schema. Never ask for a secret.
 
-        In the newest MCP revision the tool starts again with the answer, so do nothing irreversible before asking.
+        In the newest MCP revision the tool starts again with the reply, so do nothing irreversible before asking.
         """
         schema = form if isinstance(form, dict) else form_schema(form)
         _reject_secret_fields(schema)
@@ -179,14 +182,14 @@ class Context:
         return Given("accept", _parse_form(filled.content or {}, form))
 
     async def visit(self, message: str, url: str, *, key: str) -> bool:
-        """Ask the person to open a page; True once they agree. What happens there does not pass through the client."""
+        """Ask the person to open a page; True if they agree. What happens there does not pass through the client."""
         filled = await self._ask_one(Visit(message, url, key), key)
         return isinstance(filled, Filled) and filled.action == "accept"
 
     async def sample(
         self, prompt: str | tuple[JsonObject, ...], *, max_tokens: int = 1024, key: str | None = None
     ) -> Sampled:
-        """Let the client's model answer (deprecated by MCP 2026-07-28; prefer a model of your own)."""
+        """Ask the client's model (deprecated by MCP 2026-07-28; prefer a model of your own)."""
         text = {"role": "user", "content": {"type": "text", "text": prompt}}
         messages = (text,) if isinstance(prompt, str) else prompt
         sampled = await self._ask_one(Sample(messages=messages, max_tokens=max_tokens), key)
@@ -198,12 +201,12 @@ class Context:
         return rooted.roots if isinstance(rooted, Rooted) else ()
 
     async def ask_all(self, questions: Mapping[str, Question]) -> Mapping[str, Answered]:
-        """Put several questions at once, each under its own key."""
+        """Ask several questions at once, each with its own key; the deadline of the call is paused."""
         with self._deadline.hold():
             return await self._link.ask(questions)
 
     async def detach(self, retry_ms: int = 500) -> None:
-        """Before a long wait: let the client hang up and fetch the answer later, where its revision can."""
+        """Before a long wait: let the client disconnect and fetch the answer later, if its MCP revision can."""
         await self._link.detach(retry_ms)
 
     async def _ask_one(self, question: Question, key: str | None) -> Answered | None:
@@ -213,25 +216,25 @@ class Context:
 
 
 def _get_secret(credentials: ResolvedCredentials, id: str) -> str:  # noqa: A002 - as OXP calls it
-    """The value of a secret; only of one that the tool declared."""
-    found = credentials.secrets.get(id)
-    if found is None:
+    """The value of a secret; LookupError for one that the tool does not declare."""
+    secret = credentials.secrets.get(id)
+    if secret is None:
         raise LookupError(f"the tool does not declare the secret {id!r}; write @tool(secrets=[{id!r}])")
-    return found.reveal()
+    return secret.reveal()
 
 
 def _get_accounts(credentials: ResolvedCredentials, egress: LazyEgressClient) -> Mapping[str, LinkedAccount]:
-    """All accounts that the tool declared, by provider."""
+    """All accounts that the tool declares, by provider."""
     return {provider: LinkedAccount(account, egress) for provider, account in credentials.accounts.items()}
 
 
 def _get_account(credentials: ResolvedCredentials, egress: LazyEgressClient) -> LinkedAccount:
-    """The only account."""
+    """The only account; LookupError if the tool declares none or several."""
     linked = list(_get_accounts(credentials, egress).values())
     if len(linked) != 1:
-        said = "declares no account" if not linked else "declares several accounts"
+        problem = "declares no account" if not linked else "declares several accounts"
         fix = '@tool(account="provider:scope")' if not linked else 'ctx.accounts["provider"]'
-        raise LookupError(f"the tool {said}; write {fix}")
+        raise LookupError(f"the tool {problem}; write {fix}")
     return linked[0]
 
 
@@ -288,9 +291,9 @@ def _parse_form(content: JsonObject, form: Any) -> Any:
     if isinstance(form, dict):
         problems = Validator(form).problems(content, 0)
         if problems:
-            raise Malformed(f"the reply does not fit the form that was asked: {problems[0]}")
+            raise Malformed(f"the reply does not match the form: {problems[0]}")
         return content
     try:
         return decoder_of(form)(content)
     except msgspec.ValidationError:
-        raise Malformed("the reply does not fit the form that was asked") from None
+        raise Malformed("the reply does not match the form") from None

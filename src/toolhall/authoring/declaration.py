@@ -1,6 +1,6 @@
-"""The `@tool` decorator: checks a function and its options at once, and attaches a Declaration to it.
+"""The `@tool` decorator: checks a function and its options, and attaches a Declaration to it.
 
-The function stays a function and can be called as before.
+The function itself is unchanged and can be called as before.
 """
 
 import inspect
@@ -21,67 +21,23 @@ from toolhall.schema.header_parameters import header_parameters
 from toolhall.schema.signature import BadSignature, Signature, read_signature
 from toolhall.schema.validator import Validator
 
+_DECLARATION_ATTRIBUTE = "__toolhall__"
+_F = TypeVar("_F", bound=Callable[..., Any])
 _SECRET_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-OAUTH_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # RFC 6749: one of them
+OAUTH_SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]{1,512}")  # one scope token of RFC 6749
 _ACCOUNT_SPEC = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,63}}(?::{OAUTH_SCOPE.pattern}(?: {OAUTH_SCOPE.pattern})*)?")
 
 
 class RequirementOptions(TypedDict, total=False):
-    """What `@tool(...)` and a Toolkit's class line take alike; a tool needs what both say."""
+    """Requirement options of `@tool(...)` and of a Toolkit's class line; a tool requires what both declare."""
 
-    secrets: tuple[str, ...] | list[str]  # ids in the vault, for ctx.secret(...)
-    account: str | tuple[str, ...] | list[str]  # "google:scope1 scope2", for ctx.account
-    user_id: bool  # only for a caller that is a proven user; ctx.user_id
-
-
-def option_names(declared: Any) -> tuple[str, ...]:
-    """Everything that such a declaration takes, what is its own first."""
-    shared = RequirementOptions.__annotations__
-    return (*(name for name in declared.__annotations__ if name not in shared), *shared)
-
-
-def requirement_problems(options: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with these options, each with the fix."""
-    secrets = options.get("secrets", ())
-    if not isinstance(secrets, list | tuple) or not all(isinstance(each, str) for each in secrets):
-        yield f"secrets is {secrets!r}; use a list such as ['TWILIO_API_KEY']"
-    else:
-        for each in secrets:
-            if not _SECRET_ID.fullmatch(each):
-                yield f"the secret {each!r}: use letters, digits, '_', '.' and '-', such as 'TWILIO_API_KEY'"
-    accounts = _account_specs(options)
-    for account in accounts:
-        if not isinstance(account, str) or not _ACCOUNT_SPEC.fullmatch(account):
-            yield f"account is {account!r}; write the provider and its scopes, such as 'google:calendar.events'"
-    if type(options.get("user_id", False)) is not bool:
-        yield f"user_id is {options['user_id']!r}; use True or False"
-
-
-def merged_requirements(*declared: Mapping[str, Any]) -> JsonObject | None:
-    """Everything that is needed by what a toolkit and its tool say, in OXP's words."""
-    accounts = [_account_requirement(account) for options in declared for account in _account_specs(options)]
-    secrets = [secret for options in declared for secret in options.get("secrets", ())]
-    needs = Requirements(tuple(accounts), tuple(secrets), any(options.get("user_id", False) for options in declared))
-    merged = requirements_from_json(requirements_to_json(needs))  # what both say is there once
-    return None if merged is None else requirements_to_json(merged)
-
-
-def _account_specs(options: Mapping[str, Any]) -> tuple[Any, ...]:
-    stated = options.get("account", ())
-    return tuple(stated) if isinstance(stated, list | tuple) else (stated,)
-
-
-def _account_requirement(account: str) -> AccountRequirement:
-    provider, _, scopes = account.partition(":")
-    return AccountRequirement(provider, tuple(scopes.split()))
-
-
-_DECLARATION_ATTRIBUTE = "__toolhall__"
-_F = TypeVar("_F", bound=Callable[..., Any])
+    secrets: tuple[str, ...] | list[str]  # ids in the vault; ctx.secret(...)
+    account: str | tuple[str, ...] | list[str]  # "google:scope1 scope2"; ctx.account
+    user_id: bool  # an authenticated user is required; ctx.user_id
 
 
 class ToolOptions(RequirementOptions, total=False):
-    """Everything `@tool(...)` takes; each has a sensible meaning when left out."""
+    """All options of `@tool(...)`; the comments give the defaults."""
 
     name: str  # the function's own name
     title: str
@@ -91,42 +47,48 @@ class ToolOptions(RequirementOptions, total=False):
     level: int  # 0 to 10; the toolkit's, else 1
     version: str  # the toolkit's, else 0.1.0
     timeout: float  # seconds; the hall's default
-    isolated: bool  # run in a process of its own, which can be stopped and has limits; the toolkit's, else no
+    isolated: bool  # run in a worker process, which can be killed and has limits; the toolkit's, else False
     tags: tuple[str, ...] | list[str]
     icons: tuple[Icon, ...] | list[Icon]
     meta: JsonObject
-    returns: Any  # the type of the value, where the return annotation cannot say it
-    input: JsonObject  # a JSON Schema to publish, with `properties`, if empty ones; the function takes **arguments
-    output: JsonObject  # a JSON Schema to publish as it is
+    returns: Any  # the type of the value, if the return annotation cannot express it
+    input: JsonObject  # a JSON Schema of an object to publish; the function takes **arguments
+    output: JsonObject  # a JSON Schema to publish unchanged
+
+
+def option_names(declared: Any) -> tuple[str, ...]:
+    """The names of all options of a TypedDict; the shared requirement options come last."""
+    shared = RequirementOptions.__annotations__
+    return (*(name for name in declared.__annotations__ if name not in shared), *shared)
 
 
 _OPTION_NAMES = option_names(ToolOptions)
 
 
 class BadDeclaration(TypeError):
-    """A tool that cannot be served; the message names the file, the parameter and the fix."""
+    """An invalid tool declaration; the message names the file, the parameter and the fix."""
 
     def __init__(self, message: str, problem: str | None = None) -> None:
-        self.problem = problem or message  # without the place, for whoever knows a better one
+        self.problem = problem or message  # without the file and line, for a message with a better location
         super().__init__(message)
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What `@tool` found out about a function."""
+    """A function that is marked with `@tool`, its options and its signature."""
 
     function: Callable[..., Any]
     options: ToolOptions
     is_method: bool
     takes_context: bool
-    signature: Signature | None  # None while a type it names is not yet defined
+    signature: Signature | None  # None while an annotation names a type that is not defined yet
 
     @property
     def name(self) -> str:
-        """The tool's part of its id."""
+        """The tool's name in its id."""
         return self.options.get("name") or self.function.__name__
 
     def resolve_signature(self) -> Signature:
-        """The signature; a type that still cannot be found is an error now."""
+        """The signature; BadDeclaration if an annotation still names an undefined type."""
         try:
             return self.signature or _read_function(self.function, self.options, self.is_method)[1]
         except NameError as error:
@@ -144,7 +106,7 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[_F], _F]: ...
 
 
 def tool(function: _F | None = None, /, **options: Unpack[ToolOptions]) -> _F | Callable[[_F], _F]:
-    """Mark a function or a Toolkit's method as a tool; it can still be called as before."""
+    """Mark a function, or a method of a Toolkit, as a tool; it can still be called as before."""
 
     def mark(function: _F) -> _F:
         setattr(function, _DECLARATION_ATTRIBUTE, _declare(function, options))
@@ -154,9 +116,9 @@ def tool(function: _F | None = None, /, **options: Unpack[ToolOptions]) -> _F | 
 
 
 def declaration_of(candidate: object) -> Declaration | None:
-    """What `@tool` left on this function, if it is one."""
-    found = getattr(candidate, _DECLARATION_ATTRIBUTE, None)
-    return found if isinstance(found, Declaration) else None
+    """The Declaration that `@tool` attached to a function, or None."""
+    declaration = getattr(candidate, _DECLARATION_ATTRIBUTE, None)
+    return declaration if isinstance(declaration, Declaration) else None
 
 
 def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
@@ -169,13 +131,13 @@ def _declare(function: Callable[..., Any], options: ToolOptions) -> Declaration:
     is_method = first == "self"
     try:
         takes_context, signature = _read_function(function, options, is_method)
-    except NameError:  # a type defined further down: looked up again when the tool is registered
+    except NameError:  # a type that is defined later: resolve_signature tries again
         return Declaration(function, options, is_method, _first_is_named_context(function, is_method), None)
     return Declaration(function, options, is_method, takes_context, signature)
 
 
 def _check_kind(function: Callable[..., Any], first: str | None) -> None:
-    """Functions that look like tools and cannot be one."""
+    """Refuse kinds of functions that cannot be tools."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise _declaration_error(function, "a tool cannot 'yield'; return a list, and report steps with ctx.progress")
     if first == "cls":
@@ -186,7 +148,7 @@ def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
     unknown = sorted(set(options) - set(_OPTION_NAMES))
     if unknown:
         known = ", ".join(_OPTION_NAMES)
-        raise _declaration_error(function, f"@tool does not know {unknown[0]!r}; it takes {known}")
+        raise _declaration_error(function, f"@tool has no option {unknown[0]!r}; it takes {known}")
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         raise _declaration_error(function, f"level is {level!r}; use a whole number from 0 to 10")
@@ -196,22 +158,58 @@ def _check_options(function: Callable[..., Any], options: ToolOptions) -> None:
 
 
 def _option_problems(function: Callable[..., Any], options: ToolOptions) -> Iterator[str]:
-    named = name_problem(options.get("name", function.__name__))
-    if named:
-        yield named
-    if "version" in options and (versioned := version_problem(options["version"])):
-        yield versioned
+    if problem := name_problem(options.get("name", function.__name__)):
+        yield problem
+    if "version" in options and (problem := version_problem(options["version"])):
+        yield problem
     yield from requirement_problems(options)
-    for option, (fits, fix) in _OPTION_CHECKS.items():
-        if option in options and not fits(value := options[option]):  # type: ignore[literal-required]
+    for option, (is_valid, fix) in _OPTION_CHECKS.items():
+        if option in options and not is_valid(value := options[option]):  # type: ignore[literal-required]
             yield f"{option} is {value!r}; {fix}"
             return
     for icon in options.get("icons", ()):
         if not icon.src.startswith(("https://", "data:image/")):
             yield f"icon {icon.src[:40]!r}: use an https: address or a data:image/ one"
     for key in options.get("meta", {}):
-        if described := meta_key_problem(key):
-            yield described
+        if problem := meta_key_problem(key):
+            yield problem
+
+
+def requirement_problems(options: Mapping[str, Any]) -> Iterator[str]:
+    """The problems of the requirement options, each with the fix."""
+    secrets = options.get("secrets", ())
+    if not isinstance(secrets, list | tuple) or not all(isinstance(each, str) for each in secrets):
+        yield f"secrets is {secrets!r}; use a list such as ['TWILIO_API_KEY']"
+    else:
+        for each in secrets:
+            if not _SECRET_ID.fullmatch(each):
+                yield f"the secret {each!r}: use letters, digits, '_', '.' and '-', such as 'TWILIO_API_KEY'"
+    accounts = _account_specs(options)
+    for account in accounts:
+        if not isinstance(account, str) or not _ACCOUNT_SPEC.fullmatch(account):
+            yield f"account is {account!r}; write the provider and its scopes, such as 'google:calendar.events'"
+    if type(options.get("user_id", False)) is not bool:
+        yield f"user_id is {options['user_id']!r}; use True or False"
+
+
+def merged_requirements(*declared: Mapping[str, Any]) -> JsonObject | None:
+    """The requirements of a toolkit and its tool together, in OXP's format."""
+    accounts = [_account_requirement(account) for options in declared for account in _account_specs(options)]
+    secrets = [secret for options in declared for secret in options.get("secrets", ())]
+    user_id = any(options.get("user_id", False) for options in declared)
+    stated = Requirements(tuple(accounts), tuple(secrets), user_id)
+    merged = requirements_from_json(requirements_to_json(stated))  # without duplicates
+    return None if merged is None else requirements_to_json(merged)
+
+
+def _account_specs(options: Mapping[str, Any]) -> tuple[Any, ...]:
+    stated = options.get("account", ())
+    return tuple(stated) if isinstance(stated, list | tuple) else (stated,)
+
+
+def _account_requirement(account: str) -> AccountRequirement:
+    provider, _, scopes = account.partition(":")
+    return AccountRequirement(provider, tuple(scopes.split()))
 
 
 def _is_instance(kind: type) -> Callable[[Any], bool]:
@@ -219,7 +217,7 @@ def _is_instance(kind: type) -> Callable[[Any], bool]:
 
 
 def _is_json_object(value: Any) -> bool:
-    """Whether it comes back from JSON as it was; every list of tools writes it."""
+    """Whether a value is a dict that survives a round trip through JSON."""
     try:
         return isinstance(value, dict) and msgspec.json.decode(msgspec.json.encode(value)) == value
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -254,7 +252,7 @@ _OPTION_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def _read_function(function: Callable[..., Any], options: ToolOptions, is_method: bool) -> tuple[bool, Signature]:
-    """Whether the function wants a context, and its signature without it."""
+    """Whether the function takes a Context, and its signature without it."""
     try:
         hints = get_type_hints(function, include_extras=True)
         visible = list(inspect.signature(function).parameters.values())[int(is_method) :]
@@ -275,13 +273,13 @@ def _check_contexts(contexts: list[inspect.Parameter], visible: list[inspect.Par
 
 
 def _check_schemas(signature: Signature) -> None:
-    """What could not be registered is refused where it is written."""
-    for what, schema in (("input", signature.input), ("output", signature.output.schema or {})):
+    """Refuse a schema that cannot be registered, at its declaration."""
+    for kind, schema in (("input", signature.input), ("output", signature.output.schema or {})):
         try:
             Validator(schema)
-            header_parameters(schema if what == "input" else {})
+            header_parameters(schema if kind == "input" else {})
         except BadSchema as error:
-            raise BadSignature(f"its {what} schema cannot be served: {error}") from None
+            raise BadSignature(f"its {kind} schema cannot be served: {error}") from None
 
 
 def _inferred_signature(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
@@ -290,15 +288,15 @@ def _inferred_signature(function: Callable[..., Any], hidden: int, options: Tool
 
 
 def _explicit_signature(function: Callable[..., Any], hidden: int, options: ToolOptions) -> Signature:
-    """A signature whose schema was written by hand; arguments reach the function as they are."""
+    """The signature of a tool with `input=`: the given schema, and arguments that are not decoded."""
     parameters = list(inspect.signature(function).parameters.values())[hidden:]
     if [parameter.kind for parameter in parameters] != [inspect.Parameter.VAR_KEYWORD]:
         raise BadSignature("a tool with input=... takes its arguments as '**arguments'")
     read = read_signature(function, hidden + 1, options.get("returns"))
     output = _explicit_output(options) if "output" in options else read.output
     given = options.get("input", {})
-    taken = given if "properties" in given else {**given, "properties": {}}  # clients read them without asking
-    return Signature(taken, output, lambda arguments: arguments)
+    schema = given if "properties" in given else {**given, "properties": {}}  # some clients require it
+    return Signature(schema, output, lambda arguments: arguments)
 
 
 def _explicit_output(options: ToolOptions) -> Output:
@@ -312,5 +310,5 @@ def _first_is_named_context(function: Callable[..., Any], is_method: bool) -> bo
 
 def _declaration_error(function: Callable[..., Any], problem: str) -> BadDeclaration:
     code = getattr(function, "__code__", None)
-    place = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
-    return BadDeclaration(f"{place}tool '{function.__name__}': {problem}", problem)
+    location = f"{code.co_filename}:{code.co_firstlineno}: " if code else ""
+    return BadDeclaration(f"{location}tool '{function.__name__}': {problem}", problem)

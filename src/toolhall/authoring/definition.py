@@ -21,41 +21,39 @@ from toolhall.schema.header_parameters import header_parameters
 
 
 class FunctionBody(msgspec.Struct, frozen=True):
-    """How to run a tool that is a Python function."""
+    """The function that implements a tool, and how to call it."""
 
     function: Callable[..., Any]
     bind: Callable[[JsonObject], JsonObject]
     takes_context: bool
     is_async: bool
-    isolated: bool = False  # its author wants it in a process of its own
-    recreatable: bool = False  # a method of a toolkit that was made for it from the class, so that another can be made
+    isolated: bool = False  # run in a worker process
+    recreatable: bool = False  # a method of a toolkit that workers can create again from its class
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A tool and its body."""
+    """A tool that is defined in code: its Tool and the FunctionBody that runs it."""
 
     tool: Tool
     body: FunctionBody
-    versioned: bool = True  # its author stated a version
-    health_check: Callable[[], Any] | None = (
-        None  # how its BaseTool is; runs the author's own code: see execution/health_checks.py
-    )
-    lifespan: AbstractAsyncContextManager[Any] | None = None  # its toolkit, where that must be entered before a call
-    source_location: str = ""  # where its function is written: FILE:LINE
+    versioned: bool = True  # whether the author stated a version
+    health_check: Callable[[], Any] | None = None  # of its BaseTool; see execution/health_checks.py
+    lifespan: AbstractAsyncContextManager[Any] | None = None  # its toolkit, if it must be entered before a call
+    source_location: str = ""  # of its function, as FILE:LINE
 
     @property
     def missing_description(self) -> str | None:
-        """What to do where nothing tells a model what the tool is for; None where something does."""
+        """A warning with the fix if the tool has no description; None if it has one."""
         if (self.tool.description or "").strip():
             return None
         return (
-            f"{self.source_location}: tool '{self.tool.name}' has no docstring, and a model chooses tools by what it says;"
-            " write one into the function, or pass @tool(description=...)"
+            f"{self.source_location}: tool '{self.tool.name}' has no docstring,"
+            " and a model chooses tools by what it says; write one into the function, or pass @tool(description=...)"
         )
 
 
 class _Placement(msgspec.Struct, frozen=True):
-    """Where a tool belongs: its toolkit, the name it is published under, what the toolkit says for all its tools."""
+    """The toolkit of a tool: its name, the tool's published name, the toolkit's options and metadata."""
 
     toolkit: str
     published: str
@@ -65,7 +63,7 @@ class _Placement(msgspec.Struct, frozen=True):
 
 
 def definitions_of(target: object) -> Iterator[Definition]:
-    """Every tool in a function, a toolkit or a BaseTool (class or instance), or a module."""
+    """The tools of a function, of a toolkit or BaseTool (class or instance), or of a module."""
     if isinstance(target, ModuleType):
         for part in _defined_in(target):
             yield from definitions_of(part)
@@ -81,12 +79,12 @@ def definitions_of(target: object) -> Iterator[Definition]:
         yield _from_function(declaration, target)
     else:
         raise BadDeclaration(
-            f"{target!r} holds no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
+            f"{target!r} contains no tool: mark a function with @tool, or pass a Toolkit, a BaseTool or a module"
         )
 
 
 def _defined_in(module: ModuleType) -> Iterator[object]:
-    """What a module defines itself, in the order it is written; imported tools belong to where they were written."""
+    """The tools that a module itself defines, in the order of the source; imported ones belong to their own module."""
     instances = [part for part in vars(module).values() if isinstance(part, Toolkit | BaseTool)]
     served = {type(instance) for instance in instances}
     yield from (part for part in vars(module).values() if declaration_of(part) and part.__module__ == module.__name__)
@@ -99,7 +97,7 @@ def _defined_in(module: ModuleType) -> Iterator[object]:
 
 
 def _is_base(part: type, classes: list[type]) -> bool:
-    """A class that other tools are made from, and that takes a name and a version, is no tool itself."""
+    """Whether a BaseTool class is only a base of others: it has subclasses and needs a name and a version."""
     return (
         issubclass(part, BaseTool)
         and part.__init__ is BaseTool.__init__
@@ -110,7 +108,7 @@ def _is_base(part: type, classes: list[type]) -> bool:
 def _from_toolkit(toolkit: Toolkit, *, recreatable: bool = False) -> Iterator[Definition]:
     for name in dict.fromkeys(name for parent in type(toolkit).__mro__[::-1] for name in vars(parent)):
         if isinstance(inspect.getattr_static(toolkit, name), property | functools.cached_property):
-            continue  # looking at it would run it
+            continue  # reading it would run its code
         method = getattr(toolkit, name)
         if declaration := declaration_of(method):
             if inspect.ismethod(method) and not declaration.is_method:
@@ -123,14 +121,14 @@ def _from_toolkit(toolkit: Toolkit, *, recreatable: bool = False) -> Iterator[De
 def _from_method(declaration: Declaration, method: Any, toolkit: Toolkit, *, recreatable: bool = False) -> Definition:
     published = published_name(toolkit.toolkit_name, declaration.name)
     about = ToolkitInfo(description=_docstring(type(toolkit)))
-    home = _Placement(toolkit.toolkit_name, published, toolkit.toolkit_options, about, recreatable)
-    return msgspec.structs.replace(_definition(declaration, method, home), lifespan=lifespan_of(toolkit))
+    placement = _Placement(toolkit.toolkit_name, published, toolkit.toolkit_options, about, recreatable)
+    return msgspec.structs.replace(_definition(declaration, method, placement), lifespan=lifespan_of(toolkit))
 
 
 def lifespan_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
-    """The toolkit itself, if it is an asynchronous context manager; BadDeclaration for half of one.
+    """The toolkit itself, if it is an asynchronous context manager; BadDeclaration if one of the methods is missing.
 
-    The methods of an ordinary context manager would never be called, so they are refused where they stand alone.
+    A synchronous context manager is refused, because its methods would never be called.
     """
     kind: Any = type(toolkit)
     enters, leaves = hasattr(kind, "__aenter__"), hasattr(kind, "__aexit__")
@@ -139,21 +137,19 @@ def lifespan_of(toolkit: object) -> AbstractAsyncContextManager[Any] | None:
         raise BadDeclaration(f"toolkit '{kind.__name__}' has {has} and no {lacks}: write both, or neither")
     if not enters and (hasattr(kind, "__enter__") or hasattr(kind, "__exit__")):
         raise BadDeclaration(
-            f"toolkit '{kind.__name__}' has __enter__ or __exit__, which no hall calls:"
+            f"toolkit '{kind.__name__}' has __enter__ or __exit__, which are never called:"
             " write 'async def __aenter__' and 'async def __aexit__'"
         )
     return toolkit if isinstance(toolkit, AbstractAsyncContextManager) else None
 
 
 def _from_base_tool(instance: BaseTool) -> Iterator[Definition]:
-    about, options = (
-        ToolkitInfo(description=_docstring(type(instance)), resources=resources_of(instance)),
-        ToolkitOptions(),
-    )
+    about = ToolkitInfo(description=_docstring(type(instance)), resources=resources_of(instance))
+    options = ToolkitOptions()
     for declaration, call in methods_of(instance):
         options["version"] = instance.version
-        home = _Placement(instance.name, published_name(instance.name, declaration.name), options, about)
-        definition = _definition(declaration, call, home)
+        placement = _Placement(instance.name, published_name(instance.name, declaration.name), options, about)
+        definition = _definition(declaration, call, placement)
         yield msgspec.structs.replace(definition, health_check=instance.health_check, lifespan=lifespan_of(instance))
 
 
@@ -205,22 +201,22 @@ def _definition(declaration: Declaration, function: Any, placement: _Placement) 
 
 
 def _docstring(toolkit: type) -> str | None:
-    """What the class says of itself; not what it inherits from Toolkit."""
+    """The docstring of the class itself, not the one it inherits from Toolkit."""
     return inspect.cleandoc(toolkit.__doc__) if toolkit.__doc__ else None
 
 
 def _is_async(declaration: Declaration) -> bool:
-    """A decorator's wrapper may be a plain function around an async one."""
+    """Whether the function is async; a decorator may have wrapped it in a plain function."""
     return inspect.iscoroutinefunction(inspect.unwrap(declaration.function))
 
 
 def _annotations(options: ToolOptions) -> Annotations | None:
-    """The author's annotations, completed by what the effect says."""
+    """The author's annotations, completed by those that the effect implies."""
     stated = options.get("annotations")
     if "effect" not in options:
         return stated
     implied = EFFECT_ANNOTATIONS[options["effect"]]
     if stated is None:
         return implied
-    said = {field: getattr(stated, field) for field in stated.__struct_fields__ if getattr(stated, field) is not None}
-    return msgspec.structs.replace(implied, **said)
+    overrides = {field: value for field in stated.__struct_fields__ if (value := getattr(stated, field)) is not None}
+    return msgspec.structs.replace(implied, **overrides)

@@ -1,4 +1,4 @@
-"""Toolkit, the base class of tools that ship, are versioned and configured together."""
+"""Toolkit, the base class of tools that are shipped, versioned and configured together."""
 
 import sys
 from typing import Any, ClassVar, Unpack
@@ -10,12 +10,12 @@ from toolhall.model.versions import version_problem
 
 
 class ToolkitOptions(RequirementOptions, total=False):
-    """Everything a Toolkit subclass takes in its class line."""
+    """All options in the class line of a Toolkit subclass; the comments give the defaults."""
 
-    name: str  # the class's own name
+    name: str  # the class's name
     version: str  # 0.1.0
-    level: int  # for tools that state none
-    isolated: bool  # for tools that do not say
+    level: int  # of tools that state none
+    isolated: bool  # of tools that do not say
     tags: tuple[str, ...] | list[str]
 
 
@@ -23,7 +23,7 @@ _OPTION_NAMES = option_names(ToolkitOptions)
 
 
 class Toolkit:
-    """Subclass it, mark methods with `@tool`; each instance is one toolkit."""
+    """Subclass it and mark methods with `@tool`; each instance is one toolkit."""
 
     toolkit_name: ClassVar[str] = "Toolkit"
     toolkit_options: ClassVar[ToolkitOptions] = {}
@@ -41,7 +41,7 @@ class Toolkit:
 def _options_problem(class_name: str, options: ToolkitOptions) -> str | None:
     unknown: Any = sorted(set(options) - set(_OPTION_NAMES))
     if unknown:
-        return f"the class line does not know {unknown[0]!r}; it takes {', '.join(_OPTION_NAMES)}"
+        return f"a Toolkit has no option {unknown[0]!r}; it takes {', '.join(_OPTION_NAMES)}"
     level = options.get("level", 0)
     if type(level) is not int or level not in LEVELS:
         return f"level is {level!r}; use a whole number from 0 to 10"
@@ -49,7 +49,7 @@ def _options_problem(class_name: str, options: ToolkitOptions) -> str | None:
     if type(isolated) is not bool:
         return f"isolated is {isolated!r}; use True or False"
     if isinstance(options.get("tags", ()), str):
-        return "tags is a text; use a list such as ['travel']"
+        return "tags is a string; use a list such as ['travel']"
     if problem := next(requirement_problems(options), None):
         return problem
     return name_problem(options.get("name", class_name)) or version_problem(options.get("version", "0.1.0"))

@@ -62,17 +62,17 @@ def test_resources_may_be_names_or_objects() -> None:
 @pytest.mark.parametrize(
     ("stated", "problem"),
     [
-        ({"methods": []}, "it states no methods: set capabilities"),
+        ({"methods": []}, "it declares no methods: set capabilities"),
         ({"methods": ["a", {"name": "a"}]}, "lists the method 'a' twice"),
         ({"methods": [{"description": "x"}]}, "has no name"),
         ({"methods": [3]}, "neither a name nor an object"),
-        ({"methods": "a"}, "is no list"),
+        ({"methods": "a"}, "is not a list"),
         ({"methods": ["a b"]}, "'a b' is not a name"),
         ({"methods": [{"name": "a", "params": {"type": "string"}}]}, "method 'a': input is .* use a JSON Schema"),
         ({"methods": [{"name": "a", "level": 11}]}, "method 'a': level is 11"),
-        ({"methods": [{"name": "a", "isolated": True}]}, "does not know 'isolated'; it takes name, params"),
+        ({"methods": [{"name": "a", "isolated": True}]}, "has no option 'isolated'; it takes name, params"),
         ({"methods": ["a"], "resources": [1]}, "a resource that is neither"),
-        ("a", "capabilities is no dict"),
+        ("a", "capabilities is not a dict"),
     ],
 )
 def test_wrong_capabilities_are_refused_with_the_fix(stated: Any, problem: str) -> None:

@@ -103,7 +103,7 @@ def test_a_body_knows_how_it_is_run() -> None:
 
 @pytest.mark.parametrize("target", [None, 3, "text", sys.modules, object(), int, Toolkit.__init_subclass__])
 def test_anything_else_holds_no_tool(target: Any) -> None:
-    with pytest.raises(BadDeclaration, match="holds no tool"):
+    with pytest.raises(BadDeclaration, match="contains no tool"):
         list(definitions_of(target))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
 from toolhall.model.names import matches_any
-from toolhall.pipeline.policy import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched
+from toolhall.pipeline.access_rules import Conditional, Forbidden, GrantRules, Permitted, RuleDecision, Unmatched
 from toolhall.stores.grants import Condition, Grant
 
 CALLERS = ["ci", "ci-two", "corp:ada"]

@@ -80,10 +80,11 @@ async def test_bounded_group_when_full_waits_for_a_free_slot() -> None:
     async def work() -> None:
         await release.wait()
 
-    await group.start(work())
-    assert not group.is_full
-    await group.start(work())
-    assert group.is_full
+    full = []
+    for _ in range(2):
+        await group.start(work())
+        full.append(group.is_full)
+    assert full == [False, True]
     third = asyncio.ensure_future(group.start(work()))
     await asyncio.sleep(0)
     assert not third.done()

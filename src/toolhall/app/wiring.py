@@ -23,6 +23,7 @@ from toolhall.model.caller import Caller
 from toolhall.model.requirements import AccountRequirement, AccountToken, MissingRequirement
 from toolhall.oauth.errors import BadProvider
 from toolhall.oauth.providers import build_provider
+from toolhall.pipeline.access_rules import AccessRules, GrantRules
 from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
@@ -33,7 +34,7 @@ from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
-from toolhall.pipeline.policy import AccessRules, GrantRules, LevelPolicy
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.second_factors import SecondFactors

@@ -11,38 +11,40 @@ from toolhall.model.errors import Denied, ToolhallError
 from toolhall.model.json import Json
 from toolhall.model.messages import NULL_LINK, Call
 from toolhall.pipeline.audit import Audit
-from toolhall.pipeline.authorize import Policy
+from toolhall.pipeline.policy import LevelPolicy
 
 T = TypeVar("T")
 NOT_ADMIN = f"this caller may not change the hall; only the person at this machine and the scope {ADMIN} may"
 
 
 class AdminOperation(msgspec.Struct, frozen=True):
-    """What somebody wants changed: `what` (`register greeter@1.0.0`), the dialect it came in, and what was sent."""
+    """A change to the hall: the action (`register greeter@1.0.0`), its dialect, and the payload for the audit."""
 
     action: str
     dialect: str
     payload: Json
-    personal: bool = False  # not about the hall: what is done says itself who may do it
+    personal: bool = False  # does not change the hall; the operation checks by itself who may do it
 
 
 class AdminExecutor:
-    """The only way to change a hall while it runs."""
+    """Executes administrative operations: the only way to change a hall while it runs."""
 
-    def __init__(self, policy: Policy, audit: Audit, *, new_id: Callable[[], str], timer: Callable[[], float]) -> None:
+    def __init__(
+        self, policy: LevelPolicy, audit: Audit, *, new_id: Callable[[], str], timer: Callable[[], float]
+    ) -> None:
         self._policy = policy
         self._audit = audit
         self._new_id = new_id
         self._timer = timer
 
     def is_allowed(self, caller: Caller) -> bool:
-        """Whether this caller may change the hall, and see what is registered but not served."""
+        """Return whether the caller may change the hall, and see tools that are registered but not served."""
         return self._policy.is_admin(caller)
 
     async def __call__(self, operation: AdminOperation, caller: Caller, apply: Callable[[], Awaitable[T]]) -> T:
-        """Make the change, or Denied, or Unavailable where it could not be recorded.
+        """Apply the operation; raises Denied, or Unavailable if the audit record cannot be written first.
 
-        The records' dialect ends with `/management`, so no call can look like it.
+        The dialect in its records ends with `/management`, so that no tool call can produce the same record.
         """
         dialect = f"{operation.dialect}/management"
         call = Call(

@@ -34,6 +34,11 @@ from toolhall.stores.approvals import Approval, ApprovalMethod, ApprovalRequest,
 from toolhall.stores.common import StoreFailed
 
 APPROVE_PATH = "/approve/"
+UNKNOWN_APPROVAL = "there is no such approval; it may have been forgotten since"
+NOT_YOUR_CALL = "this call is not yours to decide"
+NEEDS_SECOND_PERSON = "a call of level 10 needs the yes of another person than the one who asks for it"
+_BOUND_FIELDS = ("definition_sha256", "code_sha256", "arguments_sha256", "shown_sha256")
+_RECORDED_FIELDS = ("id", "tool", "caller", "person", "acting_for", *_BOUND_FIELDS)
 _ID_BYTES = 16
 _MAX_SAFE_INTEGER = 2**53 - 1  # RFC 8785: beyond this, two programs may read two numbers
 _CREDENTIALS_MEMBER = "credentials that the caller brings"
@@ -47,10 +52,11 @@ _QUESTIONS = {
     "second_person": "needs the yes of another person than {person} to exactly this call: let somebody with the scope"
     " 'approve' open {url}, then repeat the call unchanged",
 }
+PresenceCheck: TypeAlias = Callable[[str, Approval], Awaitable[None]]  # raises unless this person is present
 
 
 class TooManyPending(Limited):
-    """People are asked a few questions at a time, and not again right after they said no."""
+    """Too many approvals of this caller are pending, or a person has just denied one for the tool."""
 
     def __init__(self, refused: CoolingDown) -> None:
         super().__init__(refused.seconds)
@@ -59,17 +65,20 @@ class TooManyPending(Limited):
 
 
 class ApprovalService:
-    """The way to any person, by a page of the hall; `address` is where that is served now."""
+    """Requests approvals, which people give on a page of the hall; `base_url` returns where that is served now."""
 
     def __init__(self, store: ApprovalStore, base_url: Callable[[], str]) -> None:
         self.store = store
         self._base_url = base_url
 
     async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> str:
-        """The id of the approval that this call used up; NeedsVerification says where to get one."""
-        wanted = approval_request(call, entry, arguments, verdict)
+        """Use up the approval of this exact call and return its id.
+
+        Raises NeedsVerification with the URL of a pending approval, TooManyPending or Unavailable.
+        """
+        request = approval_request(call, entry, arguments, verdict)
         try:
-            found = await self.store.claim(wanted, new_approval_id())
+            found = await self.store.claim(request, new_approval_id())
         except CoolingDown as refused:
             raise TooManyPending(refused) from None
         except StoreFailed as failed:
@@ -79,18 +88,18 @@ class ApprovalService:
         raise self._needs_verification(found)
 
     def url_for(self, approval_id: str) -> str:
-        """Where the person says yes or no; it carries no authority, so whoever else gets it can do nothing with it."""
+        """Return the page on which a person decides; the URL carries no authority, so it may be shown to anybody."""
         return f"{self._base_url()}{APPROVE_PATH}{approval_id}"
 
     def _needs_verification(self, found: Approval) -> NeedsVerification:
         url = self.url_for(found.id)
-        asked = _QUESTIONS[found.how].format(person=found.person, url=url)
-        return NeedsVerification(f"level {found.level} {asked}", how=found.how, url=url, id=found.id)
+        question = _QUESTIONS[found.how].format(person=found.person, url=url)
+        return NeedsVerification(f"level {found.level} {question}", how=found.how, url=url, id=found.id)
 
 
 def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> ApprovalRequest:
-    """What a person is asked to agree to; BadArguments if two programs could read these arguments in two ways."""
-    exact = canonical_arguments(arguments, call.caller_credentials)
+    """Return what a person is asked to approve; raises BadArguments for arguments without one canonical form."""
+    canonical = canonical_arguments(arguments, call.caller_credentials)
     caller = call.caller
     return ApprovalRequest(
         how=verdict.how,
@@ -100,8 +109,8 @@ def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: R
         tool=entry.id,
         definition_sha256=entry.definition_sha256,
         code_sha256=entry.code_sha256,
-        arguments_sha256=hashlib.sha256(exact).hexdigest(),
-        shown=pretty_json(exact),
+        arguments_sha256=hashlib.sha256(canonical).hexdigest(),
+        shown=pretty_json(canonical),
         level=verdict.level,
         effect=entry.tool.effect,
         dialect=call.dialect,
@@ -109,35 +118,38 @@ def approval_request(call: Call, entry: Entry, arguments: JsonObject, verdict: R
 
 
 def call_sha256(call: Call, entry: Entry, arguments: JsonObject, verdict: RequireVerification) -> str:
-    """What stands for everything that a yes to this call is bound to."""
-    caller, brought = call.caller, call.caller_credentials.labels if call.caller_credentials else None
+    """Return a digest of everything that an approval of this call is bound to."""
+    caller, credentials = call.caller, call.caller_credentials.labels if call.caller_credentials else None
     who = [verdict.how, caller.id, caller.person, caller.acting_for]
-    what = [entry.id, entry.definition_sha256, entry.code_sha256, arguments, brought]
+    what = [entry.id, entry.definition_sha256, entry.code_sha256, arguments, credentials]
     return hashlib.sha256(msgspec.json.encode([who, what], order="sorted")).hexdigest()
 
 
-def canonical_arguments(arguments: JsonObject, brought: CallerCredentials | None = None) -> bytes:
-    """The arguments in the one spelling of RFC 8785; where credentials were brought, a list with what these are for."""
+def canonical_arguments(arguments: JsonObject, credentials: CallerCredentials | None = None) -> bytes:
+    """Return the arguments as canonical JSON (RFC 8785).
+
+    With credentials of the caller, it is a list of the arguments and what the credentials are for. Raises BadArguments.
+    """
     problems = [Problem(path, reason) for path, reason in _non_canonical("", arguments)]
     if problems:
         raise BadArguments(problems[:10])
-    # Arguments are an object, so none of them can look like such a list.
-    return canonical_json([arguments, {_CREDENTIALS_MEMBER: brought.labels}] if brought else arguments)
+    # Arguments alone are an object, so they can never equal such a list.
+    return canonical_json([arguments, {_CREDENTIALS_MEMBER: credentials.labels}] if credentials else arguments)
 
 
 def pretty_json(encoded: bytes) -> bytes:
-    """The same with line breaks, as a person can read it."""
+    """Return JSON with line breaks and indents, for people."""
     return msgspec.json.format(encoded, indent=2)
 
 
 def new_approval_id() -> str:
-    """128 random bits, which no dash begins: a person types it behind a command."""
+    """Return 128 random bits as text; it never begins with a dash, because people type it as a command argument."""
     made = base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).rstrip(b"=").decode()
     return new_approval_id() if made.startswith("-") else made
 
 
 def _non_canonical(path: str, value: Json) -> Iterator[tuple[str, str]]:
-    """Where a value has no one spelling; JSON from outside is at most 64 levels deep."""
+    """Yield the path and fix of every value without one canonical form; JSON from outside is at most 64 levels deep."""
     match value:
         case bool() | None:
             return
@@ -148,10 +160,8 @@ def _non_canonical(path: str, value: Json) -> Iterator[tuple[str, str]]:
             for number, part in enumerate(value):
                 yield from _non_canonical(f"{path}/{number}", part)
         case int() if abs(value) > _MAX_SAFE_INTEGER:
-            yield (
-                path,
-                f"use whole numbers within {_MAX_SAFE_INTEGER} here, or a text: a person cannot approve what is not exact",
-            )
+            limit = f"use whole numbers within {_MAX_SAFE_INTEGER} here, or a text"
+            yield path, f"{limit}: a person cannot approve what is not exact"
         case float() if not isfinite(value):
             yield path, "use a number"
         case str() if not _is_unicode(value):
@@ -170,16 +180,8 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-PresenceCheck: TypeAlias = Callable[[str, Approval], Awaitable[None]]  # raises unless this person is there
-UNKNOWN_APPROVAL = "there is no such approval; it may have been forgotten since"
-NOT_YOUR_CALL = "this call is not yours to decide"
-NEEDS_SECOND_PERSON = "a call of level 10 needs the yes of another person than the one who asks for it"
-_BOUND_FIELDS = ("definition_sha256", "code_sha256", "arguments_sha256", "shown_sha256")
-_RECORDED_FIELDS = ("id", "tool", "caller", "person", "acting_for", *_BOUND_FIELDS)
-
-
 class TooLate(Malformed):
-    """It is no longer pending; `state` says what became of it."""
+    """The approval is no longer pending; `state` is its present state."""
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -187,14 +189,14 @@ class TooLate(Malformed):
 
 
 class ApprovalDecisions:
-    """Decides nothing for a person who has not proved to be there."""
+    """Approves and denies pending calls; an approval needs proof that the person is present."""
 
     def __init__(self, approvals: ApprovalService, admin: AdminExecutor) -> None:
         self.approvals = approvals
         self._admin = admin
 
     async def get_visible(self, approval_id: str, caller: Caller) -> Approval:
-        """The approval, if this caller may see it; NotFound or Denied otherwise."""
+        """Return the approval if this caller may see it; raises NotFound or Denied."""
         found = await self.approvals.store.find(approval_id)
         if found is None:
             raise NotFound(UNKNOWN_APPROVAL)
@@ -203,13 +205,13 @@ class ApprovalDecisions:
         return found
 
     async def pending_for(self, caller: Caller) -> list[Approval]:
-        """Everything that is pending and may be seen by this caller."""
+        """Return every pending approval that this caller may see."""
         return [each for each in await self.approvals.store.pending() if can_view(caller, each)]
 
     async def approve(
         self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod, check_presence: PresenceCheck
     ) -> Approval:
-        """Say yes; `prove` is asked whether the person is there, which is then known by `method`."""
+        """Approve the call after `check_presence` has proved by `method` that the person is present."""
 
         async def apply() -> Approval:
             found = await self._pending(approval_id, caller)
@@ -224,7 +226,7 @@ class ApprovalDecisions:
     async def deny(
         self, approval_id: str, caller: Caller, dialect: str, method: ApprovalMethod | None = None
     ) -> Approval:
-        """Say no; whoever may see it may do that."""
+        """Deny the call; every caller that may see the approval may do that."""
 
         async def apply() -> Approval:
             return await self._decide(await self._pending(approval_id, caller), decision)
@@ -233,7 +235,7 @@ class ApprovalDecisions:
         return await self._admin(await self._operation("deny", approval_id, decision, dialect), caller, apply)
 
     async def _operation(self, verb: str, approval_id: str, decision: Decision, dialect: str) -> AdminOperation:
-        """What the record says: which call of which tool is decided by whom, and how that is known."""
+        """Return the operation for the audit: which call of which tool, who decides, and by which proof."""
         found = await self.approvals.store.find(approval_id)
         if found is None:
             return AdminOperation(f"{verb} {approval_id}", dialect, {}, personal=True)
@@ -256,19 +258,19 @@ class ApprovalDecisions:
 
 
 def person_of(caller: Caller) -> str:
-    """Who answers for a caller."""
+    """Return the person who answers for a caller."""
     return caller.person or caller.id
 
 
 def can_view(caller: Caller, approval: Approval) -> bool:
-    """The person who is asked; of what a second person decides, also who may be that."""
+    """Return whether the caller may see the approval: the asked person, or a possible second person at level 10."""
     return _is_asked_person(caller, approval) or (
         approval.how == "second_person" and _is_second_person(caller, approval)
     )
 
 
 def can_approve(caller: Caller, approval: Approval) -> bool:
-    """The person who is asked; at level 10 never the one who answers for the call."""
+    """Return whether the caller may approve: the asked person, but at level 10 only another one."""
     return (
         _is_second_person(caller, approval) if approval.how == "second_person" else _is_asked_person(caller, approval)
     )
@@ -279,5 +281,5 @@ def _is_asked_person(caller: Caller, approval: Approval) -> bool:
 
 
 def _is_second_person(caller: Caller, approval: Approval) -> bool:
-    stranger = person_of(caller) != approval.person and caller.id != approval.caller
-    return caller.proof != "none" and stranger and APPROVE in caller.scopes
+    is_other = person_of(caller) != approval.person and caller.id != approval.caller
+    return caller.proof != "none" and is_other and APPROVE in caller.scopes

@@ -18,29 +18,34 @@ from toolhall.redaction.secret_patterns import redact_patterns
 from toolhall.registry.snapshot import Entry
 from toolhall.stores.audit.anchors import BEHIND_MESSAGE
 
-SIGNED_FROM_LEVEL = 7  # the level from which an intent gets a checkpoint of its own, which the store hears of at once
+SIGNED_FROM_LEVEL = 7  # from this level an intent gets its own signed checkpoint, which goes to the store at once
 MAX_TOOL_NAME = 128  # of a tool that was not found
 MAX_TEXT = 256
-MAX_SECRET = 1_024  # of a secret that begins where a name is cut
-MAX_CACHED_NAMES = 1_024  # names; most callers come again
-MAX_KEPT_BYTES = (
-    1_024  # bytes of arguments that wait for their digest; more would fill the memory, where a disk is slow
-)
+MAX_SECRET = 1_024  # characters looked at beyond the limit, so that a secret that crosses it is found whole
+MAX_CACHED_NAMES = 1_024
+MAX_KEPT_BYTES = 1_024  # larger arguments are hashed at once: waiting ones would fill the memory if a disk is slow
 _REPLACEMENT = "\ufffd"
-StageReached: TypeAlias = Found | Allowed | Equipped | str | None  # how far a call came, or the id of what is no more
+_VERDICT_NAMES: dict[type[Verdict], Literal["allow", "deny", "verify"]] = {
+    Allow: "allow",
+    Deny: "deny",
+    RequireVerification: "verify",
+}
+StageReached: TypeAlias = (
+    Found | Allowed | Equipped | str | None
+)  # the last state of a call, or the id of a retired tool
 
 
 class RecordDraft(msgspec.Struct, frozen=True, gc=False):
-    """All that a record says of a call, taken down quickly; the record itself is made by whoever writes it."""
+    """The facts of an audit record, collected quickly in the loop; the journal makes the record from them."""
 
     time: float
     call: str
     caller: Caller
     dialect: str
-    tool: Entry | str  # what was found, or what it was called
+    tool: Entry | str  # the tool that was found, or the name that was sent
     outcome: str
     verdict: Verdict | None
-    arguments: bytes | str  # as they were given, or their digest
+    arguments: bytes | str  # as JSON, or their digest
     duration_us: int
     bytes_in: int
     bytes_out: int = 0
@@ -49,8 +54,8 @@ class RecordDraft(msgspec.Struct, frozen=True, gc=False):
     phase: Literal["intent"] | None = None
 
     def record(self) -> AuditRecord:
-        """The record; no text from outside can fill or forge one."""
-        verdict, caller, given = self.verdict, self.caller, self.arguments
+        """Return the record; text from outside is cut and cleaned, so that it can neither fill nor forge one."""
+        verdict, caller, arguments = self.verdict, self.caller, self.arguments
         entry = None if isinstance(self.tool, str) else self.tool
         return AuditRecord(
             self.time,
@@ -60,7 +65,7 @@ class RecordDraft(msgspec.Struct, frozen=True, gc=False):
             clean_name(self.tool, MAX_TOOL_NAME) if isinstance(self.tool, str) else self.tool.id,
             self.outcome,
             None if verdict is None else verdict.by,
-            given if isinstance(given, str) else sha256(given).hexdigest(),
+            arguments if isinstance(arguments, str) else sha256(arguments).hexdigest(),
             self.duration_us,
             self.bytes_in,
             self.bytes_out,
@@ -77,48 +82,48 @@ class RecordDraft(msgspec.Struct, frozen=True, gc=False):
 
 
 class Journal(Protocol):
-    """Where records are kept."""
+    """Stores audit records."""
 
     @property
     def behind(self) -> Sequence[str]:
-        """What the store knows of the audit that is not there; as long as there is anything, level 4 and up wait."""
+        """What the audit lacks of what the store knows of it; while there is any, calls from level 4 up are refused."""
         ...
 
     def append(self, record: RecordDraft) -> None:
-        """Keep this record."""
+        """Write this record later, in order."""
         ...
 
     def commit(self, record: RecordDraft, *, sign: bool = False) -> Awaitable[None]:
-        """Keep this record; done once it survives whatever happens next, Unavailable if it cannot.
+        """Write this record; done once it is durable. Raises Unavailable.
 
-        With `sign`, nobody can cut it off unnoticed from then on.
+        With `sign`, a checkpoint is signed and stored too: from then on, removing the record is noticed.
         """
         ...
 
 
 class Audit:
-    """Knows what there is to say of a call."""
+    """Writes the audit records of calls and administrative operations."""
 
     def __init__(self, journal: Journal, clock: Callable[[], float], timer: Callable[[], float]) -> None:
         self._journal = journal
         self._clock = clock
         self.timer = timer
-        self._arguments: dict[str, bytes | str] = {}  # what was given to calls that run
+        self._arguments: dict[str, bytes | str] = {}  # of running calls, by call id
 
     def keep_arguments(self, call: Call) -> None:
-        """Remember a call's arguments as they are now, until it ends: a tool may change them."""
+        """Keep a call's arguments as they are now until it ends, because a tool may change them."""
         self._arguments[call.id] = _encoded_arguments(call)
 
     def check_complete(self) -> None:
-        """Raise Unavailable while the audit is not what the store knows of it; an operator has to look at it."""
+        """Raise Unavailable while the audit lacks records that the store knows of; an operator has to look into it."""
         if self._journal.behind:
             raise Unavailable(BEHIND_MESSAGE)
 
     def intent(self, call: Call, reached: Equipped | None = None) -> Awaitable[None]:
-        """What is about to happen; wait for this before it does. Raises Unavailable if it cannot be recorded."""
+        """Record what is about to happen; await it before any side effect. Raises Unavailable."""
         if reached is not None:
             self.check_complete()
-        given = self._arguments[call.id] = _encoded_arguments(call)
+        arguments = self._arguments[call.id] = _encoded_arguments(call)
         return self._journal.commit(
             RecordDraft(
                 time=self._clock(),
@@ -128,7 +133,7 @@ class Audit:
                 tool=call.tool if reached is None else reached.entry,
                 outcome="intent",
                 verdict=None if reached is None else reached.verdict,
-                arguments=given,
+                arguments=arguments,
                 duration_us=int((self.timer() - call.started) * 1e6),
                 bytes_in=call.size,
                 approval=None if reached is None else reached.approval,
@@ -146,7 +151,7 @@ class Audit:
         ended: BaseException | None = None,
         redactions: int = 0,
     ) -> None:
-        """One record of a call that is over; `ended` is what ended it, if it did not end well."""
+        """Write the one record of a call that has ended; `ended` is the exception that ended it, if any."""
         tool: Entry | str
         verdict: Verdict | None
         approval = ended.id if isinstance(ended, NeedsVerification) else None
@@ -180,12 +185,12 @@ class Audit:
 
 @lru_cache(MAX_CACHED_NAMES)
 def clean_name(name: str, limit: int = MAX_TEXT) -> str:
-    """A name from outside as a record has it: plain, and without what has the shape of a secret."""
+    """Return a name from outside, printable and without anything that has the shape of a secret."""
     return printable(redact_patterns(name[: limit + MAX_SECRET], _ignore), limit)
 
 
 def printable(text: str, limit: int = MAX_TEXT) -> str:
-    """Text from outside that can neither fill nor forge a record: cut, and without what does not print."""
+    """Return text from outside cut to a limit, with every unprintable character replaced."""
     if len(text) > limit:
         text = text[:limit]
     if text.isprintable():
@@ -194,23 +199,16 @@ def printable(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def _ignore(_: str) -> None:
-    """Which secret it was does not matter."""
+    """Ignore the secret that was found."""
 
 
 def _encoded_arguments(call: Call) -> bytes | str:
-    given = encode(call.arguments)
-    return given if len(given) <= MAX_KEPT_BYTES else sha256(given).hexdigest()
+    encoded = encode(call.arguments)
+    return encoded if len(encoded) <= MAX_KEPT_BYTES else sha256(encoded).hexdigest()
 
 
 def _denial(ended: BaseException | None) -> Deny | None:
-    """The verdict behind a refusal."""
+    """Return the verdict behind an error."""
     if isinstance(ended, Denied):
         return Deny(ended.message, ended.by, ended.level or 0)
     return Deny(ended.message) if isinstance(ended, Unauthenticated) else None
-
-
-_VERDICT_NAMES: dict[type[Verdict], Literal["allow", "deny", "verify"]] = {
-    Allow: "allow",
-    Deny: "deny",
-    RequireVerification: "verify",
-}

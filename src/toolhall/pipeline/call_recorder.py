@@ -23,18 +23,139 @@ from toolhall.redaction.secret_patterns import REDACTED, redact_patterns
 from toolhall.registry.snapshot import Entry
 from toolhall.schema.secret_fields import NO_SECRET_FIELDS, SecretFields, secret_fields_of
 
+_log = logging.getLogger("toolhall.record")
+MAX_KNOWN_TOOLS = 4096
+ARGUMENTS, ANSWER = "/arguments", "/answer"
 MAX_DEPTH = 64
-# With more secrets, places, or letters in the pointers to them, everything is redacted: little would be left anyway.
+# With more secrets, pointers to them, or characters in the pointers, everything is redacted: little would be left.
 MAX_SECRETS = 32
 MAX_POINTERS = 100
 MAX_POINTER_CHARS = 16 * 1024
-MIN_ECHO_LENGTH = 4  # a shorter secret is part of too many words
+MIN_ECHO_LENGTH = 4  # a shorter secret is part of too many words to be replaced elsewhere
 _NAME_MEMBERS = ("name", "key", "header", "field")
 _VALUE_MEMBERS = ("value", "values")
 
 
+class Recordings(Protocol):
+    """Stores recorded calls."""
+
+    full: bool
+
+    def append(self, record: bytes) -> None:
+        """Store one line."""
+        ...
+
+
+class ToolSecrecy(msgspec.Struct, frozen=True):
+    """The secret fields of a tool's schemas; found once per tool."""
+
+    tool: Tool
+    input: SecretFields
+    output: SecretFields
+
+    @classmethod
+    def of(cls, tool: Tool) -> "ToolSecrecy":
+        """Find the secret fields of a tool's schemas."""
+        return cls(tool, secret_fields_of(tool.input), secret_fields_of(tool.output.schema))
+
+    def redact_call(self, arguments: Json, answer: JsonObject) -> "RedactedCall":
+        """Redact a call. The tool's name counts as the name of its result: what `get_secret` returns is secret."""
+        name = self.tool.id.tool
+        parts = [
+            RedactionInput(f"{ANSWER}/{key}", value, name, self.output if key == "value" else NO_SECRET_FIELDS)
+            for key, value in answer.items()
+        ]
+        found = redact_parts(RedactionInput(ARGUMENTS, arguments, "", self.input), *parts)
+        return RedactedCall(found.values[0], dict(zip(answer, found.values[1:], strict=True)), found.pointers)
+
+
+class RedactedCall(msgspec.Struct, frozen=True):
+    """A call without its secrets, and the pointers to what was replaced."""
+
+    arguments: Json
+    answer: JsonObject
+    redacted: tuple[str, ...]
+
+
+class CallRecorder:
+    """Records the calls of tools whose id matches one of the globs."""
+
+    def __init__(self, globs: Sequence[str], recordings: Recordings, clock: Callable[[], float]) -> None:
+        self._globs = globs
+        self._recordings = recordings
+        self._clock = clock
+        self._known: dict[str, tuple[Entry, ToolSecrecy | None]] = {}
+        self._failed = False
+
+    def __call__(self, equipped: Equipped) -> "PendingRecording | None":
+        """Start a recording before the tool runs, because the tool may change its arguments; None if not recorded.
+
+        Records the arguments as they were sent, without defaults.
+        """
+        secrets = self._secrecy(equipped.entry)
+        if secrets is None or self._recordings.full:
+            return None
+        arguments, redactor = encode(equipped.call.arguments), equipped.redactor
+        return PendingRecording(
+            equipped.call, arguments if redactor is None else redactor.redact_json(arguments), secrets, self
+        )
+
+    def write(self, pending: "PendingRecording", ended: Result | ToolFailed) -> None:
+        """Store a call that was answered; a failure is logged and never reaches the caller."""
+        try:
+            self._recordings.append(encode(self._recording(pending, ended)) + b"\n")
+        except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
+            if (
+                not self._failed
+            ):  # logged once, because it may happen often; without its text, which may contain secrets
+                self._failed = True
+                _log.warning("a call of %s cannot be recorded: %s", pending.secrecy.tool.id, type(error).__name__)
+
+    def _secrecy(self, entry: Entry) -> ToolSecrecy | None:
+        """Return the tool's secret fields, None if it is not recorded; cached per entry, since schemas may change."""
+        known = self._known.get(entry.id)
+        if known is None or known[0] is not entry:
+            if len(self._known) >= MAX_KNOWN_TOOLS:
+                self._known.clear()
+            known = self._known[entry.id] = (
+                entry,
+                ToolSecrecy.of(entry.tool) if matches_any(self._globs, entry.id) else None,
+            )
+        return known[1]
+
+    def _recording(self, pending: "PendingRecording", ended: Result | ToolFailed) -> Recording:
+        sizes = {ARGUMENTS: len(pending.arguments), ANSWER: recorded_size(ended)}
+        omitted = tuple(pointer for pointer, size in sizes.items() if size > MAX_VALUE_BYTES)
+        arguments: Json = None if ARGUMENTS in omitted else msgspec.json.decode(pending.arguments)
+        shown = pending.secrecy.redact_call(arguments, {} if ANSWER in omitted else recorded_answer(ended))
+        return Recording(
+            time=self._clock(),
+            tool=str(pending.secrecy.tool.id),
+            dialect=pending.call.dialect,
+            outcome=recorded_outcome(ended),
+            arguments=shown.arguments,
+            answer=None if ANSWER in omitted else shown.answer,
+            redacted=shown.redacted,
+            omitted=omitted,
+        )
+
+
+class PendingRecording(msgspec.Struct, frozen=True):
+    """A running call that will be recorded if the tool answers it."""
+
+    call: Call
+    arguments: bytes
+    secrecy: ToolSecrecy
+    recorder: CallRecorder
+
+    def finish(self, ended: Result | BaseException) -> None:
+        """Record an answer: a result, or an error that the tool raised on purpose; not a crash."""
+        if isinstance(ended, Result | ToolFailed) and not isinstance(ended, Crashed):
+            self.recorder.write(self, ended)
+
+
 class RedactionInput(msgspec.Struct, frozen=True):
-    """A value, where it stands, what it is called there, and what its schema says."""
+    """A value to redact: its JSON pointer, its member name, and the secret fields of its schema."""
 
     pointer: str
     value: Json
@@ -43,43 +164,43 @@ class RedactionInput(msgspec.Struct, frozen=True):
 
 
 class RedactionResult(msgspec.Struct, frozen=True):
-    """The values without secrets, in the order of the parts, and the pointers to what was replaced."""
+    """The redacted values, in the order of the inputs, and the pointers to what was replaced."""
 
     values: list[Json]
     pointers: tuple[str, ...]
 
 
 def redact_parts(*parts: RedactionInput) -> RedactionResult:
-    """Everything together, because a tool may answer with the very secret that it was called with."""
+    """Redact all parts together, because a tool may return the very secret that it was called with."""
     try:
         search = _SecretSearch()
         values = [search.redact(part) for part in parts]
         if search.secrets:
             echoes = _EchoReplacer(search.secrets)
             values = [echoes.replaced(value) for value in values]
-        places = (
-            place
+        pointers = (
+            pointer
             for part, value in zip(parts, values, strict=True)
-            for place in _redacted_pointers(value, part.pointer)
+            for pointer in _redacted_pointers(value, part.pointer)
         )
-        return RedactionResult(values, tuple(_bounded(places)))
+        return RedactionResult(values, tuple(_bounded(pointers)))
     except _TooManySecrets:
         return RedactionResult([REDACTED] * len(parts), tuple(part.pointer for part in parts))
 
 
 class _TooManySecrets(Exception):
-    """So much is secret that nothing is worth keeping."""
+    """There are too many secrets or pointers: everything is redacted."""
 
 
 class _SecretSearch:
-    """Replaces what is secret by itself, and remembers it."""
+    """Replaces secrets that are found by schema, name or shape, and collects them."""
 
     def __init__(self) -> None:
         self.secrets: set[str] = set()
         self._secrecy = NO_SECRET_FIELDS
 
     def redact(self, part: RedactionInput) -> Json:
-        """The part without its secrets."""
+        """Return the part without its secrets."""
         self._secrecy = part.secrecy
         return self._hide(part.value) if part.secrecy.whole else self._member(part.name, part.value, 0)
 
@@ -89,12 +210,12 @@ class _SecretSearch:
         return self._open(value, depth)
 
     def _hide(self, value: Json) -> Json:
-        """A yes or no, and nothing at all, are no secrets, whatever they are called."""
+        """Replace a value; booleans, null and empty values are never secret, whatever their name."""
         if value is None or isinstance(value, bool) or value in ("", [], {}):
             return value
         for leaf in _leaves(value):
             self._remember(str(leaf))
-            redact_patterns(str(leaf), self._remember)  # a header's value holds more than the secret
+            redact_patterns(str(leaf), self._remember)  # the value of a header contains more than the secret
         return REDACTED
 
     def _open(self, value: Json, depth: int) -> Json:
@@ -129,13 +250,13 @@ class _SecretSearch:
 
 
 class _EchoReplacer:
-    """Replaces the secrets that were found wherever else they stand."""
+    """Replaces every further occurrence of the secrets that were found."""
 
     def __init__(self, secrets: set[str]) -> None:
         self._secrets = sorted(secrets, key=len, reverse=True)  # one may be a part of another
 
     def replaced(self, value: Json) -> Json:
-        """The value without them."""
+        """Return the value without the secrets."""
         match value:
             case str():
                 return self._text(value)
@@ -156,7 +277,7 @@ class _EchoReplacer:
 
 
 def _leaves(value: Json) -> Iterator[Json]:
-    """The texts and numbers in a value."""
+    """Yield the texts and numbers in a value."""
     pending = [value]
     while pending:
         part = pending.pop()
@@ -176,7 +297,7 @@ def _is_numbers(value: Json) -> bool:
 
 
 def _redacted_pointers(value: Json, pointer: str) -> Iterator[str]:
-    """Where something was replaced; looked for at the end, when no name in a pointer is a secret any more."""
+    """Yield the pointers to what was replaced; called last, when no member name is a secret any more."""
     match value:
         case str() if REDACTED in value:
             yield pointer
@@ -193,128 +314,10 @@ def _redacted_pointers(value: Json, pointer: str) -> Iterator[str]:
             return
 
 
-def _bounded(places: Iterator[str]) -> Iterator[str]:
-    letters = 0
-    for count, place in enumerate(places):
-        letters += len(place)
-        if count >= MAX_POINTERS or letters > MAX_POINTER_CHARS:
+def _bounded(pointers: Iterator[str]) -> Iterator[str]:
+    characters = 0
+    for count, pointer in enumerate(pointers):
+        characters += len(pointer)
+        if count >= MAX_POINTERS or characters > MAX_POINTER_CHARS:
             raise _TooManySecrets
-        yield place
-
-
-_log = logging.getLogger("toolhall.record")
-MAX_KNOWN_TOOLS = 4096  # tools; more than that come and go
-ARGUMENTS, ANSWER = "/arguments", "/answer"
-
-
-class Recordings(Protocol):
-    """Where recorded calls are kept."""
-
-    full: bool
-
-    def append(self, record: bytes) -> None:
-        """Keep this line."""
-        ...
-
-
-class ToolSecrecy(msgspec.Struct, frozen=True):
-    """What a tool's schemas call secret; found out once per tool."""
-
-    tool: Tool
-    input: SecretFields
-    output: SecretFields
-
-    @classmethod
-    def of(cls, tool: Tool) -> "ToolSecrecy":
-        """What this tool's schemas say."""
-        return cls(tool, secret_fields_of(tool.input), secret_fields_of(tool.output.schema))
-
-    def redact_call(self, arguments: Json, answer: JsonObject) -> "RedactedCall":
-        """The call without them; what a tool called `get_secret` returns is one."""
-        name = self.tool.id.tool
-        parts = [
-            RedactionInput(f"{ANSWER}/{key}", value, name, self.output if key == "value" else NO_SECRET_FIELDS)
-            for key, value in answer.items()
-        ]
-        found = redact_parts(RedactionInput(ARGUMENTS, arguments, "", self.input), *parts)
-        return RedactedCall(found.values[0], dict(zip(answer, found.values[1:], strict=True)), found.pointers)
-
-
-class RedactedCall(msgspec.Struct, frozen=True):
-    """A call that may be shown, and the pointers to what was redacted in it."""
-
-    arguments: Json
-    answer: JsonObject
-    redacted: tuple[str, ...]
-
-
-class CallRecorder:
-    """Looks at every call when it starts; those of other tools go on unseen."""
-
-    def __init__(self, globs: Sequence[str], recordings: Recordings, clock: Callable[[], float]) -> None:
-        self._globs = globs
-        self._recordings = recordings
-        self._clock = clock
-        self._known: dict[str, tuple[Entry, ToolSecrecy | None]] = {}
-        self._failed = False
-
-    def __call__(self, equipped: Equipped) -> "PendingRecording | None":
-        """Before the tool runs, because it may change its arguments; as they were sent, with nothing added to them."""
-        secrets = self._secrecy(equipped.entry)
-        if secrets is None or self._recordings.full:
-            return None
-        given, redactor = encode(equipped.call.arguments), equipped.redactor
-        return PendingRecording(
-            equipped.call, given if redactor is None else redactor.redact_json(given), secrets, self
-        )
-
-    def write(self, pending: "PendingRecording", ended: Result | ToolFailed) -> None:
-        """Keep a call that was answered; whatever goes wrong with that is not the caller's concern."""
-        try:
-            self._recordings.append(encode(self._recording(pending, ended)) + b"\n")
-        except (ValueError, TypeError, RecursionError, msgspec.MsgspecError) as error:
-            if not self._failed:  # once, because it may happen often; without its text, which may hold anything
-                self._failed = True
-                _log.warning("a call of %s cannot be recorded: %s", pending.secrecy.tool.id, type(error).__name__)
-
-    def _secrecy(self, entry: Entry) -> ToolSecrecy | None:
-        """None for a tool that is not recorded; an id may come back with another schema."""
-        known = self._known.get(entry.id)
-        if known is None or known[0] is not entry:
-            if len(self._known) >= MAX_KNOWN_TOOLS:
-                self._known.clear()
-            known = self._known[entry.id] = (
-                entry,
-                ToolSecrecy.of(entry.tool) if matches_any(self._globs, entry.id) else None,
-            )
-        return known[1]
-
-    def _recording(self, pending: "PendingRecording", ended: Result | ToolFailed) -> Recording:
-        sizes = {ARGUMENTS: len(pending.arguments), ANSWER: recorded_size(ended)}
-        omitted = tuple(pointer for pointer, size in sizes.items() if size > MAX_VALUE_BYTES)
-        arguments: Json = None if ARGUMENTS in omitted else msgspec.json.decode(pending.arguments)
-        shown = pending.secrecy.redact_call(arguments, {} if ANSWER in omitted else recorded_answer(ended))
-        return Recording(
-            time=self._clock(),
-            tool=str(pending.secrecy.tool.id),
-            dialect=pending.call.dialect,
-            outcome=recorded_outcome(ended),
-            arguments=shown.arguments,
-            answer=None if ANSWER in omitted else shown.answer,
-            redacted=shown.redacted,
-            omitted=omitted,
-        )
-
-
-class PendingRecording(msgspec.Struct, frozen=True):
-    """A call that will be kept if the tool answers it."""
-
-    call: Call
-    arguments: bytes
-    secrecy: ToolSecrecy
-    recorder: CallRecorder
-
-    def finish(self, ended: Result | BaseException) -> None:
-        """An answer is a result, or an error that the tool itself meant to give; a crash is none."""
-        if isinstance(ended, Result | ToolFailed) and not isinstance(ended, Crashed):
-            self.recorder.write(self, ended)
+        yield pointer

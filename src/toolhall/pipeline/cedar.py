@@ -9,25 +9,33 @@ from typing import Any
 from toolhall.model.caller import Caller
 from toolhall.model.json import Json, JsonObject, encode
 from toolhall.model.tool import Tool
-from toolhall.pipeline.policy import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
+from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 
 _log = logging.getLogger("toolhall.cedar")
 _INSTALL_HINT = "Cedar policies need the extra: pip install 'toolhall[cedar]'"
 _INT64_LIMIT = 2**63
 _ACTION = {"type": "Action", "id": "call"}
-_ESCAPE_MEMBERS = {"__entity", "__extn", "__expr"}  # members that make of an object something else than it says
+_ESCAPE_MEMBERS = {
+    "__entity",
+    "__extn",
+    "__expr",
+}  # members by which Cedar reads an object as an entity or extension value
 
 
 class BadPolicies(Exception):
-    """Policies that cannot be used; the message says which file and why."""
+    """The policies cannot be used; the message names the file and the reason."""
 
 
 class _NotExpressible(Exception):
-    """Arguments that Cedar cannot be told as they are."""
+    """The arguments cannot be expressed as Cedar values."""
 
 
 class CedarRules:
-    """`Caller::"ci"` (in `Group::` its scopes), `Action::"call"`, `Tool::"Kit.pick@1.0.0"` in `Toolkit::"Kit"`."""
+    """Access rules by Cedar policies.
+
+    Entities: `Caller::"ci"` (member of a `Group::` for each scope), `Action::"call"`, and `Tool::"Kit.pick@1.0.0"`
+    (member of `Toolkit::"Kit"`). The context has the arguments. An error of any kind means Forbidden.
+    """
 
     def __init__(self, text: str, name: str = "policies") -> None:
         self._cedar = _import_cedarpy()
@@ -38,53 +46,54 @@ class CedarRules:
 
     @classmethod
     def read(cls, path: Path) -> "CedarRules":
-        """The policies in a file; raises BadPolicies."""
+        """Read the policies of a file; raises BadPolicies."""
         try:
             return cls(path.read_text("utf-8"), str(path))
         except (OSError, UnicodeDecodeError) as error:
             raise BadPolicies(f"{path} cannot be read: {error}") from None
 
     def decide(self, caller: Caller, tool: Tool, level: int) -> RuleDecision:
-        """Only what no argument could change is decided here: a no. Every yes waits for the arguments."""
+        """Decide only denials that no argument could change; every permission waits for the arguments."""
         if not caller.id.isprintable() or set('"\\') & set(caller.id):
-            return Forbidden("cedar:name")  # what would have to be escaped is not compared as it stands
+            return Forbidden("cedar:name")  # a name that needs escapes would not be compared as it is
         request = {
             "principal": _entity_uid("Caller", caller.id),
             "action": 'Action::"call"',
             "resource": _tool_uid(tool),
         }
         try:
-            said = self._cedar.is_authorized_partial(request, self._policies, _entities(caller, tool, level))
+            response = self._cedar.is_authorized_partial(request, self._policies, _entities(caller, tool, level))
         except (ValueError, TypeError):
             _log.exception("the Cedar policies could not be asked about %s", tool.id)
             return Forbidden("cedar:error")
-        if said.decision is not self._cedar.Decision.Deny:
+        if response.decision is not self._cedar.Decision.Deny:
             return Conditional()
-        found = said.diagnostics
-        return Forbidden(_policy_ids(found, found.must_be_determining)) if found.must_be_determining else Unmatched()
+        diagnostics = response.diagnostics
+        deciding = diagnostics.must_be_determining
+        return Forbidden(_policy_ids(diagnostics, deciding)) if deciding else Unmatched()
 
     def decide_arguments(self, caller: Caller, tool: Tool, level: int, arguments: JsonObject) -> RuleDecision:
-        """What the policies say of the whole call."""
+        """Decide for the whole call, with its arguments as context."""
         try:
-            told = _cedar_value(arguments)
+            context = _cedar_value(arguments)
         except _NotExpressible:
             return Forbidden("cedar:arguments")
         request = {
             "principal": {"type": "Caller", "id": caller.id},
             "action": _ACTION,
             "resource": {"type": "Tool", "id": str(tool.id)},
-            "context": {"arguments": told},
+            "context": {"arguments": context},
         }
-        said = self._cedar.is_authorized(request, self._policies, _entities(caller, tool, level))
-        errors = said.diagnostics.errors
+        response = self._cedar.is_authorized(request, self._policies, _entities(caller, tool, level))
+        errors = response.diagnostics.errors
         if errors:
-            # A forbid that could not be read forbids nothing in Cedar; here it does.
+            # In Cedar, a forbid policy that fails forbids nothing; here it denies the call.
             _log.warning("%s was refused, because a Cedar policy failed: %.500s", tool.id, errors[0])
             return Forbidden("cedar:error")
-        if said.allowed:
-            return Permitted(_policy_ids(said.diagnostics, said.diagnostics.reasons))
-        reasons = said.diagnostics.reasons
-        return Forbidden(_policy_ids(said.diagnostics, reasons)) if reasons else Unmatched()
+        if response.allowed:
+            return Permitted(_policy_ids(response.diagnostics, response.diagnostics.reasons))
+        reasons = response.diagnostics.reasons
+        return Forbidden(_policy_ids(response.diagnostics, reasons)) if reasons else Unmatched()
 
 
 def _import_cedarpy() -> Any:
@@ -95,7 +104,7 @@ def _import_cedarpy() -> Any:
 
 
 def _policy_ids(diagnostics: Any, policies: Sequence[str]) -> str:
-    """The policies that decided, by the name that `@id` gives them."""
+    """Return the ids of the policies that decided, by their `@id` annotation if they have one."""
     named: Mapping[str, str] = diagnostics.id_annotations_by_reason
     return ",".join(f"cedar:{named.get(policy) or policy}" for policy in sorted(policies))
 
@@ -127,7 +136,7 @@ def _entities(caller: Caller, tool: Tool, level: int) -> str:
 
 
 def _entity_uid(kind: str, name: str) -> str:
-    """As Cedar writes it."""
+    """Return an entity uid in Cedar's syntax."""
     return f'{kind}::"{name}"'
 
 
@@ -136,7 +145,7 @@ def _tool_uid(tool: Tool) -> str:
 
 
 def _cedar_value(value: Json) -> Json:
-    """JSON as Cedar knows it: it has neither null nor fractions, so these are left out and written as texts."""
+    """Convert JSON to Cedar values: null is left out and fractions become texts, because Cedar has neither."""
     match value:
         case dict():
             if not _ESCAPE_MEMBERS.isdisjoint(value):
@@ -150,5 +159,5 @@ def _cedar_value(value: Json) -> Json:
             return value if -_INT64_LIMIT <= value < _INT64_LIMIT else str(value)
         case float():  # 5.0 is the same number as 5
             return _cedar_value(int(value)) if value.is_integer() else str(value)
-        case _:  # a default that nobody can tell
+        case _:  # UNKNOWN: a default that is not known here
             raise _NotExpressible

@@ -26,29 +26,45 @@ from toolhall.schema.types import to_json_within
 
 _log = logging.getLogger("toolhall.check")
 _decode = msgspec.json.decode
+_TEXT, _OPTIONAL_TEXT = (str,), (str, type(None))
+_COMMON_FIELDS = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
+_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
+    Text: {"text": _TEXT, **_COMMON_FIELDS},
+    Image: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    Audio: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
+    ResourceLink: {
+        "uri": _TEXT,
+        "name": _TEXT,
+        "title": _OPTIONAL_TEXT,
+        "description": _OPTIONAL_TEXT,
+        **_COMMON_FIELDS,
+    },
+    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _OPTIONAL_TEXT, **_COMMON_FIELDS},
+    Result: {"content": (list, tuple), "meta": (dict, type(None))},
+}
 
 
 class Check:
-    """Size, encoding, output schema."""
+    """Checks size, encoding and output schema of what a tool returned."""
 
     def __init__(self, max_bytes: int, *, explain: bool = False) -> None:
-        """With `explain`, whoever calls may also be the author, and is told what did not fit; values never are."""
+        """With `explain`, the caller may be the author and learns what did not match; never the values."""
         self._max_bytes = max_bytes
         self._explain = explain
 
     def __call__(self, raw: Raw) -> Checked:
-        """The result; BadOutput when the tool broke its promise."""
+        """Return the result; raises BadOutput if it does not match the output schema or is too large."""
         redactor = raw.redactor
         if redactor is None:
             return Checked(raw.entry, self._result(raw.value, raw.entry))
-        hushed = start_redaction(redactor)  # what is wrong with a value goes to the log
+        log_redaction = start_redaction(redactor)  # problems with a value go to the log
         try:
             return Checked(raw.entry, self._result(raw.value, raw.entry), redactor)
         finally:
-            stop_redaction(hushed)
+            stop_redaction(log_redaction)
 
     def _result(self, value: object, entry: Entry) -> Result:
-        if type(value) is dict:  # what most tools return
+        if type(value) is dict:  # the most common case
             return self._value(value, entry)
         if isinstance(value, Reply):
             return self._reply(value, entry)
@@ -98,7 +114,7 @@ class Check:
             encoded = to_json_within(value, self._max_bytes)
         except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError) as error:
             _log.exception("tool %s returned what cannot be written as JSON", entry.id)
-            # Of these, only our own never quote a value.
+            # Of these exceptions, only NotImplementedError is ours and never quotes a value.
             why = f": {error}" if self._explain and isinstance(error, NotImplementedError) else ""
             raise BadOutput(f"the tool returned something that cannot be written as JSON{why}") from error
         if encoded is None:
@@ -115,7 +131,7 @@ class Check:
             raise BadOutput(f"the tool returned something other than its output schema promises{why}")
 
     def _check_size(self, text: str, entry: Entry) -> str:
-        # No character takes less than a byte: what is too long is not written to be measured.
+        # Every character takes at least one byte: a text with too many characters need not be encoded.
         if len(text) > self._max_bytes or _bytes(text) > self._max_bytes:
             raise self._too_large(entry)
         return text
@@ -126,7 +142,7 @@ class Check:
 
 
 def _actual_type(value: Json, path: str) -> str:
-    """What stands where a problem was found, by its type."""
+    """Return the JSON type of the value at a path, as part of a message."""
     for step in path.split("/")[1:]:
         name = step.replace("~1", "/").replace("~0", "~")
         match value:
@@ -140,7 +156,7 @@ def _actual_type(value: Json, path: str) -> str:
 
 
 def _blocks(value: object) -> tuple[Content, ...]:
-    """A block, or a list of nothing but blocks; empty for anything else."""
+    """Return a content block, or a list of only content blocks, as a tuple; empty for anything else."""
     if _is_content(value):
         return (value,)
     if isinstance(value, list | tuple) and all(_is_content(part) for part in value):
@@ -149,31 +165,13 @@ def _blocks(value: object) -> tuple[Content, ...]:
 
 
 def _has_valid_fields(block: object) -> bool:
-    """Whether every part has the type that dialects rely on: an author's slip must not cost the caller its answer."""
+    """Return whether every field has the type that dialects rely on, so that encoding a result cannot fail."""
     parts = _FIELD_TYPES.get(type(block))
     return parts is not None and all(isinstance(getattr(block, name), types) for name, types in parts.items())
 
 
-_TEXT, _OPTIONAL_TEXT = (str,), (str, type(None))
-_COMMON_FIELDS = {"notes": (Notes, type(None)), "meta": (dict, type(None))}
-_FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
-    Text: {"text": _TEXT, **_COMMON_FIELDS},
-    Image: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
-    Audio: {"data": (bytes,), "mime_type": _TEXT, **_COMMON_FIELDS},
-    ResourceLink: {
-        "uri": _TEXT,
-        "name": _TEXT,
-        "title": _OPTIONAL_TEXT,
-        "description": _OPTIONAL_TEXT,
-        **_COMMON_FIELDS,
-    },
-    Resource: {"uri": _TEXT, "content": (str, bytes), "mime_type": _OPTIONAL_TEXT, **_COMMON_FIELDS},
-    Result: {"content": (list, tuple), "meta": (dict, type(None))},
-}
-
-
 def _size(block: Content) -> int:
-    """The bytes that a block carries."""
+    """Return the size of a block's payload in bytes."""
     match block:
         case Text(carried) | Image(carried) | Audio(carried) | Resource(content=carried):
             return _bytes(carried)

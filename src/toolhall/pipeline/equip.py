@@ -32,44 +32,44 @@ _NOT_ACCEPTED = (
 
 
 class SecretSource(Protocol):
-    """Where secrets are kept."""
+    """Returns stored secrets."""
 
     def get(self, name: str, user: str | None) -> Secret | None:
-        """The user's own, or else the hall's."""
+        """Return the user's own secret of this name, or else the hall's."""
         ...
 
 
 class AccountTokenSource(Protocol):
-    """Where the linked accounts of users are kept fresh."""
+    """Returns access tokens of linked accounts."""
 
     def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now, if one is at hand."""
+        """Return a valid token if one is cached."""
         ...
 
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:
-        """A token that is good now; None where the user has linked no such account, or not with these scopes."""
+        """Return a valid token; None if the user has linked no such account, or not with these scopes."""
         ...
 
     async def link_requirement(
         self, caller: Caller, need: AccountRequirement, tool: str
     ) -> tuple[MissingRequirement, str]:
-        """Where the user links the account, and the words that say so."""
+        """Return what is missing, with the URL where the user links the account, and a message."""
         ...
 
 
 class NoCredentials:
-    """Where nothing is kept: every requirement is missing."""
+    """A source of secrets and tokens that has none: every requirement is missing."""
 
     def get(self, name: str, user: str | None) -> Secret | None:  # noqa: ARG002
-        """There is none."""
+        """Return None."""
         return None
 
     def cached_token(self, user: str, need: AccountRequirement) -> AccountToken | None:  # noqa: ARG002
-        """There is none."""
+        """Return None."""
         return None
 
     async def get_token(self, user: str, need: AccountRequirement) -> AccountToken | None:  # noqa: ARG002
-        """There is none."""
+        """Return None."""
         return None
 
     async def link_requirement(
@@ -78,15 +78,16 @@ class NoCredentials:
         need: AccountRequirement,
         tool: str,  # noqa: ARG002
     ) -> tuple[MissingRequirement, str]:
-        """Nowhere."""
+        """Return the requirement without a URL."""
         return MissingRequirement("account", account=need), f"no account at {need.provider!r} can be linked here"
 
 
 _NO_CREDENTIALS = NoCredentials()
+_NO_CALLER_CREDENTIALS = CallerCredentials()
 
 
 class Equip:
-    """`accepts`: globs of tools whose callers may bring credentials of their own."""
+    """Resolves credentials; `accept_credentials` are globs of tools whose callers may send their own."""
 
     def __init__(
         self,
@@ -99,35 +100,33 @@ class Equip:
         self._accept_credentials = accept_credentials
 
     def __call__(self, verified: Verified) -> Equipped | Awaitable[Equipped]:
-        """Equipped at once, or after a token was fetched; NeedsRequirement lists what is missing."""
+        """Return Equipped, or an awaitable of it if a token must be fetched; raises NeedsRequirement or Malformed."""
         call, needs = verified.call, verified.entry.requirements
         if needs is None and call.caller_credentials is None:
             return _equipped(verified, None)
-        equipment = self._resolve_now(verified, needs or Requirements())
-        return (
-            self._equip_later(verified, needs or Requirements())
-            if equipment is None
-            else _equipped(verified, equipment)
-        )
+        credentials = self._resolve_now(verified, needs or Requirements())
+        if credentials is None:
+            return self._equip_later(verified, needs or Requirements())
+        return _equipped(verified, credentials)
 
     async def check_ready(self, valid: Valid) -> None:
-        """Raise what `__call__` would raise, before a person is asked to agree to what could not run."""
+        """Raise what `__call__` would raise, before a person is asked to approve a call that cannot run."""
         needs = valid.entry.requirements or Requirements()
         if self._resolve_now(valid, needs) is None:
             await self._resolve(valid, needs)
 
     def _resolve_now(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials | None:
-        """The usual case: everything is at hand."""
+        """Return the credentials if all of them are cached, which is the usual case; else None."""
         call, user = state.call, state.call.caller.user
-        brought = self._caller_credentials(call, state.entry.id, needs)
+        sent = self._caller_credentials(call, state.entry.id, needs)
         secrets, accounts = {}, {}
         for name in needs.secrets:
-            secret = brought.secrets.get(name) or self._secrets.get(name, user)
+            secret = sent.secrets.get(name) or self._secrets.get(name, user)
             if secret is None:
                 return None
             secrets[name] = secret
         for need in needs.accounts:
-            token = _caller_token(brought, need) or (None if user is None else self._accounts.cached_token(user, need))
+            token = _caller_token(sent, need) or (None if user is None else self._accounts.cached_token(user, need))
             if token is None:
                 return None
             accounts[need.provider] = token
@@ -137,15 +136,15 @@ class Equip:
         return _equipped(verified, await self._resolve(verified, needs))
 
     async def _resolve(self, state: Valid | Verified, needs: Requirements) -> ResolvedCredentials:
-        """As `_at_once`, with what takes a while; everything that is missing is found out before anybody is told."""
+        """Return the credentials, fetching tokens; raises NeedsRequirement with everything that is missing."""
         call, user = state.call, state.call.caller.user
-        brought = self._caller_credentials(call, state.entry.id, needs)
+        sent = self._caller_credentials(call, state.entry.id, needs)
         missing: list[tuple[MissingRequirement, str]] = []
-        secrets = {name: brought.secrets.get(name) or self._secrets.get(name, user) for name in needs.secrets}
+        secrets = {name: sent.secrets.get(name) or self._secrets.get(name, user) for name in needs.secrets}
         missing += [
             (MissingRequirement("secret", name), _NOT_SET.format(name, name)) for name in secrets if not secrets[name]
         ]
-        accounts = {need.provider: await self._token(brought, user, need) for need in needs.accounts}
+        accounts = {need.provider: await self._token(sent, user, need) for need in needs.accounts}
         if user is None and (needs.user_id or None in accounts.values()):
             missing.append((MissingRequirement("user_id"), _NO_USER))
         else:
@@ -159,46 +158,41 @@ class Equip:
             user,
         )
 
-    async def _token(
-        self, brought: CallerCredentials, user: str | None, need: AccountRequirement
-    ) -> AccountToken | None:
-        token = _caller_token(brought, need)
+    async def _token(self, sent: CallerCredentials, user: str | None, need: AccountRequirement) -> AccountToken | None:
+        token = _caller_token(sent, need)
         return token if token is not None or user is None else await self._accounts.get_token(user, need)
 
     def _caller_credentials(self, call: Call, tool: str, needs: Requirements) -> CallerCredentials:
-        """What the caller brought, if it may, and for exactly what the tool declares."""
-        brought = call.caller_credentials
-        if brought is None:
+        """Return the credentials that the caller sent; raises Malformed if it may not, or for undeclared ones."""
+        sent = call.caller_credentials
+        if sent is None:
             return _NO_CALLER_CREDENTIALS
         if not matches_any(self._accept_credentials, tool):
             raise Malformed(_NOT_ACCEPTED)
-        if brought.too_short:
+        if sent.too_short:
             raise Malformed(
-                f"the credential for {brought.too_short[0][:64]!r} is shorter than {MIN_SECRET_LENGTH} characters"
+                f"the credential for {sent.too_short[0][:64]!r} is shorter than {MIN_SECRET_LENGTH} characters"
             )
-        _check_declared(brought.secrets, needs.secrets)
-        _check_declared(brought.tokens, [need.provider for need in needs.accounts])
-        return brought
+        _check_declared(sent.secrets, needs.secrets)
+        _check_declared(sent.tokens, [need.provider for need in needs.accounts])
+        return sent
 
 
-_NO_CALLER_CREDENTIALS = CallerCredentials()
-
-
-def _caller_token(brought: CallerCredentials, need: AccountRequirement) -> AccountToken | None:
-    token = brought.tokens.get(need.provider)
+def _caller_token(sent: CallerCredentials, need: AccountRequirement) -> AccountToken | None:
+    token = sent.tokens.get(need.provider)
     return None if token is None else AccountToken(need.provider, token, need.scopes)
 
 
-def _check_declared(brought: Iterable[str], declared: Iterable[str]) -> None:
-    undeclared = sorted(set(brought) - set(declared))
+def _check_declared(sent: Iterable[str], declared: Iterable[str]) -> None:
+    undeclared = sorted(set(sent) - set(declared))
     if undeclared:
         raise Malformed(f"this tool does not require {undeclared[0][:64]!r}; leave it out of the context")
 
 
-def _equipped(verified: Verified, equipment: ResolvedCredentials | None) -> Equipped:
-    """With what hides every secret of the call: a tool that gets hold of one must not show it to anyone."""
-    credential = verified.call.caller.credential
-    redactor = redactor_for(credential, () if equipment is None else equipment.secret_values)
+def _equipped(verified: Verified, credentials: ResolvedCredentials | None) -> Equipped:
+    """Return Equipped with the redactor of all secrets of the call, so that the tool's output cannot reveal them."""
+    own_credential = verified.call.caller.credential
+    redactor = redactor_for(own_credential, () if credentials is None else credentials.secret_values)
     return Equipped(
-        verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, equipment
+        verified.call, verified.entry, verified.verdict, verified.arguments, verified.approval, redactor, credentials
     )

@@ -1,4 +1,7 @@
-"""The find stage: finds the tool by published name or id; a tool that the caller may not see is NotFound."""
+"""The find stage: finds the tool by published name or id.
+
+A tool that the caller may not see is answered like a name that no tool has.
+"""
 
 import time
 from collections.abc import Callable
@@ -10,7 +13,7 @@ from toolhall.model.errors import NotActive, NotFound, Retired, Unauthenticated
 from toolhall.model.messages import Call
 from toolhall.model.text import clean_text
 from toolhall.model.tool import Tool
-from toolhall.pipeline.authorize import Policy
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Found
 from toolhall.registry.registry import RETIRED, Registry
 from toolhall.registry.snapshot import Entry
@@ -20,26 +23,26 @@ _NEXT_STEPS = {
     "registered": "'toolhall tool activate {0}' serves it",
     "inactive": "'toolhall tool activate {0}' serves it again",
 }
-_NOT_SERVED = "it is not among what is served here"
+_NOT_SERVED = "it is not served here"
 
 
 class NotVisible(msgspec.Struct, frozen=True):
-    """A tool that a caller asked for and may not see, and the verdict that says so."""
+    """A tool that the caller named but may not see, with the verdict; for the audit record only."""
 
     entry: Entry
     verdict: Verdict
 
 
 class Find:
-    """By published name or by id."""
+    """Finds tools by published name or id in the current snapshot of the registry."""
 
-    def __init__(self, registry: Registry, policy: Policy, clock: Callable[[], float]) -> None:
+    def __init__(self, registry: Registry, policy: LevelPolicy, clock: Callable[[], float]) -> None:
         self._registry = registry
         self._policy = policy
         self._clock = clock
 
     def __call__(self, call: Call) -> Found:
-        """The tool, or NotFound."""
+        """Return Found; raises NotFound, Retired, NotActive (administrators only) or Unauthenticated."""
         entry = self._registry.snapshot.find(call.tool)
         if entry is None:
             raise self._not_found(call)
@@ -50,16 +53,17 @@ class Find:
         return Found(call, entry)
 
     def _check_sunset(self, tool: Tool) -> None:
-        """The day may have begun since the list was made."""
+        """Raise Retired if the sunset has come since the snapshot was made."""
         sunset = tool.deprecation.sunset if tool.deprecation else None
         if sunset is not None and sunset <= time.strftime("%Y-%m-%d", time.gmtime(self._clock())):
             raise _retired(tool)
 
     def _not_found(self, call: Call, hidden: NotVisible | None = None) -> NotFound | Unauthenticated:
-        """Unknown; whoever could have called a tool hears that it was retired, and the operator every state.
+        """Return the error for a name that this caller cannot call.
 
-        Whoever proved nothing hears the same of every name: with a credential, the tool may be there. The message
-        repeats the name that the caller wrote, never the id that a pin or the search made of it, which would tell.
+        Callers that may see a retired tool learn that it was retired; administrators learn every state. Anonymous
+        callers get the same error for every name, because with a credential the tool may exist. The message repeats
+        the name as the caller wrote it, never the id that a pin or the search resolved it to, which would reveal it.
         """
         if call.caller.proof == "none" and not call.caller.local:
             return Unauthenticated()

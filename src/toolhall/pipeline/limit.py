@@ -17,48 +17,48 @@ from toolhall.registry.snapshot import Entry
 
 MAX_KEYS = 10_000
 MAX_TRACKED_TOOLS = 4_096
-BUSY_SECONDS = 1.0  # after which to try a tool again that runs as often as it may
+BUSY_SECONDS = 1.0  # retry_after for a tool at its concurrency limit
 
 
 class Rate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """So many a second, and so many of them at once."""
+    """A rate limit: calls per second, and how many of them may come at once."""
 
     per_second: Annotated[float, msgspec.Meta(gt=0)]
     burst: Annotated[float, msgspec.Meta(ge=1)] = 1
 
 
 class Concurrency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many requests of one caller, and calls of one tool, run at once; None: a part of all there may be."""
+    """Limits of concurrent requests per caller and concurrent calls per tool; None: a share of the overall limit."""
 
     per_caller: Annotated[int, msgspec.Meta(ge=1)] | None = None
     per_tool: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
 class RateBucket:
-    """A generic cell rate: for each key only the time is kept at which its allowance would be full again."""
+    """A GCRA rate limiter: keeps per key only the time at which its allowance is full again."""
 
     def __init__(self, rate: Rate, key: Callable[[str, str], str]) -> None:
-        self.key = key  # of a caller's account and a tool's id
+        self.key = key  # makes the key from the caller's account and the tool's id
         self._spacing = 1.0 / rate.per_second
         self._tolerance = rate.burst / rate.per_second
-        self._rounding = 0.001 / rate.per_second  # a sum of spacings may be larger than their product by a hair
+        self._rounding = 0.001 / rate.per_second  # floating point: a sum of spacings may exceed their product
         self._full_at: dict[str, float] = {}
 
     def wait_time(self, key: str, cost: float, now: float) -> float:
-        """How long until this much may be taken; what costs more than a whole burst waits for a full one."""
+        """Return the seconds until `cost` may be taken; a cost above the burst waits for a full allowance."""
         ahead = self._full_at.get(key, now) - now
         over = (max(0.0, ahead)) + min(self._spacing * cost, self._tolerance) - self._tolerance
         return over if over > self._rounding else 0.0
 
     def take(self, key: str, cost: float, now: float) -> None:
-        """Take this much."""
+        """Take `cost`, without checking."""
         full_at = self._full_at.get(key, now)
         if len(self._full_at) >= MAX_KEYS and key not in self._full_at:
             self._evict(now)
         self._full_at[key] = max(now, full_at) + self._spacing * cost
 
     def try_take(self, key: str, cost: float, now: float) -> float:
-        """Take this much, or say how long until then: `wait` and `take` in one, because every call does both."""
+        """Take `cost` and return 0, or return the seconds to wait: both in one step, because every call does this."""
         ahead = max(0.0, self._full_at.get(key, now) - now)
         share = self._spacing * cost
         over = ahead + min(share, self._tolerance) - self._tolerance
@@ -70,7 +70,7 @@ class RateBucket:
         return 0.0
 
     def _evict(self, now: float) -> None:
-        """Keys whose allowance is full again need no memory; if few are, the oldest tenth goes too."""
+        """Drop keys whose allowance is full again; if these are few, drop the oldest tenth as well."""
         kept = [(key, full_at) for key, full_at in self._full_at.items() if full_at > now]
         self._full_at = dict(kept[-(MAX_KEYS * 9 // 10) :])
 
@@ -84,21 +84,21 @@ def _tool_key(caller: str, tool: str) -> str:  # noqa: ARG001
 
 
 def _pair_key(caller: str, tool: str) -> str:
-    return f"{caller}\n{tool}"  # neither has a line break
+    return f"{caller}\n{tool}"  # neither part contains a line break
 
 
 class RateLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Every limit there is; None: no limit. `costs` says of tools (by a glob) that one call counts for several."""
+    """All limits of a hall; None means no limit. `costs` maps globs of tools to what one call of them costs."""
 
     caller: Rate | None = None
     tool: Rate | None = None
     pair: Rate | None = None  # of one caller for one tool
-    running: int | None = None  # calls of one tool that run at once
+    running: int | None = None  # concurrent calls of one tool
     costs: Mapping[str, float] = {}
 
 
 class Limit:
-    """A call takes from every bucket, or from none: what one refuses costs nothing in the others."""
+    """Admits calls within all limits: a call takes from every bucket, or from none."""
 
     def __init__(self, rates: RateLimits, clock: Callable[[], float]) -> None:
         self._callers = RateBucket(rates.caller, _caller_key) if rates.caller else None
@@ -113,7 +113,7 @@ class Limit:
         self._running: dict[str, int] = {}  # by tool
 
     def __call__(self, allowed: Allowed) -> Admitted:
-        """Admitted, until `end` is told so; or Limited with the time to wait."""
+        """Return Admitted, which must be passed to `release`; raises Limited with the time to wait."""
         caller, entry, now = allowed.call.caller, allowed.entry, self._clock()
         running = self._running.get(entry.id)
         if running is None:
@@ -122,7 +122,7 @@ class Limit:
             raise _busy_error()
         account = caller.id if caller.address is None else caller.rate_limit_key
         cost = self._cost(entry) if self._costs else 1.0
-        if self._only is not None:  # the usual case
+        if self._only is not None:  # the usual case: one limit
             wait = self._only.try_take(account, cost, now)
         else:
             wait = self._take_all(account, entry.id, cost, now)
@@ -132,18 +132,18 @@ class Limit:
         return Admitted(allowed.call, entry, allowed.verdict)
 
     def release(self, admitted: Admitted) -> None:
-        """A call that was admitted is over: its tool may run once more."""
+        """Free the slot of an admitted call that has ended."""
         self._running[admitted.entry.id] -= 1
 
     def _track(self, tool: str) -> int:
-        """A tool that was not called before; those of which no call runs are forgotten where there are many."""
+        """Start counting a tool; with too many tools, those without running calls are dropped."""
         if len(self._running) >= MAX_TRACKED_TOOLS:
             self._running = {known: count for known, count in self._running.items() if count}
         self._running[tool] = 0
         return 0
 
     def _take_all(self, caller: str, tool: str, cost: float, now: float) -> float:
-        """Take from every bucket, or from none if any has too little."""
+        """Take from every bucket and return 0; or take from none and return the longest wait."""
         keyed = [(bucket, bucket.key(caller, tool)) for bucket in self._buckets]
         wait = max([bucket.wait_time(key, cost, now) for bucket, key in keyed], default=0.0)
         if wait <= 0.0:
@@ -152,20 +152,20 @@ class Limit:
         return wait
 
     def count_refusal(self, call: Call) -> None:
-        """An attempt that came to no tool counts too, so that nobody can go on guessing; Limited when too many."""
+        """Count an attempt that reached no tool, so that names cannot be guessed without limit; raises Limited."""
         if self._callers is not None:
             wait = self._callers.try_take(call.caller.rate_limit_key, 1.0, self._clock())
             if wait > 0.0:
                 raise Limited(wait)
 
     def _cost(self, entry: Entry) -> float:
-        """The highest cost that is said of it; found out once per tool."""
+        """Return the highest configured cost of a tool; cached."""
         cost = self._tool_costs.get(entry.id)
         if cost is None:
             if len(self._tool_costs) >= MAX_TRACKED_TOOLS:
                 self._tool_costs.clear()
-            said = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
-            cost = self._tool_costs[entry.id] = max(said, default=1.0)
+            costs = [each for glob, each in self._costs.items() if matches_any((glob,), entry.id)]
+            cost = self._tool_costs[entry.id] = max(costs, default=1.0)
         return cost
 
 

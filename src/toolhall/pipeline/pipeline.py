@@ -1,6 +1,16 @@
-"""Pipeline: runs a call through every stage in order; CallOutcome notes how far it came and how it ended.
+"""Pipeline: runs a call through every stage in order; the only way to a tool.
 
-This is the only way to a tool.
+Theory of operation
+-------------------
+`Pipeline.__call__` is the order of the stages; `pipeline.states` has their types. Three things surround them:
+
+- Whatever happens, one audit record is written at the end, the tool's slot is released, and metrics and spans are
+  recorded. CallOutcome collects what these need: the last state, the outcome's name, the error, the redactor.
+- From level 4 up, an intent record is durable before the tool runs. If it cannot be written, the tool does not run.
+- A refusal by find or authorize counts for the caller's rate limit, so that tools cannot be guessed without limit.
+
+A stage returns its state, or an awaitable of it only if it has to wait: most calls never leave the event loop's current
+step before the tool itself does.
 """
 
 from asyncio import CancelledError
@@ -27,54 +37,11 @@ from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 from toolhall.telemetry.metrics import Telemetry
 
-
-class CallOutcome:
-    """Filled in by the pipeline, stage by stage."""
-
-    __slots__ = ("ended", "entry", "kept", "outcome", "ran", "reached", "redactor", "size")
-
-    def __init__(self) -> None:
-        self.reached: StageReached = None  # or the id of what is no more
-        self.outcome = "Broken"
-        self.ran = False  # whether the run stage was reached
-        self.size = 0
-        self.ended: BaseException | None = None
-        self.kept: PendingRecording | None = None
-        self.entry: Entry | None = None  # what was found: no other name is worth counting
-        self.redactor: Redactor | None = None
-
-    def finish(self, result: Result) -> None:
-        """It ran to its end; what is kept of it is clean, as the caller gets it."""
-        self.outcome, self.size = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
-        if self.kept is not None:
-            self.kept.finish(result)
-
-    def fail(self, ended: BaseException) -> None:
-        """It was refused, it failed, or nobody wants it any more."""
-        self.ended = ended
-        self.outcome = outcome_name(type(ended))
-        if isinstance(ended, ToolhallError):
-            ended.reached_tool = self.ran  # always: a tool may raise any error, with any attribute
-        if isinstance(ended, Retired):  # who still calls it is worth knowing
-            self.reached = ended.tool
-        if self.kept is not None:
-            self.kept.finish(ended)
-
-
 _OUTCOMES: dict[type[BaseException], str] = {CancelledError: "Cancelled", InputRequiredSignal: "asked"}
 
 
-def outcome_name(kind: type[BaseException]) -> str:
-    """The name of the error, or of the nearest that everybody knows: a record has no names of ours alone."""
-    known = _OUTCOMES.get(kind)
-    if known is None:
-        told = next((each for each in kind.__mro__ if each.__module__ == ToolhallError.__module__), kind)
-        known = _OUTCOMES[kind] = told.__name__
-    return known
-
-
 class Stages(msgspec.Struct, frozen=True, kw_only=True):
-    """Every stage of the pipeline, ready to be called."""
+    """Every stage of the pipeline."""
 
     find: Find
     authorize: Authorize
@@ -86,12 +53,45 @@ class Stages(msgspec.Struct, frozen=True, kw_only=True):
     check: Check
     sanitize: Sanitize
     audit: Audit
-    record: CallRecorder | None = None  # None: no tool's calls are kept
+    record: CallRecorder | None = None  # None: no tool's calls are recorded
     telemetry: Telemetry | None = None
 
 
+class CallOutcome:
+    """What the audit, the metrics and the recording need to know of a call; filled in stage by stage."""
+
+    __slots__ = ("bytes_out", "entry", "error", "outcome", "reached", "reached_run", "recording", "redactor")
+
+    def __init__(self) -> None:
+        self.reached: StageReached = None  # the last state, or the id of a retired tool
+        self.outcome = "Broken"
+        self.reached_run = False  # whether the tool was started
+        self.bytes_out = 0
+        self.error: BaseException | None = None
+        self.recording: PendingRecording | None = None
+        self.entry: Entry | None = None  # the tool that was found: only its id becomes a metric label
+        self.redactor: Redactor | None = None
+
+    def finish(self, result: Result) -> None:
+        """Note that the tool returned; a recording gets the sanitized result, as the caller does."""
+        self.outcome, self.bytes_out = "tool_error" if result.is_error else "ok", len(result.encoded or b"")
+        if self.recording is not None:
+            self.recording.finish(result)
+
+    def fail(self, ended: BaseException) -> None:
+        """Note that the call was refused, failed or was cancelled."""
+        self.error = ended
+        self.outcome = outcome_name(type(ended))
+        if isinstance(ended, ToolhallError):
+            ended.reached_tool = self.reached_run  # always: a tool may raise any error, with any attribute
+        if isinstance(ended, Retired):  # the audit shows who still calls it
+            self.reached = ended.tool
+        if self.recording is not None:
+            self.recording.finish(ended)
+
+
 class Pipeline:
-    """The only way to a tool."""
+    """Runs calls through every stage; the only way to a tool."""
 
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
@@ -100,54 +100,54 @@ class Pipeline:
         self.audit = stages.audit
 
     async def __call__(self, call: Call) -> CompletedCall:
-        """Run one call through every stage; each takes the promise of the one before, so none can be left out."""
-        stages, trace = self._stages, CallOutcome()
+        """Run one call through every stage; raises ToolhallError, CancelledError or InputRequiredSignal."""
+        stages, outcome = self._stages, CallOutcome()
         span = None if self._spans is None else self._spans.start_span(call)
         admitted = None
         try:
-            allowed = self._authorize(call, trace)
+            allowed = self._authorize(call, outcome)
             admitted = stages.limit(allowed)
             valid = stages.validate(admitted)  # arguments against the compiled schema
             if not isinstance(valid, Valid):  # a stage is awaited only when it has to wait
                 valid = await valid
-            verified = stages.verify(valid)  # conditions of a grant; a person's yes to this exact call
+            verified = stages.verify(valid)  # conditions of grants; a person's approval of this exact call
             if not isinstance(verified, Verified):
                 verified = await verified
             equipped = stages.equip(verified)  # secrets and accounts: fetched late, held briefly
             if not isinstance(equipped, Equipped):
                 equipped = await equipped
-            trace.reached = equipped
-            trace.redactor = equipped.redactor
+            outcome.reached = equipped
+            outcome.redactor = equipped.redactor
             if equipped.verdict.level >= GRANT_FROM:
                 await stages.audit.intent(call, equipped)  # durable before any side effect
             else:
                 stages.audit.keep_arguments(call)
             if stages.record is not None:  # before the tool can change its arguments
-                trace.kept = stages.record(equipped)
-            trace.ran = True
+                outcome.recording = stages.record(equipped)
+            outcome.reached_run = True
             raw = await stages.run(equipped)  # deadline, cancellation, progress
-            result = stages.sanitize(stages.check(raw))  # output schema, size; then strip
+            result = stages.sanitize(stages.check(raw))  # output schema, size; then control characters and secrets
             if not isinstance(result, Result):
                 result = await result
-            trace.finish(result)
+            outcome.finish(result)
             return CompletedCall(equipped.entry.tool, result)
         except (ToolhallError, CancelledError, InputRequiredSignal) as ended:
-            trace.fail(ended)
+            outcome.fail(ended)
             raise
         finally:
             if admitted is not None:
                 stages.limit.release(admitted)
-            redactions = 0 if trace.redactor is None else trace.redactor.count
-            stages.audit.write(call, trace.reached, trace.outcome, trace.size, trace.ended, redactions)
-            tool = trace.entry
+            redactions = 0 if outcome.redactor is None else outcome.redactor.count
+            stages.audit.write(call, outcome.reached, outcome.outcome, outcome.bytes_out, outcome.error, redactions)
+            tool = outcome.entry
             if self._telemetry is not None:
                 seconds = stages.audit.timer() - call.started
-                self._telemetry.record_call(call, None if tool is None else tool.id, trace.outcome, seconds)
+                self._telemetry.record_call(call, None if tool is None else tool.id, outcome.outcome, seconds)
             if span is not None:
-                span.end(None if tool is None else (tool.tool.name, tool.id), trace.outcome)
+                span.end(None if tool is None else (tool.tool.name, tool.id), outcome.outcome)
 
     def refuse(self, call: Call, error: ToolhallError) -> ToolhallError:
-        """Record a call that was refused before it came here; it counts too, and Limited is the answer to too many."""
+        """Record and count a call that its dialect rejected; returns the error, or Limited after too many."""
         try:
             self._stages.limit.count_refusal(call)
         except Limited as limited:
@@ -156,28 +156,28 @@ class Pipeline:
         return error
 
     def record_refusal(self, call: Call, error: ToolhallError) -> None:
-        """Record a call that was refused before it came here, and nothing more."""
+        """Record a call that was rejected before it came here, without counting it."""
         self.audit.write(call, None, outcome_name(type(error)), ended=error)
 
     async def record_repeat(self, call: Call) -> None:
-        """Record a call that is answered as the same call was before; raises what a new one would be refused with."""
-        stages, trace = self._stages, CallOutcome()
+        """Record a call that gets the stored answer of an equal one; raises what a new call would be refused with."""
+        stages, outcome = self._stages, CallOutcome()
         try:
-            admitted = stages.limit(self._authorize(call, trace))
+            admitted = stages.limit(self._authorize(call, outcome))
             stages.limit.release(admitted)  # nothing runs
             valid = stages.validate(admitted)
             if not isinstance(valid, Valid):
                 valid = await valid
-            trace.reached = Allowed(call, valid.entry, stages.verify.authorize_arguments(valid))
-            trace.outcome = "repeated"
+            outcome.reached = Allowed(call, valid.entry, stages.verify.authorize_arguments(valid))
+            outcome.outcome = "repeated"
         except (ToolhallError, CancelledError) as ended:
-            trace.fail(ended)
+            outcome.fail(ended)
             raise
         finally:
-            self.audit.write(call, trace.reached, trace.outcome, ended=trace.ended)
+            self.audit.write(call, outcome.reached, outcome.outcome, ended=outcome.error)
 
     def _authorize(self, call: Call, outcome: CallOutcome) -> Allowed:
-        """The tool, if the caller may call it; what is refused here counts for the caller's limit too."""
+        """Find and authorize; a refusal counts for the caller's rate limit."""
         stages = self._stages
         try:
             outcome.reached = found = stages.find(call)  # NotFound for a tool this caller may not see
@@ -187,3 +187,12 @@ class Pipeline:
             stages.limit.count_refusal(call)
             raise
         return allowed
+
+
+def outcome_name(kind: type[BaseException]) -> str:
+    """Return the error class's name for the audit, or that of its nearest base in model.errors: these are public."""
+    known = _OUTCOMES.get(kind)
+    if known is None:
+        public = next((each for each in kind.__mro__ if each.__module__ == ToolhallError.__module__), kind)
+        known = _OUTCOMES[kind] = public.__name__
+    return known

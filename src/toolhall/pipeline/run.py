@@ -30,30 +30,31 @@ _REFUSED_NAME = f"{EgressRefused.__module__}.{EgressRefused.__qualname__}"
 
 
 class Run:
-    """Deadline, cancellation, and the one place where a tool's exceptions are caught."""
+    """Runs tools with a deadline; the one place where their exceptions are caught."""
 
     def __init__(self, default_timeout: float, activity: CallActivity | None = None, *, explain: bool = False) -> None:
-        """With `explain`, whoever calls also operates the hall, and is told what its settings refuse."""
+        """With `explain`, the caller operates the hall and learns which settings refuse a tool's request."""
         self._default_timeout = default_timeout
         self._explain = explain
         self._activity = activity or CallActivity()
         install_log_redaction()
 
     async def __call__(self, equipped: Equipped, time_left: float | None = None) -> Raw:
-        """What the tool returned; Crashed, TimedOut, or the refusal that the tool itself raised.
+        """Return what the tool returned; raises Crashed, TimedOut, or the ToolhallError that the tool raised.
 
-        `left` is how many seconds the call has, where whoever sent it says so: then only the tool's own time is less.
+        `time_left` is the deadline in seconds that came with the call, if any; the tool's own timeout may be shorter.
         """
+        # The watchdog finds the running tool by the name `equipped` in this frame: see tool_of_frame.
         entry, call, redactor = equipped.entry, equipped.call, equipped.redactor
-        telling = None
+        link = None
         if entry.is_interactive and call.link is not NULL_LINK:
-            telling = ThrottledLink(call.link, redactor)
-            call = msgspec.structs.replace(call, link=telling, credentials=equipped.credentials)
+            link = ThrottledLink(call.link, redactor)
+            call = msgspec.structs.replace(call, link=link, credentials=equipped.credentials)
         elif equipped.credentials is not None:
             call = msgspec.structs.replace(call, credentials=equipped.credentials)
         seconds = entry.tool.timeout or (self._default_timeout if time_left is None else time_left)
         deadline = Deadline(seconds if time_left is None else min(seconds, time_left))
-        hushed = None if redactor is None else start_redaction(redactor)
+        log_redaction = None if redactor is None else start_redaction(redactor)
         activity = self._activity
         activity.started += 1
         if activity.asleep:
@@ -64,31 +65,29 @@ class Run:
         except ToolhallError as error:
             _clean_error(error, redactor)
             raise
-        except InputRequiredSignal as asking:
-            asking.consent = call.consent
+        except InputRequiredSignal as signal:
+            signal.consent = call.consent
             raise
         except asyncio.CancelledError as error:
             if deadline.cancel_count:
                 raise TimedOut(f"the tool did not finish within {deadline.seconds:g} seconds") from None
             if _is_cancelled():
                 raise
-            raise self._crash_error(
-                equipped, error
-            ) from error  # nobody cancelled the call: the tool raised this by itself
+            raise self._crash_error(equipped, error) from error  # not cancelled: the tool raised this itself
         except (Exception, SystemExit, BaseExceptionGroup) as error:
             raise self._crash_error(equipped, error) from error
         finally:
             activity.finished += 1
             deadline.stop()
-            if telling is not None and telling.dropped:
-                telling.finish()
-            if hushed is not None:
-                stop_redaction(hushed)
+            if link is not None and link.dropped:
+                link.finish()
+            if log_redaction is not None:
+                stop_redaction(log_redaction)
 
     def _crash_error(self, equipped: Equipped, error: BaseException) -> Crashed:
-        """Exception text may hold anything: it goes to the log, never to the caller."""
+        """Log the exception and return an error without its text, which may contain anything."""
         call = equipped.call.id
-        # What was raised in a process of its own brings its traceback as text.
+        # An exception of a worker process carries its traceback as text.
         shown = (type(error), error, None if isinstance(error, WorkerToolError) else author_traceback(error))
         _log.error("tool %s failed in call %s", equipped.entry.id, call, exc_info=shown)
         if self._explain and (refusal := _egress_refusal(error)) is not None:
@@ -97,7 +96,7 @@ class Run:
 
     @staticmethod
     def tool_of_frame(frame: FrameType) -> str | None:
-        """The id of the tool that this stack frame runs, if it is ours; whoever looks at stacks can name the tool."""
+        """Return the id of the tool that a stack frame of `__call__` runs; for the watchdog, which looks at stacks."""
         if frame.f_code is not Run.__call__.__code__:
             return None
         equipped = frame.f_locals.get("equipped")
@@ -105,11 +104,11 @@ class Run:
 
 
 def _clean_error(error: ToolhallError, redactor: Redactor | None) -> None:
-    """The tool's own words, like any of its output; also those for the log."""
+    """Sanitize and redact every text of an error that a tool raised, also the detail for the log."""
     error.message = _redacted_text(error.message, redactor)
     error.args = (error.message,)
     error.detail = error.detail and _redacted_text(error.detail, redactor)
-    if isinstance(error, BadArguments):  # a validator's own words
+    if isinstance(error, BadArguments):  # written by the tool's validators
         error.problems = tuple(Problem(each.path, _redacted_text(each.reason, redactor)) for each in error.problems)
     if isinstance(error, ToolFailed) and error.prompt is not None:
         error.prompt = _redacted_text(error.prompt, redactor)
@@ -119,7 +118,7 @@ def _clean_error(error: ToolhallError, redactor: Redactor | None) -> None:
 
 
 def _clean_details(details: JsonObject, redactor: Redactor | None) -> JsonObject:
-    """Of an author's details only what JSON can say, and not much of it."""
+    """Return an author's details if they are JSON and small enough; else nothing."""
     try:
         encoded = to_json(details)
     except (TypeError, ValueError, NotImplementedError, RecursionError, msgspec.MsgspecError):
@@ -132,20 +131,20 @@ def _clean_details(details: JsonObject, redactor: Redactor | None) -> JsonObject
 
 
 def _redacted_text(text: str, redactor: Redactor | None) -> str:
-    """Cut off where it is too long, which may be in the middle of a secret."""
+    """Cut, clean and redact a text; the cut may be inside a secret, which `redact_next` takes into account."""
     text = clean_text(text[:_MAX_CHARS])
     return text if redactor is None else redactor.redact_next(text)
 
 
 def _egress_refusal(error: BaseException) -> EgressRefused | None:
-    """The refused request that a tool failed of; one in a process of its own tells only its traceback."""
+    """Return the refused request that caused a tool's failure; of a worker process only its traceback is known."""
     seen: BaseException | None = error
     for _ in range(_MAX_CAUSES):
         if isinstance(seen, EgressRefused) or seen is None:
             return seen
         if isinstance(seen, WorkerToolError):
-            name, _, said = str(seen).rstrip().rpartition("\n")[2].partition(": ")
-            return EgressRefused(said) if name == _REFUSED_NAME else None
+            name, _, message = str(seen).rstrip().rpartition("\n")[2].partition(": ")
+            return EgressRefused(message) if name == _REFUSED_NAME else None
         seen = seen.__cause__ or seen.__context__
     return None
 

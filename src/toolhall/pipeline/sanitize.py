@@ -15,32 +15,30 @@ from toolhall.redaction.redactor import Redactor
 from toolhall.registry.snapshot import Entry
 from toolhall.schema.types import to_json
 
-OWN_PREFIX = "dev.toolhall/"  # no tool may speak under this name
+OWN_PREFIX = "dev.toolhall/"  # reserved: members of this prefix are removed from what tools return
 REMOVED = f"{OWN_PREFIX}removed"
 SOURCE = f"{OWN_PREFIX}source"
 LINKS = f"{OWN_PREFIX}links"
-LARGE_RESULT_BYTES = (
-    64 * 1024
-)  # bytes of a result that is searched for secrets in another thread, so that the loop goes on
+LARGE_RESULT_BYTES = 64 * 1024  # larger results are searched for secrets in another thread, so that the loop goes on
 _PAYLOAD_FIELDS = ("text", "content", "data")
-# A picture in Markdown or HTML: a reader's program may fetch it, and so tell its host whatever is in the address.
+# An image in Markdown or HTML: a client may fetch it, and thereby send its host whatever the URL contains.
 _REMOTE_IMAGE = re.compile(
     r"!\[[^\]]{0,512}\]\(\s{0,8}<?https?://|<img\s[^>]{0,512}?\bsrc\s?=\s?\\?[\"']?https?://", re.IGNORECASE
 )
 
 
 class Sanitize:
-    """Looks at the encoded bytes first: a clean result is passed on as it is.
+    """Cleans results; one whose encoded bytes are clean is passed on unchanged.
 
-    One thread searches the large results for secrets, one after the other: others wait for the interpreter for a few
-    milliseconds at most, however many come.
+    One thread searches large results for secrets, one after the other, so that the event loop waits for the interpreter
+    lock for a few milliseconds at most, however many large results come.
     """
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "toolhall-redact")  # starts with the first large result
 
     def __call__(self, checked: Checked) -> Result | Awaitable[Result]:
-        """The result, clean, and without the secrets that the call used; a large one has to be awaited."""
+        """Return the result without control characters and secrets of the call; a large one must be awaited."""
         result, redactor = checked.result, checked.redactor
         encoded = result.encoded
         if result.content or result.meta or encoded is None or not is_clean_json(encoded):
@@ -61,7 +59,7 @@ def _with_source(checked: Checked, result: Result) -> Result:
 
 
 def _size(result: Result) -> int:
-    """About how many bytes are searched."""
+    """Return about how many bytes are searched."""
     size = len(result.encoded or b"")
     if result.content:
         size += sum(len(part) for block in result.content for part in _text_fields(block).values())
@@ -70,14 +68,14 @@ def _size(result: Result) -> int:
 
 
 def _clean_result(result: Result) -> Result:
-    """Without what steers or hides; how many characters that were is told."""
-    sweep = TextSanitizer()
-    encoded = result.encoded and sweep.clean_json(result.encoded)
+    """Remove control and hidden characters, and note their number in the result's meta."""
+    sanitizer = TextSanitizer()
+    encoded = result.encoded and sanitizer.clean_json(result.encoded)
     text = result.text if encoded == result.encoded else result.text and TextSanitizer().clean(result.text)
-    content = tuple(_clean_block(block, sweep) for block in result.content)
-    meta = _clean_meta(result.meta, sweep)
+    content = tuple(_clean_block(block, sanitizer) for block in result.content)
+    meta = _clean_meta(result.meta, sanitizer)
     clean = _if_changed(result, Result(encoded, content, text, meta and _without_own_meta(meta), result.is_error))
-    return _with_meta(clean, {REMOVED: sweep.removed}) if sweep.removed else clean
+    return _with_meta(clean, {REMOVED: sanitizer.removed}) if sanitizer.removed else clean
 
 
 def _clean_block(block: Content, sanitizer: TextSanitizer) -> Content:
@@ -102,10 +100,10 @@ def _redacted(result: Result, redactor: Redactor) -> Result:
     encoded = result.encoded and redactor.redact_json(result.encoded)
     if not (result.content or result.meta) and encoded == result.encoded:
         return result
-    # The text is the value itself: what is hidden in the one is hidden in the other.
+    # The text is the decoded value: what is redacted in the one is redacted in the other.
     text = result.text if encoded == result.encoded or not encoded else result.text and msgspec.json.decode(encoded)
     content = result.content
-    # Looked at together: a secret may be spread over blocks.
+    # All payloads together, because a secret may be spread over several blocks.
     if content and redactor.contains_secret(b"".join(map(_payload_bytes, content))):
         content = tuple(_redacted_block(block, redactor) for block in content)
     content = tuple(_redacted_rest(block, redactor) for block in content)
@@ -117,7 +115,7 @@ def _redacted(result: Result, redactor: Redactor) -> Result:
 def _redacted_together(
     content: tuple[Content, ...], encoded: bytes, redactor: Redactor
 ) -> tuple[tuple[Content, ...], bytes]:
-    """A secret may be spread over content and value, whichever is read first."""
+    """Redact content and value together, because a secret may be spread over both, in either order."""
     value = msgspec.json.decode(encoded)
     texts: list[Json] = [part for block in content for part in _payload_texts(block).values()]
     if not redactor.contains_spread_secret([texts, value]) and not redactor.contains_spread_secret([value, texts]):
@@ -136,10 +134,10 @@ def _payload_texts(block: Content) -> JsonObject:
 
 
 def _redacted_block(block: Content, redactor: Redactor) -> Content:
-    carried = {name: value for name, value in _text_fields(block).items() if name in _PAYLOAD_FIELDS}
+    payload = {name: value for name, value in _text_fields(block).items() if name in _PAYLOAD_FIELDS}
     hidden = {
         name: redactor.redact_next(value) if isinstance(value, str) else redactor.redact_bytes(value)
-        for name, value in carried.items()
+        for name, value in payload.items()
     }
     return _replaced(block, hidden)
 
@@ -160,14 +158,14 @@ def _redacted_meta(meta: JsonObject | None, redactor: Redactor) -> JsonObject | 
 
 
 def _source(entry: Entry, result: Result) -> JsonObject:
-    """Whose words these are; and how many pictures in them lead elsewhere, which are not touched."""
-    carried = [
+    """Return the meta of a foreign result: its tool, and the number of remote images, which are left in."""
+    payload = [
         part for block in result.content for name, part in _text_fields(block).items() if name in _PAYLOAD_FIELDS
     ]
-    texts = [result.text or (result.encoded or b"").decode(), *(part for part in carried if isinstance(part, str))]
-    pictures = sum(len(_REMOTE_IMAGE.findall(text)) for text in texts)
+    texts = [result.text or (result.encoded or b"").decode(), *(part for part in payload if isinstance(part, str))]
+    images = sum(len(_REMOTE_IMAGE.findall(text)) for text in texts)
     source = {SOURCE: {"tool": entry.id, "trust": "foreign"}}
-    return {**source, LINKS: pictures} if pictures else source
+    return {**source, LINKS: images} if images else source
 
 
 def _with_meta(result: Result, notes: JsonObject) -> Result:
@@ -179,18 +177,18 @@ def _without_own_meta(meta: JsonObject) -> JsonObject:
 
 
 def _text_fields(block: Content) -> JsonObject:
-    """Its texts and bytes, by the names of its fields."""
+    """Return the texts and bytes of a block by field name."""
     named = ((name, getattr(block, name)) for name in block.__struct_fields__)
     return {name: value for name, value in named if isinstance(value, str | bytes)}
 
 
 def _payload_bytes(block: Content) -> bytes:
-    carried: list[Json] = [value for name, value in _text_fields(block).items() if name in _PAYLOAD_FIELDS]
-    return b"".join(value.encode() if isinstance(value, str) else value for value in carried)
+    payload: list[Json] = [value for name, value in _text_fields(block).items() if name in _PAYLOAD_FIELDS]
+    return b"".join(value.encode() if isinstance(value, str) else value for value in payload)
 
 
 def _replaced(block: Content, parts: JsonObject) -> Content:
-    """The same object where nothing has changed."""
+    """Return the block with these fields, or the same object if nothing changes."""
     same = all(getattr(block, name) == value for name, value in parts.items())
     return block if same else msgspec.structs.replace(block, **parts)
 

@@ -20,13 +20,13 @@ _ENROLMENT_CONTEXT = b"totp enrolment"
 
 
 class WrongFactor(Denied):
-    """What was shown does not prove that the person is there."""
+    """The code or passkey does not prove that the person is present."""
 
     message = "that code is wrong, or was used before; wait for the next one"
 
 
 class TooManyTries(Limited):
-    """Codes are not to be guessed."""
+    """Too many wrong codes: limits guessing."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -35,7 +35,7 @@ class TooManyTries(Limited):
 
 
 class TotpEnrolment(msgspec.Struct, frozen=True):
-    """A code generator that is not one yet; the person carries it, sealed, until the first code was right."""
+    """An unconfirmed TOTP factor; the client keeps it, sealed, until the first code was right."""
 
     id: str
     person: str
@@ -45,7 +45,7 @@ class TotpEnrolment(msgspec.Struct, frozen=True):
 
 
 class SecondFactors:
-    """The factors of all people; `store` may be another one after the hall was opened."""
+    """Enrols and checks the second factors of all persons; `store` is replaced when the hall is opened."""
 
     def __init__(self, store: FactorStore, seal: SealedBox, clock: Callable[[], float]) -> None:
         self.store = store
@@ -53,11 +53,11 @@ class SecondFactors:
         self._seal = seal
 
     async def factors_of(self, person: str) -> tuple[Factor, ...]:
-        """What this person can prove to be there with."""
+        """Return the person's factors, without pending invitations."""
         return tuple(each for each in await self.store.all(person) if each.kind != "invitation")
 
     async def check_code(self, person: str, code: str) -> None:
-        """Return if this is a code of the person's that was not used before; WrongFactor or TooManyTries otherwise."""
+        """Accept a TOTP code of the person that was not used before; raises WrongFactor or TooManyTries."""
         wait = await self.store.record_attempt(person)
         if wait:
             raise TooManyTries(wait)
@@ -71,61 +71,63 @@ class SecondFactors:
         raise WrongFactor
 
     async def start_enrolment(self, person: str, by: str, issuer: str) -> tuple[str, str, str]:
-        """A new secret: as text, as an otpauth:// address, and sealed for `confirm`."""
+        """Return a new TOTP secret as text, as an otpauth:// URL, and sealed for `confirm_enrolment`."""
         await self._check_limit(person)
         secret: str = _pyotp().random_base32()
-        draft = TotpEnrolment(secrets.token_hex(8), person, secret, by, self.clock() + ENROL_SECONDS)
+        enrolment = TotpEnrolment(secrets.token_hex(8), person, secret, by, self.clock() + ENROL_SECONDS)
         address: str = _pyotp().TOTP(secret).provisioning_uri(name=person, issuer_name=issuer)
-        return secret, address, self._seal.seal(msgspec.json.encode(draft), _ENROLMENT_CONTEXT)
+        return secret, address, self._seal.seal(msgspec.json.encode(enrolment), _ENROLMENT_CONTEXT)
 
     async def confirm_enrolment(self, sealed: str, code: str) -> Factor:
-        """Keep what was drafted, once its first code is right."""
+        """Store an enrolled factor if its first code is right; raises Malformed, WrongFactor or TooManyTries."""
         text = self._seal.open(sealed, _ENROLMENT_CONTEXT)
-        draft = None if text is None else msgspec.json.decode(text, type=TotpEnrolment)
-        if draft is None or draft.expires <= self.clock():
+        enrolment = None if text is None else msgspec.json.decode(text, type=TotpEnrolment)
+        if enrolment is None or enrolment.expires <= self.clock():
             raise Malformed("this enrolment is not valid, or too old; begin again")
-        wait = await self.store.record_attempt(draft.person)
+        wait = await self.store.record_attempt(enrolment.person)
         if wait:
             raise TooManyTries(wait)
-        step = _matching_step(draft.secret, code, int(self.clock()) // STEP_SECONDS)
+        step = _matching_step(enrolment.secret, code, int(self.clock()) // STEP_SECONDS)
         if step is None:
             raise WrongFactor("that code does not belong to this secret; check the clock of the device, then try again")
-        await self.store.reset_attempts(draft.person)
-        secret = self.seal_secret(draft.id, draft.person, draft.secret.encode())
-        factor = self._factor(draft.id, draft.person, secret, draft.by)
+        await self.store.reset_attempts(enrolment.person)
+        secret = self.seal_secret(enrolment.id, enrolment.person, enrolment.secret.encode())
+        factor = self._factor(enrolment.id, enrolment.person, secret, enrolment.by)
         if not await self.store.add(msgspec.structs.replace(factor, counter=step)):
             raise Malformed("this enrolment was used before; begin again")
         return factor
 
     async def invite(self, person: str, by: str) -> tuple[str, float]:
-        """A word that lets whoever has it add one passkey for this person, once, and until when."""
+        """Return a token with which one passkey can be added for this person, once, and when it expires."""
         await self._check_limit(person)
-        word, until = secrets.token_urlsafe(24), self.clock() + ENROL_SECONDS
+        token, expires = secrets.token_urlsafe(24), self.clock() + ENROL_SECONDS
         invitation = msgspec.structs.replace(
-            self._factor(_invitation_id(word), person, "", by), kind="invitation", expires=until
+            self._factor(_invitation_id(token), person, "", by), kind="invitation", expires=expires
         )
         await self.store.add(invitation)
-        return word, until
+        return token, expires
 
     async def invitation(self, token: str) -> Factor | None:
-        """What this word invites to, if it was not used and is not too old."""
+        """Return the invitation of a token if it is unused and has not expired."""
         found = await self.store.find(_invitation_id(token))
         return found if found is not None and found.kind == "invitation" else None
 
     async def add_passkey(self, invitation: Factor, passkey: bytes, counter: int) -> Factor | None:
-        """Keep a passkey in place of the invitation; None if somebody was faster."""
-        new_id = secrets.token_hex(8)  # a person types it: no dash can begin it
+        """Replace an invitation by a passkey; returns None if the invitation was used meanwhile."""
+        new_id = secrets.token_hex(
+            8
+        )  # people type it as an argument: no dash can begin it
         sealed = self.seal_secret(new_id, invitation.person, passkey)
         factor = self._factor(new_id, invitation.person, sealed, invitation.by)
         factor = msgspec.structs.replace(factor, kind="passkey", counter=counter)
         return factor if await self.store.add(factor, invitation.id) else None
 
     def seal_secret(self, factor_id: str, person: str, secret: bytes) -> str:
-        """Bound to this row: in another person's it does not open."""
+        """Encrypt a factor's secret, bound to its row: it cannot be decrypted in another person's row."""
         return self._seal.seal(secret, _associated_data(factor_id, person))
 
     def open_secret(self, factor: Factor) -> bytes | None:
-        """The secret of a factor; None if it is not this person's."""
+        """Decrypt a factor's secret; None if it was not encrypted for this row."""
         return self._seal.open(factor.secret, _associated_data(factor.id, factor.person))
 
     def _factor(self, factor_id: str, person: str, secret: str, by: str) -> Factor:
@@ -137,16 +139,16 @@ class SecondFactors:
 
 
 def _invitation_id(token: str) -> str:
-    """The word itself is kept nowhere."""
+    """Return the id of an invitation: a digest, because the token itself is not stored."""
     return hmac.digest(b"toolhall invitation", token.encode(), "sha256").hex()[:24]
 
 
 def _matching_step(secret: str, code: str, now: int) -> int | None:
-    """The time step that a code belongs to, of those that are near enough."""
+    """Return the latest time step within the allowed drift that a code belongs to."""
     typed = code.replace(" ", "").encode()
     generator = _pyotp().TOTP(secret)
-    fitting = [now + near for near in ALLOWED_DRIFT_STEPS if _equal(generator.generate_otp(now + near), typed)]
-    return max(fitting, default=None)
+    matching = [now + drift for drift in ALLOWED_DRIFT_STEPS if _equal(generator.generate_otp(now + drift), typed)]
+    return max(matching, default=None)
 
 
 def _equal(right: str, typed: bytes) -> bool:
@@ -158,5 +160,5 @@ def _associated_data(factor_id: str, person: str) -> bytes:
 
 
 def _pyotp() -> Any:
-    """Few halls ever need it."""
+    """Import pyotp on first use, because few halls need it."""
     return importlib.import_module("pyotp")

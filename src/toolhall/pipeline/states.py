@@ -1,6 +1,15 @@
-"""The typed states of a call: each stage takes the state before and returns its own, so none can be skipped.
+"""The typed states of a call: Found, Allowed, Admitted, Valid, Verified, Equipped, Raw, Checked.
 
-Found, Allowed, Admitted, Valid, Verified, Equipped, Raw, Checked. Skipping a stage does not type-check.
+Theory of operation
+-------------------
+Every stage of the pipeline is a function from one state to the next:
+
+    Call -find-> Found -authorize-> Allowed -limit-> Admitted -validate-> Valid -verify-> Verified -equip-> Equipped
+    -run-> Raw -check-> Checked -sanitize-> Result
+
+A state is a proof: only the stage before makes it, and the stage after accepts nothing else, so a pipeline that skips
+or swaps a stage does not type-check. States are frozen, so no later stage can change what an earlier one decided. They
+repeat the fields of the state before instead of nesting it, which saves every stage a chain of attribute lookups.
 """
 
 import msgspec
@@ -15,14 +24,14 @@ from toolhall.registry.snapshot import Entry
 
 
 class Found(msgspec.Struct, frozen=True, gc=False):
-    """The tool exists for this caller."""
+    """The tool exists, and the caller may see it."""
 
     call: Call
     entry: Entry
 
 
 class Allowed(msgspec.Struct, frozen=True, gc=False):
-    """The caller may call it, perhaps after a person's yes."""
+    """The caller may call the tool, perhaps only after a person has verified the call."""
 
     call: Call
     entry: Entry
@@ -30,7 +39,7 @@ class Allowed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The caller is within its limits."""
+    """The call is within the rate and concurrency limits."""
 
     call: Call
     entry: Entry
@@ -47,7 +56,7 @@ class Valid(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verified(msgspec.Struct, frozen=True, gc=False):
-    """A person agreed to this exact call, where one must; `approval` is the proof of it."""
+    """The arguments are authorized, and a person has approved this exact call if one must; `approval` is its id."""
 
     call: Call
     entry: Entry
@@ -57,19 +66,19 @@ class Verified(msgspec.Struct, frozen=True, gc=False):
 
 
 class Equipped(msgspec.Struct, frozen=True, gc=False):
-    """What the tool requires has been supplied."""
+    """The secrets and account tokens that the tool requires are resolved."""
 
     call: Call
     entry: Entry
     verdict: Allow | RequireVerification
     arguments: JsonObject
     approval: str | None = None
-    redactor: Redactor | None = None  # hides the secrets that the call uses; None: it uses none
-    credentials: ResolvedCredentials | None = None  # what the tool declares to need; None: nothing
+    redactor: Redactor | None = None  # removes the secrets that the call uses; None if it uses none
+    credentials: ResolvedCredentials | None = None  # None if the tool requires nothing
 
 
 class Raw(msgspec.Struct, frozen=True, gc=False):
-    """What the tool returned, before anyone looked at it."""
+    """The return value of the tool, unchecked."""
 
     entry: Entry
     value: object
@@ -77,7 +86,7 @@ class Raw(msgspec.Struct, frozen=True, gc=False):
 
 
 class Checked(msgspec.Struct, frozen=True, gc=False):
-    """What the tool returned is what it promised."""
+    """The result matches the output schema and the size limit."""
 
     entry: Entry
     result: Result

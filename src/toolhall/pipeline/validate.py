@@ -1,41 +1,33 @@
 """The validate stage: checks arguments against the compiled input schema, outside the event loop if costly."""
 
 from collections.abc import Awaitable
-from typing import Protocol
 
+from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import GRANT_FROM
 from toolhall.model.errors import BadArguments, Problem
-from toolhall.model.json import Json, JsonObject, escape_pointer, walk_levels
+from toolhall.model.json import Json, escape_pointer, walk_levels
 from toolhall.model.messages import Call
 from toolhall.pipeline.states import Admitted, Valid
 from toolhall.schema.signature import with_binding_problems
 from toolhall.schema.validator import MAX_PROBLEMS, MAX_REASON_LENGTH, Validator, printable
 
-# Subschemas visited times bytes judged: below this a validation stalls the loop for less than 20 ms.
+# Subschemas visited times bytes checked: below this, a validation blocks the loop for less than 20 ms.
 IN_LOOP_BUDGET = 5_000_000
 
 
-class OffLoopValidator(Protocol):
-    """Validates somewhere else, within a time budget."""
-
-    async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
-        """What is wrong with the value; raises BadArguments when it takes too long to find out."""
-        ...
-
-
 class Validate:
-    """All problems at once, each with its path, never with a value."""
+    """Validates arguments; reports all problems at once, each with its path, never with a value."""
 
-    def __init__(self, checker: OffLoopValidator) -> None:
+    def __init__(self, checker: ProcessValidator) -> None:
         self._checker = checker
 
     def __call__(self, admitted: Admitted) -> Valid | Awaitable[Valid]:
-        """Valid at once, or after a costly check elsewhere; BadArguments otherwise."""
-        call, accepts = admitted.call, admitted.entry.input_validator
-        if call.size > accepts.fast_size and not _is_cheap(accepts, call):
+        """Return Valid, or an awaitable of it for a costly check; raises BadArguments."""
+        call, validator = admitted.call, admitted.entry.input_validator
+        if call.size > validator.fast_size and not _is_cheap(validator, call):
             return self._validate_off_loop(admitted)
-        if not accepts.accepts(call.arguments):
-            problems = accepts.problems(call.arguments, call.size)
+        if not validator.accepts(call.arguments):
+            problems = validator.problems(call.arguments, call.size)
             raise BadArguments(with_binding_problems(problems, call.arguments, call.size, admitted.entry.bind))
         return _valid(admitted)
 
@@ -48,7 +40,7 @@ class Validate:
 
 
 def _is_cheap(validator: Validator, call: Call) -> bool:
-    """Whether it can be checked here; what holds for all messages of this size is not found out again."""
+    """Return whether the arguments can be checked in the loop; remembers the size up to which all of them can."""
     if validator.cost.growth == 1:
         validator.fast_size = max(validator.fast_size, IN_LOOP_BUDGET // max(1, validator.cost.visits))
     return validation_cost(validator, call.arguments, call.size) <= IN_LOOP_BUDGET
@@ -61,7 +53,7 @@ def _valid(admitted: Admitted) -> Valid:
 
 
 def _check_named_arguments(admitted: Admitted) -> None:
-    """What an open schema from outside lets pass without a word is not handed on where harm can be done."""
+    """Refuse arguments that a foreign tool's schema allows but does not name, from level 4 up."""
     call, closed = admitted.call, admitted.entry.input_validator.declared_only
     if closed is admitted.entry.input_validator or closed.accepts(call.arguments):
         return
@@ -73,7 +65,7 @@ def _check_named_arguments(admitted: Admitted) -> None:
 
 
 def validation_cost(validator: Validator, value: Json, size: int) -> int:
-    """A bound on the work: a recursive schema that judges a part more than once multiplies with each level."""
+    """Return a bound on the work: with a recursive schema that checks a part repeatedly, it grows with every level."""
     bounds = validator.cost
     if bounds.growth == 1:
         return bounds.visits * size

@@ -11,37 +11,33 @@ from toolhall.model.errors import NeedsVerification
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call, CallConsent
 from toolhall.model.tool import Tool
-from toolhall.pipeline.approvals import call_sha256
-from toolhall.pipeline.authorize import Policy, denial_error
+from toolhall.pipeline.approvals import ApprovalService, call_sha256
+from toolhall.pipeline.authorize import denial_error
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Valid, Verified
-from toolhall.registry.snapshot import Entry
 from toolhall.schema.defaults import argument_readings
 
 
 class Approver(Protocol):
-    """The way to the person at this machine: a terminal."""
+    """Asks the person at this machine to approve a call, for example in the terminal."""
 
     async def approve(self, tool: Tool, call: Call, arguments: JsonObject, verdict: NeedsPerson) -> bool:
-        """Whether the person agrees to this call with these arguments, whose level the verdict says."""
-        ...
-
-
-class ApprovalVerifier(Protocol):
-    """The way to any person: a page, where they prove who they are."""
-
-    async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: NeedsPerson) -> str:
-        """The id of the approval that this call used up; NeedsVerification says where to get one."""
+        """Return whether the person approves this call with these arguments; the verdict states its level."""
         ...
 
 
 class Verify:
-    """Nothing that a caller sends counts as a person's yes."""
+    """Authorizes the arguments and obtains approvals; nothing that the caller sends counts as an approval.
+
+    The local caller is asked through `approver`, every other one through `approvals`, which refers a person to a page.
+    `check_ready` raises what would keep the call from running, so that nobody approves a call that cannot run.
+    """
 
     def __init__(
         self,
-        policy: Policy,
+        policy: LevelPolicy,
         approver: Approver | None = None,
-        approvals: ApprovalVerifier | None = None,
+        approvals: ApprovalService | None = None,
         check_ready: Callable[[Valid], Awaitable[None]] | None = None,
     ) -> None:
         self._policy = policy
@@ -50,7 +46,7 @@ class Verify:
         self.approvals = approvals
 
     def __call__(self, valid: Valid) -> Verified | Awaitable[Verified]:
-        """Verified at once, or after a person said yes; Denied or NeedsVerification otherwise."""
+        """Return Verified, or an awaitable of it if a person must approve; raises Denied or NeedsVerification."""
         verdict = valid.verdict
         if verdict.conditional:
             verdict = self.authorize_arguments(valid)
@@ -59,29 +55,32 @@ class Verify:
         return Verified(valid.call, valid.entry, verdict, valid.arguments)
 
     def authorize_arguments(self, valid: Valid) -> Allow | NeedsPerson:
-        """A grant's conditions see what was sent and what the tool gets for it: a no to either is a no."""
+        """Check the conditions of grants against the arguments as sent and as the tool will get them.
+
+        A denial of either reading denies the call.
+        """
         entry, verdict = valid.entry, valid.verdict
         for arguments in argument_readings(entry.tool.input, valid.arguments, entry.bind):
-            settled = self._policy.authorize_arguments(valid.verdict, valid.call.caller, entry.tool, arguments)
-            if isinstance(settled, Deny):
-                raise denial_error(settled)
-            verdict = settled
+            decision = self._policy.authorize_arguments(valid.verdict, valid.call.caller, entry.tool, arguments)
+            if isinstance(decision, Deny):
+                raise denial_error(decision)
+            verdict = decision
         return verdict
 
     async def _verify_with_person(self, valid: Valid, verdict: NeedsPerson) -> Verified:
         call, entry = valid.call, valid.entry
         if self._check_ready is not None:
-            await self._check_ready(valid)  # nobody is asked to agree to what could not run
+            await self._check_ready(valid)  # nobody is asked to approve a call that cannot run
         bound = call_sha256(call, entry, valid.arguments, verdict)
         consent = call.consent
         if consent is None or consent.call_sha256 != bound:
             consent = CallConsent(await self._obtain_approval(valid, verdict), bound)
-        # The tool may ask a question that is answered in a later request, which is the same call still.
+        # The tool may ask a question that a later request answers: that request is still the same, approved call.
         call = msgspec.structs.replace(call, consent=consent)
         return Verified(call, entry, verdict, valid.arguments, consent.approval)
 
     async def _obtain_approval(self, valid: Valid, verdict: NeedsPerson) -> str:
-        """The approval of a person who is asked now, or was before; NeedsVerification otherwise."""
+        """Return the id of an approval that is given now or was given before; raises NeedsVerification."""
         call, entry = valid.call, valid.entry
         if call.caller.local and self.approver is not None:
             if not await self.approver.approve(entry.tool, call, valid.arguments, verdict):

@@ -15,7 +15,8 @@ from toolhall.model.caller import ANONYMOUS, Allow, Caller, Deny, RequireVerific
 from toolhall.model.json import JsonObject
 from toolhall.model.messages import Call
 from toolhall.model.tool import Tool
-from toolhall.pipeline.policy import AccessRules
+from toolhall.pipeline.access_rules import AccessRules
+from toolhall.pipeline.policy import LevelPolicy
 
 ADA, BOB, EVE = "ada", "bob", "eve"  # may do everything; may only read; does not see what is hidden
 FAINT = "faint"  # what breaks the hall itself, once it asks a person to agree to it
@@ -37,8 +38,11 @@ class HeaderAuthenticator:
         return caller
 
 
-class HouseRules:
-    """The policy of these tests: every verdict there is."""
+class HousePolicy(LevelPolicy):
+    """The policy of these tests: gives every kind of verdict."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=lambda: 0.0)
 
     def can_see(self, caller: Caller, tool: Tool) -> bool:
         """Nobody sees anything, Eve sees what is not hidden."""
@@ -102,8 +106,8 @@ def _auth(*_: object) -> AuthComponents:
     return AuthComponents(HeaderAuthenticator(), None, {})
 
 
-def _rules(*_: object, **__: object) -> HouseRules:
-    return HouseRules()
+def _policy(*_: object, **__: object) -> HousePolicy:
+    return HousePolicy()
 
 
 class Building(Protocol):
@@ -123,7 +127,7 @@ class House:
         # The composition root builds both from the settings: it is handed another identity and policy by name.
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(authentication, "build_auth", _auth)
-            patch.setattr(wiring, "LevelPolicy", _rules)
+            patch.setattr(wiring, "LevelPolicy", _policy)
             self.hall = Toolhall(*tools, config=config, approver=self.person)
             assert self.hall.http is not None  # builds the authenticator while it is patched
 

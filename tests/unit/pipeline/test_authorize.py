@@ -21,16 +21,9 @@ from toolhall.model.caller import (
 )
 from toolhall.model.errors import Denied, Unauthenticated
 from toolhall.model.tool import Annotations, Tool
+from toolhall.pipeline.access_rules import AccessRules, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.authorize import Authorize
-from toolhall.pipeline.policy import (
-    AccessRules,
-    Forbidden,
-    LevelPolicy,
-    LevelRequirements,
-    Permitted,
-    RuleDecision,
-    Unmatched,
-)
+from toolhall.pipeline.policy import LevelPolicy, LevelRequirements
 from toolhall.pipeline.states import Found
 
 NOW = 1_000_000.0

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
+from toolhall.pipeline.access_rules import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.pipeline.cedar import BadPolicies, CedarRules
-from toolhall.pipeline.policy import Conditional, Forbidden, Permitted, RuleDecision, Unmatched
 from toolhall.schema.defaults import UNKNOWN
 
 POLICIES = """

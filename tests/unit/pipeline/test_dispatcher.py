@@ -25,6 +25,7 @@ from toolhall.model.messages import (
 )
 from toolhall.model.questions import Roots
 from toolhall.model.secret import Secret
+from toolhall.pipeline.access_rules import NoRules
 from toolhall.pipeline.audit import Audit
 from toolhall.pipeline.authorize import Authorize
 from toolhall.pipeline.check import Check
@@ -33,7 +34,7 @@ from toolhall.pipeline.equip import Equip
 from toolhall.pipeline.find import Find
 from toolhall.pipeline.limit import Limit, Rate, RateLimits
 from toolhall.pipeline.pipeline import Pipeline, Stages
-from toolhall.pipeline.policy import LevelPolicy, NoRules
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.run import Run
 from toolhall.pipeline.sanitize import Sanitize
 from toolhall.pipeline.validate import Validate
@@ -118,13 +119,13 @@ async def test_a_costly_check_is_waited_for() -> None:
     async def pick(n: int) -> int:
         return n
 
-    class Elsewhere:
+    class WaitingValidator(ProcessValidator):
         async def problems(self, schema: JsonObject, value: Json, size: int) -> list[Problem]:
             await asyncio.sleep(0)
             return []
 
     with entry_of(pick) as entry:
-        hall = Built(entry, validate=Validate(Elsewhere())).hall
+        hall = Built(entry, validate=Validate(WaitingValidator())).hall
         answer = await hall.answer(CallTool("pick", {"n": 1}, "test", 10**8), LOCAL)
     assert isinstance(answer, CompletedCall)
 

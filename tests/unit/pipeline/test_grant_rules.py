@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.parts import tool_named
 from toolhall.model.caller import Caller
-from toolhall.pipeline.policy import (
+from toolhall.pipeline.access_rules import (
     MAX_CACHED_CALLERS,
     Conditional,
     Forbidden,

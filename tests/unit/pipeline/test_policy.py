@@ -9,7 +9,7 @@ from tests.unit.parts import tool_named
 from tests.unit.pipeline.test_authorize import KEY, NOW, TOKEN, FixedRules, policy
 from toolhall.model.caller import Allow, Caller, Deny
 from toolhall.model.secret import Secret
-from toolhall.pipeline.policy import Forbidden, Unmatched
+from toolhall.pipeline.access_rules import Forbidden, Unmatched
 
 SAME = [
     msgspec.structs.replace(KEY, credential=Secret("another key of the same caller"), expires_at=NOW + 9),

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.parts import call_of, entry_named, nested
+from toolhall.execution.schema_worker import ProcessValidator
 from toolhall.model.caller import Allow
 from toolhall.model.errors import BadArguments, Problem
 from toolhall.model.json import Json, JsonObject
@@ -20,10 +21,11 @@ RECURSIVE: JsonObject = {
 }
 
 
-class Elsewhere:
-    """A checker that answers as the test says."""
+class FixedValidator(ProcessValidator):
+    """A validator outside the loop that reports the problems that the test gave it."""
 
     def __init__(self, *problems: Problem) -> None:
+        super().__init__()
         self.asked: list[tuple[JsonObject, Json, int]] = []
         self._problems = list(problems)
 
@@ -37,7 +39,7 @@ def admitted(entry: Entry, arguments: JsonObject, size: int = 10) -> Admitted:
 
 
 def test_right_arguments_are_valid_at_once() -> None:
-    elsewhere = Elsewhere()
+    elsewhere = FixedValidator()
     valid = Validate(elsewhere)(admitted(entry_named(input=SCHEMA), {"a": 1}))
     assert isinstance(valid, Valid)
     assert (valid.arguments, valid.verdict) == ({"a": 1}, Allow("grant-7"))
@@ -47,13 +49,13 @@ def test_right_arguments_are_valid_at_once() -> None:
 def test_wrong_arguments_are_refused_with_every_problem() -> None:
     entry = entry_named(input={**SCHEMA, "required": ["b"]})
     with pytest.raises(BadArguments) as caught:
-        Validate(Elsewhere())(admitted(entry, {"a": "hunter2"}))
+        Validate(FixedValidator())(admitted(entry, {"a": "hunter2"}))
     assert {problem.path for problem in caught.value.problems} == {"/a", "/b"}
     assert "hunter2" not in caught.value.message
 
 
 async def test_a_costly_check_is_made_elsewhere() -> None:
-    elsewhere, entry = Elsewhere(), entry_named(input=SCHEMA)
+    elsewhere, entry = FixedValidator(), entry_named(input=SCHEMA)
     size = IN_LOOP_BUDGET // entry.input_validator.cost.visits + 1
     waiting = Validate(elsewhere)(admitted(entry, {"a": "anything"}, size))
     assert not isinstance(waiting, Valid)
@@ -63,7 +65,7 @@ async def test_a_costly_check_is_made_elsewhere() -> None:
 
 async def test_what_is_found_elsewhere_counts() -> None:
     entry = entry_named(input=SCHEMA)
-    waiting = Validate(Elsewhere(Problem("/a", "is wrong")))(admitted(entry, {"a": 1}, IN_LOOP_BUDGET))
+    waiting = Validate(FixedValidator(Problem("/a", "is wrong")))(admitted(entry, {"a": 1}, IN_LOOP_BUDGET))
     assert not isinstance(waiting, Valid)
     with pytest.raises(BadArguments, match="/a: is wrong"):
         await waiting
@@ -72,7 +74,7 @@ async def test_what_is_found_elsewhere_counts() -> None:
 def test_just_within_the_budget_is_checked_here() -> None:
     entry = entry_named(input=SCHEMA)
     size = IN_LOOP_BUDGET // entry.input_validator.cost.visits
-    assert isinstance(Validate(Elsewhere())(admitted(entry, {"a": 1}, size)), Valid)
+    assert isinstance(Validate(FixedValidator())(admitted(entry, {"a": 1}, size)), Valid)
 
 
 def test_cost_is_checks_times_bytes() -> None:

@@ -12,11 +12,14 @@ from toolhall.model.messages import Call
 from toolhall.model.requirements import CallerCredentials
 from toolhall.model.secret import Secret
 from toolhall.model.tool import Tool
+from toolhall.pipeline.access_rules import Conditional, Permitted, RuleDecision, Unmatched
+from toolhall.pipeline.approvals import ApprovalService
 from toolhall.pipeline.equip import Equip
-from toolhall.pipeline.policy import Conditional, LevelPolicy, Permitted, RuleDecision, Unmatched
+from toolhall.pipeline.policy import LevelPolicy
 from toolhall.pipeline.states import Valid, Verified
 from toolhall.pipeline.verify import Approver, Verify
 from toolhall.registry.snapshot import Entry
+from toolhall.stores.approvals import MemoryApprovalStore
 
 PERSON = NeedsPerson("profile:local", 9, "approval")
 ARGUMENTS = {"amount": 100}
@@ -35,10 +38,11 @@ class Person:
         return self._yes
 
 
-class Page:
-    """A page on which everything was approved already."""
+class GivenApprovals(ApprovalService):
+    """Every call has been approved already."""
 
     def __init__(self) -> None:
+        super().__init__(MemoryApprovalStore(Clock()), lambda: "http://hall")
         self.asked: list[tuple[str, JsonObject, str]] = []
 
     async def verify(self, call: Call, entry: Entry, arguments: JsonObject, verdict: NeedsPerson) -> str:
@@ -56,7 +60,7 @@ class OnlySmall:
         return Permitted("grant-3") if arguments.get("amount", 1_000) < 50 else Unmatched()
 
 
-def stage(person: Approver | None = None, page: Page | None = None) -> Verify:
+def stage(person: Approver | None = None, page: GivenApprovals | None = None) -> Verify:
     return Verify(LevelPolicy(OnlySmall(), clock=Clock()), person, page)
 
 
@@ -96,7 +100,7 @@ async def test_without_a_person_the_answer_is_no() -> None:
 
 @pytest.mark.parametrize("how", ["step_up", "approval", "second_person"])
 async def test_who_is_not_at_this_machine_is_verified_on_a_page(how: str) -> None:
-    person, page = Person(yes=True), Page()
+    person, page = Person(yes=True), GivenApprovals()
     waiting = stage(person, page)(valid(NeedsPerson("grant-1", 9, how), caller=ADA))  # type: ignore[arg-type]
     assert not isinstance(waiting, Verified)
     assert (await waiting).approval == "approval-7"
@@ -119,7 +123,7 @@ def test_conditions_see_what_the_tool_would_see() -> None:
 
 
 async def test_conditions_come_before_the_person() -> None:
-    page = Page()
+    page = GivenApprovals()
     with pytest.raises(Denied):
         stage(page=page)(valid(NeedsPerson("", 9, "approval", conditional=True), {"amount": 60}, ADA))
     assert page.asked == []

@@ -42,4 +42,4 @@ class LazyEgressClient(msgspec.Struct, frozen=True, dict=True):
 
 
 def _import_client() -> None:
-    import toolhall.egress.client  # noqa: F401 # lazy: httpx2
+    import toolhall.egress.client  # noqa: F401  # pyright: ignore[reportUnusedImport]  # lazy: httpx2
